@@ -48,14 +48,14 @@ def run_batches(
     Raises:
         InputError: a single item does not fit into memory.
     """
-    order = np.argsort(-lengths, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else []
+    length_order = np.argsort(-lengths, kind="stable")
+    groups = np.split(length_order, np.flatnonzero(np.diff(lengths[length_order])) + 1) if len(length_order) else []
 
     def batches() -> Iterator[Rows]:
-        for group in groups:
-            step = max(1, budget(int(lengths[group[0]])))
-            for start in range(0, len(group), step):
-                yield group[start : start + step]
+        for length_group in groups:
+            batch_size = max(1, budget(int(lengths[length_group[0]])))
+            for batch_start in range(0, len(length_group), batch_size):
+                yield length_group[batch_start : batch_start + batch_size]
 
     def work(rows: Rows) -> list[tuple[Rows, Output]]:
         try:
@@ -66,9 +66,9 @@ def run_batches(
                 "choose another device, a smaller model or a shorter input"
             ) from error
 
-    with progress.task(description, total=len(order)) as advance:
-        for made in parallel_map(work, batches(), threads):
-            for rows, output in made:
+    with progress.task(description, total=len(length_order)) as advance:
+        for batch_outputs in parallel_map(work, batches(), threads):
+            for rows, output in batch_outputs:
                 yield rows, output
                 advance(len(rows))
 
@@ -90,8 +90,8 @@ def _halving(rows: Rows, forward: Callable[[Rows], Output], device: str) -> list
             raise _TooLargeError from error
     if device != "cpu":  # outside the handler, whose exception still references the failed pass's tensors
         torch.cuda.empty_cache()
-    middle = len(rows) // 2
-    return [made for half in (rows[:middle], rows[middle:]) for made in _halving(half, forward, device)]
+    half_count = len(rows) // 2
+    return [output for half in (rows[:half_count], rows[half_count:]) for output in _halving(half, forward, device)]
 
 
 def _out_of_memory(error: BaseException) -> bool:
@@ -103,8 +103,8 @@ def _out_of_memory(error: BaseException) -> bool:
 
 def in_order(batches: Iterable[tuple[Rows, Sequence[Any]]], count: int) -> list[Any]:
     """The outputs for `count` items, in the items' original order."""
-    restored: list[Any] = [None] * count
+    ordered_outputs: list[Any] = [None] * count
     for rows, output in batches:
-        for row, one in zip(rows.tolist(), output, strict=True):
-            restored[row] = one
-    return restored
+        for item_index, item_output in zip(rows.tolist(), output, strict=True):
+            ordered_outputs[item_index] = item_output
+    return ordered_outputs

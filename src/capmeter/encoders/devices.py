@@ -32,8 +32,8 @@ class Precision:
         device = device_name(settings.device)
         import torch
 
-        half = torch.bfloat16 if device == "cpu" else torch.float16
-        return cls(device, torch.float32 if settings.precision == "float32" else half)
+        half_dtype = torch.bfloat16 if device == "cpu" else torch.float16
+        return cls(device, torch.float32 if settings.precision == "float32" else half_dtype)
 
     @property
     def name(self) -> str:
@@ -54,11 +54,11 @@ def device_name(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        device = torch.device(name)
+        torch_device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {name!r}") from error
     counts = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if (device.index or 0) >= counts.get(device.type, 0):
+    if (torch_device.index or 0) >= counts.get(torch_device.type, 0):
         available = [f"{kind}:{k}" if kind == "cuda" else kind for kind, count in counts.items() for k in range(count)]
         raise InputError(f"device {name!r} is not available on this machine; available: auto, {', '.join(available)}")
     return name

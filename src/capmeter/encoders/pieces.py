@@ -25,11 +25,11 @@ class PieceTable:
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]], truncated: Iterable[bool] | None = None) -> PieceTable:
         """The table of given id sequences."""
-        lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        ids = np.fromiter((piece for row in rows for piece in row), np.int32, int(offsets[-1]))
+        row_lengths = np.fromiter((len(piece_row) for piece_row in rows), np.int64, len(rows))
+        row_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(row_lengths)])
+        piece_ids = np.fromiter((piece for piece_row in rows for piece in piece_row), np.int32, int(row_offsets[-1]))
         flags = np.zeros(len(rows), np.bool_) if truncated is None else np.fromiter(truncated, np.bool_, len(rows))
-        return cls(ids, offsets, flags)
+        return cls(piece_ids, row_offsets, flags)
 
     def __len__(self) -> int:
         return len(self.truncated)
@@ -44,21 +44,21 @@ class PieceTable:
 
     def take(self, indices: NDArray[Any]) -> PieceTable:
         """The table of some rows, in the order of `indices`."""
-        positions, offsets = gather(self.offsets, np.asarray(indices, np.int64))
-        return PieceTable(self.ids[positions], offsets, self.truncated[indices])
+        piece_positions, row_offsets = gather(self.offsets, np.asarray(indices, np.int64))
+        return PieceTable(self.ids[piece_positions], row_offsets, self.truncated[indices])
 
     def padded(self, indices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Some rows beside each other: ids int64[n, t], 0 in the padding, and where they are, bool[n, t]."""
-        chosen = self.take(indices)
-        there = np.arange(int(chosen.lengths.max(initial=0))) < chosen.lengths[:, None]
-        ids = np.zeros(there.shape, np.int64)
-        ids[there] = chosen.ids
-        return ids, there
+        selected_pieces = self.take(indices)
+        piece_mask = np.arange(int(selected_pieces.lengths.max(initial=0))) < selected_pieces.lengths[:, None]
+        piece_ids = np.zeros(piece_mask.shape, np.int64)
+        piece_ids[piece_mask] = selected_pieces.ids
+        return piece_ids, piece_mask
 
 
 def gather(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the given rows in the flat values, concatenated, and the offsets of the gathered rows."""
-    lengths = offsets[rows + 1] - offsets[rows]
-    gathered = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    positions = np.arange(gathered[-1]) + np.repeat(offsets[rows] - gathered[:-1], lengths)
-    return positions, gathered
+    row_lengths = offsets[rows + 1] - offsets[rows]
+    gathered_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(row_lengths)])
+    piece_positions = np.arange(gathered_offsets[-1]) + np.repeat(offsets[rows] - gathered_offsets[:-1], row_lengths)
+    return piece_positions, gathered_offsets

@@ -42,19 +42,23 @@ class Preprocessing:
 
         on_pillow: dict[str, Any] = {"use_fast": False} if __version__.startswith("4.") else {"backend": "pil"}
         self._processor: Any = AutoImageProcessor.from_pretrained(str(folder), local_files_only=True, **on_pillow)
-        settings = {key: value for key, value in self._processor.to_dict().items() if key not in _WITHOUT_EFFECT}
-        self.identity = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
-        size = settings.get("size")
+        processor_settings = {
+            setting_name: setting_value
+            for setting_name, setting_value in self._processor.to_dict().items()
+            if setting_name not in _WITHOUT_EFFECT
+        }
+        self.identity = hashlib.sha256(json.dumps(processor_settings, sort_keys=True, default=str).encode()).hexdigest()
+        size = processor_settings.get("size")
         self.edge = int(size["shortest_edge"]) if isinstance(size, dict) and size.get("shortest_edge") else 0
 
     def pixels_after(self, height: int, width: int) -> int:
         """The number of pixels to which an image of this size is scaled, before it is cropped."""
-        shorter, longer = sorted((height, width))
-        return self.edge * -(-self.edge * longer // shorter)
+        shorter_side, longer_side = sorted((height, width))
+        return self.edge * -(-self.edge * longer_side // shorter_side)
 
     def __call__(self, pixels: Pixels) -> NDArray[np.float32]:
         """The model's input, float32 (channels, height, width), from an image uint8 (height, width, 3)."""
-        values: NDArray[np.float32] = self._processor(
+        pixel_values: NDArray[np.float32] = self._processor(
             images=self._from_array(pixels), return_tensors="np", input_data_format="channels_last"
         )["pixel_values"][0]
-        return np.asarray(values, np.float32)
+        return np.asarray(pixel_values, np.float32)

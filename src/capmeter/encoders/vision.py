@@ -54,23 +54,23 @@ class VisionNetwork:
 
     def __init__(self, path: str | Path, device: str = "auto") -> None:
         self.device = device_name(device)
-        local = Path(path).expanduser()
-        if local.is_dir():
-            files = weight_files(local)
-            if not files:
+        local_path = Path(path).expanduser()
+        if local_path.is_dir():
+            weight_paths = weight_files(local_path)
+            if not weight_paths:
                 raise AssetError(f"vision network {str(path)!a}: the folder has no weights; expected model.safetensors")
-            self._model: Any = _load_folder(local, self.device)
-        elif local.is_file() and local.suffix in _SUFFIXES:
-            files = (local,)
-            self._model = _load_resnet(local).to(self.device)
+            self._model: Any = _load_folder(local_path, self.device)
+        elif local_path.is_file() and local_path.suffix in _SUFFIXES:
+            weight_paths = (local_path,)
+            self._model = _load_resnet(local_path).to(self.device)
         else:
             raise AssetError(
                 f"vision network {str(path)!a}: expected a folder with config.json and weights, or a file of "
                 f"a ResNet's weights ({', '.join(_SUFFIXES)})"
             )
-        self.label = f"{local.stem}@{sha256(*files)[:12]}"
-        self.convolutional = not any(hasattr(self._model.config, name) for name in _ATTENTION_SETTINGS)
-        self._preprocessing = None if self.convolutional else Preprocessing(local)
+        self.label = f"{local_path.stem}@{sha256(*weight_paths)[:12]}"
+        self.convolutional = not any(hasattr(self._model.config, setting_name) for setting_name in _ATTENTION_SETTINGS)
+        self._preprocessing = None if self.convolutional else Preprocessing(local_path)
 
     def feature_map(self, pixels: Pixels) -> FeatureMap:
         """The last feature map of an image (height, width, 3): float32 (channels, height, width).
@@ -99,11 +99,11 @@ class VisionNetwork:
 
         if self._preprocessing is None:
             raise InputError(f"{self.label} is a convolutional network: it has a feature map, and no summary")
-        inputs = torch.from_numpy(self._preprocessing(pixels))[None].to(self.device)
+        image_inputs = torch.from_numpy(self._preprocessing(pixels))[None].to(self.device)
         with torch.inference_mode():
-            output = self._model(inputs)
-        pooled = getattr(output, "pooler_output", None)
-        return to_numpy((output.last_hidden_state[:, 0] if pooled is None else pooled)[0])
+            model_output = self._model(image_inputs)
+        pooled_features = getattr(model_output, "pooler_output", None)
+        return to_numpy((model_output.last_hidden_state[:, 0] if pooled_features is None else pooled_features)[0])
 
 
 @functools.lru_cache(maxsize=2)
@@ -126,13 +126,15 @@ def average_map(feature_map: FeatureMap, pool: str) -> npt.NDArray[np.float32]:
     if pool == "mean":
         return np.asarray(feature_map.mean((1, 2), dtype=np.float64), np.float32)
     rows, columns = (_pool_cells(side) for side in feature_map.shape[1:])
-    cells = [feature_map[:, a:b, c:d].mean((1, 2), dtype=np.float64) for a, b in rows for c, d in columns]
-    return np.asarray(np.mean(cells, axis=0), np.float32)
+    cell_means = [feature_map[:, a:b, c:d].mean((1, 2), dtype=np.float64) for a, b in rows for c, d in columns]
+    return np.asarray(np.mean(cell_means, axis=0), np.float32)
 
 
-def _pool_cells(side: int, count: int = 7) -> list[tuple[int, int]]:
+def _pool_cells(side: int, cell_count: int = 7) -> list[tuple[int, int]]:
     """The bounds of the cells of an adaptive average pool: ⌊k·side/count⌋ to ⌈(k + 1)·side/count⌉."""
-    return [(k * side // count, -(-(k + 1) * side // count)) for k in range(count)]
+    return [
+        (cell_index * side // cell_count, -(-(cell_index + 1) * side // cell_count)) for cell_index in range(cell_count)
+    ]
 
 
 def _load_folder(folder: Path, device: str) -> Any:
@@ -140,9 +142,9 @@ def _load_folder(folder: Path, device: str) -> Any:
     from transformers import AutoConfig, AutoModel
 
     try:
-        config = AutoConfig.from_pretrained(str(folder), local_files_only=True)
-        if not hasattr(config, "num_channels"):
-            raise ValueError(f"a {config.model_type} model does not read images")
+        model_config = AutoConfig.from_pretrained(str(folder), local_files_only=True)
+        if not hasattr(model_config, "num_channels"):
+            raise ValueError(f"a {model_config.model_type} model does not read images")
         return load_complete_model(AutoModel, folder, Precision(device, torch.float32), optional="pooler")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise AssetError(f"vision network {folder}: cannot be loaded ({error}); fetch its files again") from error
@@ -155,17 +157,17 @@ def _load_resnet(path: Path) -> Any:
     weights = _read_weights(path)
     depths = tuple(len({name.split(".")[1] for name in weights if name.startswith(f"layer{k}.")}) for k in range(1, 5))
     if depths not in _RESNETS or "layer1.0.conv3.weight" not in weights:
-        supported = ", ".join(_RESNETS.values())
-        raise AssetError(f"vision network {path}: not the weights of torchvision's {supported}; name one of them")
-    stem = int(weights["conv1.weight"].shape[0])
+        supported_names = ", ".join(_RESNETS.values())
+        raise AssetError(f"vision network {path}: not the weights of torchvision's {supported_names}; name one of them")
+    stem_width = int(weights["conv1.weight"].shape[0])
     sizes = [int(weights[f"layer{k}.0.conv3.weight"].shape[0]) for k in range(1, 5)]
-    config = ResNetConfig(embedding_size=stem, hidden_sizes=sizes, depths=list(depths), layer_type="bottleneck")
-    model = ResNetModel(config)
+    config = ResNetConfig(embedding_size=stem_width, hidden_sizes=sizes, depths=list(depths), layer_type="bottleneck")
+    resnet_model = ResNetModel(config)
     try:
-        model.load_state_dict({_hub_name(name): tensor for name, tensor in weights.items() if name[:3] != "fc."})
+        resnet_model.load_state_dict({_hub_name(name): tensor for name, tensor in weights.items() if name[:3] != "fc."})
     except (RuntimeError, ValueError) as error:
         raise AssetError(f"vision network {path}: weights are missing or of another shape ({error})") from error
-    return model.eval()
+    return resnet_model.eval()
 
 
 def _read_weights(path: Path) -> Mapping[str, Any]:
@@ -181,19 +183,19 @@ def _read_weights(path: Path) -> Mapping[str, Any]:
         raise AssetError(f"vision network {path}: cannot be read ({error}); fetch it again") from error
     if not isinstance(state, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise AssetError(f"vision network {path}: holds no state dict; save model.state_dict()")
-    return {str(name): tensor for name, tensor in state.items()}
+    return {str(weight_name): tensor for weight_name, tensor in state.items()}
 
 
-def _hub_name(name: str) -> str:
+def _hub_name(weight_name: str) -> str:
     """The transformers library's name of a weight of torchvision's ResNet."""
-    kinds = {"conv": "convolution", "bn": "normalization"}
-    if stem := re.fullmatch(r"(conv|bn)1\.(\w+)", name):
-        return f"embedder.embedder.{kinds[stem[1]]}.{stem[2]}"
-    match = re.fullmatch(r"layer(\d)\.(\d+)\.(?:(conv|bn)(\d)|downsample\.(\d))\.(\w+)", name)
-    if match is None:
-        raise ValueError(f"unexpected weight {name!r}")
-    stage, layer, kind, number, shortcut, tensor = match.groups()
-    prefix = f"encoder.stages.{int(stage) - 1}.layers.{layer}"
+    layer_kinds = {"conv": "convolution", "bn": "normalization"}
+    if stem_match := re.fullmatch(r"(conv|bn)1\.(\w+)", weight_name):
+        return f"embedder.embedder.{layer_kinds[stem_match[1]]}.{stem_match[2]}"
+    layer_match = re.fullmatch(r"layer(\d)\.(\d+)\.(?:(conv|bn)(\d)|downsample\.(\d))\.(\w+)", weight_name)
+    if layer_match is None:
+        raise ValueError(f"unexpected weight {weight_name!r}")
+    stage, layer, layer_kind, layer_number, shortcut, tensor = layer_match.groups()
+    layer_prefix = f"encoder.stages.{int(stage) - 1}.layers.{layer}"
     if shortcut:
-        return f"{prefix}.shortcut.{'convolution' if shortcut == '0' else 'normalization'}.{tensor}"
-    return f"{prefix}.layer.{int(number) - 1}.{kinds[kind]}.{tensor}"
+        return f"{layer_prefix}.shortcut.{'convolution' if shortcut == '0' else 'normalization'}.{tensor}"
+    return f"{layer_prefix}.layer.{int(layer_number) - 1}.{layer_kinds[layer_kind]}.{tensor}"

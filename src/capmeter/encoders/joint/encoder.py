@@ -62,7 +62,7 @@ class JointModel:
             model_type = json.loads((handle.folder / "config.json").read_bytes()).get("model_type")
             register_model_type(model_type)
             self.model: Any = load_complete_model(getattr(transformers, model_class), handle.folder, precision)
-            if not all(hasattr(self.model, name) for name in self.REQUIRED):
+            if not all(hasattr(self.model, method_name) for method_name in self.REQUIRED):
                 raise ValueError(f"it is a {model_type} model; expected one of the CLIP or SigLIP kind")
             self.preprocessing = Preprocessing(handle.folder)
             self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(handle.folder), local_files_only=True)
@@ -70,37 +70,37 @@ class JointModel:
 
     def pieces(self, sentences: Sequence[str], max_length: int | None = None) -> PieceTable:
         """Word pieces with begin and end tokens; those over `max_length` are cut before the end token."""
-        length = min(max_length or self.max_length, self.max_length)
+        length_limit = min(max_length or self.max_length, self.max_length)
         rows: list[list[int]] = []
-        for start in range(0, len(sentences), _SENTENCES_PER_CALL):
-            some = [str(sentence) for sentence in sentences[start : start + _SENTENCES_PER_CALL]]
-            encoding = self.tokenizer(some, add_special_tokens=True, truncation=False, padding=False, verbose=False)
+        for batch_start in range(0, len(sentences), _SENTENCES_PER_CALL):
+            texts = [str(sentence) for sentence in sentences[batch_start : batch_start + _SENTENCES_PER_CALL]]
+            encoding = self.tokenizer(texts, add_special_tokens=True, truncation=False, padding=False, verbose=False)
             rows.extend(encoding["input_ids"])
-        truncated = [len(row) > length for row in rows]
-        rows = [[*row[: length - 1], row[-1]] if long else row for row, long in zip(rows, truncated, strict=True)]
+        truncated = [len(row) > length_limit for row in rows]
+        rows = [[*row[: length_limit - 1], row[-1]] if long else row for row, long in zip(rows, truncated, strict=True)]
         if self.model.config.model_type in _PADDED:
             pad_id = self.tokenizer.pad_token_id
             if pad_id is None:
                 raise AssetError(
                     "the model's tokenizer has no padding token, which the model needs; its files are incomplete"
                 )
-            rows = [row + [pad_id] * (length - len(row)) for row in rows]
+            rows = [row + [pad_id] * (length_limit - len(row)) for row in rows]
         return PieceTable.of(rows, truncated)
 
     def signature_facts(self) -> dict[str, str]:
         """Everything about the model that affects scores, for signatures."""
-        facts = {"weights": self.handle.sha256[:12], "preprocessing": self.preprocessing.identity[:8]}
-        return facts | {"software": versions("transformers", "torch", "pillow"), "precision": self.precision.name}
+        model_facts = {"weights": self.handle.sha256[:12], "preprocessing": self.preprocessing.identity[:8]}
+        return model_facts | {"software": versions("transformers", "torch", "pillow"), "precision": self.precision.name}
 
     def run_batches(
         self, lengths: NDArray[np.int64], forward: Callable[[Rows], Output], description: str = "encoding"
     ) -> Iterator[tuple[Rows, Output]]:
         """Run items of these lengths through the model; see `capmeter.encoders.batches.run_batches`."""
-        tokens = batch_tokens(self.settings, self.precision.device)
+        token_budget = batch_tokens(self.settings, self.precision.device)
         return run_batches(
             lengths,
             forward,
-            lambda length: tokens // length,
+            lambda length: token_budget // length,
             threads=batch_threads(self.settings, self.precision.device),
             device=self.precision.device,
             description=f"{description} with {self.handle.name}",
@@ -128,8 +128,8 @@ class JointEncoder(JointModel):
         super().__init__(handle, precision, "AutoModel")
         model, self.projection = self.model, projection
         with load_errors(handle):
-            vision = model.config.vision_config
-            self._tokens_per_image = max(1, (int(vision.image_size) // int(vision.patch_size)) ** 2 + 1)
+            vision_config = model.config.vision_config
+            self._tokens_per_image = max(1, (int(vision_config.image_size) // int(vision_config.patch_size)) ** 2 + 1)
         if projection is not None:
             projection.replace_projections(model, handle.name)
         self.width = len(self.encode_text(np.zeros((1, min(2, self.max_length)), np.int64))[0])
@@ -141,8 +141,8 @@ class JointEncoder(JointModel):
 
     def signature_facts(self) -> dict[str, str]:
         """Everything about the encoder that affects scores, for signatures."""
-        facts = super().signature_facts()
-        return facts if self.projection is None else facts | {"projection": self.projection.sha256[:12]}
+        encoder_facts = super().signature_facts()
+        return encoder_facts if self.projection is None else encoder_facts | {"projection": self.projection.sha256[:12]}
 
     def text_features(self, pieces: PieceTable) -> Features:
         """The features of these sentences, float32 (sentences, width)."""
@@ -151,8 +151,8 @@ class JointEncoder(JointModel):
             positions, _ = gather(pieces.offsets, rows)
             return self.encode_text(pieces.ids[positions].astype(np.int64).reshape(len(rows), -1))
 
-        contents = [pieces[row].tobytes() for row in range(len(pieces))]
-        return self._features("text", contents, pieces.lengths, encode, set())
+        piece_contents = [pieces[sentence_index].tobytes() for sentence_index in range(len(pieces))]
+        return self._features("text", piece_contents, pieces.lengths, encode, set())
 
     def image_features(self, hashes: Sequence[str], read: Callable[[int], Pixels | None]) -> Features:
         """The features of images, float32 (images, width).
@@ -162,7 +162,7 @@ class JointEncoder(JointModel):
             read: gives the pixels of image i, uint8 (height, width, 3), and is called from several threads. None (the
                 image cannot be read) gives features of 0, which are not cached.
         """
-        unreadable: set[int] = set()
+        unreadable_rows: set[int] = set()
 
         def preprocess(row: int) -> NDArray[np.float32] | None:
             pixels = read(row)
@@ -172,45 +172,45 @@ class JointEncoder(JointModel):
             if self.precision.device == "cpu":  # batches run concurrently, and each reads its own images
                 inputs = list(map(preprocess, rows.tolist()))
             else:
-                with ThreadPoolExecutor(READERS) as readers:
-                    inputs = list(readers.map(preprocess, rows.tolist()))
+                with ThreadPoolExecutor(READERS) as reader_pool:
+                    inputs = list(reader_pool.map(preprocess, rows.tolist()))
             features = np.zeros((len(rows), self.width), np.float32)
             readable = np.array([pixels is not None for pixels in inputs], np.bool_)
-            unreadable.update(rows[~readable].tolist())
+            unreadable_rows.update(rows[~readable].tolist())
             if readable.any():
                 features[readable] = self.encode_images(np.stack([pixels for pixels in inputs if pixels is not None]))
             return features
 
-        lengths = np.full(len(hashes), self._tokens_per_image, np.int64)
-        contents = [bytes.fromhex(digest) for digest in hashes]
-        kind = f"picture {self.preprocessing.identity[:16]}"
-        return self._features(kind, contents, lengths, encode, unreadable)
+        token_counts = np.full(len(hashes), self._tokens_per_image, np.int64)
+        image_contents = [bytes.fromhex(image_hash) for image_hash in hashes]
+        feature_kind = f"picture {self.preprocessing.identity[:16]}"
+        return self._features(feature_kind, image_contents, token_counts, encode, unreadable_rows)
 
     def _features(
         self,
-        kind: str,
-        contents: Sequence[bytes],
+        feature_kind: str,
+        item_contents: Sequence[bytes],
         lengths: NDArray[np.int64],
         encode: Callable[[Rows], Features],
         unreadable: set[int],
     ) -> Features:
         """The features of these contents: those that are cached, and the others encoded and cached."""
-        projection = "" if self.projection is None else self.projection.sha256
-        analysis = f"joint {self.handle.sha256} {projection} {kind} {self.precision.name}"
-        features = np.zeros((len(contents), self.width), np.float32)
+        projection_sha256 = "" if self.projection is None else self.projection.sha256
+        analysis = f"joint {self.handle.sha256} {projection_sha256} {feature_kind} {self.precision.name}"
+        features = np.zeros((len(item_contents), self.width), np.float32)
         cache = self.settings.tiered_cache("joint_features")
-        cached, missing = cache.get(analysis, contents), []
-        for row, content in enumerate(contents):
-            cached_row = cached.get(content)
+        cached_features, missing_rows = cache.get(analysis, item_contents), []
+        for row, content in enumerate(item_contents):
+            cached_row = cached_features.get(content)
             if isinstance(cached_row, np.ndarray) and cached_row.shape == features[row].shape:
                 features[row] = cached_row
             else:
-                missing.append(row)
-        for start in range(0, len(missing), _ITEMS_PER_WRITE):
-            some = np.array(missing[start : start + _ITEMS_PER_WRITE], np.int64)
-            for rows, output in self.run_batches(lengths[some], lambda rows, some=some: encode(some[rows])):  # type: ignore[misc]
-                features[some[rows]] = output
-            cache.put(analysis, {contents[row]: features[row] for row in some.tolist() if row not in unreadable})
+                missing_rows.append(row)
+        for batch_start in range(0, len(missing_rows), _ITEMS_PER_WRITE):
+            some = np.array(missing_rows[batch_start : batch_start + _ITEMS_PER_WRITE], np.int64)
+            for rows, batch_features in self.run_batches(lengths[some], lambda rows, some=some: encode(some[rows])):  # type: ignore[misc]
+                features[some[rows]] = batch_features
+            cache.put(analysis, {item_contents[row]: features[row] for row in some.tolist() if row not in unreadable})
         return features
 
     def encode_text(self, ids: NDArray[np.int64]) -> Features:
@@ -244,12 +244,12 @@ def load_joint_encoder(handle: EncoderHandle, settings: Settings | None = None, 
     require_neural()
     checkpoint = None
     if projection:
-        path = Path(projection).expanduser()
+        projection_path = Path(projection).expanduser()
         try:
-            state = path.stat()
+            file_state = projection_path.stat()
         except OSError as error:
-            raise AssetError(f"checkpoint {path}: cannot be read ({error.strerror or error})") from error
-        checkpoint = (path, state.st_size, state.st_mtime_ns)  # a changed file is read again
+            raise AssetError(f"checkpoint {projection_path}: cannot be read ({error.strerror or error})") from error
+        checkpoint = (projection_path, file_state.st_size, file_state.st_mtime_ns)  # a changed file is read again
     encoder = copy.copy(_load(handle, Precision.of(settings), checkpoint))
     encoder.settings = settings
     return encoder
@@ -277,6 +277,6 @@ def register_model_type(model_type: object) -> bool:
     return bool(entries)
 
 
-def _features_of(output: Any) -> Features:
+def _features_of(model_output: Any) -> Features:
     """The model's features; version 5 of the library wraps them."""
-    return to_numpy(getattr(output, "pooler_output", output))
+    return to_numpy(getattr(model_output, "pooler_output", model_output))

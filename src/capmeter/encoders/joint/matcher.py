@@ -56,21 +56,21 @@ class ImageTextMatcher(JointModel):
         Yields:
             Rows of `pairs`, and their scores.
         """
-        order = np.argsort(pairs[:, 0], kind="stable")
-        starts = np.flatnonzero(np.diff(pairs[order, 0], prepend=-1))
-        groups = np.split(order, starts[1:]) if len(pairs) else []
-        with progress.task(f"matching with {self.handle.name}", total=len(groups)) as advance:
-            for first in range(0, len(groups), _IMAGES_IN_MEMORY):
-                some = groups[first : first + _IMAGES_IN_MEMORY]
-                images = [int(pairs[rows[0], 0]) for rows in some]
+        image_order = np.argsort(pairs[:, 0], kind="stable")
+        group_starts = np.flatnonzero(np.diff(pairs[image_order, 0], prepend=-1))
+        image_groups = np.split(image_order, group_starts[1:]) if len(pairs) else []
+        with progress.task(f"matching with {self.handle.name}", total=len(image_groups)) as advance:
+            for first_group in range(0, len(image_groups), _IMAGES_IN_MEMORY):
+                group_batch = image_groups[first_group : first_group + _IMAGES_IN_MEMORY]
+                images = [int(pairs[pair_rows[0], 0]) for pair_rows in group_batch]
                 inputs = [None if (pixels := read(image)) is None else self.preprocessing(pixels) for image in images]
-                readable = [k for k, pixels in enumerate(inputs) if pixels is not None]
+                readable = [group_position for group_position, pixels in enumerate(inputs) if pixels is not None]
                 if readable:
-                    states = self.encode_images(np.stack([pixels for pixels in inputs if pixels is not None]))
-                    state_of = {images[k]: position for position, k in enumerate(readable)}
-                    rows = np.concatenate([some[k] for k in readable])
-                    yield rows, self._scores(pairs[rows], pieces, states, state_of, head)
-                advance(len(some))
+                    image_states = self.encode_images(np.stack([pixels for pixels in inputs if pixels is not None]))
+                    state_of = {images[group_position]: state_row for state_row, group_position in enumerate(readable)}
+                    pair_rows = np.concatenate([group_batch[group_position] for group_position in readable])
+                    yield pair_rows, self._scores(pairs[pair_rows], pieces, image_states, state_of, head)
+                advance(len(group_batch))
 
     def encode_images(self, inputs: NDArray[np.float32]) -> Tensor:
         """The image network's output, (images, patches, width)."""
@@ -83,13 +83,13 @@ class ImageTextMatcher(JointModel):
                 return list(self.model.vision_model(pixel_values=self.pixel_tensor(inputs[rows])).last_hidden_state)
 
         per_batch = -(-len(inputs) // threads)
-        batches = run_batches(
+        state_batches = run_batches(
             np.ones(len(inputs), np.int64), encode, lambda _: per_batch, threads=threads, device=self.precision.device
         )
-        states: dict[int, Tensor] = {}
-        for rows, outputs in batches:
-            states.update(zip(rows.tolist(), outputs, strict=True))
-        return torch.stack([states[row] for row in range(len(inputs))])
+        image_states: dict[int, Tensor] = {}
+        for rows, batch_states in state_batches:
+            image_states.update(zip(rows.tolist(), batch_states, strict=True))
+        return torch.stack([image_states[image_row] for image_row in range(len(inputs))])
 
     def _scores(
         self, pairs: Pairs, pieces: PieceTable, states: Tensor, state_of: dict[int, int], head: Head
@@ -98,33 +98,33 @@ class ImageTextMatcher(JointModel):
         import torch
 
         def score(rows: Rows) -> NDArray[np.float64]:
-            ids = torch.from_numpy(np.stack([pieces[int(k)] for k in pairs[rows, 1]]).astype(np.int64))
-            ids = ids.to(self.precision.device)
-            images = states[[state_of[int(k)] for k in pairs[rows, 0]]]
-            text = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            piece_ids = torch.from_numpy(np.stack([pieces[int(k)] for k in pairs[rows, 1]]).astype(np.int64))
+            piece_ids = piece_ids.to(self.precision.device)
+            patch_states = states[[state_of[int(k)] for k in pairs[rows, 0]]]
+            text_inputs = {"input_ids": piece_ids, "attention_mask": torch.ones_like(piece_ids)}
             with torch.inference_mode():
                 if head == "itm":
-                    patches = torch.ones(images.shape[:-1], dtype=torch.long, device=ids.device)
-                    output = self.model.text_encoder(
-                        **text, encoder_hidden_states=images, encoder_attention_mask=patches
+                    patch_mask = torch.ones(patch_states.shape[:-1], dtype=torch.long, device=piece_ids.device)
+                    text_output = self.model.text_encoder(
+                        **text_inputs, encoder_hidden_states=patch_states, encoder_attention_mask=patch_mask
                     )
-                    logits = self.model.itm_head(output.last_hidden_state[:, 0]).to(torch.float64)
-                    values = logits.softmax(-1)[:, 1]
+                    match_logits = self.model.itm_head(text_output.last_hidden_state[:, 0]).to(torch.float64)
+                    batch_scores = match_logits.softmax(-1)[:, 1]
                 else:
-                    output = self.model.text_encoder(**text)
-                    sentence_features = self.model.text_proj(output.last_hidden_state[:, 0]).to(torch.float64)
-                    image_features = self.model.vision_proj(images[:, 0]).to(torch.float64)
-                    values = torch.nn.functional.cosine_similarity(sentence_features, image_features)
-            return np.asarray(values.cpu().numpy(), np.float64)
+                    text_output = self.model.text_encoder(**text_inputs)
+                    sentence_features = self.model.text_proj(text_output.last_hidden_state[:, 0]).to(torch.float64)
+                    image_features = self.model.vision_proj(patch_states[:, 0]).to(torch.float64)
+                    batch_scores = torch.nn.functional.cosine_similarity(sentence_features, image_features)
+            return np.asarray(batch_scores.cpu().numpy(), np.float64)
 
         per_batch = _CPU_PAIRS if self.precision.device == "cpu" else _GPU_PAIRS
-        scores = np.zeros(len(pairs))
-        lengths, threads = pieces.lengths[pairs[:, 1]], batch_threads(self.settings, self.precision.device)
-        for rows, values in run_batches(
-            lengths, score, lambda _: per_batch, threads=threads, device=self.precision.device
+        pair_scores = np.zeros(len(pairs))
+        lengths, thread_count = pieces.lengths[pairs[:, 1]], batch_threads(self.settings, self.precision.device)
+        for rows, batch_scores in run_batches(
+            lengths, score, lambda _: per_batch, threads=thread_count, device=self.precision.device
         ):
-            scores[rows] = values
-        return scores
+            pair_scores[rows] = batch_scores
+        return pair_scores
 
 
 def load_matcher(handle: EncoderHandle, settings: Settings | None = None) -> ImageTextMatcher:

@@ -61,32 +61,32 @@ class Projection:
         """
         import torch
 
-        parameters = dict(model.named_parameters())
+        model_parameters = dict(model.named_parameters())
         for key in (*_PROJECTIONS.values(), *_BACKBONE.values()):
             if key not in self.weights:
                 continue
-            if key not in parameters:
+            if key not in model_parameters:
                 raise AssetError(f"encoder {name!r} has no {key}; {self.path} is for CLIP models")
-            shape, expected = tuple(self.weights[key].shape), tuple(parameters[key].shape)
+            shape, expected = tuple(self.weights[key].shape), tuple(model_parameters[key].shape)
             if shape != expected:
                 raise AssetError(
                     f"checkpoint {self.path}: its {key} has the shape {shape}, but encoder {name!r} has {expected}; it "
                     "was trained from another model, so name that one as encoder"
                 )
         for key in _BACKBONE.values():
-            if key in self.weights and _difference(self.weights[key], parameters[key]) > _HALF_PRECISION:
+            if key in self.weights and _difference(self.weights[key], model_parameters[key]) > _HALF_PRECISION:
                 raise AssetError(
                     f"checkpoint {self.path}: its {key} is not that of encoder {name!r}; it was trained from another "
                     "model, or changes more than the projections"
                 )
-        if all(_difference(self.weights[key], parameters[key]) < _UNTRAINED for key in _PROJECTIONS.values()):
+        if all(_difference(self.weights[key], model_parameters[key]) < _UNTRAINED for key in _PROJECTIONS.values()):
             raise AssetError(
                 f"checkpoint {self.path}: its projections are those of encoder {name!r} itself, so that PAC-S would be "
                 "CLIPScore; download the authors' checkpoint"
             )
         with torch.no_grad():
             for key in _PROJECTIONS.values():
-                parameters[key].copy_(self.weights[key].to(parameters[key].dtype))
+                model_parameters[key].copy_(self.weights[key].to(model_parameters[key].dtype))
 
 
 def read_projection(path: Path) -> Projection:
@@ -98,8 +98,8 @@ def read_projection(path: Path) -> Projection:
     from safetensors import SafetensorError
 
     try:
-        tensors = _read_tensors(path)
-        digest = sha256(path)
+        checkpoint_tensors = _read_tensors(path)
+        file_digest = sha256(path)
     except pickle.UnpicklingError as error:
         raise AssetError(
             f"checkpoint {path}: a damaged pickle, or one that contains more than numbers, which is never loaded"
@@ -107,20 +107,20 @@ def read_projection(path: Path) -> Projection:
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, EOFError, SafetensorError) as error:
         raise AssetError(f"checkpoint {path}: cannot be read ({error}); download it again") from error
     weights = {}
-    for openai, hub in (*_PROJECTIONS.items(), *_BACKBONE.items()):
-        if hub in tensors:
-            weights[hub] = tensors[hub]
-        elif openai in tensors:
-            weights[hub] = tensors[openai].T if openai in _PROJECTIONS else tensors[openai]
-    missing = [openai for openai, hub in _PROJECTIONS.items() if hub not in weights]
-    if missing:
-        lora = any("lora" in name for name in tensors)
+    for openai, hub_name in (*_PROJECTIONS.items(), *_BACKBONE.items()):
+        if hub_name in checkpoint_tensors:
+            weights[hub_name] = checkpoint_tensors[hub_name]
+        elif openai in checkpoint_tensors:
+            weights[hub_name] = checkpoint_tensors[openai].T if openai in _PROJECTIONS else checkpoint_tensors[openai]
+    missing_names = [openai for openai, hub_name in _PROJECTIONS.items() if hub_name not in weights]
+    if missing_names:
+        has_lora = any("lora" in tensor_name for tensor_name in checkpoint_tensors)
         raise AssetError(
-            f"checkpoint {path}: it has no {' and no '.join(missing)}"
-            + (" (it has LoRA weights, as PAC-S++ does, which are not supported)" if lora else "")
+            f"checkpoint {path}: it has no {' and no '.join(missing_names)}"
+            + (" (it has LoRA weights, as PAC-S++ does, which are not supported)" if has_lora else "")
             + "; expected PAC-S's checkpoint, such as clip_ViT-B-32.pth"
         )
-    return Projection(path, digest, weights)
+    return Projection(path, file_digest, weights)
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -136,7 +136,9 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         state = state["state_dict"]
     if not isinstance(state, dict):
         raise ValueError(f"expected weights by name, but got {type(state).__name__}")
-    return {str(name).removeprefix("module."): each for name, each in state.items() if isinstance(each, torch.Tensor)}
+    return {
+        str(name).removeprefix("module."): tensor for name, tensor in state.items() if isinstance(tensor, torch.Tensor)
+    }
 
 
 def _difference(one: Tensor, other: Tensor) -> float:

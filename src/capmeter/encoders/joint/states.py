@@ -146,59 +146,62 @@ class StateEncoder:
             count: the number of images.
             read: gives the pixels of image i; None (it cannot be read) gives states of 0.
         """
-        regions, region_dim, _, width = self.shape
-        states = ImageStates(
-            np.zeros((count, width), np.float32),
-            np.zeros((count, regions, region_dim), np.float32),
-            np.zeros((count, regions, 4), np.float32),
-            np.zeros((count, regions), np.bool_),
+        region_count, region_dim, _, feature_dim = self.shape
+        image_states = ImageStates(
+            np.zeros((count, feature_dim), np.float32),
+            np.zeros((count, region_count, region_dim), np.float32),
+            np.zeros((count, region_count, 4), np.float32),
+            np.zeros((count, region_count), np.bool_),
         )
 
         def encode(rows: Rows) -> tuple[Rows, ImageStates | None]:
             inputs = [None if (pixels := read(row)) is None else self.preprocessing(pixels) for row in rows.tolist()]
-            readable = [pixels for pixels in inputs if pixels is not None]
-            some = rows[[pixels is not None for pixels in inputs]]
-            return some, self._image_states(np.stack(readable)) if readable else None
+            readable_inputs = [pixels for pixels in inputs if pixels is not None]
+            readable_rows = rows[[pixels is not None for pixels in inputs]]
+            return readable_rows, self._image_states(np.stack(readable_inputs)) if readable_inputs else None
 
-        for _, (rows, batch) in self.encoder.run_batches(np.full(count, regions, np.int64), encode):
-            if batch is not None:
-                states.features[rows], states.regions[rows] = batch.features, batch.regions
-                states.boxes[rows], states.mask[rows] = batch.boxes, batch.mask
-        return states
+        for _, (rows, batch_states) in self.encoder.run_batches(np.full(count, region_count, np.int64), encode):
+            if batch_states is not None:
+                image_states.features[rows], image_states.regions[rows] = batch_states.features, batch_states.regions
+                image_states.boxes[rows], image_states.mask[rows] = batch_states.boxes, batch_states.mask
+        return image_states
 
     def sentences(self, sentences: Sequence[str], prefix: str) -> SentenceStates:
         """The states of these sentences, each after the prefix (which ends in a blank, or is empty)."""
-        texts = [prefix + sentence for sentence in sentences]
-        table = self.encoder.pieces(texts)
-        positions = [self._piece_positions(text, len(prefix)) for text in texts]
+        prefixed_sentences = [prefix + sentence for sentence in sentences]
+        piece_table = self.encoder.pieces(prefixed_sentences)
+        piece_positions = [
+            self._piece_positions(prefixed_sentence, len(prefix)) for prefixed_sentence in prefixed_sentences
+        ]
 
         def encode(rows: Rows) -> list[tuple[Floats32, ...]]:
-            ids = np.stack([table[row] for row in rows.tolist()]).astype(np.int64)
-            return list(zip(*map(to_numpy, self._sentence_states(ids)), strict=True))
+            piece_ids = np.stack([piece_table[row] for row in rows.tolist()]).astype(np.int64)
+            return list(zip(*map(to_numpy, self._sentence_states(piece_ids)), strict=True))
 
-        encoded: dict[int, tuple[Floats32, ...]] = {}
-        for rows, batch in self.encoder.run_batches(table.lengths, encode):
-            encoded.update(zip(rows.tolist(), batch, strict=True))
+        encoded_rows: dict[int, tuple[Floats32, ...]] = {}
+        for rows, batch_states in self.encoder.run_batches(piece_table.lengths, encode):
+            encoded_rows.update(zip(rows.tolist(), batch_states, strict=True))
         states, projections, region_weights = (
-            tuple(encoded[row][k][tokens] for row, (tokens, _) in enumerate(positions)) for k in (1, 2, 3)
+            tuple(encoded_rows[row][state_index][tokens] for row, (tokens, _) in enumerate(piece_positions))
+            for state_index in (1, 2, 3)
         )
-        features = np.stack([encoded[row][0] for row in range(len(texts))])
-        word_indices = tuple(indices for _, indices in positions)
-        return SentenceStates(features, states, projections, region_weights, word_indices, table.truncated)
+        features = np.stack([encoded_rows[row][0] for row in range(len(prefixed_sentences))])
+        word_indices = tuple(word_positions for _, word_positions in piece_positions)
+        return SentenceStates(features, states, projections, region_weights, word_indices, piece_table.truncated)
 
-    def _piece_positions(self, text: str, start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _piece_positions(self, text: str, text_start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the pieces of text[start:] are among all pieces, and the word of each."""
         offsets = self.encoder.tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-        sentence, longest = text[start:], self.encoder.max_length
+        sentence, max_tokens = text[text_start:], self.encoder.max_length
         word_starts = np.array(
             [k for k, c in enumerate(sentence) if not c.isspace() and (not k or sentence[k - 1].isspace())]
         )
-        tokens, word_indices = [], []
-        for token, (first, last) in enumerate(offsets if len(offsets) <= longest else offsets[: longest - 1]):
-            if last > max(first, start) and not text[last - 1].isspace():
-                tokens.append(token)
-                word_indices.append(int(np.searchsorted(word_starts, last - 1 - start, side="right")) - 1)
-        return np.array(tokens, np.int64), np.array(word_indices, np.int64)
+        token_positions, word_indices = [], []
+        for token, (first, last) in enumerate(offsets if len(offsets) <= max_tokens else offsets[: max_tokens - 1]):
+            if last > max(first, text_start) and not text[last - 1].isspace():
+                token_positions.append(token)
+                word_indices.append(int(np.searchsorted(word_starts, last - 1 - text_start, side="right")) - 1)
+        return np.array(token_positions, np.int64), np.array(word_indices, np.int64)
 
     def _image_states(self, inputs: Floats32) -> ImageStates:
         """The states of preprocessed images (batch, channels, height, width)."""
@@ -210,37 +213,39 @@ class StateEncoder:
             if isinstance(model, StateModel):
                 features, regions, boxes, mask = model.image_states(pixels)
                 return ImageStates(to_numpy(features), to_numpy(regions), to_numpy(boxes), mask.cpu().numpy())
-            output = model.vision_model(pixel_values=pixels)
-            states = output.last_hidden_state
+            vision_output = model.vision_model(pixel_values=pixels)
+            patch_states = vision_output.last_hidden_state
             if self.model_type.startswith("siglip"):
-                features, regions = output.pooler_output, states
+                features, regions = vision_output.pooler_output, patch_states
             else:
                 if self.model_type == "clip":
-                    states = model.visual_projection(model.vision_model.post_layernorm(states))
+                    patch_states = model.visual_projection(model.vision_model.post_layernorm(patch_states))
                 else:
-                    states = model.vision_proj(states)
-                features, regions = states[:, 0], states[:, 1:]
-        count = regions.shape[1]
-        patches = np.broadcast_to(_patch_boxes(count), (len(inputs), count, 4))
-        return ImageStates(to_numpy(features), to_numpy(regions), patches, np.ones((len(inputs), count), np.bool_))
+                    patch_states = model.vision_proj(patch_states)
+                features, regions = patch_states[:, 0], patch_states[:, 1:]
+        region_count = regions.shape[1]
+        patch_boxes = np.broadcast_to(_patch_boxes(region_count), (len(inputs), region_count, 4))
+        return ImageStates(
+            to_numpy(features), to_numpy(regions), patch_boxes, np.ones((len(inputs), region_count), np.bool_)
+        )
 
-    def _sentence_states(self, ids: NDArray[np.int64]) -> Four:
+    def _sentence_states(self, piece_ids: NDArray[np.int64]) -> Four:
         """What `StateModel.sentence_states` returns, of sentences of equal length (batch, tokens)."""
         import torch
 
         model = self.encoder.model
         with torch.inference_mode():
-            input_ids = torch.from_numpy(ids).to(self.device)
+            input_ids = torch.from_numpy(piece_ids).to(self.device)
             if isinstance(model, StateModel):
                 return model.sentence_states(input_ids)
             if self.model_type == "blip":
-                output = model.text_encoder(input_ids=input_ids, attention_mask=torch.ones_like(input_ids))
-                states = output.last_hidden_state
+                text_output = model.text_encoder(input_ids=input_ids, attention_mask=torch.ones_like(input_ids))
+                states = text_output.last_hidden_state
                 projections = model.text_proj(states)
                 features = projections[:, 0]
             else:
-                output = model.text_model(input_ids=input_ids)
-                states, features = output.last_hidden_state, output.pooler_output
+                text_output = model.text_model(input_ids=input_ids)
+                states, features = text_output.last_hidden_state, text_output.pooler_output
                 projections = states
                 if self.model_type == "clip":
                     projections, features = model.text_projection(states), model.text_projection(features)
@@ -270,9 +275,9 @@ def load_state_encoder(handle: EncoderHandle, settings: Settings | None = None) 
     return StateEncoder(encoder)
 
 
-def _patch_boxes(count: int) -> Floats32:
+def _patch_boxes(patch_count: int) -> Floats32:
     """The boxes of square patches in rows, (count, 4)."""
-    side = round(count**0.5)
-    rows, columns = np.divmod(np.arange(count), side)
-    boxes: Floats32 = np.stack([columns, rows, columns + 1, rows + 1], axis=1).astype(np.float32) / side
+    grid_side = round(patch_count**0.5)
+    rows, columns = np.divmod(np.arange(patch_count), grid_side)
+    boxes: Floats32 = np.stack([columns, rows, columns + 1, rows + 1], axis=1).astype(np.float32) / grid_side
     return boxes

@@ -58,13 +58,13 @@ class PairEncoder:
             self.tokenizer = WordPieceTokenizer(checkpoint.vocabulary, bool(checkpoint.parameters["lowercase"]))
             if len(checkpoint.vocabulary) > self.shape.vocabulary or self.shape.width % self.shape.heads:
                 raise ValueError(f"{len(checkpoint.vocabulary)} word pieces and {self.shape} do not fit")
-            self.heads = frozenset(head for head in HEADS if f"{head}.weight" in checkpoint.weights)
-            shapes = self.shape.weights()
-            for head in self.heads:
-                shapes |= head_shapes(self.shape, head)
-            used = {name: array for name, array in checkpoint.weights.items() if name in shapes}
-            check_shapes(shapes, used)
-            weights = {name: torch.tensor(array).to(self.device, self.dtype) for name, array in used.items()}
+            self.heads = frozenset(head_name for head_name in HEADS if f"{head_name}.weight" in checkpoint.weights)
+            weight_shapes = self.shape.weights()
+            for head_name in self.heads:
+                weight_shapes |= head_shapes(self.shape, head_name)
+            used_weights = {name: array for name, array in checkpoint.weights.items() if name in weight_shapes}
+            check_shapes(weight_shapes, used_weights)
+            weights = {name: torch.tensor(array).to(self.device, self.dtype) for name, array in used_weights.items()}
             self.uniter = Uniter(weights, self.shape)
 
     def pieces(self, sentences: Sequence[str], lower: bool = False) -> PieceTable:
@@ -85,8 +85,10 @@ class PairEncoder:
                 f"{self.shape.features}; extract regions with the detector that the checkpoint was trained with"
             )
         with torch.inference_mode():
-            seen, placed = (torch.from_numpy(each).to(self.device, self.dtype) for each in (features, boxes))
-            return self.uniter.regions(seen, placed)
+            feature_tensor, box_tensor = (
+                torch.from_numpy(region_array).to(self.device, self.dtype) for region_array in (features, boxes)
+            )
+            return self.uniter.regions(feature_tensor, box_tensor)
 
     def run(
         self,
@@ -104,30 +106,30 @@ class PairEncoder:
         """
         import torch
 
-        words, regions = pieces.lengths[captions], np.array([len(each) for each in embedded], np.int64)[pictures]
+        words, regions = pieces.lengths[captions], np.array([len(picture) for picture in embedded], np.int64)[pictures]
 
         def forward(rows: Rows) -> Output:
-            positions, _ = gather(pieces.offsets, captions[rows])
+            piece_positions, _ = gather(pieces.offsets, captions[rows])
             distinct, which = np.unique(pictures[rows], return_inverse=True)
-            sizes = np.array([len(embedded[k]) for k in distinct.tolist()], np.int64)
-            layout = PairLayout.of(words[rows], regions[rows], (np.cumsum(sizes) - sizes)[which])
+            picture_sizes = np.array([len(embedded[picture_index]) for picture_index in distinct.tolist()], np.int64)
+            layout = PairLayout.of(words[rows], regions[rows], (np.cumsum(picture_sizes) - picture_sizes)[which])
             maps: list[Tensor] | None = [] if attention else None
             with torch.inference_mode():
-                ids = torch.from_numpy(pieces.ids[positions].astype(np.int64)).to(self.device)
+                piece_ids = torch.from_numpy(pieces.ids[piece_positions].astype(np.int64)).to(self.device)
                 states = self.uniter.states(
-                    self.uniter.words(ids, torch.from_numpy(layout.places).to(self.device)),
-                    torch.cat([embedded[k] for k in distinct.tolist()]),
+                    self.uniter.words(piece_ids, torch.from_numpy(layout.places).to(self.device)),
+                    torch.cat([embedded[picture_index] for picture_index in distinct.tolist()]),
                     torch.from_numpy(layout.index).to(self.device),
                     None if layout.mask is None else torch.from_numpy(layout.mask).to(self.device),
                     maps,
                 )
                 return work(PairStates(states, words[rows], regions[rows], maps[-1] if maps else None))
 
-        tokens = batch_tokens(settings, self.device, _GPU_TOKENS)
+        token_budget = batch_tokens(settings, self.device, _GPU_TOKENS)
         yield from run_batches(
             words + regions,
             forward,
-            lambda length: tokens // length,
+            lambda length: token_budget // length,
             threads=batch_threads(settings, self.device),
             device=self.device,
             description="captions with their pictures",
@@ -140,16 +142,16 @@ def load_pair_encoder(name: str, settings: Settings, advice: str = "") -> PairEn
     Raises:
         AssetError: there is none, with `advice` on how to get one; or it is damaged or of another kind.
     """
-    folder = find_checkpoint(name)
-    if folder is None and advice:
+    checkpoint_folder = find_checkpoint(name)
+    if checkpoint_folder is None and advice:
         raise AssetError(f"there is no checkpoint {name!r}; {advice}")
-    changed = 0 if folder is None else (folder / "checkpoint.json").stat().st_mtime_ns
-    return _load(name, changed, Precision.of(settings))
+    modified_time = 0 if checkpoint_folder is None else (checkpoint_folder / "checkpoint.json").stat().st_mtime_ns
+    return _load(name, modified_time, Precision.of(settings))
 
 
 @functools.lru_cache(maxsize=2)
-def _load(name: str, changed: int, precision: Precision) -> PairEncoder:
-    return PairEncoder(load_checkpoint(name, KIND), precision)
+def _load(checkpoint_name: str, modified_time: int, precision: Precision) -> PairEncoder:
+    return PairEncoder(load_checkpoint(checkpoint_name, KIND), precision)
 
 
 def attention_to_regions(batch: PairStates) -> list[Any]:
@@ -158,8 +160,8 @@ def attention_to_regions(batch: PairStates) -> list[Any]:
 
     if batch.attention is None:
         raise ValueError("attention maps were not asked for")
-    shares = []
-    for row, (words, regions) in enumerate(zip(batch.words.tolist(), batch.regions.tolist(), strict=True)):
-        given = batch.attention[row, :, 0, words : words + regions].to("cpu", torch.float64).mean(dim=0)
-        shares.append((given / given.sum()).numpy())
-    return shares
+    attention_shares = []
+    for pair_index, (words, regions) in enumerate(zip(batch.words.tolist(), batch.regions.tolist(), strict=True)):
+        given = batch.attention[pair_index, :, 0, words : words + regions].to("cpu", torch.float64).mean(dim=0)
+        attention_shares.append((given / given.sum()).numpy())
+    return attention_shares

@@ -77,16 +77,16 @@ def _shapes(s: UniterShape) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from linear_shapes(f"{_REGIONS}img_linear", s.width, s.features)
     yield from linear_shapes(f"{_REGIONS}pos_linear", s.width, BOX)
     yield f"{_REGIONS}mask_embedding.weight", (2, s.features)
-    for norm in ("img_layer_norm", "pos_layer_norm", "LayerNorm"):
-        yield from norm_shapes(_REGIONS + norm, s.width)
-    for number in range(s.layers):
-        at = f"uniter.encoder.layer.{number}."
+    for norm_name in ("img_layer_norm", "pos_layer_norm", "LayerNorm"):
+        yield from norm_shapes(_REGIONS + norm_name, s.width)
+    for layer_number in range(s.layers):
+        layer_prefix = f"uniter.encoder.layer.{layer_number}."
         for part in ("self.query", "self.key", "self.value", "output.dense"):
-            yield from linear_shapes(f"{at}attention.{part}", s.width, s.width)
-        yield from norm_shapes(f"{at}attention.output.LayerNorm", s.width)
-        yield from linear_shapes(f"{at}intermediate.dense", s.inner, s.width)
-        yield from linear_shapes(f"{at}output.dense", s.width, s.inner)
-        yield from norm_shapes(f"{at}output.LayerNorm", s.width)
+            yield from linear_shapes(f"{layer_prefix}attention.{part}", s.width, s.width)
+        yield from norm_shapes(f"{layer_prefix}attention.output.LayerNorm", s.width)
+        yield from linear_shapes(f"{layer_prefix}intermediate.dense", s.inner, s.width)
+        yield from linear_shapes(f"{layer_prefix}output.dense", s.width, s.inner)
+        yield from norm_shapes(f"{layer_prefix}output.LayerNorm", s.width)
     yield from linear_shapes("uniter.pooler.dense", s.width, s.width)
 
 
@@ -110,16 +110,16 @@ class PairLayout:
         first: where each pair's regions begin in the table of regions (default: one pair's after another's). Pairs of
         one picture may share its regions.
         """
-        total = words + regions
-        begins = np.cumsum(words) - words
+        pair_lengths = words + regions
+        word_starts = np.cumsum(words) - words
         if first is None:
             first = np.cumsum(regions) - regions
-        place = np.arange(int(total.max(initial=0)))[None, :]
+        place = np.arange(int(pair_lengths.max(initial=0)))[None, :]
         in_words = place < words[:, None]
-        index = np.where(in_words, begins[:, None] + place, words.sum() + first[:, None] + place - words[:, None])
-        mask = place < total[:, None]
-        places = np.arange(words.sum()) - np.repeat(begins, words)
-        return cls(np.where(mask, index, 0), places, None if mask.all() else mask)
+        index = np.where(in_words, word_starts[:, None] + place, words.sum() + first[:, None] + place - words[:, None])
+        token_mask = place < pair_lengths[:, None]
+        word_places = np.arange(words.sum()) - np.repeat(word_starts, words)
+        return cls(np.where(token_mask, index, 0), word_places, None if token_mask.all() else token_mask)
 
 
 class Uniter:
@@ -133,8 +133,8 @@ class Uniter:
         self.shape, self.dropout = shape, dropout
         self.weights = weights
         self._stack = [
-            TransformerLayer.of(weights, f"uniter.encoder.layer.{number}.", shape.heads)
-            for number in range(shape.layers)
+            TransformerLayer.of(weights, f"uniter.encoder.layer.{layer_number}.", shape.heads)
+            for layer_number in range(shape.layers)
         ]
 
     def words(self, ids: Tensor, places: Tensor) -> Tensor:
@@ -178,13 +178,13 @@ class Uniter:
 
         return linear(pooled, *linear_of(self.weights, name))
 
-    def _embedded(self, x: Tensor, at: str) -> Tensor:
+    def _embedded(self, x: Tensor, weight_prefix: str) -> Tensor:
         from torch.nn.functional import dropout, layer_norm
 
-        x = layer_norm(x, (self.shape.width,), *linear_of(self.weights, f"{at}LayerNorm"), EPSILON)
+        x = layer_norm(x, (self.shape.width,), *linear_of(self.weights, f"{weight_prefix}LayerNorm"), EPSILON)
         return dropout(x, self.dropout) if self.dropout else x
 
-    def _normed(self, x: Tensor, name: str) -> Tensor:
+    def _normed(self, x: Tensor, norm_name: str) -> Tensor:
         from torch.nn.functional import layer_norm
 
-        return layer_norm(x, (self.shape.width,), *linear_of(self.weights, _REGIONS + name), EPSILON)
+        return layer_norm(x, (self.shape.width,), *linear_of(self.weights, _REGIONS + norm_name), EPSILON)

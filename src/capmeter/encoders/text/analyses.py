@@ -61,16 +61,16 @@ class StateTable:
 
     def unit(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """The states at these flat positions, normalised to unit length; 0 where a position is -1."""
-        unit: NDArray[np.float32] = self.states.take(positions, axis=0).astype(np.float32, copy=False)
-        unit *= np.where(positions >= 0, self._scale[positions], np.float32(0))[..., None]
-        return unit
+        unit_states: NDArray[np.float32] = self.states.take(positions, axis=0).astype(np.float32, copy=False)
+        unit_states *= np.where(positions >= 0, self._scale[positions], np.float32(0))[..., None]
+        return unit_states
 
     @cached_property
     def _scale(self) -> NDArray[np.float32]:
         """The reciprocal of each state's length."""
-        lengths = np.sqrt(np.einsum("td,td->t", self.states, self.states, dtype=np.float32))
-        scale: NDArray[np.float32] = 1 / np.maximum(lengths, _TINY)
-        return scale
+        state_lengths = np.sqrt(np.einsum("td,td->t", self.states, self.states, dtype=np.float32))
+        state_scale: NDArray[np.float32] = 1 / np.maximum(state_lengths, _TINY)
+        return state_scale
 
     def unit_row(self, row: int) -> NDArray[np.float32]:
         """One sentence's states, normalised to unit length."""
@@ -109,11 +109,11 @@ class SentenceVectors:
         import torch
         from torch.nn.functional import embedding_bag  # thirty times as fast as numpy's sums of unequal groups
 
-        table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
-        if not len(table):
-            return np.zeros((0, table.states.shape[1]), np.float32)
-        states, starts = torch.from_numpy(table.states), torch.from_numpy(table.pieces.offsets[:-1])
-        means = embedding_bag(torch.arange(len(states)), states, starts, mode="mean").numpy()
-        unit = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _TINY)
-        vectors: NDArray[np.float32] = unit.astype(np.float32)
+        state_table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
+        if not len(state_table):
+            return np.zeros((0, state_table.states.shape[1]), np.float32)
+        state_tensor, starts = torch.from_numpy(state_table.states), torch.from_numpy(state_table.pieces.offsets[:-1])
+        mean_states = embedding_bag(torch.arange(len(state_tensor)), state_tensor, starts, mode="mean").numpy()
+        unit_vectors = mean_states / np.maximum(np.linalg.norm(mean_states, axis=1, keepdims=True), _TINY)
+        vectors: NDArray[np.float32] = unit_vectors.astype(np.float32)
         return vectors

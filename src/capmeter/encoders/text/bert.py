@@ -66,11 +66,11 @@ class Bert:
     ) -> None:
         from safetensors.torch import load_file
 
-        config = _config(folder)
-        self.layers, self.heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
-        if int(config["hidden_size"]) % self.heads:
-            raise ValueError(f"its width {config['hidden_size']} is not a multiple of its {self.heads} heads")
-        self.width, self.epsilon = int(config["hidden_size"]), float(config.get("layer_norm_eps", 1e-12))
+        model_config = _config(folder)
+        self.layers, self.heads = int(model_config["num_hidden_layers"]), int(model_config["num_attention_heads"])
+        if int(model_config["hidden_size"]) % self.heads:
+            raise ValueError(f"its width {model_config['hidden_size']} is not a multiple of its {self.heads} heads")
+        self.width, self.epsilon = int(model_config["hidden_size"]), float(model_config.get("layer_norm_eps", 1e-12))
         weights = {_name(name): tensor.to(device, dtype) for name, tensor in load_file(str(folder / WEIGHTS)).items()}
 
         self._words = weights["embeddings.word_embeddings.weight"]
@@ -81,25 +81,26 @@ class Bert:
             raise ValueError(f"its weights are {self._words.shape[1]} wide, but {CONFIG} says {self.width}")
         self._norm = linear_of(weights, "embeddings.LayerNorm")
         self.stack = [
-            TransformerLayer.of(weights, f"encoder.layer.{number}.", self.heads) for number in range(self.layers)
+            TransformerLayer.of(weights, f"encoder.layer.{layer_number}.", self.heads)
+            for layer_number in range(self.layers)
         ]
         for adapter in adapters:
-            self.stack = merge_adapter(self.stack, {name: each.to(device, dtype) for name, each in adapter.items()})
+            self.stack = merge_adapter(self.stack, {name: factor.to(device, dtype) for name, factor in adapter.items()})
         self._relative = weights.get(RELATIVE_BIAS)
         # RoBERTa's positions start after the padding id, and padding is at the position of that id.
-        self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
+        self._padding = int(model_config.get("pad_token_id", 1)) if model_config["model_type"] in _ROBERTAS else None
         self.vocabulary = len(self._words)
         self.positions = len(self._places) - (0 if self._padding is None else self._padding + 1)
 
     @staticmethod
     def supports(folder: Path) -> bool:
         """Whether the model in the folder is supported: its family, activation and files."""
-        config = _config(folder)
+        model_config = _config(folder)
         return (
-            config.get("model_type") in _KINDS
-            and config.get("hidden_act", config.get("activation", "gelu")) == "gelu"
-            and config.get("position_embedding_type", "absolute") == "absolute"
-            and not config.get("is_decoder", False)
+            model_config.get("model_type") in _KINDS
+            and model_config.get("hidden_act", model_config.get("activation", "gelu")) == "gelu"
+            and model_config.get("position_embedding_type", "absolute") == "absolute"
+            and not model_config.get("is_decoder", False)
             and (folder / WEIGHTS).is_file()
             and (folder / "tokenizer.json").is_file()
         )
@@ -121,16 +122,16 @@ class Bert:
 
         b, t = ids.shape
         x = self.embed(ids).view(b * t, self.width)
-        states, maps, bias = x if hidden == 0 else None, [], self.attention_bias(t)
-        for number, layer in enumerate(self.stack[: self.layers if attentions else hidden], start=1):
-            x, attention = transformer_layer(layer, x, mask, (b, self.heads), self.epsilon, bias=bias)
-            if number == hidden:
-                states = x
+        hidden_states, attention_maps, attention_bias = x if hidden == 0 else None, [], self.attention_bias(t)
+        for layer_number, layer in enumerate(self.stack[: self.layers if attentions else hidden], start=1):
+            x, attention = transformer_layer(layer, x, mask, (b, self.heads), self.epsilon, bias=attention_bias)
+            if layer_number == hidden:
+                hidden_states = x
             if attentions:
-                maps.append(attention)
+                attention_maps.append(attention)
         return (
-            None if states is None else states.view(b, t, self.width),
-            torch.stack(maps, dim=1) if attentions else None,
+            None if hidden_states is None else hidden_states.view(b, t, self.width),
+            torch.stack(attention_maps, dim=1) if attentions else None,
         )
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -139,11 +140,11 @@ class Bert:
         from torch.nn.functional import layer_norm
 
         if self._padding is None:
-            places = torch.arange(ids.shape[1], device=ids.device)
+            position_ids = torch.arange(ids.shape[1], device=ids.device)
         else:
-            word = (ids != self._padding).long()
-            places = word.cumsum(dim=1) * word + self._padding
-        return layer_norm(self._words[ids] + self._places[places], (self.width,), *self._norm, self.epsilon)
+            is_word = (ids != self._padding).long()
+            position_ids = is_word.cumsum(dim=1) * is_word + self._padding
+        return layer_norm(self._words[ids] + self._places[position_ids], (self.width,), *self._norm, self.epsilon)
 
     def attention_bias(self, tokens: int) -> Tensor | None:
         """What is added to the attention's logits of so many word pieces, [heads, tokens, tokens]; None for nothing."""
@@ -151,13 +152,15 @@ class Bert:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    return {_SETTINGS.get(name, name): value for name, value in settings.items()}
+    raw_settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    return {
+        _SETTINGS.get(setting_name, setting_name): setting_value for setting_name, setting_value in raw_settings.items()
+    }
 
 
-def _name(name: str) -> str:
+def _name(weight_name: str) -> str:
     """BERT's name for a weight."""
-    name = _PREFIX.sub("", name)
-    for other, ours in _NAMES.items():
-        name = name.replace(other, ours)
-    return name
+    weight_name = _PREFIX.sub("", weight_name)
+    for other_name, our_name in _NAMES.items():
+        weight_name = weight_name.replace(other_name, our_name)
+    return weight_name

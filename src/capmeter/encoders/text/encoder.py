@@ -76,19 +76,19 @@ class Encoder:
 
     def pieces(self, sentences: Sequence[str]) -> PieceTable:
         """Word-piece ids with begin and end tokens; sentences too long for the model are truncated before the end."""
-        rows: list[list[int]] = []
-        for start in range(0, len(sentences), 8192):
-            rows.extend(self.tokenizer.ids(sentences[start : start + 8192]))
-        truncated = [len(row) > self.max_length for row in rows]
-        rows = [
-            [*row[: self.max_length - 1], self.end_id] if long else row
-            for row, long in zip(rows, truncated, strict=True)
+        piece_rows: list[list[int]] = []
+        for batch_start in range(0, len(sentences), 8192):
+            piece_rows.extend(self.tokenizer.ids(sentences[batch_start : batch_start + 8192]))
+        truncated = [len(piece_row) > self.max_length for piece_row in piece_rows]
+        piece_rows = [
+            [*piece_row[: self.max_length - 1], self.end_id] if is_long else piece_row
+            for piece_row, is_long in zip(piece_rows, truncated, strict=True)
         ]
-        return PieceTable.of(rows, truncated)
+        return PieceTable.of(piece_rows, truncated)
 
     def tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         """The word pieces of some ids as text."""
-        return self.tokenizer.pieces([int(piece) for piece in ids])
+        return self.tokenizer.pieces([int(piece_id) for piece_id in ids])
 
     def word_of(self, piece: str) -> str:
         """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
@@ -116,27 +116,27 @@ class Encoder:
 
         masks: for every sequence, the positions that may be attended to (default: all). Masked positions stay in place.
         """
-        table = sequences if isinstance(sequences, PieceTable) else PieceTable.of(sequences)
-        lengths = table.lengths
-        self._check(table, masks)
-        threads = batch_threads(self.settings, self.device)
+        piece_table = sequences if isinstance(sequences, PieceTable) else PieceTable.of(sequences)
+        sequence_lengths = piece_table.lengths
+        self._check(piece_table, masks)
+        thread_count = batch_threads(self.settings, self.device)
 
         def forward(rows: NDArray[np.int64]) -> EncodedBatch:
-            positions, _ = gather(table.offsets, rows)
-            ids = table.ids[positions].astype(np.int64).reshape(len(rows), -1)
-            allowed = True if masks is None else [masks[row] for row in rows]
-            mask = np.full(ids.shape, allowed, np.bool_)
-            return self._pass(EncodedBatch(rows, ids, mask, None, None), hidden, attentions)
+            piece_positions, _ = gather(piece_table.offsets, rows)
+            piece_ids = piece_table.ids[piece_positions].astype(np.int64).reshape(len(rows), -1)
+            attention_flags = True if masks is None else [masks[row] for row in rows]
+            attention_mask = np.full(piece_ids.shape, attention_flags, np.bool_)
+            return self._pass(EncodedBatch(rows, piece_ids, attention_mask, None, None), hidden, attentions)
 
-        batches = run_batches(
-            lengths,
+        encoded_batches = run_batches(
+            sequence_lengths,
             forward,
-            lambda length: self._rows_per_batch(length, attentions, threads),
-            threads=threads,
+            lambda length: self._rows_per_batch(length, attentions, thread_count),
+            threads=thread_count,
             device=self.device,
             description=f"encoding with {self.handle.name}",
         )
-        for _, batch in batches:
+        for _, batch in encoded_batches:
             yield batch
 
     def _check(self, table: PieceTable, masks: Sequence[Sequence[bool]] | None) -> None:
@@ -154,24 +154,24 @@ class Encoder:
         if masks is not None and [len(mask) for mask in masks] != lengths.tolist():
             raise InputError("masks: expected one flag per word piece of every sequence")
 
-    def _rows_per_batch(self, length: int, attentions: bool, threads: int) -> int:
-        rows = batch_tokens(self.settings, self.device) // length
+    def _rows_per_batch(self, length: int, attentions: bool, thread_count: int) -> int:
+        row_count = batch_tokens(self.settings, self.device) // length
         if attentions:
-            rows = min(rows, _MAP_BYTES // (4 * threads * self.layers * self.heads * length * length))
-        return rows
+            row_count = min(row_count, _MAP_BYTES // (4 * thread_count * self.layers * self.heads * length * length))
+        return row_count
 
     def _pass(self, batch: EncodedBatch, hidden: int | None, attentions: bool) -> EncodedBatch:
         import torch
 
-        ids = torch.from_numpy(batch.ids).to(self.device)
-        mask = None if batch.mask.all() else torch.from_numpy(batch.mask).to(self.device)
+        piece_ids = torch.from_numpy(batch.ids).to(self.device)
+        attention_mask = None if batch.mask.all() else torch.from_numpy(batch.mask).to(self.device)
         # what is kept on disk and in memory has the encoder's own precision, whoever asks for it, a training as well
-        with torch.inference_mode(), torch.autocast(ids.device.type, enabled=False):
-            states, maps = self.model.run(ids, mask, hidden, attentions)
+        with torch.inference_mode(), torch.autocast(piece_ids.device.type, enabled=False):
+            hidden_states, attention_maps = self.model.run(piece_ids, attention_mask, hidden, attentions)
         return replace(
             batch,
-            hidden=None if states is None else to_numpy(states),
-            attentions=None if maps is None else to_numpy(maps),
+            hidden=None if hidden_states is None else to_numpy(hidden_states),
+            attentions=None if attention_maps is None else to_numpy(attention_maps),
         )
 
     def hidden_states(self, pieces: PieceTable, layer: int) -> NDArray[np.float32]:
@@ -180,31 +180,33 @@ class Encoder:
         Recently encoded sentences, and those in the on-disk cache if there is one, are not encoded again.
         """
         layer = self.layer(layer)
-        cache = self.settings.tiered_cache("hidden_states")
-        analysis = f"{self.handle.sha256} layer={layer} {self.precision.name}"
+        state_cache = self.settings.tiered_cache("hidden_states")
+        analysis_key = f"{self.handle.sha256} layer={layer} {self.precision.name}"
         states = np.empty((len(pieces.ids), self.width), np.float32)
-        for start in range(0, len(pieces), _SENTENCES_PER_LOOKUP):
-            rows = range(start, min(start + _SENTENCES_PER_LOOKUP, len(pieces)))
-            slots = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows}
-            contents = {row: pieces[row].tobytes() for row in rows}
-            cached = cache.get(analysis, contents.values())
-            absent = []
-            for row in rows:
-                cached_states = cached.get(contents[row])
-                if isinstance(cached_states, np.ndarray) and cached_states.shape == slots[row].shape:
-                    slots[row][:] = cached_states
+        for batch_start in range(0, len(pieces), _SENTENCES_PER_LOOKUP):
+            batch_rows = range(batch_start, min(batch_start + _SENTENCES_PER_LOOKUP, len(pieces)))
+            state_slots = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in batch_rows}
+            piece_contents = {row: pieces[row].tobytes() for row in batch_rows}
+            cached_rows = state_cache.get(analysis_key, piece_contents.values())
+            absent_rows = []
+            for row in batch_rows:
+                cached_states = cached_rows.get(piece_contents[row])
+                if isinstance(cached_states, np.ndarray) and cached_states.shape == state_slots[row].shape:
+                    state_slots[row][:] = cached_states
                 else:
-                    absent.append(row)
-            if absent:
-                self._fill(states, pieces, np.array(absent), layer)
-                cache.put(analysis, {contents[row]: slots[row] for row in absent})
+                    absent_rows.append(row)
+            if absent_rows:
+                self._fill(states, pieces, np.array(absent_rows), layer)
+                state_cache.put(analysis_key, {piece_contents[row]: state_slots[row] for row in absent_rows})
         return states
 
-    def _fill(self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int) -> None:
-        for batch in self.encode_ids(pieces.take(rows), hidden=layer):
+    def _fill(
+        self, states: NDArray[np.float32], pieces: PieceTable, missing_rows: NDArray[np.int64], layer: int
+    ) -> None:
+        for batch in self.encode_ids(pieces.take(missing_rows), hidden=layer):
             if batch.hidden is not None:
-                positions, _ = gather(pieces.offsets, rows[batch.rows])
-                states[positions] = batch.hidden.reshape(-1, self.width)
+                piece_positions, _ = gather(pieces.offsets, missing_rows[batch.rows])
+                states[piece_positions] = batch.hidden.reshape(-1, self.width)
 
 
 def load_encoder(handle: EncoderHandle, settings: Settings | None = None) -> Encoder:
@@ -230,7 +232,7 @@ def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | HubModel:
 
     if Bert.supports(handle.folder):
         factors = (adapter.factors() for adapter in handle.adapters)
-        adapters = [{name: torch.from_numpy(array) for name, array in each.items()} for each in factors]
+        adapters = [{name: torch.from_numpy(array) for name, array in arrays.items()} for arrays in factors]
         return Bert(handle.folder, precision.device, precision.dtype, adapters)
     if handle.adapters:
         raise ValueError("only encoders of the BERT family can be adapted")

@@ -55,9 +55,9 @@ class TransformerLayer:
         projections = [linear_of(weights, f"{prefix}attention.self.{name}") for name in ("query", "key", "value")]
         scale = (projections[0][0].shape[0] // heads) ** -0.5
         qkv_weight, qkv_bias = (torch.cat([q * scale, k, v]) for q, k, v in zip(*projections, strict=True))
-        names = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
-        rest = (linear_of(weights, prefix + name) for name in (*names, "output.LayerNorm"))
-        return cls((qkv_weight, qkv_bias), *rest)
+        weight_names = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
+        output_weights = (linear_of(weights, prefix + name) for name in (*weight_names, "output.LayerNorm"))
+        return cls((qkv_weight, qkv_bias), *output_weights)
 
 
 def linear_of(weights: Mapping[str, Tensor], name: str) -> Norm:
@@ -94,8 +94,8 @@ def transformer_layer(
     from torch.nn.functional import dropout as drop
     from torch.nn.functional import gelu, layer_norm
 
-    (batch, heads), width = shape, x.shape[1]
-    qkv = _linear(x, *layer.qkv).view(batch, -1, 3, heads, width // heads)
+    (batch_size, heads), width = shape, x.shape[1]
+    qkv = _linear(x, *layer.qkv).view(batch_size, -1, 3, heads, width // heads)
     queries, keys, values = qkv.permute(2, 0, 3, 1, 4).contiguous()
     logits = queries @ keys.transpose(2, 3)
     if bias is not None:
@@ -106,9 +106,9 @@ def transformer_layer(
     context = (drop(attention, dropout) if dropout else attention) @ values
     attended = _linear(context.transpose(1, 2).reshape(x.shape), *layer.attn_out)
     y = layer_norm((drop(attended, dropout) if dropout else attended).add_(x), (width,), *layer.attn_norm, epsilon)
-    ffn = _linear(gelu(_linear(y, *layer.ffn_up), approximate=approximate), *layer.ffn_down)
-    ffn = (drop(ffn, dropout) if dropout else ffn).add_(y)
-    return layer_norm(ffn, (width,), *layer.ffn_norm, epsilon), attention
+    ffn_output = _linear(gelu(_linear(y, *layer.ffn_up), approximate=approximate), *layer.ffn_down)
+    ffn_output = (drop(ffn_output, dropout) if dropout else ffn_output).add_(y)
+    return layer_norm(ffn_output, (width,), *layer.ffn_norm, epsilon), attention
 
 
 def _linear(

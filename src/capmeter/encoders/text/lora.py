@@ -61,9 +61,11 @@ class Adapter:
 
     def factors(self) -> dict[str, NDArray[Any]]:
         """A [rank, inputs] and B [outputs, rank] of each matrix, by name without the prefix."""
-        start = self.prefix + LAYERS
+        layer_prefix = self.prefix + LAYERS
         weights = Checkpoint.read(self.folder).weights
-        return {name.removeprefix(self.prefix): array for name, array in weights.items() if name.startswith(start)}
+        return {
+            name.removeprefix(self.prefix): array for name, array in weights.items() if name.startswith(layer_prefix)
+        }
 
 
 def find_adapter(name: str) -> Adapter | None:
@@ -72,24 +74,26 @@ def find_adapter(name: str) -> Adapter | None:
     Raises:
         AssetError: the checkpoint is damaged, or does not name its encoder.
     """
-    folder = find_checkpoint(name)
-    if folder is None:
+    checkpoint_folder = find_checkpoint(name)
+    if checkpoint_folder is None:
         return None
-    path = folder / CHECKPOINT
+    checkpoint_path = checkpoint_folder / CHECKPOINT
     try:
-        kind = json.loads(path.read_bytes())["kind"]
+        checkpoint_kind = json.loads(checkpoint_path.read_bytes())["kind"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise AssetError(f"checkpoint {folder}: cannot read {CHECKPOINT} ({error})") from error
-    return _read_adapter(folder, path.stat().st_mtime_ns) if kind == KIND else None
+        raise AssetError(f"checkpoint {checkpoint_folder}: cannot read {CHECKPOINT} ({error})") from error
+    return _read_adapter(checkpoint_folder, checkpoint_path.stat().st_mtime_ns) if checkpoint_kind == KIND else None
 
 
 @lru_cache(maxsize=16)
-def _read_adapter(folder: Path, modified: int) -> Adapter:
+def _read_adapter(folder: Path, modified_time: int) -> Adapter:
     checkpoint = Checkpoint.read(folder, KIND)
-    encoder, digest = (checkpoint.parameters.get(key) for key in ("encoder", "encoder_sha256"))
-    if not isinstance(encoder, str) or not isinstance(digest, str):
+    encoder_name, encoder_digest = (
+        checkpoint.parameters.get(parameter_name) for parameter_name in ("encoder", "encoder_sha256")
+    )
+    if not isinstance(encoder_name, str) or not isinstance(encoder_digest, str):
         raise AssetError(f"checkpoint {folder}: does not name the encoder that it adapts; train it again")
-    return Adapter(folder, checkpoint.sha256, encoder=encoder, encoder_sha256=digest)
+    return Adapter(folder, checkpoint.sha256, encoder=encoder_name, encoder_sha256=encoder_digest)
 
 
 def merge_adapter(stack: list[TransformerLayer], factors: Mapping[str, Tensor]) -> list[TransformerLayer]:
@@ -98,28 +102,30 @@ def merge_adapter(stack: list[TransformerLayer], factors: Mapping[str, Tensor]) 
     Raises:
         ValueError: a factor is missing, unknown or of another shape than its matrix.
     """
-    layers = count_layers(factors)
-    if layers > len(stack):
-        raise ValueError(f"it adapts {layers} layers of an encoder with {len(stack)}")
-    shapes: dict[str, tuple[int, ...]] = {}
-    for number, layer in enumerate(stack[:layers]):
-        for matrix, name in MATRICES.items():
-            outputs, inputs = getattr(layer, matrix)[0].shape
-            start = f"{LAYERS}{number}.{name}."
-            rank = len(factors[start + LORA_A])
-            shapes |= {start + LORA_A: (rank, inputs), start + LORA_B: (outputs, rank)}
-    check_shapes(shapes, factors)
-    return [merge_factors(layer, factors, number) for number, layer in enumerate(stack[:layers])] + stack[layers:]
+    layer_count = count_layers(factors)
+    if layer_count > len(stack):
+        raise ValueError(f"it adapts {layer_count} layers of an encoder with {len(stack)}")
+    factor_shapes: dict[str, tuple[int, ...]] = {}
+    for layer_number, layer in enumerate(stack[:layer_count]):
+        for matrix, stored_name in MATRICES.items():
+            output_dim, input_dim = getattr(layer, matrix)[0].shape
+            factor_prefix = f"{LAYERS}{layer_number}.{stored_name}."
+            rank = len(factors[factor_prefix + LORA_A])
+            factor_shapes |= {factor_prefix + LORA_A: (rank, input_dim), factor_prefix + LORA_B: (output_dim, rank)}
+    check_shapes(factor_shapes, factors)
+    return [
+        merge_factors(layer, factors, layer_number) for layer_number, layer in enumerate(stack[:layer_count])
+    ] + stack[layer_count:]
 
 
 def merge_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], number: int) -> TransformerLayer:
     """The layer of this number (from 0) with W + B A for each adapted W; `factors`: A and B by name."""
-    sums = {}
+    merged_matrices = {}
     for matrix in MATRICES:
         weight, bias = getattr(layer, matrix)
         lora_a, lora_b = _factors_of(factors, number, matrix)
-        sums[matrix] = weight + lora_b @ lora_a, bias
-    return replace(layer, **sums)
+        merged_matrices[matrix] = weight + lora_b @ lora_a, bias
+    return replace(layer, **merged_matrices)
 
 
 def attach_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], number: int) -> TransformerLayer:
@@ -136,10 +142,10 @@ def count_layers(factors: Mapping[str, Any]) -> int:
     """
     if not factors:
         raise ValueError("its adapter has no factors of any layer")
-    return max(int(name.removeprefix(LAYERS).partition(".")[0]) + 1 for name in factors)
+    return max(int(factor_name.removeprefix(LAYERS).partition(".")[0]) + 1 for factor_name in factors)
 
 
-def _factors_of(factors: Mapping[str, Tensor], number: int, matrix: str) -> tuple[Tensor, Tensor]:
+def _factors_of(factors: Mapping[str, Tensor], layer_number: int, matrix: str) -> tuple[Tensor, Tensor]:
     """A and B of one matrix of one layer."""
-    name = f"{LAYERS}{number}.{MATRICES[matrix]}"
-    return factors[f"{name}.{LORA_A}"], factors[f"{name}.{LORA_B}"]
+    factor_prefix = f"{LAYERS}{layer_number}.{MATRICES[matrix]}"
+    return factors[f"{factor_prefix}.{LORA_A}"], factors[f"{factor_prefix}.{LORA_B}"]

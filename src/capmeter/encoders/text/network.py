@@ -39,12 +39,12 @@ class AdaptedLayers(nn.Module):
         """
         bert, shape = self.bert, (len(ids), self.bert.heads)
         x = bert.embed(ids).view(-1, bert.width)
-        factors = dict(self.named_parameters())
-        dropout, bias = self.dropout if self.training else 0.0, bert.attention_bias(ids.shape[1])
-        padded = None if mask.all() else mask  # a GPU waits for this
-        for number in range(len(self.layers)):
-            layer = attach_factors(bert.stack[number], factors, number)
-            x, _ = transformer_layer(layer, x, padded, shape, bert.epsilon, dropout, bias=bias)
+        adapter_factors = dict(self.named_parameters())
+        dropout, attention_bias = self.dropout if self.training else 0.0, bert.attention_bias(ids.shape[1])
+        padding_mask = None if mask.all() else mask  # a GPU waits for this
+        for layer_number in range(len(self.layers)):
+            layer = attach_factors(bert.stack[layer_number], adapter_factors, layer_number)
+            x, _ = transformer_layer(layer, x, padding_mask, shape, bert.epsilon, dropout, bias=attention_bias)
         return x.float().view(*ids.shape, -1)
 
     def adapter_parameters(self) -> list[nn.Parameter]:

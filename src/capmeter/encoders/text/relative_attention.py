@@ -30,19 +30,19 @@ def relative_bias(weight: Tensor, tokens: int) -> Tensor:
     """
     import torch
 
-    places = torch.arange(tokens, device=weight.device)
-    return weight[_buckets(places[None, :] - places[:, None], len(weight))].permute(2, 0, 1)
+    token_positions = torch.arange(tokens, device=weight.device)
+    return weight[_buckets(token_positions[None, :] - token_positions[:, None], len(weight))].permute(2, 0, 1)
 
 
-def _buckets(distance: Tensor, buckets: int) -> Tensor:
+def _buckets(distance: Tensor, bucket_count: int) -> Tensor:
     """The bucket of each distance j - i.
 
     >>> import torch
     >>> _buckets(torch.tensor([0, -1, -7, -8, -500, 1, 7, 8, 500]), 32).tolist()
     [0, 1, 7, 8, 15, 17, 23, 24, 31]
     """
-    half = buckets // 2
-    near = half // 2
+    half_count = bucket_count // 2
+    near = half_count // 2
     size = distance.abs()
-    far = near + (size.clamp(min=1).float().div(near).log() / math.log(_FARTHEST / near) * (half - near)).long()
-    return size.where(size < near, far.clamp(max=half - 1)) + (distance > 0) * half
+    far = near + (size.clamp(min=1).float().div(near).log() / math.log(_FARTHEST / near) * (half_count - near)).long()
+    return size.where(size < near, far.clamp(max=half_count - 1)) + (distance > 0) * half_count

@@ -28,10 +28,10 @@ class Tokenizer:
                 backend = Backend.from_file(str(folder / "tokenizer.json"))
             except Exception as error:  # the library raises nothing more specific
                 raise ValueError(f"tokenizer.json: {error}") from error
-            config = _tokenizer_config(folder)
-            self.pad_id = _id(backend, config.get("pad_token"), *_PAD)
-            self.unknown_id = _id(backend, config.get("unk_token"), *_UNKNOWN)
-            self.longest = int(config.get("model_max_length") or _UNLIMITED)
+            tokenizer_config = _tokenizer_config(folder)
+            self.pad_id = _id(backend, tokenizer_config.get("pad_token"), *_PAD)
+            self.unknown_id = _id(backend, tokenizer_config.get("unk_token"), *_UNKNOWN)
+            self.longest = int(tokenizer_config.get("model_max_length") or _UNLIMITED)
         else:
             from transformers import AutoTokenizer
 
@@ -48,21 +48,21 @@ class Tokenizer:
         self._lead = " " if "ByteLevel" in str(backend.pre_tokenizer) else ""
         self._blank = "▁" if "Metaspace" in str(backend.pre_tokenizer) else "Ġ" if self._lead else ""
         self._size = max(backend.get_vocab().values(), default=-1) + 1
-        around = self.ids([""])[0]
-        if len(around) < 2:
+        special_ids = self.ids([""])[0]
+        if len(special_ids) < 2:
             raise ValueError(
                 "its tokenizer adds no begin and end tokens around a sentence; capmeter's metrics need an encoder of "
                 "the BERT kind"
             )
-        self.begin_id, self.end_id = around[0], around[-1]
+        self.begin_id, self.end_id = special_ids[0], special_ids[-1]
 
     def __len__(self) -> int:
         return self._size  # includes unused ids
 
     def ids(self, sentences: Sequence[str]) -> list[list[int]]:
         """The word pieces of each sentence with begin and end tokens, not truncated."""
-        led = [self._lead + bare if (bare := sentence.strip()) else "" for sentence in sentences]
-        return [encoding.ids for encoding in self._backend.encode_batch_fast(led)]
+        led_sentences = [self._lead + bare if (bare := sentence.strip()) else "" for sentence in sentences]
+        return [encoding.ids for encoding in self._backend.encode_batch_fast(led_sentences)]
 
     def inner_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The word pieces of each text, without begin and end tokens."""
@@ -74,7 +74,7 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The word pieces of some ids as text; empty for an unused id."""
-        return [self._backend.id_to_token(int(piece)) or "" for piece in ids]
+        return [self._backend.id_to_token(int(piece_id)) or "" for piece_id in ids]
 
     def word_of(self, piece: str) -> str:
         """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
@@ -86,13 +86,15 @@ class Tokenizer:
 def _tokenizer_config(folder: Path) -> dict[str, Any]:
     """The tokenizer's configuration from the files beside it, if any."""
     config: dict[str, Any] = {}
-    for file in ("special_tokens_map.json", "tokenizer_config.json"):
-        if (folder / file).is_file():
-            config |= json.loads((folder / file).read_text(encoding="utf-8"))
+    for file_name in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (folder / file_name).is_file():
+            config |= json.loads((folder / file_name).read_text(encoding="utf-8"))
     return config
 
 
 def _id(backend: Any, *tokens: str | dict[str, Any] | None) -> int:
     """The id of the first of the tokens that exists, else -1."""
-    names = (token["content"] if isinstance(token, dict) else token for token in tokens if token is not None)
-    return next((int(token_id) for name in names if (token_id := backend.token_to_id(name)) is not None), -1)
+    token_names = (token["content"] if isinstance(token, dict) else token for token in tokens if token is not None)
+    return next(
+        (int(token_id) for token_name in token_names if (token_id := backend.token_to_id(token_name)) is not None), -1
+    )

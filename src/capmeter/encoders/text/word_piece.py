@@ -29,24 +29,26 @@ class WordPieceTokenizer:
     def __init__(self, vocabulary: Sequence[str], lowercase: bool) -> None:
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-        known = {piece: number for number, piece in enumerate(vocabulary)}
-        missing = [each for each in SPECIAL if each not in known]
-        if missing or len(known) != len(vocabulary):
-            what = f"lacks {', '.join(missing)}" if missing else "has duplicates"
-            raise AssetError(f"the vocabulary of word pieces {what}; expected BERT's vocab.txt, one piece per line")
-        backend: Any = Tokenizer(models.WordPiece(known, unk_token=UNKNOWN, max_input_chars_per_word=100))
+        piece_ids = {piece: piece_id for piece_id, piece in enumerate(vocabulary)}
+        missing_pieces = [special_piece for special_piece in SPECIAL if special_piece not in piece_ids]
+        if missing_pieces or len(piece_ids) != len(vocabulary):
+            problem_text = f"lacks {', '.join(missing_pieces)}" if missing_pieces else "has duplicates"
+            raise AssetError(
+                f"the vocabulary of word pieces {problem_text}; expected BERT's vocab.txt, one piece per line"
+            )
+        backend: Any = Tokenizer(models.WordPiece(piece_ids, unk_token=UNKNOWN, max_input_chars_per_word=100))
         backend.normalizer = normalizers.BertNormalizer(
             clean_text=True, handle_chinese_chars=True, strip_accents=lowercase, lowercase=lowercase
         )
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        backend.post_processor = processors.BertProcessing((END, known[END]), (BEGIN, known[BEGIN]))
+        backend.post_processor = processors.BertProcessing((END, piece_ids[END]), (BEGIN, piece_ids[BEGIN]))
         self.backend, self.vocabulary = backend, tuple(vocabulary)
-        self.end_id = known[END]
+        self.end_id = piece_ids[END]
 
     def ids(self, sentences: Sequence[str]) -> list[list[int]]:
         """The word pieces of each sentence, not truncated."""
-        return [each.ids for each in self.backend.encode_batch_fast(list(sentences))]
+        return [encoding.ids for encoding in self.backend.encode_batch_fast(list(sentences))]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces of some ids as text."""
-        return [self.vocabulary[number] for number in ids]
+        return [self.vocabulary[piece_id] for piece_id in ids]
