@@ -84,14 +84,14 @@ def evaluate(
     if preprocess:
         candidates = [" ".join(ptb.tokenise(text)) for text in candidates]
         mult_references = [[" ".join(ptb.tokenise(text)) for text in texts] for texts in mult_references]
-    requested = METRICS_SETS.get(metrics, (metrics,)) if isinstance(metrics, str) else tuple(metrics)
-    names = [each for each in requested if isinstance(each, str)]
-    corpus, sentences = _score_names(names, candidates, mult_references, texts, errors, encoder)
-    for function in requested:
-        if not isinstance(function, str):
-            corpus_part, sentences_part = function(candidates, mult_references)
-            corpus, sentences = corpus | corpus_part, sentences | sentences_part
-    return corpus, sentences
+    requested_metrics = METRICS_SETS.get(metrics, (metrics,)) if isinstance(metrics, str) else tuple(metrics)
+    metric_names = [metric_name for metric_name in requested_metrics if isinstance(metric_name, str)]
+    corpus_scores, sentence_scores = _score_names(metric_names, candidates, mult_references, texts, errors, encoder)
+    for metric_function in requested_metrics:
+        if not isinstance(metric_function, str):
+            corpus_part, sentences_part = metric_function(candidates, mult_references)
+            corpus_scores, sentence_scores = corpus_scores | corpus_part, sentence_scores | sentences_part
+    return corpus_scores, sentence_scores
 
 
 def bleu(
@@ -155,8 +155,8 @@ def spider(
 ) -> BothScores | float:
     """SPIDEr, the mean of CIDEr-D and SPICE, with both: under `cider_d`, `spice` and `spider`."""
     _check_arguments(ignored)
-    corpus, sentences = _score(_members("spider"), candidates, mult_references, spider=True)
-    return (corpus, sentences) if return_all_scores else corpus["spider"]
+    corpus_scores, sentence_scores = _score(_members("spider"), candidates, mult_references, spider=True)
+    return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores["spider"]
 
 
 def sbert_sim(
@@ -223,48 +223,48 @@ def vocab(
         MissingBackend: references are sampled by torch, which is not installed.
     """
     _check_arguments(ignored)
-    words = [set(tokenizer(text)) for text in candidates]
-    sentences = {"vocab.cands": np.array([len(each) for each in words], np.float64)}
-    own: set[str] = set().union(*words)
-    corpus = {"vocab.cands": float(len(own))}
+    word_sets = [set(tokenizer(text)) for text in candidates]
+    sentence_scores = {"vocab.cands": np.array([len(word_set) for word_set in word_sets], np.float64)}
+    candidate_words: set[str] = set().union(*word_sets)
+    corpus_scores = {"vocab.cands": float(len(candidate_words))}
     if not return_all_scores:
-        return corpus["vocab.cands"]
+        return corpus_scores["vocab.cands"]
     if mult_references is None:
-        return corpus, sentences
-    if len(mult_references) != len(words) or not words or not all(mult_references):
-        raise InputError(f"vocab: {len(words):,} candidates need as many non-empty lists of references")
-    references = [[set(tokenizer(text)) for text in texts] for texts in mult_references]
-    reference_words: set[str] = set().union(*(each for texts in references for each in texts))
-    common = len(own & reference_words)
-    lengths = [len(texts) for texts in references]
-    samples = {"max": max(lengths), "min": min(lengths)}.get(str(pop_strategy), pop_strategy)
-    mean = _mean_sampled_vocabulary(references, int(samples), seed)
+        return corpus_scores, sentence_scores
+    if len(mult_references) != len(word_sets) or not word_sets or not all(mult_references):
+        raise InputError(f"vocab: {len(word_sets):,} candidates need as many non-empty lists of references")
+    reference_sets = [[set(tokenizer(text)) for text in reference_texts] for reference_texts in mult_references]
+    reference_words: set[str] = set().union(*(word_set for texts in reference_sets for word_set in texts))
+    common_count = len(candidate_words & reference_words)
+    reference_counts = [len(texts) for texts in reference_sets]
+    sample_count = {"max": max(reference_counts), "min": min(reference_counts)}.get(str(pop_strategy), pop_strategy)
+    mean_size = _mean_sampled_vocabulary(reference_sets, int(sample_count), seed)
     ratios = {
-        "ratio_full": (len(own), len(reference_words)),
-        "ratio_avg": (len(own), mean),
-        "precision": (common, len(own)),
-        "recall": (common, len(reference_words)),
-        "f1": (2 * common, len(own) + len(reference_words)),
-        "jaccard": (common, len(own | reference_words)),
+        "ratio_full": (len(candidate_words), len(reference_words)),
+        "ratio_avg": (len(candidate_words), mean_size),
+        "precision": (common_count, len(candidate_words)),
+        "recall": (common_count, len(reference_words)),
+        "f1": (2 * common_count, len(candidate_words) + len(reference_words)),
+        "jaccard": (common_count, len(candidate_words | reference_words)),
     }
-    corpus |= {"vocab.mrefs_full": float(len(reference_words)), "vocab.mrefs_avg": mean}
-    return corpus | {f"vocab.{name}": a / b if b else 0.0 for name, (a, b) in ratios.items()}, sentences
+    corpus_scores |= {"vocab.mrefs_full": float(len(reference_words)), "vocab.mrefs_avg": mean_size}
+    return corpus_scores | {f"vocab.{name}": a / b if b else 0.0 for name, (a, b) in ratios.items()}, sentence_scores
 
 
-def _mean_sampled_vocabulary(references: Sequence[Sequence[set[str]]], samples: int, seed: int) -> float:
+def _mean_sampled_vocabulary(reference_sets: Sequence[Sequence[set[str]]], sample_count: int, seed: int) -> float:
     """The mean number of distinct words of one reference per sound, sampled with the random numbers of aac-metrics."""
     try:
         import torch
     except ImportError:
         raise MissingBackend("vocab samples references with torch: pip install 'capmeter[neural]'") from None
-    if samples < 1:
-        raise InputError(f"vocab: pop_strategy={samples}: expected max, min or a number of samples of at least 1")
+    if sample_count < 1:
+        raise InputError(f"vocab: pop_strategy={sample_count}: expected max, min or a number of samples of at least 1")
     generator = torch.Generator().manual_seed(seed)
-    sizes = []
-    for _ in range(samples):
-        chosen = [texts[int(torch.randint(0, len(texts), (), generator=generator))] for texts in references]
-        sizes.append(len(set().union(*chosen)))
-    return sum(sizes) / samples
+    vocabulary_sizes = []
+    for _ in range(sample_count):
+        sampled_sets = [texts[int(torch.randint(0, len(texts), (), generator=generator))] for texts in reference_sets]
+        vocabulary_sizes.append(len(set().union(*sampled_sets)))
+    return sum(vocabulary_sizes) / sample_count
 
 
 _BY_NAME: dict[str, tuple[Metric, ...]] = {
@@ -295,60 +295,64 @@ def _members(name: str) -> dict[str, Metric]:
 
 
 def _score_names(
-    names: Sequence[str], candidates: Any, references: Any, texts: Sequence[str], errors: str, encoder: str
+    metric_names: Sequence[str], candidates: Any, references: Any, texts: Sequence[str], errors: str, encoder: str
 ) -> BothScores:
     """The scores under these names and those of their members; errors are those of the texts as given."""
-    counted = vocab(candidates, references) if "vocab" in names else ({}, {})
-    names = [name for name in names if name != "vocab"]
-    by_name = {name: metric for each in names for name, metric in _members(each).items()}
+    vocabulary_scores = vocab(candidates, references) if "vocab" in metric_names else ({}, {})
+    metric_names = [metric_name for metric_name in metric_names if metric_name != "vocab"]
+    by_name = {metric_name: metric for each in metric_names for metric_name, metric in _members(each).items()}
     if "sbert_sim" in by_name:
         by_name["sbert_sim"] = Sbert(pooling="mean", encoder=encoder)
-    has_spider = bool({"spider", "spider_fl"} & set(names))
-    corpus, sentences = _score(by_name, candidates, references, has_spider) if by_name else ({}, {})
-    penalised = [name for name in names if name in _PENALISED]
-    if penalised:
-        rate = FluencyErrorRate(errors=errors, threshold=_THRESHOLD)
-        sentences["fer"] = score(candidates=list(texts), references=[[""]] * len(texts), metrics=[rate])[
-            rate
+    has_spider = bool({"spider", "spider_fl"} & set(metric_names))
+    corpus_scores, sentence_scores = _score(by_name, candidates, references, has_spider) if by_name else ({}, {})
+    penalised_names = [metric_name for metric_name in metric_names if metric_name in _PENALISED]
+    if penalised_names:
+        error_rate = FluencyErrorRate(errors=errors, threshold=_THRESHOLD)
+        sentence_scores["fer"] = score(candidates=list(texts), references=[[""]] * len(texts), metrics=[error_rate])[
+            error_rate
         ].items.array
-    for name in penalised:
-        if (base := _PENALISED[name]) is not None:
-            sentences[name] = sentences[base] * (1 - _PENALTY * sentences["fer"])
-    corpus |= {name: float(np.mean(values)) for name, values in sentences.items() if name not in corpus}
-    assert isinstance(counted, tuple)
-    return corpus | counted[0], sentences | counted[1]
+    for metric_name in penalised_names:
+        if (base_name := _PENALISED[metric_name]) is not None:
+            sentence_scores[metric_name] = sentence_scores[base_name] * (1 - _PENALTY * sentence_scores["fer"])
+    corpus_scores |= {
+        metric_name: float(np.mean(values))
+        for metric_name, values in sentence_scores.items()
+        if metric_name not in corpus_scores
+    }
+    assert isinstance(vocabulary_scores, tuple)
+    return corpus_scores | vocabulary_scores[0], sentence_scores | vocabulary_scores[1]
 
 
 def _derived(
     name: str, candidates: Any, references: Any, return_all_scores: bool, errors: str = "", encoder: str = "minilm"
 ) -> BothScores | float:
-    corpus, sentences = _score_names([name], candidates, references, candidates, errors, encoder)
-    return (corpus, sentences) if return_all_scores else corpus[name]
+    corpus_scores, sentence_scores = _score_names([name], candidates, references, candidates, errors, encoder)
+    return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores[name]
 
 
 def _score_one(
     metrics: Mapping[str, Metric], candidates: Any, references: Any, return_all_scores: bool
 ) -> BothScores | float:
-    corpus, sentences = _score(metrics, candidates, references)
-    return (corpus, sentences) if return_all_scores else next(iter(corpus.values()))
+    corpus_scores, sentence_scores = _score(metrics, candidates, references)
+    return (corpus_scores, sentence_scores) if return_all_scores else next(iter(corpus_scores.values()))
 
 
 def _score(metrics: Mapping[str, Metric], candidates: Any, references: Any, spider: bool = False) -> BothScores:
     results = score(candidates=candidates, references=references, metrics=metrics.values())
-    corpus = {name: results[metric].score for name, metric in metrics.items()}
-    sentences = {name: results[metric].items.array for name, metric in metrics.items()}
+    corpus_scores = {metric_name: results[metric].score for metric_name, metric in metrics.items()}
+    sentence_scores = {metric_name: results[metric].items.array for metric_name, metric in metrics.items()}
     if spider:
-        corpus["spider"] = (corpus["cider_d"] + corpus["spice"]) / 2
-        sentences["spider"] = (sentences["cider_d"] + sentences["spice"]) / 2
-    return corpus, sentences
+        corpus_scores["spider"] = (corpus_scores["cider_d"] + corpus_scores["spice"]) / 2
+        sentence_scores["spider"] = (sentence_scores["cider_d"] + sentence_scores["spice"]) / 2
+    return corpus_scores, sentence_scores
 
 
-def _check_arguments(ignored: dict[str, Any]) -> None:
+def _check_arguments(ignored_arguments: dict[str, Any]) -> None:
     """Ignores arguments that only control Java programs, devices or messages; any other would change the scores."""
-    harmless = {"cache_path", "java_path", "java_max_memory", "tmp_path", "device", "verbose", "n_threads"}
-    harmless |= {"separate_cache_dir", "timeout"}
-    if unknown := ignored.keys() - harmless:
-        raise InputError(f"{', '.join(sorted(unknown))}: unknown arguments; leave them out")
+    harmless_arguments = {"cache_path", "java_path", "java_max_memory", "tmp_path", "device", "verbose", "n_threads"}
+    harmless_arguments |= {"separate_cache_dir", "timeout"}
+    if unknown_names := ignored_arguments.keys() - harmless_arguments:
+        raise InputError(f"{', '.join(sorted(unknown_names))}: unknown arguments; leave them out")
 
 
 __all__ = [

@@ -38,14 +38,14 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc, unused-ignore]
     """Caption metrics with `evaluate`'s interface."""
 
     def _info(self) -> evaluate.MetricInfo:
-        text = datasets.Value("string")
-        several = datasets.Features({"predictions": text, "references": datasets.Sequence(text)})
-        single = datasets.Features({"predictions": text, "references": text})
+        text_feature = datasets.Value("string")
+        several = datasets.Features({"predictions": text_feature, "references": datasets.Sequence(text_feature)})
+        single_reference = datasets.Features({"predictions": text_feature, "references": text_feature})
         return evaluate.MetricInfo(
             description="Scores of image captions by capmeter's metrics.",
             citation="",
             inputs_description="predictions: captions; references: one or several human captions for each",
-            features=[several, single],
+            features=[several, single_reference],
         )
 
     def _compute(
@@ -68,10 +68,10 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc, unused-ignore]
         results = score(
             candidates=list(predictions), references=lists, metrics=metrics or configured or DEFAULT, settings=settings
         )
-        values: dict[str, Any] = {name: scores.score for name, scores in results.items()}
+        scores_by_name: dict[str, Any] = {name: scores.score for name, scores in results.items()}
         if items:
-            values |= {f"{name} items": scores.items.array.tolist() for name, scores in results.items()}
-        return values
+            scores_by_name |= {f"{name} items": scores.items.array.tolist() for name, scores in results.items()}
+        return scores_by_name
 
 
 __all__ = ["PATH", "CaptionScores"]

@@ -41,11 +41,11 @@ def read(frame: Any, references: Source | None = None, **options: Any) -> Captio
         InputError: the object is not a frame, or its columns are not recognised.
     """
     columns: Mapping[str, str] = options.get("columns") or {}
-    rows = _rows(frame)
-    fields = Columns(columns)
-    if rows and "image_id" not in {fields.field(name) for name in rows[0]}:
-        rows = [{**row, "image_id": str(k)} for k, row in enumerate(rows)]
-    return load(rows, references, format="json", **options)
+    frame_rows = _rows(frame)
+    named_columns = Columns(columns)
+    if frame_rows and "image_id" not in {named_columns.field(column_name) for column_name in frame_rows[0]}:
+        frame_rows = [{**frame_row, "image_id": str(row_index)} for row_index, frame_row in enumerate(frame_rows)]
+    return load(frame_rows, references, format="json", **options)
 
 
 def with_scores(
@@ -67,11 +67,11 @@ def with_scores(
 
     The scores of the set as a whole are those of `capmeter.score(read(frame), metrics)`.
     """
-    parsed = parse_list(metrics)
-    on_missing = "error" if is_needed("references", parsed) else "keep"
+    parsed_metrics = parse_list(metrics)
+    on_missing = "error" if is_needed("references", parsed_metrics) else "keep"
     captions = read(frame, references, columns=columns, on_missing=on_missing)
-    results = evaluate(captions, parsed, settings=settings)
-    scored: Frame = _add_columns(frame, {name: scores.items.array for name, scores in results.items()})
+    results = evaluate(captions, parsed_metrics, settings=settings)
+    scored: Frame = _add_columns(frame, {metric_name: scores.items.array for metric_name, scores in results.items()})
     return scored
 
 
@@ -82,36 +82,36 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
     try:
         # a `datasets.Dataset` has a table as its `data`, in another order if it has indices
         if getattr(frame, "data", None) is not None and hasattr(frame, "with_format"):
-            table = frame.with_format("arrow")[:]
+            arrow_table = frame.with_format("arrow")[:]
         elif type(frame).__module__.partition(".")[0] == "pandas":
-            table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+            arrow_table = pyarrow.Table.from_pandas(frame, preserve_index=False)
         else:
-            table = pyarrow.table(frame)
+            arrow_table = pyarrow.table(frame)
     except (TypeError, ValueError, pyarrow.ArrowException) as problem:
         raise InputError(
             f"expected a data frame of pandas or polars, an Arrow table or a dataset, got {type(frame).__name__} "
             f"({problem})"
         ) from None
-    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+    return [{name: value for name, value in row.items() if value is not None} for row in arrow_table.to_pylist()]
 
 
 def _add_columns(frame: Any, scores: Mapping[str, Any]) -> Any:
     """The frame with these columns, which replace those of the same names."""
-    package = type(frame).__module__.partition(".")[0]
-    if package == "pandas":
+    package_name = type(frame).__module__.partition(".")[0]
+    if package_name == "pandas":
         return frame.assign(**scores)
-    if package == "polars":
+    if package_name == "polars":
         import polars
 
-        return frame.with_columns(*(polars.Series(name, values) for name, values in scores.items()))
-    if package == "datasets":
-        extended = frame.remove_columns([name for name in scores if name in frame.column_names])
-        for name, values in scores.items():
-            extended = extended.add_column(name, values)
+        return frame.with_columns(*(polars.Series(metric_name, values) for metric_name, values in scores.items()))
+    if package_name == "datasets":
+        extended = frame.remove_columns([metric_name for metric_name in scores if metric_name in frame.column_names])
+        for metric_name, values in scores.items():
+            extended = extended.add_column(metric_name, values)
         return extended
-    for name, values in scores.items():
-        frame = frame.drop_columns(name) if name in frame.column_names else frame
-        frame = frame.append_column(name, [values])
+    for metric_name, values in scores.items():
+        frame = frame.drop_columns(metric_name) if metric_name in frame.column_names else frame
+        frame = frame.append_column(metric_name, [values])
     return frame
 
 

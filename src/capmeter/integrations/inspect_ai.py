@@ -29,21 +29,25 @@ def caption_scores() -> Metric:
     """The scores of all samples, by the metrics that the scorer was given."""
 
     def compute(scores: list[SampleScore]) -> Value:
-        details: list[dict[str, Any]] = [each.score.metadata or {} for each in scores]
-        if not all("references" in each for each in details):
+        details: list[dict[str, Any]] = [sample_score.score.metadata or {} for sample_score in scores]
+        if not all("references" in sample_details for sample_details in details):
             raise InputError("caption_scores: expected scores by capmeter's scorer `captions`; use it with that scorer")
-        rows = [
+        answer_rows = [
             {"image_id": each.sample_id, "candidate": each.score.answer or "", "references": detail["references"]}
             for each, detail in zip(scores, details, strict=True)
         ]
-        named = parse_metrics(details[0]["metrics"])
-        results = score_answers(rows, named.values(), on_mismatch=details[0]["on_mismatch"])
+        parsed_metrics = parse_metrics(details[0]["metrics"])
+        results = score_answers(answer_rows, parsed_metrics.values(), on_mismatch=details[0]["on_mismatch"])
         intervals = results.intervals()
-        values: dict[str, str | int | float | bool | None] = {}
-        for name, each in named.items():
+        reported_values: dict[str, str | int | float | bool | None] = {}
+        for metric_name, each in parsed_metrics.items():
             low, high = intervals[str(each)]
-            values |= {name: results[each].score, f"{name}_low": low, f"{name}_high": high}
-        return values
+            reported_values |= {
+                metric_name: results[each].score,
+                f"{metric_name}_low": low,
+                f"{metric_name}_high": high,
+            }
+        return reported_values
 
     return compute
 
@@ -63,11 +67,11 @@ def captions(metrics: str | list[str] = DEFAULT, on_mismatch: OnMismatch = "erro
 
     async def score(state: TaskState, target: Target) -> Score:
         references = list(target)
-        if not any(text.strip() for text in references):
+        if not any(reference_text.strip() for reference_text in references):
             raise InputError(f"sample {state.sample_id}: it has no target; expected the list of its references")
         caption = state.output.completion
-        details = {"references": references, "metrics": metrics, "on_mismatch": on_mismatch}
-        return Score(value=caption, answer=caption, metadata=details)
+        sample_details = {"references": references, "metrics": metrics, "on_mismatch": on_mismatch}
+        return Score(value=caption, answer=caption, metadata=sample_details)
 
     return score
 

@@ -104,8 +104,8 @@ class CaptionTask:
             results: the model's answers: one text, or several with `repeats`, which count as candidates of one image.
         """
         image_id, references, part = self._read(doc)
-        answers = [text for each in results for text in ([each] if isinstance(each, str) else each)]
-        if not answers or not all(isinstance(text, str) for text in answers):
+        answers = [answer_text for each in results for answer_text in ([each] if isinstance(each, str) else each)]
+        if not answers or not all(isinstance(answer_text, str) for answer_text in answers):
             raise InputError(
                 f"task {self.name}, image {image_id}: the model's answer is {describe(answers or None)}, expected a "
                 "caption as text"
@@ -113,14 +113,14 @@ class CaptionTask:
         content = {"pred": answers[0] if len(answers) == 1 else answers, "answer": references}
         every = {"image_id": image_id, "digest": _digest([image_id, content])}  # by which intervals find their run
         entries: dict[str, dict[str, Any]] = {}
-        for metric in (*self.metrics, *self.parts):
-            for group in (None, *self.groups):
-                key = f"{self.name}_{metric}" + (f"_{group}" if group else "")
-                label = {"metric": metric} | ({"group": group} if group else {})
-                is_member = group in (None, part)
-                entries[key] = every | label | (content if is_member else {})
-                ends = _ENDS if metric in self.metrics else ()
-                entries |= {key + end: {**every, **label, "end": end} for end in ends}
+        for metric_name in (*self.metrics, *self.parts):
+            for group_name in (None, *self.groups):
+                entry_key = f"{self.name}_{metric_name}" + (f"_{group_name}" if group_name else "")
+                label_fields = {"metric": metric_name} | ({"group": group_name} if group_name else {})
+                is_member = group_name in (None, part)
+                entries[entry_key] = every | label_fields | (content if is_member else {})
+                interval_ends = _ENDS if metric_name in self.metrics else ()
+                entries |= {entry_key + end: {**every, **label_fields, "end": end} for end in interval_ends}
         return entries
 
     def aggregate(self, items: Sequence[Mapping[str, Any]], args: Any = None) -> float:
@@ -132,64 +132,64 @@ class CaptionTask:
         """
         if not items:
             raise InputError(f"task {self.name}: there are no documents to score")
-        metric, group, end = (items[0].get(name) for name in ("metric", "group", "end"))
-        metric, part = self.parts.get(metric, (metric, "")) if isinstance(metric, str) else (None, "")
+        metric, group_name, interval_end = (items[0].get(field_name) for field_name in ("metric", "group", "end"))
+        metric, part_name = self.parts.get(metric, (metric, "")) if isinstance(metric, str) else (None, "")
         if metric not in self.metrics:
             raise InputError(
                 f"task {self.name}: {describe(metric)} is not among its metrics ({list_names(self.metrics, 20)}); "
                 "process_results and aggregate must be those of one CaptionTask"
             )
-        folder = None if getattr(args, "output_path", None) is None else Path(args.output_path) / "submissions"
-        results, intervals = self._run(items, group, end is not None, folder)
-        name = str(self.metrics[metric])
-        if part:
-            return results[name].parts[part]
-        return results[name].score if end is None else intervals[name][_ENDS.index(end)]
+        output_folder = None if getattr(args, "output_path", None) is None else Path(args.output_path) / "submissions"
+        results, intervals = self._run(items, group_name, interval_end is not None, output_folder)
+        metric_name = str(self.metrics[metric])
+        if part_name:
+            return results[metric_name].parts[part_name]
+        return results[metric_name].score if interval_end is None else intervals[metric_name][_ENDS.index(interval_end)]
 
     def _run(
-        self, items: Sequence[Mapping[str, Any]], group: str | None, is_interval: bool, folder: Path | None
+        self, items: Sequence[Mapping[str, Any]], group_name: str | None, is_interval: bool, output_folder: Path | None
     ) -> tuple[Results, dict[str, tuple[float, float]]]:
         """All metrics on these captions, computed at the first call."""
-        stem = self.name + (f"_{group}" if group else "")
-        by_content = _digest([stem, list(map(str, self.metrics.values())), [each["digest"] for each in items]])
+        task_name = self.name + (f"_{group_name}" if group_name else "")
+        by_content = _digest([task_name, list(map(str, self.metrics.values())), [entry["digest"] for entry in items]])
         if is_interval:
             run = _RUNS.get(by_content)
             if run is None:
                 raise InputError(
-                    f"task {stem}: an interval is asked for before any score; list {self.name}_METRIC beside "
+                    f"task {task_name}: an interval is asked for before any score; list {self.name}_METRIC beside "
                     f"{self.name}_METRIC_low and {self.name}_METRIC_high in metric_list"
                 )
             return run
-        rows = [
-            {"image_id": each["image_id"], "candidate": text, "references": each["answer"]}
-            for each in items
-            if "pred" in each
-            for text in ([each["pred"]] if isinstance(each["pred"], str) else each["pred"])
+        answer_rows = [
+            {"image_id": entry["image_id"], "candidate": answer_text, "references": entry["answer"]}
+            for entry in items
+            if "pred" in entry
+            for answer_text in ([entry["pred"]] if isinstance(entry["pred"], str) else entry["pred"])
         ]
-        in_folder = _digest([by_content, str(folder)])
+        in_folder = _digest([by_content, str(output_folder)])
         run = _RUNS.get(in_folder)
         if run is None:
-            run = self._score(rows, stem, folder)
+            run = self._score(answer_rows, task_name, output_folder)
             _RUNS.put(in_folder, run)
         _RUNS.put(by_content, run)
         return run
 
     def _score(
-        self, rows: list[dict[str, Any]], stem: str, folder: Path | None
+        self, rows: list[dict[str, Any]], task_name: str, output_folder: Path | None
     ) -> tuple[Results, dict[str, tuple[float, float]]]:
         """Scores the captions and writes the results; captions that are refused are written as they are."""
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+        if output_folder is not None:
+            output_folder.mkdir(parents=True, exist_ok=True)
         try:
             results = score_answers(rows, self.metrics.values(), on_mismatch=self.on_mismatch, settings=self.settings)
         except InputError as error:
-            if folder is None:
-                raise InputError(f"task {stem}: {error}") from error
-            path = folder / f"{stem}_captions.jsonl"
-            write_atomic(path, "".join(json.dumps(row) + "\n" for row in rows))
-            raise InputError(f"task {stem}: {error}; the captions are in {path}, for `capmeter score`") from error
-        if folder is not None:
-            results.save(folder / f"{stem}_capmeter.json")
+            if output_folder is None:
+                raise InputError(f"task {task_name}: {error}") from error
+            path = output_folder / f"{task_name}_captions.jsonl"
+            write_atomic(path, "".join(json.dumps(answer_row) + "\n" for answer_row in rows))
+            raise InputError(f"task {task_name}: {error}; the captions are in {path}, for `capmeter score`") from error
+        if output_folder is not None:
+            results.save(output_folder / f"{task_name}_capmeter.json")
         return results, results.intervals()
 
     def _read(self, doc: Document) -> tuple[str, list[Any], Any]:

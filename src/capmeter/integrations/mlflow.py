@@ -26,9 +26,9 @@ def log(results: Results, *, artifact_file: str = "captions.json", step: int | N
     Signatures are tags, `signature.METRIC`. The table has id, image_id, the texts where they are known, and a column
     for each metric.
     """
-    names = {name: _NOT_IN_NAMES.sub("_", name) for name in results}
-    mlflow.log_metrics({names[name]: each.score for name, each in results.items()}, step=step)
-    mlflow.set_tags({f"signature.{names[name]}": each.signature for name, each in results.items()})
+    logged_names = {metric_name: _NOT_IN_NAMES.sub("_", metric_name) for metric_name in results}
+    mlflow.log_metrics({logged_names[metric_name]: each.score for metric_name, each in results.items()}, step=step)
+    mlflow.set_tags({f"signature.{logged_names[metric_name]}": each.signature for metric_name, each in results.items()})
     mlflow.log_table(_columns(results), artifact_file=artifact_file)
 
 

@@ -29,14 +29,14 @@ def parse_metrics(metrics: str | Iterable[str | Metric] | Mapping[str, str | Met
     [('CIDEr', 'cider-d'), ('rouge-l', 'rouge-l')]
     """
     if isinstance(metrics, Mapping):
-        return {name: parse_metrics([each]).popitem()[1] for name, each in metrics.items()}
-    named: dict[str, Metric] = {}
+        return {metric_name: parse_metrics([each]).popitem()[1] for metric_name, each in metrics.items()}
+    named_metrics: dict[str, Metric] = {}
     for each in [metrics] if isinstance(metrics, str) else metrics:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CapmeterWarning)  # that CIDEr is cider-d: the signature says so
             parsed = parse_list(each if isinstance(each, str) else [each])
-        named |= {str(each): parsed[0]} if len(parsed) == 1 else {str(metric): metric for metric in parsed}
-    return named
+        named_metrics |= {str(each): parsed[0]} if len(parsed) == 1 else {str(metric): metric for metric in parsed}
+    return named_metrics
 
 
 def score_answers(

@@ -60,8 +60,8 @@ class PTBTokenizer:
         {7: ["a dog 's ball"]}
         """
         return {
-            key: [" ".join(ptb.tokenise(text)) for text in _read_annotations(key, captions)]
-            for key, captions in captions_for_image.items()
+            image_id: [" ".join(ptb.tokenise(text)) for text in _read_annotations(image_id, image_captions)]
+            for image_id, image_captions in captions_for_image.items()
         }
 
 
@@ -95,8 +95,8 @@ class _MeanScorer(_Scorer):
 
     def compute_score(self, gts: Texts, res: Texts) -> tuple[float, Floats]:
         """The mean, and the score of each caption in the order of `gts`."""
-        scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
-        return np.float64(scores.score), scores.items.array
+        metric_scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
+        return np.float64(metric_scores.score), metric_scores.items.array
 
 
 class Rouge(_MeanScorer):
@@ -132,8 +132,8 @@ class Meteor(_Scorer):
 
     def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[float]]:
         """The corpus score, and the score of each caption in the order of `gts`."""
-        scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
-        return scores.score, scores.items.array.tolist()
+        meteor_scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
+        return meteor_scores.score, meteor_scores.items.array.tolist()
 
 
 class Spice(_Scorer):
@@ -154,17 +154,17 @@ class Spice(_Scorer):
         Where the references have no tuple of a kind ("Color", "Size" …) its f, pr and re are NaN, as in
         pycocoevalcap.
         """
-        captions = _read_texts(gts, res)
-        graphs = scene_graphs(captions, Scenes(self.parser, Settings(), self.input), synonyms=True)
-        by_key = dict(zip(gts, (scores_by_kind(match(*pair).counts) for pair in graphs), strict=True))
-        scores = [
+        caption_set = _read_texts(gts, res)
+        graph_pairs = scene_graphs(caption_set, Scenes(self.parser, Settings(), self.input), synonyms=True)
+        by_key = dict(zip(gts, (scores_by_kind(match(*graph_pair).counts) for graph_pair in graph_pairs), strict=True))
+        caption_scores = [
             {
-                kind: {name: float("nan") if value is None else float(value) for name, value in counts.items()}
-                for kind, counts in by_key[key].items()
+                tuple_kind: {name: float("nan") if value is None else float(value) for name, value in counts.items()}
+                for tuple_kind, counts in by_key[image_id].items()
             }
-            for key in _ascending(gts)
+            for image_id in _ascending(gts)
         ]
-        return np.mean(np.array([each["All"]["f"] for each in scores])), scores
+        return np.mean(np.array([item_scores["All"]["f"] for item_scores in caption_scores])), caption_scores
 
 
 class COCOEvalCap:
@@ -175,10 +175,10 @@ class COCOEvalCap:
     """
 
     def __init__(self, coco: Any, cocoRes: Any) -> None:  # noqa: N803
-        for name, value in (("coco", coco), ("cocoRes", cocoRes)):
+        for argument_name, value in (("coco", coco), ("cocoRes", cocoRes)):
             if not hasattr(value, "imgToAnns"):
                 raise InputError(
-                    f"{name}: expected an object with imgToAnns such as pycocotools' COCO, got {value!r:.80}"
+                    f"{argument_name}: expected an object with imgToAnns such as pycocotools' COCO, got {value!r:.80}"
                 )
         self.coco, self.cocoRes = coco, cocoRes
         self.params: dict[str, Any] = {"image_id": coco.getImgIds()}
@@ -191,24 +191,24 @@ class COCOEvalCap:
         images = list(self.params["image_id"])
         gts = {image: _read_annotations(image, _captions_of(self.coco, image, "coco")) for image in images}
         res = {image: _read_annotations(image, _captions_of(self.cocoRes, image, "cocoRes")) for image in images}
-        captions = _make_captions(gts, res)
+        caption_set = _make_captions(gts, res)
         bleu, meteor, rouge, cider = BleuMetric(), MeteorMetric(), RougeL(), CiderD()
-        others: list[tuple[str, Metric]] = [("METEOR", meteor), ("ROUGE_L", rouge), ("CIDEr", cider)]
+        other_metrics: list[tuple[str, Metric]] = [("METEOR", meteor), ("ROUGE_L", rouge), ("CIDEr", cider)]
         is_available, reason = meteor_status()
         if not is_available:
             warnings.warn(f"METEOR is skipped: {reason}", CapmeterWarning, stacklevel=2)
-            del others[0]
-        results = evaluate(captions, [bleu, *(metric for _, metric in others)])
+            del other_metrics[0]
+        results = evaluate(caption_set, [bleu, *(metric for _, metric in other_metrics)])
         for k in range(1, 5):
             part = f"bleu-{k}"
             self._report(f"Bleu_{k}", results[bleu].parts[part], results[bleu].part_items[part].array.tolist(), images)
-        for method, metric in others:
-            scores: Scores = results[metric]
-            values = scores.items.array
+        for method, metric in other_metrics:
+            metric_scores: Scores = results[metric]
+            caption_scores = metric_scores.items.array
             if metric is meteor:
-                self._report(method, scores.score, values.tolist(), images)
+                self._report(method, metric_scores.score, caption_scores.tolist(), images)
             else:
-                self._report(method, np.float64(scores.score), values, images)
+                self._report(method, np.float64(metric_scores.score), caption_scores, images)
         self._spice(gts, res)
         self.setEvalImgs()
 
@@ -218,14 +218,14 @@ class COCOEvalCap:
             if not is_available:
                 warnings.warn(f"SPICE is skipped: {reason}", CapmeterWarning, stacklevel=3)
                 return
-        spice = Spice(input="tokens")
-        score, scores = spice.compute_score(gts, res)
-        self._report(spice.method(), score, scores, _ascending(gts))
+        spice_scorer = Spice(input="tokens")
+        corpus_score, caption_scores = spice_scorer.compute_score(gts, res)
+        self._report(spice_scorer.method(), corpus_score, caption_scores, _ascending(gts))
 
-    def _report(self, method: str, score: Any, scores: Iterable[Any], images: list[Hashable]) -> None:
-        self.setEval(score, method)
-        self.setImgToEvalImgs(scores, images, method)
-        print(f"{method}: {score:0.3f}")  # as pycocoevalcap does
+    def _report(self, method: str, corpus_score: Any, caption_scores: Iterable[Any], image_ids: list[Hashable]) -> None:
+        self.setEval(corpus_score, method)
+        self.setImgToEvalImgs(caption_scores, image_ids, method)
+        print(f"{method}: {corpus_score:0.3f}")  # as pycocoevalcap does
 
     def setEval(self, score: Any, method: str) -> None:  # noqa: N802
         """Stores a corpus score."""
@@ -233,8 +233,8 @@ class COCOEvalCap:
 
     def setImgToEvalImgs(self, scores: Iterable[Any], imgIds: Iterable[Hashable], method: str) -> None:  # noqa: N802, N803
         """Stores the score of each image."""
-        for image, score in zip(imgIds, scores, strict=False):
-            self.imgToEval.setdefault(image, {"image_id": image})[method] = score
+        for image_id, caption_score in zip(imgIds, scores, strict=False):
+            self.imgToEval.setdefault(image_id, {"image_id": image_id})[method] = caption_score
 
     def setEvalImgs(self) -> None:  # noqa: N802
         """Collects the stored scores of each image."""
@@ -249,31 +249,31 @@ def _ascending(gts: Texts) -> list[Hashable]:
         return list(gts)
 
 
-def _captions_of(coco: Any, image: Hashable, name: str) -> Any:
-    captions = coco.imgToAnns.get(image)  # not [image]: pycocotools has a defaultdict
-    if not captions:
+def _captions_of(coco: Any, image_id: Hashable, name: str) -> Any:
+    image_captions = coco.imgToAnns.get(image_id)  # not [image]: pycocotools has a defaultdict
+    if not image_captions:
         raise InputError(
-            f"{name} has no caption of image {image!r}; set params['image_id'] to images that both have, such as "
+            f"{name} has no caption of image {image_id!r}; set params['image_id'] to images that both have, such as "
             "cocoRes.getImgIds()"
         )
-    return captions
+    return image_captions
 
 
-def _read_annotations(key: Hashable, captions: Any) -> list[str]:
+def _read_annotations(image_id: Hashable, image_annotations: Any) -> list[str]:
     """The texts of `[{"caption": text}, …]`."""
-    if isinstance(captions, str | Mapping) or not isinstance(captions, Sequence):
-        raise InputError(f'image {key!r}: expected a list of {{"caption": text}}, got {captions!r:.80}')
-    for caption in captions:
-        if not isinstance(caption, Mapping) or not isinstance(caption.get("caption"), str):
-            raise InputError(f'image {key!r}: expected {{"caption": text}}, got {caption!r:.80}')
-    return [caption["caption"] for caption in captions]
+    if isinstance(image_annotations, str | Mapping) or not isinstance(image_annotations, Sequence):
+        raise InputError(f'image {image_id!r}: expected a list of {{"caption": text}}, got {image_annotations!r:.80}')
+    for annotation in image_annotations:
+        if not isinstance(annotation, Mapping) or not isinstance(annotation.get("caption"), str):
+            raise InputError(f'image {image_id!r}: expected {{"caption": text}}, got {annotation!r:.80}')
+    return [annotation["caption"] for annotation in image_annotations]
 
 
 def _read_tokens(gts: Any, res: Any) -> CaptionSet:
     """The captions; an `InputError` if most are not tokenised."""
     caption_set = _read_texts(gts, res)
-    for name, captions in (("gts", gts), ("res", res)):
-        texts = [text for each in captions.values() for text in each]
+    for name, captions_by_image in (("gts", gts), ("res", res)):
+        texts = [text for image_captions in captions_by_image.values() for text in image_captions]
         untokenised = find_untokenised(texts)
         if 2 * len(untokenised) > len(texts):
             raise InputError(
@@ -285,17 +285,17 @@ def _read_tokens(gts: Any, res: Any) -> CaptionSet:
 
 
 def _read_texts(gts: Any, res: Any) -> CaptionSet:
-    for name, captions in (("gts", gts), ("res", res)):
-        if not isinstance(captions, Mapping):
-            raise InputError(f"{name}: expected a dict id → list of captions, got {type(captions).__name__}")
-        for key, texts in captions.items():
+    for name, captions_by_image in (("gts", gts), ("res", res)):
+        if not isinstance(captions_by_image, Mapping):
+            raise InputError(f"{name}: expected a dict id → list of captions, got {type(captions_by_image).__name__}")
+        for key, texts in captions_by_image.items():
             if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
                 raise InputError(f"{name}[{key!r}]: expected a list of tokenised captions (text), got {texts!r:.80}")
     if gts.keys() != res.keys():
-        unmatched = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
+        unmatched_ids = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
         raise InputError(
-            f"gts and res must have the same ids; only in gts: {', '.join(unmatched[0]) or 'none'}; only in res: "
-            f"{', '.join(unmatched[1]) or 'none'} (the first five of each)"
+            f"gts and res must have the same ids; only in gts: {', '.join(unmatched_ids[0]) or 'none'}; only in res: "
+            f"{', '.join(unmatched_ids[1]) or 'none'} (the first five of each)"
         )
     return _make_captions(gts, res)
 

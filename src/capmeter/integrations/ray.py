@@ -98,25 +98,25 @@ def score_shards(
     """
     files = shards.find_shards(pattern, output, options, keep)
     ray, evaluation = join_ray(), _evaluation(metrics, settings)
-    pool = min(count_workers(workers, gpus), len(files)), gpus, 1
-    digests = _run_tasks(sha256, [(Path(shard.source),) for shard in files], "checking")
-    planned = evaluation.metrics, evaluation.settings, digests, files[0].options, keep
-    (plan,) = _run_tasks(shards.plan_digest, [planned], "planning")
-    jobs = [(shard, plan, digest) for shard, digest in zip(files, digests, strict=True)]
+    worker_pool = min(count_workers(workers, gpus), len(files)), gpus, 1
+    source_digests = _run_tasks(sha256, [(Path(shard.source),) for shard in files], "checking")
+    plan_arguments = evaluation.metrics, evaluation.settings, source_digests, files[0].options, keep
+    (plan,) = _run_tasks(shards.plan_digest, [plan_arguments], "planning")
+    jobs = [(shard, plan, digest) for shard, digest in zip(files, source_digests, strict=True)]
     records = _run_tasks(shards.check_record, jobs, "checking scores")
-    missing = [k for k, record in enumerate(records) if isinstance(record, str)]
-    rescored = {files[k].target: records[k] for k in missing}
+    missing = [shard_index for shard_index, record in enumerate(records) if isinstance(record, str)]
+    rescored = {files[shard_index].target: records[shard_index] for shard_index in missing}
     if missing:
         every, some = (ray.data.from_items(list(at), override_num_blocks=len(at)) for at in (range(len(jobs)), missing))
-        evaluation_ref = collect_states(evaluation, every, functools.partial(_collect_shard, jobs), pool)
-        scored = _map(some, functools.partial(_score_shard, jobs), evaluation_ref, pool)
-        for k, block in zip(missing, _blocks(scored, "scoring", len(missing)), strict=True):
-            records[k] = Record(**json.loads(ray.get(block)["record"][0].as_py()))
+        evaluation_ref = collect_states(evaluation, every, functools.partial(_collect_shard, jobs), worker_pool)
+        scored_dataset = _map(some, functools.partial(_score_shard, jobs), evaluation_ref, worker_pool)
+        for shard_index, record_block in zip(missing, _blocks(scored_dataset, "scoring", len(missing)), strict=True):
+            records[shard_index] = Record(**json.loads(ray.get(record_block)["record"][0].as_py()))
     exact = sum(record.captions for record in records) < MAX_RESAMPLED
-    signatures, notes = shards.common_signatures(files, records), merge_notes(records)
-    how = signatures, resamples if intervals else 0, seed, exact, notes
-    (combined,) = _run_tasks(_combine, [(evaluation, [shard.target for shard in files], *how)], "corpus scores")
-    return shards.write_summary(combined, output, files, records, rescored)
+    signatures, merged_notes = shards.common_signatures(files, records), merge_notes(records)
+    how = signatures, resamples if intervals else 0, seed, exact, merged_notes
+    (combined_scores,) = _run_tasks(_combine, [(evaluation, [shard.target for shard in files], *how)], "corpus scores")
+    return shards.write_summary(combined_scores, output, files, records, rescored)
 
 
 def score(
@@ -140,16 +140,16 @@ def score(
         InputError: columns are not recognised or missing, captions lack references.
     """
     evaluation, names = _evaluation(metrics, settings), dict(columns or {})
-    pool = count_workers(workers, gpus), gpus, min(metric.PART_SIZE for metric in evaluation.ordered_metrics)
+    worker_pool = count_workers(workers, gpus), gpus, min(metric.PART_SIZE for metric in evaluation.ordered_metrics)
     dataset.context.execution_options.preserve_order = True  # the scores are in the order of the captions
-    inputs = dataset.materialize()
-    evaluation_ref = collect_states(evaluation, inputs, functools.partial(_collect_rows, names), pool)
+    input_dataset = dataset.materialize()
+    evaluation_ref = collect_states(evaluation, input_dataset, functools.partial(_collect_rows, names), worker_pool)
     with _errors_of_workers():
-        scored = _map(inputs, functools.partial(_score_rows, names), evaluation_ref, pool).materialize()
-    if not (captions := scored.count()):
+        scored = _map(input_dataset, functools.partial(_score_rows, names), evaluation_ref, worker_pool).materialize()
+    if not (caption_count := scored.count()):
         raise InputError("there is no caption to score; the dataset is empty")
-    how = None, resamples if intervals else 0, seed, captions < MAX_RESAMPLED
-    (corpus,) = _run_tasks(_combine, [(evaluation_ref, scored.to_arrow_refs(), *how)], "corpus scores")
+    combine_arguments = None, resamples if intervals else 0, seed, caption_count < MAX_RESAMPLED
+    (corpus,) = _run_tasks(_combine, [(evaluation_ref, scored.to_arrow_refs(), *combine_arguments)], "corpus scores")
     return Scored(scored, replace(corpus, shards=scored.num_blocks()))
 
 
@@ -161,29 +161,29 @@ def collect_states(evaluation: Evaluation, inputs: Any, work: Work, pool: tuple[
     """A reference to the evaluation with all corpus states; they are merged in a tree and never reach this process."""
     ray = join_ray()
     evaluation_ref = ray.put(evaluation)
-    merge, add = (ray.remote(each).options(max_retries=-1, num_cpus=0) for each in (_merge_states, _add_states))
+    merge, add_task = (ray.remote(each).options(max_retries=-1, num_cpus=0) for each in (_merge_states, _add_states))
     while evaluation.pending_states:
         states = list(_blocks(_map(inputs, work, evaluation_ref, pool), "collecting"))
         while len(states) > _MERGED_AT_ONCE:
             states = [merge.remote(*states[k : k + _MERGED_AT_ONCE]) for k in range(0, len(states), _MERGED_AT_ONCE)]
-        evaluation_ref = add.remote(evaluation_ref, *states)
+        evaluation_ref = add_task.remote(evaluation_ref, *states)
         evaluation = evaluation.with_states(CorpusStates(dict.fromkeys(evaluation.pending_states)))  # none are pending
     ray.wait([evaluation_ref])  # fetches a copy to this node: the states survive the loss of any other
     return evaluation_ref
 
 
-def _map(inputs: Any, work: Work, evaluation_ref: Any, pool: tuple[Any, ...]) -> Any:
+def _map(input_dataset: Any, work: Work, evaluation_ref: Any, worker_pool: tuple[Any, ...]) -> Any:
     """The dataset of what a pool of actors returns for these inputs, in their order; a lost actor is started again.
 
-    `pool`: the number of actors, the share of a GPU for each, and the number of rows per call.
+    `worker_pool`: the number of actors, the share of a GPU for each, and the number of rows per call.
     """
     from ray.data import ActorPoolStrategy
 
-    workers, gpus, batch_size = pool
-    inputs.context.execution_options.preserve_order = True  # sums are the same in every run
-    inputs.context.raise_original_map_exception = True
-    inputs.context.enable_progress_bars = inputs.context.print_on_execution_start = False
-    return inputs.map_batches(
+    workers, gpus, batch_size = worker_pool
+    input_dataset.context.execution_options.preserve_order = True  # sums are the same in every run
+    input_dataset.context.raise_original_map_exception = True
+    input_dataset.context.enable_progress_bars = input_dataset.context.print_on_execution_start = False
+    return input_dataset.map_batches(
         _Worker,
         fn_constructor_args=(work, evaluation_ref),
         compute=ActorPoolStrategy(min_size=1, initial_size=workers, max_size=workers, max_tasks_in_flight_per_actor=1),
@@ -194,12 +194,12 @@ def _map(inputs: Any, work: Work, evaluation_ref: Any, pool: tuple[Any, ...]) ->
     )
 
 
-def _blocks(dataset: Any, what: str, total: int | None = None) -> Iterator[Any]:
+def _blocks(dataset: Any, what: str, block_count: int | None = None) -> Iterator[Any]:
     """References to the blocks of a dataset, Arrow tables, as they are finished."""
-    with task(what, total=total) as advance, _errors_of_workers():
-        for bundle in dataset.iter_internal_ref_bundles():
-            yield from bundle.block_refs
-            advance(len(bundle.block_refs))
+    with task(what, total=block_count) as advance, _errors_of_workers():
+        for block_bundle in dataset.iter_internal_ref_bundles():
+            yield from block_bundle.block_refs
+            advance(len(block_bundle.block_refs))
 
 
 class _Worker:
@@ -215,73 +215,73 @@ class _Worker:
             raise RuntimeError(problem) from None  # Ray Data would add a paragraph to the message of `problem`
 
 
-def _collect_shard(jobs: Sequence[Job], evaluation: Evaluation, table: Any) -> dict[str, Any]:
-    shard, _, _ = jobs[table["item"][0].as_py()]
+def _collect_shard(shard_jobs: Sequence[Job], evaluation: Evaluation, item_table: Any) -> dict[str, Any]:
+    shard, _, _ = shard_jobs[item_table["item"][0].as_py()]
     with shards.counted_try(shard):
         return {"states": [pickle.dumps(evaluation.collect_all(shard.read(evaluation.ordered_metrics)))]}
 
 
-def _score_shard(jobs: Sequence[Job], evaluation: Evaluation, table: Any) -> dict[str, Any]:
-    shard, plan, digest = jobs[table["item"][0].as_py()]
+def _score_shard(shard_jobs: Sequence[Job], evaluation: Evaluation, item_table: Any) -> dict[str, Any]:
+    shard, plan, digest = shard_jobs[item_table["item"][0].as_py()]
     with shards.counted_try(shard):
         return {"record": [json.dumps(asdict(shards.score_shard(evaluation, shard, plan, digest)))]}
 
 
-def _collect_rows(columns: Mapping[str, str], evaluation: Evaluation, table: Any) -> dict[str, Any]:
-    return {"states": [pickle.dumps(evaluation.collect(_captions(table, columns, evaluation.ordered_metrics)))]}
+def _collect_rows(columns: Mapping[str, str], evaluation: Evaluation, row_table: Any) -> dict[str, Any]:
+    return {"states": [pickle.dumps(evaluation.collect(_captions(row_table, columns, evaluation.ordered_metrics)))]}
 
 
-def _score_rows(columns: Mapping[str, str], evaluation: Evaluation, table: Any) -> Any:
+def _score_rows(column_fields: Mapping[str, str], evaluation: Evaluation, row_table: Any) -> Any:
     import pyarrow
 
-    captions = _captions(table, columns, evaluation.ordered_metrics)
+    captions = _captions(row_table, column_fields, evaluation.ordered_metrics)
     return pyarrow.table(shards.score_columns(evaluation.run(captions, is_whole=False)))
 
 
-def _captions(table: Any, columns: Mapping[str, str], metrics: Sequence[Metric]) -> CaptionSet:
+def _captions(row_table: Any, columns: Mapping[str, str], metrics: Sequence[Metric]) -> CaptionSet:
     """The captions of some rows of a dataset."""
     named_columns = Columns(columns)
-    fields = {named_columns.field(name): name for name in table.column_names}
-    if "image_id" not in fields:
-        if "id" not in fields:
+    columns_by_field = {named_columns.field(column_name): column_name for column_name in row_table.column_names}
+    if "image_id" not in columns_by_field:
+        if "id" not in columns_by_field:
             raise InputError(
-                f"the dataset has the columns {', '.join(table.column_names)}; expected image_id or id among them, "
+                f"the dataset has the columns {', '.join(row_table.column_names)}; expected image_id or id among them, "
                 "which group captions by image and identify them in the scores"
             )
-        table = table.append_column("image_id", table[fields["id"]])
-    return frames.read(table, columns=columns, on_missing="error" if is_needed("references", metrics) else "keep")
+        row_table = row_table.append_column("image_id", row_table[columns_by_field["id"]])
+    return frames.read(row_table, columns=columns, on_missing="error" if is_needed("references", metrics) else "keep")
 
 
-def _merge_states(*values: Any) -> CorpusStates:
+def _merge_states(*state_blocks: Any) -> CorpusStates:
     """The sum of states, or of those in blocks."""
     states: list[CorpusStates] = []
-    for value in values:
+    for value in state_blocks:
         states += [value] if isinstance(value, CorpusStates) else map(pickle.loads, value["states"].to_pylist())
     return functools.reduce(operator.add, states)
 
 
-def _add_states(evaluation: Evaluation, *values: Any) -> Evaluation:
-    return evaluation.with_states(_merge_states(*values))
+def _add_states(evaluation: Evaluation, *state_blocks: Any) -> Evaluation:
+    return evaluation.with_states(_merge_states(*state_blocks))
 
 
 def _combine(
-    evaluation: Evaluation, sources: Sequence[Any], signatures: dict[str, str] | None, *how: Any
+    evaluation: Evaluation, score_sources: Sequence[Any], signatures: dict[str, str] | None, *how: Any
 ) -> ShardedCaptions:
     """The corpus scores of files of scores, or of blocks, which are fetched one by one."""
     from pyarrow import parquet
 
     signatures = signatures or {str(metric): evaluation.signature(metric) for metric in evaluation.metrics}
-    tables = (parquet.read_table(each) if isinstance(each, str) else join_ray().get(each) for each in sources)
+    tables = (parquet.read_table(each) if isinstance(each, str) else join_ray().get(each) for each in score_sources)
     return shards.combine_results(evaluation.metrics, (table for table in tables if table.num_rows), signatures, *how)
 
 
-def _run_tasks(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
+def _run_tasks(function: Callable[..., Any], argument_tuples: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
     """What a function returns for each tuple of arguments, in tasks that are repeated where they are lost."""
-    remote = join_ray().remote(function).options(max_retries=-1)
+    remote_function = join_ray().remote(function).options(max_retries=-1)
     results = []
-    with task(what, total=len(calls)) as advance, _errors_of_workers():
-        for reference in [remote.remote(*arguments) for arguments in calls]:
-            results.append(join_ray().get(reference))
+    with task(what, total=len(argument_tuples)) as advance, _errors_of_workers():
+        for result_ref in [remote_function.remote(*arguments) for arguments in argument_tuples]:
+            results.append(join_ray().get(result_ref))
             advance(1)
     return results
 
@@ -319,13 +319,13 @@ def count_workers(workers: int, gpus: float) -> int:
     """
     if gpus < 0 or (gpus > 1 and gpus % 1):
         raise InputError(f"gpus={gpus:g}: expected a share of one GPU, such as 0.25, or a whole number of GPUs")
-    nodes = [node["Resources"] for node in join_ray().nodes() if node["Alive"]]
-    have = [node.get("GPU", 0) for node in nodes]
+    node_resources = [node["Resources"] for node in join_ray().nodes() if node["Alive"]]
+    have = [node.get("GPU", 0) for node in node_resources]
     # a share is never split across two GPUs
     slots = [each // gpus if gpus >= 1 else int(each) * int(1 / gpus + 1e-9) if gpus else math.inf for each in have]
-    room = sum(int(min(node.get("CPU", 0), count)) for node, count in zip(nodes, slots, strict=True))
+    room = sum(int(min(node.get("CPU", 0), slot_count)) for node, slot_count in zip(node_resources, slots, strict=True))
     if gpus and room < max(workers, 1):
-        cluster = f"{format_count(int(sum(have)), 'GPU')} (on {format_count(len(nodes), 'node')})"
+        cluster = f"{format_count(int(sum(have)), 'GPU')} (on {format_count(len(node_resources), 'node')})"
         raise InputError(
             f"the cluster has {cluster}, which is room for {format_count(room, 'worker')} with {gpus:g} each, and not "
             f"for {max(workers, 1)}; ask for fewer workers or a smaller share, leave --gpus out to use processors, or "

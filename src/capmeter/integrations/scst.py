@@ -76,12 +76,12 @@ class Reward:
         self.metric: Metric = _of_tokens(metric) if self._reads_ids and self._reads_words else metric
         self._check()
         self._line = self._line_of_ids if self._reads_ids else self._line_of_text
-        self._rows = {_image_key(image): row for row, image in enumerate(references)}
+        self._rows = {_image_key(image_id): row_index for row_index, image_id in enumerate(references)}
         if len(self._rows) < len(references):
             raise InputError("references: an image id is given as a number and as text; give each image once")
         frozen = CaptionSet.from_captions(
-            Caption(str(row), str(row), "", self._reference_lines(image, texts))
-            for row, (image, texts) in enumerate(references.items())
+            Caption(str(row_index), str(row_index), "", self._reference_lines(image_id, reference_texts))
+            for row_index, (image_id, reference_texts) in enumerate(references.items())
         )
         self._pool, self._references = _RewardPool(frozen.pool.sentences, self._reads_words), frozen.references
         frozen = CaptionSet(
@@ -120,29 +120,29 @@ class Reward:
         if isinstance(self.eos, str) and len(self.eos.split()) != 1:
             raise InputError(f"eos={self.eos!r}: expected one word without white space")
 
-    def _reference_lines(self, image: ImageId, texts: Any) -> tuple[str, ...]:
+    def _reference_lines(self, image_id: ImageId, texts: Any) -> tuple[str, ...]:
         texts = texts.tolist() if hasattr(texts, "tolist") else texts
         if isinstance(texts, str) or not isinstance(texts, Sequence) or not len(texts):
-            raise InputError(f"{_place(image)}: expected a list of at least one caption, got {describe(texts)}")
-        lines = tuple(self._line(text, _place(image)) for text in texts)
+            raise InputError(f"{_place(image_id)}: expected a list of at least one caption, got {describe(texts)}")
+        reference_lines = tuple(self._line(text, _place(image_id)) for text in texts)
         if self._reads_ids:
-            self._vocabulary.update(int(id) for line in lines for id in line.split())
+            self._vocabulary.update(int(token_id) for line in reference_lines for token_id in line.split())
         if self.eos is None:
-            return lines
+            return reference_lines
         end = str(self.eos)
-        return tuple(line if _ends_with(line, end) else f"{line} {end}".lstrip(" ") for line in lines)
+        return tuple(line if _ends_with(line, end) else f"{line} {end}".lstrip(" ") for line in reference_lines)
 
     def _line_of_ids(self, tokens: Any, where: str) -> str:
         """Token ids as a line of words, without what the layout puts around a caption."""
-        ids = self.layout.caption(_token_ids(tokens, where, self.layout.ignored))
-        return " ".join(map(str, ids))
+        token_ids = self.layout.caption(_token_ids(tokens, where, self.layout.ignored))
+        return " ".join(map(str, token_ids))
 
     def _line_of_text(self, text: Any, where: str) -> str:
         """Text as a line of words (unchanged if the metric is not word-based), truncated after the first end."""
         if not isinstance(text, str):
             raise InputError(f"{where}: expected a caption as text like the others, got {describe(text)}")
-        if isinstance(self.eos, str) and self.eos in (words := text.split()):
-            return f"{self._tokenised(' '.join(words[: words.index(self.eos)]))} {self.eos}".lstrip(" ")
+        if isinstance(self.eos, str) and self.eos in (caption_words := text.split()):
+            return f"{self._tokenised(' '.join(caption_words[: caption_words.index(self.eos)]))} {self.eos}".lstrip(" ")
         return self._tokenised(text)
 
     def _tokenised(self, text: str) -> str:
@@ -159,22 +159,22 @@ class Reward:
         if not images:
             return np.zeros(0)
         try:
-            rows = np.array([self._rows[_image_key(image)] for image in images], np.int64)
+            image_rows = np.array([self._rows[_image_key(image_id)] for image_id in images], np.int64)
         except (KeyError, TypeError):
-            unknown = [ascii(image)[:40] for image in images if not _is_known(image, self._rows)]
+            unknown = [ascii(image_id)[:40] for image_id in images if not _is_known(image_id, self._rows)]
             captions = format_count(len(unknown), "caption is", "captions are")
             raise InputError(f"{captions} of images without references (the first: {list_names(unknown)})") from None
         if self._reads_ids:
             ignored = self.layout.ignored
-            batch = [_token_ids(ids, f"candidate {k}", ignored) for k, ids in enumerate(candidates)]
-            self.layout.check_batch(batch, self._vocabulary)
-            candidates = batch
-        lines = [self._line(text, f"candidate {k}") for k, text in enumerate(candidates)]
-        part = self._part(rows, lines)
-        measured = self._evaluation.measure(part)[self.metric]
-        values = measured.values
-        self.metric.check_sums(values.sum(axis=0), len(values), count_notes(measured.notes))
-        scores: Floats = self.metric.from_sums(values, np.ones(len(values)))["score"]
+            token_batch = [_token_ids(token_ids, f"candidate {k}", ignored) for k, token_ids in enumerate(candidates)]
+            self.layout.check_batch(token_batch, self._vocabulary)
+            candidates = token_batch
+        candidate_lines = [self._line(text, f"candidate {k}") for k, text in enumerate(candidates)]
+        batch_captions = self._part(image_rows, candidate_lines)
+        measured = self._evaluation.measure(batch_captions)[self.metric]
+        metric_sums = measured.values
+        self.metric.check_sums(metric_sums.sum(axis=0), len(metric_sums), count_notes(measured.notes))
+        scores: Floats = self.metric.from_sums(metric_sums, np.ones(len(metric_sums)))["score"]
         if len(scores) > 1 and not scores.any() and not self.metric.lower_is_better:
             warnings.warn(
                 f"all {len(scores)} rewards of a batch are 0: do the image ids belong to these captions, and do "
@@ -184,17 +184,17 @@ class Reward:
             )
         return -scores if self.metric.lower_is_better else scores
 
-    def _part(self, rows: Indices, lines: list[str]) -> CaptionSet:
-        """The captions `lines` with the references of the frozen captions `rows`."""
-        references = self._references.take(rows)
-        used, positions = np.unique(references.values, return_inverse=True)
-        ids = [str(k) for k in range(len(lines))]
+    def _part(self, frozen_rows: Indices, candidate_lines: list[str]) -> CaptionSet:
+        """The captions `candidate_lines` with the references of the frozen captions `frozen_rows`."""
+        references = self._references.take(frozen_rows)
+        sentence_rows, reference_positions = np.unique(references.values, return_inverse=True)
+        caption_ids = [str(k) for k in range(len(candidate_lines))]
         return CaptionSet(
-            ids=ids,
-            image_ids=ids,
-            pool=self._pool.with_new(used.astype(np.int64), lines),
-            candidates=np.arange(len(used), len(used) + len(lines)),
-            references=Ragged(positions, references.offsets),
+            ids=caption_ids,
+            image_ids=caption_ids,
+            pool=self._pool.with_new(sentence_rows.astype(np.int64), candidate_lines),
+            candidates=np.arange(len(sentence_rows), len(sentence_rows) + len(candidate_lines)),
+            references=Ragged(reference_positions, references.offsets),
         )
 
 
@@ -227,27 +227,27 @@ class _RewardPool(SentencePool):
         """The table of all sentences; that of n-grams is merged from the frozen sentences' and the new ones'."""
         if self.sources is None or not isinstance(analysis, NGrams):
             return super().compute(analysis)
-        frozen, rows, new = self.sources
-        places = np.split(np.arange(len(self)), [len(rows)])
-        return analysis.merge_tables([frozen.analyse(analysis).take(rows), new.analyse(analysis)], places)
+        frozen, rows, new_pool = self.sources
+        row_positions = np.split(np.arange(len(self)), [len(rows)])
+        return analysis.merge_tables([frozen.analyse(analysis).take(rows), new_pool.analyse(analysis)], row_positions)
 
 
 def _elementary(metric: Metric) -> Iterator[Metric]:
     """The elementary metrics that a metric is composed of; the metric itself if it is not a composite."""
-    members = metric.required_metrics()
-    if not members:
+    member_metrics = metric.required_metrics()
+    if not member_metrics:
         yield metric
-    for member in members:
-        yield from _elementary(member)
+    for member_metric in member_metrics:
+        yield from _elementary(member_metric)
 
 
 def _common_tokenizer(metric: Metric) -> str | None:
     """The tokenizer shared by all parts of a metric; None if any of them reads text."""
-    tokenizers: set[str | None] = set()
+    tokenizer_names: set[str | None] = set()
     for each in _elementary(metric):  # an `as_released` metric has a tokenizer of its own
-        tokenizers.add(None if getattr(each, "as_released", False) else getattr(each, "tokenizer", None))
-    tokenizer = tokenizers.pop() if len(tokenizers) == 1 else None
-    return tokenizer if tokenizer in TOKENIZERS else None
+        tokenizer_names.add(None if getattr(each, "as_released", False) else getattr(each, "tokenizer", None))
+    common_tokenizer = tokenizer_names.pop() if len(tokenizer_names) == 1 else None
+    return common_tokenizer if common_tokenizer in TOKENIZERS else None
 
 
 def _of_tokens(metric: Any) -> Any:
@@ -260,41 +260,41 @@ def _of_tokens(metric: Any) -> Any:
 def _are_token_ids(references: Any) -> bool:
     if not isinstance(references, Mapping) or not references:
         raise InputError(f"references: expected a dict image id → list of captions, got {describe(references)}")
-    image, first = next(iter(references.items()))
-    first = first.tolist() if hasattr(first, "tolist") else first
-    if isinstance(first, str) or not isinstance(first, Sequence) or not len(first):
-        raise InputError(f"{_place(image)}: expected a list of at least one caption, got {describe(first)}")
-    return not isinstance(first[0], str)
+    image, first_references = next(iter(references.items()))
+    first_references = first_references.tolist() if hasattr(first_references, "tolist") else first_references
+    if isinstance(first_references, str) or not isinstance(first_references, Sequence) or not len(first_references):
+        raise InputError(f"{_place(image)}: expected a list of at least one caption, got {describe(first_references)}")
+    return not isinstance(first_references[0], str)
 
 
-def _token_ids(tokens: Any, where: str, ignored: int) -> list[int]:
+def _token_ids(tokens: Any, where: str, ignored_id: int) -> list[int]:
     """The ids of a sequence, as a list of whole numbers from 0 (or the ignored one)."""
     ids = tokens.tolist() if hasattr(tokens, "tolist") else tokens
     if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(token) is int for token in ids):
         raise InputError(f"{where}: expected a sequence of token ids like the others, got {describe(ids)}")
-    wrong = next((id for id in ids if not 0 <= id < _MAX_ID and id != ignored), None)
-    if wrong is not None:
+    invalid_id = next((token_id for token_id in ids if not 0 <= token_id < _MAX_ID and token_id != ignored_id), None)
+    if invalid_id is not None:
         raise InputError(
-            f"{where}: {describe(wrong)} is not a token id; positions that do not count are named by ignore_index"
+            f"{where}: {describe(invalid_id)} is not a token id; positions that do not count are named by ignore_index"
         )
     return list(ids)
 
 
-def _image_key(image: Any) -> Any:
+def _image_key(image_id: Any) -> Any:
     """The id of an image as text, so that 391895 and "391895" are the same; other hashable values stay."""
-    return str(image) if type(image) is int or isinstance(image, np.integer) else image
+    return str(image_id) if type(image_id) is int or isinstance(image_id, np.integer) else image_id
 
 
-def _place(image: Any) -> str:
-    return f"references[{ascii(image)[:40]}]"
+def _place(image_id: Any) -> str:
+    return f"references[{ascii(image_id)[:40]}]"
 
 
-def _ends_with(line: str, end: str) -> bool:
-    return line == end or line.endswith(f" {end}")
+def _ends_with(line: str, end_token: str) -> bool:
+    return line == end_token or line.endswith(f" {end_token}")
 
 
-def _is_known(image: Any, rows: Mapping[ImageId, int]) -> bool:
-    return isinstance(image, Hashable) and _image_key(image) in rows
+def _is_known(image_id: Any, rows: Mapping[ImageId, int]) -> bool:
+    return isinstance(image_id, Hashable) and _image_key(image_id) in rows
 
 
 def word_based(metric: str | Metric) -> bool:
@@ -342,5 +342,5 @@ def reward(
         if bos is not None or pad is not None or generation is not None:
             raise InputError("bos, pad and generation are of token ids; decode texts without special tokens instead")
         return Reward(parse(metric), references, eos, settings)
-    layout = TokenLayout.of(generation, eos=eos, bos=bos, pad=pad, ignored=ignore_index)
-    return Reward(parse(metric), references, eos, settings, layout=layout)
+    token_layout = TokenLayout.of(generation, eos=eos, bos=bos, pad=pad, ignored=ignore_index)
+    return Reward(parse(metric), references, eos, settings, layout=token_layout)

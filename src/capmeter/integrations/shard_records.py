@@ -41,16 +41,16 @@ def merge_notes(records: Iterable[Record]) -> dict[str, tuple[int, list[str]]]:
 
     References without a candidate are left out: another shard may have it (`find_unused_references`).
     """
-    notes: dict[str, tuple[int, list[str]]] = {}
+    merged_notes: dict[str, tuple[int, list[str]]] = {}
     for record in records:
-        for reason, (count, ids) in record.notes.items():
-            total, first_ids = notes.get(reason, (0, []))
+        for reason, (note_count, noted_ids) in record.notes.items():
+            total_count, first_ids = merged_notes.get(reason, (0, []))
             if reason in _OF_FILES:
-                entries = list(dict.fromkeys([*first_ids, *ids]))
-                notes[reason] = max(len(entries), total, count), entries[:NOTED_IDS]
+                distinct_entries = list(dict.fromkeys([*first_ids, *noted_ids]))
+                merged_notes[reason] = max(len(distinct_entries), total_count, note_count), distinct_entries[:NOTED_IDS]
             elif reason != _UNUSED:
-                notes[reason] = total + count, [*first_ids, *ids][:NOTED_IDS]
-    return notes
+                merged_notes[reason] = total_count + note_count, [*first_ids, *noted_ids][:NOTED_IDS]
+    return merged_notes
 
 
 def find_unused_references(targets: Sequence[str], records: Sequence[Record]) -> dict[str, tuple[int, list[str]]]:
@@ -60,26 +60,26 @@ def find_unused_references(targets: Sequence[str], records: Sequence[Record]) ->
         targets: the files of scores.
         records: their records.
     """
-    unused = [record.notes.get(_UNUSED, (0, [])) for record in records]
-    fewest = min(count for count, _ in unused)
-    totals = {count + record.images for (count, _), record in zip(unused, records, strict=True)}
-    if not fewest or len(records) == 1:
-        return {_UNUSED: unused[0]} if fewest else {}
+    unused_notes = [record.notes.get(_UNUSED, (0, [])) for record in records]
+    fewest_unused = min(count for count, _ in unused_notes)
+    image_totals = {count + record.images for (count, _), record in zip(unused_notes, records, strict=True)}
+    if not fewest_unused or len(records) == 1:
+        return {_UNUSED: unused_notes[0]} if fewest_unused else {}
     images = _scored_images(targets)
-    if len(totals) == 1:
-        fewest = min(fewest, max(0, totals.pop() - len(images)))
-    ids = [id for id in dict.fromkeys(id for _, first_ids in unused for id in first_ids) if id not in images]
-    return {_UNUSED: (fewest, ids[:NOTED_IDS])} if fewest else {}
+    if len(image_totals) == 1:
+        fewest_unused = min(fewest_unused, max(0, image_totals.pop() - len(images)))
+    ids = [id for id in dict.fromkeys(id for _, first_ids in unused_notes for id in first_ids) if id not in images]
+    return {_UNUSED: (fewest_unused, ids[:NOTED_IDS])} if fewest_unused else {}
 
 
 def _scored_images(targets: Sequence[str]) -> set[str]:
     """The images of the captions that have scores."""
     from pyarrow import parquet
 
-    images: set[Any] = set()
+    scored_images: set[Any] = set()
     for target in targets:
-        names = parquet.read_schema(target).names
-        score = next((name for name in names if "/" in name), "image_id")
-        table = parquet.read_table(target, columns=list(dict.fromkeys(["image_id", score])))
-        images.update(table.filter(table[score].is_valid())["image_id"].unique().to_pylist())
-    return images
+        column_names = parquet.read_schema(target).names
+        score_column = next((column_name for column_name in column_names if "/" in column_name), "image_id")
+        score_table = parquet.read_table(target, columns=list(dict.fromkeys(["image_id", score_column])))
+        scored_images.update(score_table.filter(score_table[score_column].is_valid())["image_id"].unique().to_pylist())
+    return scored_images

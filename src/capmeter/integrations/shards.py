@@ -114,18 +114,18 @@ def find_shards(
     Raises:
         InputError: no file matches, two would get one name in `output`, or a file of `output` is one that is read.
     """
-    matches = glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
-    names: dict[str, str] = {Path(SUMMARY).stem: SUMMARY}
-    for source in sorted(each for each in matches if Path(each).is_file()):
+    matching_paths = glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    sources_by_name: dict[str, str] = {Path(SUMMARY).stem: SUMMARY}
+    for source in sorted(matching_path for matching_path in matching_paths if Path(matching_path).is_file()):
         name = Path(source).name.split(".")[0]
-        if name in names:
-            raise InputError(f"{source} and {names[name]} would both get the name {name}; rename one of them")
-        names[name] = source
-    if len(names) == 1:
+        if name in sources_by_name:
+            raise InputError(f"{source} and {sources_by_name[name]} would both get the name {name}; rename one of them")
+        sources_by_name[name] = source
+    if len(sources_by_name) == 1:
         raise InputError(f"no file matches {pattern}; expected a pattern such as 'captions/*.parquet', in quotes")
     folder = Path(output).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    named = list(names.items())[1:]
+    named = list(sources_by_name.items())[1:]
     options = options or LoadOptions()
     if options.reference_files:  # workers may start in another folder
         options = replace(options, references=[Path(each).absolute() for each in options.reference_files])
@@ -133,9 +133,9 @@ def find_shards(
         Shard(str(Path(path).absolute()), str(folder / f"{name}.parquet"), options, tuple(keep)) for name, path in named
     ]
     stats = {path: path.stat() for path in map(Path, [*(shard.source for shard in found), *options.reference_files])}
-    read = {(each.st_dev, each.st_ino): path for path, each in stats.items()}
-    for target in [folder / SUMMARY, *chain.from_iterable((Path(each.target), each.record) for each in found)]:
-        if target.exists() and (path := read.get((target.stat().st_dev, target.stat().st_ino))) is not None:
+    read_files = {(file_status.st_dev, file_status.st_ino): path for path, file_status in stats.items()}
+    for target in [folder / SUMMARY, *chain.from_iterable((Path(shard.target), shard.record) for shard in found)]:
+        if target.exists() and (path := read_files.get((target.stat().st_dev, target.stat().st_ino))) is not None:
             raise InputError(f"the scores in {target} would replace {path}, which is read; name another folder")
     return found
 
@@ -152,21 +152,21 @@ def plan_digest(
     That includes the digests of all files if a metric depends on the corpus (document frequencies), and the signatures
     of all others: with the hashes of files that they name, which may be edited.
     """
-    evaluation, ordered = Evaluation(tuple(metrics), settings), with_required(metrics)
-    of_corpus = {each for each in ordered if any(map(_reads_corpus, with_required([each])))}
-    plan = [FORMAT, __version__, *map(str, metrics), settings.precision, *(digests if of_corpus else [])]
-    plan += [evaluation.signature(each) for each in ordered if each not in of_corpus]
+    evaluation, ordered_metrics = Evaluation(tuple(metrics), settings), with_required(metrics)
+    of_corpus = {each for each in ordered_metrics if any(map(_reads_corpus, with_required([each])))}
+    plan_parts = [FORMAT, __version__, *map(str, metrics), settings.precision, *(digests if of_corpus else [])]
+    plan_parts += [evaluation.signature(each) for each in ordered_metrics if each not in of_corpus]
     if options is not None and options != LoadOptions():
-        plan += [sha256(Path(each)) for each in options.reference_files]
-        plan.append(repr(replace(options, references=None)))
+        plan_parts += [sha256(Path(reference_file)) for reference_file in options.reference_files]
+        plan_parts.append(repr(replace(options, references=None)))
     if keep:
-        plan.append(f"keep {list(keep)}")
-    return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
+        plan_parts.append(f"keep {list(keep)}")
+    return hashlib.sha256(json.dumps(plan_parts).encode()).hexdigest()
 
 
 def _reads_corpus(metric: Metric) -> bool:
-    state = metric.corpus_state()
-    return state is not None and state.AFFECTS_SCORES
+    corpus_state = metric.corpus_state()
+    return corpus_state is not None and corpus_state.AFFECTS_SCORES
 
 
 def score_shard(evaluation: Evaluation, shard: Shard, plan: str, digest: str, workers: int = 1) -> Record:
@@ -174,24 +174,24 @@ def score_shard(evaluation: Evaluation, shard: Shard, plan: str, digest: str, wo
     from pyarrow import parquet
 
     is_beside_source = shard.keep or shard.options.on_missing == "skip"
-    source = SourceRows(shard.source, shard.options, keep=shard.keep) if is_beside_source else None
+    source_rows = SourceRows(shard.source, shard.options, keep=shard.keep) if is_beside_source else None
     results = evaluation.run(shard.read(evaluation.ordered_metrics), workers, is_whole=False)
-    columns = functools.partial(score_columns, results)
-    blocks = [columns()] if source is None else beside_source(results, source, columns)
+    make_columns = functools.partial(score_columns, results)
+    score_blocks = [make_columns()] if source_rows is None else beside_source(results, source_rows, make_columns)
     with atomic_writer(shard.target) as file, ExitStack() as open_files:
-        writer: Any = None
-        for table in map(arrow_table, blocks):
-            writer = writer or open_files.enter_context(parquet.ParquetWriter(file, table.schema))
-            writer.write_table(table)
-    signatures = {name: scores.signature for name, scores in results.items()}
-    reasons = chain(results.notes.items(), *(scores.notes.items() for scores in results.values()))
-    notes = {reason: (len(ids), list(ids[:NOTED_IDS])) for reason, ids in reasons if ids}
-    images = len(set(results.ids.images))
-    record = Record(plan, digest, sha256(Path(shard.target)), len(results.ids.names), signatures, notes, images)
+        parquet_writer: Any = None
+        for score_table in map(arrow_table, score_blocks):
+            parquet_writer = parquet_writer or open_files.enter_context(parquet.ParquetWriter(file, score_table.schema))
+            parquet_writer.write_table(score_table)
+    signatures = {metric_name: metric_scores.signature for metric_name, metric_scores in results.items()}
+    noted_reasons = chain(results.notes.items(), *(metric_scores.notes.items() for metric_scores in results.values()))
+    notes = {reason: (len(noted_ids), list(noted_ids[:NOTED_IDS])) for reason, noted_ids in noted_reasons if noted_ids}
+    image_count = len(set(results.ids.images))
+    record = Record(plan, digest, sha256(Path(shard.target)), len(results.ids.names), signatures, notes, image_count)
     try:
-        for scores in results.values():
-            if scores.metric is not None and scores.rows is not None:
-                scores.metric.check_sums(scores.rows.sums(), len(scores.rows), {})
+        for metric_scores in results.values():
+            if metric_scores.metric is not None and metric_scores.rows is not None:
+                metric_scores.metric.check_sums(metric_scores.rows.sums(), len(metric_scores.rows), {})
     except InputError:  # no caption of this shard has a score: the next run asks again
         shard.record.unlink(missing_ok=True)
     else:
@@ -231,24 +231,24 @@ def score_shards(
 
     files = find_shards(pattern, output, options, keep)
     evaluation = Evaluation(tuple(metrics), settings or Settings())
-    digests = [sha256(Path(shard.source)) for shard in files]
-    plan = plan_digest(metrics, evaluation.settings, digests, files[0].options, keep)
-    records = [check_record(shard, plan, digest) for shard, digest in zip(files, digests, strict=True)]
-    missing = [k for k, record in enumerate(records) if isinstance(record, str)]
-    rescored = {files[k].target: str(records[k]) for k in missing}
-    while missing and evaluation.pending_states:
+    source_digests = [sha256(Path(shard.source)) for shard in files]
+    plan = plan_digest(metrics, evaluation.settings, source_digests, files[0].options, keep)
+    records = [check_record(shard, plan, digest) for shard, digest in zip(files, source_digests, strict=True)]
+    missing_indices = [k for k, record in enumerate(records) if isinstance(record, str)]
+    rescored = {files[k].target: str(records[k]) for k in missing_indices}
+    while missing_indices and evaluation.pending_states:
         states = [evaluation.collect_all(shard.read(evaluation.ordered_metrics), workers) for shard in files]
         evaluation = evaluation.with_states(functools.reduce(operator.add, states))
-    with task("scoring shards", total=len(missing)) as advance:
-        for k in missing:
-            records[k] = score_shard(evaluation, files[k], plan, digests[k], workers)
+    with task("scoring shards", total=len(missing_indices)) as advance:
+        for k in missing_indices:
+            records[k] = score_shard(evaluation, files[k], plan, source_digests[k], workers)
             advance(1)
-    finished = [record for record in records if isinstance(record, Record)]
-    exact = sum(record.captions for record in finished) < MAX_RESAMPLED
-    tables = (parquet.read_table(shard.target) for shard in files)
-    how = resamples if intervals else 0, seed, exact, merge_notes(finished)
-    corpus = combine_results(evaluation.metrics, tables, common_signatures(files, finished), *how)
-    return write_summary(corpus, output, files, finished, rescored)
+    finished_records = [record for record in records if isinstance(record, Record)]
+    exact = sum(record.captions for record in finished_records) < MAX_RESAMPLED
+    score_tables = (parquet.read_table(shard.target) for shard in files)
+    how = resamples if intervals else 0, seed, exact, merge_notes(finished_records)
+    corpus_scores = combine_results(evaluation.metrics, score_tables, common_signatures(files, finished_records), *how)
+    return write_summary(corpus_scores, output, files, finished_records, rescored)
 
 
 def write_summary(
@@ -280,13 +280,13 @@ def write_summary(
 @contextmanager
 def counted_try(shard: Shard) -> Iterator[None]:
     """Counts the tries of a shard in a file; an `InputError` where workers were lost at it again and again."""
-    path = shard.record.with_suffix(".tries")
-    with path.open("ab") as file:
-        file.write(b".")
-        if file.tell() > MAX_TRIES:
+    tries_path = shard.record.with_suffix(".tries")
+    with tries_path.open("ab") as tries_file:
+        tries_file.write(b".")
+        if tries_file.tell() > MAX_TRIES:
             raise InputError(f"{MAX_TRIES} workers were lost at {shard.source}; is there enough memory?")
     yield
-    path.unlink(missing_ok=True)
+    tries_path.unlink(missing_ok=True)
 
 
 def check_record(shard: Shard, plan: str, digest: str) -> Record | str:
@@ -315,9 +315,9 @@ def common_signatures(files: Sequence[Shard], records: Sequence[Record]) -> dict
         InputError: they differ, so that the scores have no common corpus score.
     """
     for shard, record in zip(files, records, strict=True):
-        for name, signature in records[0].signatures.items():
-            if record.signatures.get(name) != signature:
-                other = record.signatures.get(name)
+        for metric_name, signature in records[0].signatures.items():
+            if record.signatures.get(metric_name) != signature:
+                other = record.signatures.get(metric_name)
                 raise InputError(
                     f"{shard.target} was scored as {other}, but {files[0].target} as {signature}; remove the scores of "
                     "one of them and run again"
@@ -352,25 +352,25 @@ def combine_results(
     Raises:
         InputError: no caption has a score.
     """
-    names, images, captions = PackedTexts(), PackedTexts(), 0
+    caption_ids, image_ids, caption_count = PackedTexts(), PackedTexts(), 0
     rows = {metric: PackedRows() for metric in metrics}
     for table in tables:
         if metrics:
             table = table.filter(table[f"{metrics[0]}/{metrics[0].columns[0]}"].is_valid())  # the scored rows
-        captions += table.num_rows
+        caption_count += table.num_rows
         for metric, packed in rows.items():
-            block = np.column_stack([table[f"{metric}/{column}"].to_numpy() for column in metric.columns])
-            packed.add(block if exact else block.sum(axis=0, keepdims=True))
+            column_block = np.column_stack([table[f"{metric}/{column}"].to_numpy() for column in metric.columns])
+            packed.add(column_block if exact else column_block.sum(axis=0, keepdims=True))
         if exact:
-            names.add(table["id"].to_pylist())
-            images.add(table["image_id"].to_pylist())
+            caption_ids.add(table["id"].to_pylist())
+            image_ids.add(table["image_id"].to_pylist())
     for metric, packed in rows.items():
-        metric.check_sums(packed.sums(), captions, {reason: count for reason, (count, _) in (notes or {}).items()})
-    ids = Ids(names, images)
-    corpus = {str(metric): metric.from_sums(rows[metric].sums(), np.float64(captions)) for metric in metrics}
+        metric.check_sums(packed.sums(), caption_count, {reason: count for reason, (count, _) in (notes or {}).items()})
+    ids = Ids(caption_ids, image_ids)
+    corpus = {str(metric): metric.from_sums(rows[metric].sums(), np.float64(caption_count)) for metric in metrics}
     results = Results([Scores.from_rows(m, ids, rows[m], {}, "") for m in metrics if exact and resamples], ids)
     return ShardedCaptions(
-        captions=captions,
+        captions=caption_count,
         scores={name: float(parts["score"]) for name, parts in corpus.items()},
         parts={name: {part: float(parts[part]) for part in parts if part != "score"} for name, parts in corpus.items()},
         signatures=dict(signatures),

@@ -45,34 +45,34 @@ class TokenLayout:
         A BERT's tokenizer has neither start nor end, but its [CLS] and [SEP] are these.
         """
         if bos is None:
-            bos = [id for name in _START_NAMES if (id := getattr(model, name, None)) is not None]
+            bos = [token_id for id_name in _START_NAMES if (token_id := getattr(model, id_name, None)) is not None]
             bos = bos or getattr(model, "cls_token_id", None)
-        for name in ("eos_token_id", "sep_token_id"):
-            eos = getattr(model, name, None) if eos is None else eos
+        for id_name in ("eos_token_id", "sep_token_id"):
+            eos = getattr(model, id_name, None) if eos is None else eos
         pad = getattr(model, "pad_token_id", None) if pad is None else pad
-        layout = cls(_ids(eos, "eos"), _ids(bos, "bos"), (*_ids(pad, "pad"), None)[0], ignored)
-        if model is not None and not (layout.ends or layout.starts or layout.pad is not None):
+        token_layout = cls(_ids(eos, "eos"), _ids(bos, "bos"), (*_ids(pad, "pad"), None)[0], ignored)
+        if model is not None and not (token_layout.ends or token_layout.starts or token_layout.pad is not None):
             raise InputError(
                 f"generation: a {type(model).__name__} names none of eos_token_id, bos_token_id, "
                 "decoder_start_token_id and pad_token_id; expected a tokenizer, a generation config or a model's config"
             )
-        return layout
+        return token_layout
 
     def caption(self, ids: Sequence[int]) -> list[int]:
         """The ids of the caption, with its end if it has one."""
-        ids = [id for id in ids if id != self.ignored]
-        begin = next((place for place, id in enumerate(ids) if id != self.pad), 0)
-        for start in self.starts:
-            following = ids[begin + 1 :]
+        ids = [token_id for token_id in ids if token_id != self.ignored]
+        begin_position = next((place for place, token_id in enumerate(ids) if token_id != self.pad), 0)
+        for start_id in self.starts:
+            following_ids = ids[begin_position + 1 :]
             # an end that begins nothing is the end of an empty caption
-            if ids[begin : begin + 1] == [start] and not (
-                start in self.ends and all(id == self.pad for id in following)
+            if ids[begin_position : begin_position + 1] == [start_id] and not (
+                start_id in self.ends and all(token_id == self.pad for token_id in following_ids)
             ):
-                begin += 1
-        ids = ids[begin:]
-        end = next((place for place, id in enumerate(ids) if id in self.ends), None)
-        if end is not None:
-            return [*ids[:end], self.ends[0]]
+                begin_position += 1
+        ids = ids[begin_position:]
+        end_position = next((place for place, token_id in enumerate(ids) if token_id in self.ends), None)
+        if end_position is not None:
+            return [*ids[:end_position], self.ends[0]]
         while ids and ids[-1] == self.pad:
             ids.pop()
         return ids
@@ -87,35 +87,35 @@ class TokenLayout:
         if len(batch) < 2 or not all(batch):
             return
         first_id = batch[0][0]
-        if first_id not in self.starts and all(self._begins_with_end(ids) for ids in batch):
+        if first_id not in self.starts and all(self._begins_with_end(token_ids) for token_ids in batch):
             raise InputError(
                 f"every candidate begins with the end token {first_id}, as `generate()` of some models returns them "
                 f"(BART): say so with bos={first_id}, or leave out the first token of each"
             )
-        captions = [self.caption(ids) for ids in batch]
+        captions = [self.caption(token_ids) for token_ids in batch]
         if not all(captions):
             return
-        first = {ids[0] for ids in captions}
-        if len(first) == 1 and first.isdisjoint(vocabulary) and first.isdisjoint(self.ends):
+        first_tokens = {token_ids[0] for token_ids in captions}
+        if len(first_tokens) == 1 and first_tokens.isdisjoint(vocabulary) and first_tokens.isdisjoint(self.ends):
             raise InputError(
                 f"every candidate begins with {captions[0][0]}, which no reference contains; if it is the start token "
                 f"of `generate()`, say so with bos={captions[0][0]}"
             )
-        last = {ids[-1] for ids in captions}
+        last = {token_ids[-1] for token_ids in captions}
         if last.isdisjoint(vocabulary) and not self.ends:
             raise InputError(
                 f"every candidate ends with an id that no reference contains ({list_names(map(str, sorted(last)))}); "
                 "name the end token and the padding: eos=…, pad=…"
             )
 
-    def _begins_with_end(self, ids: Sequence[int]) -> bool:
-        return len(ids) > 1 and ids[0] in self.ends and ids[1] not in (*self.ends, self.pad)
+    def _begins_with_end(self, token_ids: Sequence[int]) -> bool:
+        return len(token_ids) > 1 and token_ids[0] in self.ends and token_ids[1] not in (*self.ends, self.pad)
 
 
-def _ids(value: Any, name: str) -> tuple[int, ...]:
+def _ids(value: Any, argument_name: str) -> tuple[int, ...]:
     """One id, several or none."""
     value = value.tolist() if hasattr(value, "tolist") else value
-    ids = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
-    if any(type(id) is not int for id in ids):
-        raise InputError(f"{name}: expected an id (a whole number) or a list of them, got {describe(value)}")
-    return ids
+    given_ids = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
+    if any(type(token_id) is not int for token_id in given_ids):
+        raise InputError(f"{argument_name}: expected an id (a whole number) or a list of them, got {describe(value)}")
+    return given_ids

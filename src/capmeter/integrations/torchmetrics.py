@@ -100,33 +100,33 @@ class CaptionMetric(torchmetrics.Metric):
             InputError: lists of different lengths, a caption that is not text, an id that is not text or an integer.
         """
         arguments = {"preds": preds, "target": target, "ids": ids, "images": images}
-        for name, values in arguments.items():
-            if isinstance(values, str):
+        for name, batch_values in arguments.items():
+            if isinstance(batch_values, str):
                 raise InputError(
-                    f"{name}: expected one entry for each caption of the batch, got the text {values!r:.80}"
+                    f"{name}: expected one entry for each caption of the batch, got the text {batch_values!r:.80}"
                 )
-        counts = {name: len(values) for name, values in arguments.items() if values is not None}
-        if len(set(counts.values())) > 1:
+        entry_counts = {name: len(batch_values) for name, batch_values in arguments.items() if batch_values is not None}
+        if len(set(entry_counts.values())) > 1:
             raise InputError(
-                f"expected as many of each, but got {', '.join(f'{n} {name}' for name, n in counts.items())}"
+                f"expected as many of each, but got {', '.join(f'{n} {name}' for name, n in entry_counts.items())}"
             )
-        lines = []
+        json_lines = []
         for k, candidate in enumerate(preds):
-            row = [
+            caption_row = [
                 None if ids is None else image_key(_plain(ids[k]), f"ids[{k}]", "the id"),
                 caption_text(candidate, f"preds[{k}]", "the candidate"),
                 list(reference_list(target[k], f"target[{k}]", "the list")),
                 None if images is None else optional_text(images[k], f"images[{k}]", "the picture"),
             ]
-            lines.append(json.dumps(row) + "\n")
-        self.captions.append(_to_bytes("".join(lines).encode()).to(self.device))
+            json_lines.append(json.dumps(caption_row) + "\n")
+        self.captions.append(_to_bytes("".join(json_lines).encode()).to(self.device))
 
     def compute(self) -> dict[str, torch.Tensor]:
         """The score of each metric on all captions added, by name: float64."""
         self.results = (self._shared_results if self._is_synced else None) or self._evaluate(1)
         return {
-            name: torch.tensor(scores.score, dtype=torch.float64, device=self.device)
-            for name, scores in self.results.items()
+            metric_name: torch.tensor(metric_scores.score, dtype=torch.float64, device=self.device)
+            for metric_name, metric_scores in self.results.items()
         }
 
     def reset(self) -> None:
@@ -135,8 +135,8 @@ class CaptionMetric(torchmetrics.Metric):
         self.results = self._shared_results = None
 
     def _evaluate(self, workers: int | ProcessGroupExecutor) -> Results:
-        lines = self.captions if isinstance(self.captions, torch.Tensor) else _concatenate(self.captions)
-        captions = _read_captions(_from_bytes(lines).decode())
+        line_bytes = self.captions if isinstance(self.captions, torch.Tensor) else _concatenate(self.captions)
+        captions = _read_captions(_from_bytes(line_bytes).decode())
         return evaluate(captions, self.metrics, workers=workers, settings=self.settings)
 
     def _sync_dist(self, dist_sync_fn: Any = gather_all_tensors, process_group: Any = None) -> None:
@@ -147,8 +147,8 @@ class CaptionMetric(torchmetrics.Metric):
         self._shared_results = None
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             gather = functools.partial(dist_sync_fn, group=group)
-            rank, workers = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
-            self._shared_results = self._evaluate(ProcessGroupExecutor(gather, rank, workers, self.device))
+            rank, world_size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+            self._shared_results = self._evaluate(ProcessGroupExecutor(gather, rank, world_size, self.device))
 
 
 class ProcessGroupExecutor:
@@ -163,32 +163,32 @@ class ProcessGroupExecutor:
 
     def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
         """Yields `work(part)` for each part, in order; an error in one process is raised in all: none waits for it."""
-        share: list[tuple[int, Result]] | Exception
+        own_results: list[tuple[int, Result]] | Exception
         try:
-            share = [(k, work(part)) for k, part in enumerate(parts) if k % self.workers == self._rank]
+            own_results = [(k, work(part)) for k, part in enumerate(parts) if k % self.workers == self._rank]
         except Exception as problem:  # noqa: BLE001 (raised below, in every process)
-            share = problem
-        gathered = self._gather(_to_bytes(pickle.dumps(share)).to(self._device))
-        shares = [pickle.loads(_from_bytes(each)) for each in gathered]  # from processes of the same job
+            own_results = problem
+        gathered_bytes = self._gather(_to_bytes(pickle.dumps(own_results)).to(self._device))
+        shares = [pickle.loads(_from_bytes(each)) for each in gathered_bytes]  # from processes of the same job
         for each in shares:
             if isinstance(each, Exception):
                 raise each
         yield from (result for _, result in sorted(chain.from_iterable(shares), key=lambda numbered: numbered[0]))
 
 
-def _read_captions(lines: str) -> CaptionSet:
+def _read_captions(json_lines: str) -> CaptionSet:
     """Reads captions from JSON lines: in the order of their ids, if they have ids, each once."""
-    rows = [json.loads(line) for line in lines.split("\n") if line]
-    missing_count = sum(row[0] is None for row in rows)
-    if missing_count == len(rows):
-        rows = [[str(k), *row[1:]] for k, row in enumerate(rows)]
+    caption_rows = [json.loads(line) for line in json_lines.split("\n") if line]
+    missing_count = sum(caption_row[0] is None for caption_row in caption_rows)
+    if missing_count == len(caption_rows):
+        caption_rows = [[str(k), *caption_row[1:]] for k, caption_row in enumerate(caption_rows)]
     elif missing_count:
-        raise InputError(f"{missing_count:,} of {len(rows):,} captions came without ids; give all ids, or none")
+        raise InputError(f"{missing_count:,} of {len(caption_rows):,} captions came without ids; give all ids, or none")
     else:
-        distinct_rows = {json.dumps(row): row for row in rows}.values()
-        rows = sorted(distinct_rows, key=_sort_key([row[0] for row in rows]))
+        distinct_rows = {json.dumps(caption_row): caption_row for caption_row in caption_rows}.values()
+        caption_rows = sorted(distinct_rows, key=_sort_key([caption_row[0] for caption_row in caption_rows]))
     return CaptionSet.from_captions(
-        Caption(id, id, candidate, tuple(references), image=image) for id, candidate, references, image in rows
+        Caption(id, id, candidate, tuple(references), image=image) for id, candidate, references, image in caption_rows
     )
 
 

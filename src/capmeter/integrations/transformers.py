@@ -48,10 +48,10 @@ def compute_metrics(
     Raises:
         InputError: when called: the numbers of references and predictions differ, or predictions have another shape.
     """
-    parsed = parse_list(metrics)
-    inner = getattr(tokenizer, "tokenizer", tokenizer)
-    padding_ids = (getattr(inner, "pad_token_id", None), getattr(inner, "eos_token_id", None))
-    padding = next((id for id in padding_ids if id is not None), 0)
+    parsed_metrics = parse_list(metrics)
+    inner_tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+    padding_ids = (getattr(inner_tokenizer, "pad_token_id", None), getattr(inner_tokenizer, "eos_token_id", None))
+    padding_id = next((token_id for token_id in padding_ids if token_id is not None), 0)
 
     def decode(outputs: Any, what: str) -> list[str]:
         """Decodes token ids (rows, length), or the most probable ones of logits (rows, length, vocabulary)."""
@@ -63,8 +63,8 @@ def compute_metrics(
                 f"the trainer's {what} have the shape {array.shape} of {array.dtype}, expected token ids [rows, length]"
                 " (Seq2SeqTrainingArguments(predict_with_generate=True)) or logits [rows, length, vocabulary]"
             )
-        padded = np.where(array < 0, padding, array)  # -100 marks positions that the loss ignores
-        return [text.strip() for text in tokenizer.batch_decode(padded, skip_special_tokens=True)]
+        padded_ids = np.where(array < 0, padding_id, array)  # -100 marks positions that the loss ignores
+        return [text.strip() for text in tokenizer.batch_decode(padded_ids, skip_special_tokens=True)]
 
     def compute(prediction: Any) -> dict[str, float]:
         candidates = decode(prediction[0], "predictions")
@@ -76,8 +76,8 @@ def compute_metrics(
                 f"the trainer predicted {len(candidates):,} captions, but there are references of {len(lists):,}; "
                 "give them in the order of the evaluation's data set, one list for each row"
             )
-        results = score(candidates=candidates, references=lists, metrics=parsed, settings=settings)
-        return {name: scores.score for name, scores in results.items()}
+        results = score(candidates=candidates, references=lists, metrics=parsed_metrics, settings=settings)
+        return {metric_name: metric_scores.score for metric_name, metric_scores in results.items()}
 
     return compute
 

@@ -54,11 +54,11 @@ class COCO_Caption_Scorer:  # noqa: N801 (VLMEvalKit's name)
         on_mismatch: OnMismatch = "error",
     ) -> None:
         self.ref, self.gt, self.metrics, self.on_mismatch = ref, gt, parse_metrics(metrics), on_mismatch
-        unmatched = [list_names(sorted(map(str, a.keys() - b.keys()))) for a, b in ((ref, gt), (gt, ref))]
-        if any(unmatched):
+        unmatched_ids = [list_names(sorted(map(str, a.keys() - b.keys()))) for a, b in ((ref, gt), (gt, ref))]
+        if any(unmatched_ids):
             raise InputError(
-                f"ref and gt must have the same ids; only in ref: {unmatched[0] or 'none'}; only in gt: "
-                f"{unmatched[1] or 'none'}"
+                f"ref and gt must have the same ids; only in ref: {unmatched_ids[0] or 'none'}; only in gt: "
+                f"{unmatched_ids[1] or 'none'}"
             )
 
     def compute_scores(self) -> dict[str, float | list[float]]:
@@ -68,25 +68,25 @@ class COCO_Caption_Scorer:  # noqa: N801 (VLMEvalKit's name)
         Raises:
             InputError: the references cannot be those of the captions, or a value is not a list of captions.
         """
-        rows = []
-        for id, candidates in self.ref.items():
+        answer_rows = []
+        for image_id, candidates in self.ref.items():
             if isinstance(candidates, str) or len(candidates) != 1:
-                raise InputError(f"ref[{id!r}] is {describe(candidates)}, expected a list of one caption")
-            rows.append({"image_id": str(id), "candidate": candidates[0], "references": self.gt[id]})
-        results = score_answers(rows, self.metrics.values(), on_mismatch=self.on_mismatch)
+                raise InputError(f"ref[{image_id!r}] is {describe(candidates)}, expected a list of one caption")
+            answer_rows.append({"image_id": str(image_id), "candidate": candidates[0], "references": self.gt[image_id]})
+        results = score_answers(answer_rows, self.metrics.values(), on_mismatch=self.on_mismatch)
         intervals = results.intervals()
         scores: dict[str, float | list[float]] = {}
-        for suffix, values in (
-            ("", {name: each.score for name, each in results.items()}),
-            ("_low", {name: low for name, (low, _) in intervals.items()}),
-            ("_high", {name: high for name, (_, high) in intervals.items()}),
+        for suffix, metric_values in (
+            ("", {metric_name: metric_scores.score for metric_name, metric_scores in results.items()}),
+            ("_low", {metric_name: low for metric_name, (low, _) in intervals.items()}),
+            ("_high", {metric_name: high for metric_name, (_, high) in intervals.items()}),
         ):
-            of_metric = {name: 100 * values[str(metric)] for name, metric in self.metrics.items()}
-            if all(name in of_metric for name in BLEU):
-                scores[f"Bleu{suffix}"] = [of_metric.pop(name) for name in BLEU]
-            scores |= {name + suffix: value for name, value in of_metric.items()}
-        for name, value in scores.items():
-            print(f"{name}: {value}")
+            of_metric = {metric_name: 100 * metric_values[str(metric)] for metric_name, metric in self.metrics.items()}
+            if all(metric_name in of_metric for metric_name in BLEU):
+                scores[f"Bleu{suffix}"] = [of_metric.pop(metric_name) for metric_name in BLEU]
+            scores |= {metric_name + suffix: value for metric_name, value in of_metric.items()}
+        for metric_name, value in scores.items():
+            print(f"{metric_name}: {value}")
         return scores
 
 
@@ -104,8 +104,8 @@ def evaluate(eval_file: str | os.PathLike[str], **options: Any) -> dict[str, flo
     captions = load(eval_file)
     ref = {caption.id: [caption.candidate] for caption in captions}
     gt = {caption.id: list(caption.references) for caption in captions}
-    own = {name: options[name] for name in ("metrics", "on_mismatch") if name in options}
-    scores = COCO_Caption_Scorer(ref, gt, **own).compute_scores()
+    scorer_options = {name: options[name] for name in ("metrics", "on_mismatch") if name in options}
+    scores = COCO_Caption_Scorer(ref, gt, **scorer_options).compute_scores()
     path = Path(eval_file)
     write_atomic(path.with_name(f"{path.stem}_score.json"), json.dumps(scores, indent=4))
     return scores

@@ -22,20 +22,20 @@ def table(systems: Results | Mapping[str, Results]) -> wandb.Table:
 
     Streamed results have no texts; a metric that a system lacks is empty.
     """
-    named = {"": systems} if isinstance(systems, Results) else dict(systems)
-    texts = all(results.captions is not None for results in named.values())
-    metrics = dict.fromkeys(name for results in named.values() for name in results)
-    system = [] if "" in named else ["system"]
-    heads = ["id", "image_id", *system, *(["candidate", "references"] if texts else []), *metrics]
-    rows: list[list[Any]] = []
-    for name, results in named.items():
-        columns = results.to_columns(name or None, texts=texts)
-        if texts:
-            columns["references"] = ["\n".join(each) for each in columns["references"]]
-        columns |= {metric: each.items.array.tolist() for metric, each in results.items()}
-        blank = [None] * len(results.ids.names)
-        rows.extend(map(list, zip(*(columns.get(head, blank) for head in heads), strict=True)))
-    return wandb.Table(columns=heads, data=rows)
+    named_results = {"": systems} if isinstance(systems, Results) else dict(systems)
+    has_texts = all(results.captions is not None for results in named_results.values())
+    metric_names = dict.fromkeys(metric_name for results in named_results.values() for metric_name in results)
+    system_column = [] if "" in named_results else ["system"]
+    heads = ["id", "image_id", *system_column, *(["candidate", "references"] if has_texts else []), *metric_names]
+    table_rows: list[list[Any]] = []
+    for system_name, results in named_results.items():
+        columns = results.to_columns(system_name or None, texts=has_texts)
+        if has_texts:
+            columns["references"] = ["\n".join(reference_texts) for reference_texts in columns["references"]]
+        columns |= {metric_name: metric_scores.items.array.tolist() for metric_name, metric_scores in results.items()}
+        blank_column = [None] * len(results.ids.names)
+        table_rows.extend(map(list, zip(*(columns.get(head, blank_column) for head in heads), strict=True)))
+    return wandb.Table(columns=heads, data=table_rows)
 
 
 def log(results: Results, run: Any = None, *, prefix: str = "captions/", step: int | None = None) -> None:
@@ -44,13 +44,13 @@ def log(results: Results, run: Any = None, *, prefix: str = "captions/", step: i
 
     `run` is what `wandb.init` returned; None: the run that is active.
     """
-    active = wandb.run if run is None else run
-    if active is None:
+    active_run = wandb.run if run is None else run
+    if active_run is None:
         raise InputError("there is no active run of wandb; call wandb.init() first, or pass the run")
-    scores: dict[str, Any] = {f"{prefix}{name}": each.score for name, each in results.items()}
-    active.log({**scores, f"{prefix}table": table(results)}, step=step)
-    signatures = {name: each.signature for name, each in results.items()}
-    active.config.update({f"{prefix}signatures": signatures}, allow_val_change=True)
+    scores: dict[str, Any] = {f"{prefix}{metric_name}": each.score for metric_name, each in results.items()}
+    active_run.log({**scores, f"{prefix}table": table(results)}, step=step)
+    signatures = {metric_name: each.signature for metric_name, each in results.items()}
+    active_run.config.update({f"{prefix}signatures": signatures}, allow_val_change=True)
 
 
 __all__ = ["log", "table"]
