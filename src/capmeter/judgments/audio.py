@@ -37,35 +37,35 @@ def reference_lists(row: JudgmentRow, side: int) -> Iterator[tuple[str, ...]]:
         for k in range(len(references)):
             yield references[:k] + references[k + 1 :]
         return
-    own = candidates[side] if category == "HC" else candidates[0]
-    others = tuple(text for text in references if text != own)
-    yield (others + others)[:_REFERENCES] if others else references
+    candidate_text = candidates[side] if category == "HC" else candidates[0]
+    other_references = tuple(text for text in references if text != candidate_text)
+    yield (other_references + other_references)[:_REFERENCES] if other_references else references
 
 
-def _build_fense(name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
-    pairs = build_pairs(lambda row, p: sum(row.numbers(p.judgments)), _votes)(name, rows, protocol)
+def _build_fense(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
+    pairs = build_pairs(lambda row, p: sum(row.numbers(p.judgments)), _votes)(benchmark_name, rows, protocol)
     assert isinstance(pairs, JudgedPairs)
-    ids = [
-        f"{id}/{side}" for id in row_ids(rows) for side in "ab"
+    caption_ids = [
+        f"{row_id}/{side}" for row_id in row_ids(rows) for side in "ab"
     ]  # pairs with tied votes too: they are in the corpora
-    positions = {id: k for k, id in enumerate(ids)}
-    captions, owners, corpora = [], [], []
-    for owner, id in enumerate(ids):
-        row, side = rows[owner // 2], owner % 2
-        text, is_machine = row.text("candidate_b" if side else "candidate_a"), row.text("category") == "MM"
+    caption_positions = {caption_id: k for k, caption_id in enumerate(caption_ids)}
+    captions, caption_owners, caption_corpora = [], [], []
+    for owner_index, caption_id in enumerate(caption_ids):
+        row, side = rows[owner_index // 2], owner_index % 2
+        candidate_text, is_machine = row.text("candidate_b" if side else "candidate_a"), row.text("category") == "MM"
         for k, references in enumerate(reference_lists(row, side)):
-            captions.append(Caption(f"{id}/{k}", row.text("image_id"), text, references))
-            owners.append(owner)
-            corpora.append(2 * is_machine + side)
-    numbers = np.array(corpora)
+            captions.append(Caption(f"{caption_id}/{k}", row.text("image_id"), candidate_text, references))
+            caption_owners.append(owner_index)
+            caption_corpora.append(2 * is_machine + side)
+    corpus_numbers = np.array(caption_corpora)
     return replace(
         pairs,
         captions=CaptionSet.from_captions(captions),
-        owners=np.array(owners, np.int64),
-        ids=tuple(ids),
-        first=np.array([positions[pairs.ids[k]] for k in pairs.first]),
-        second=np.array([positions[pairs.ids[k]] for k in pairs.second]),
-        corpora=tuple(np.flatnonzero(numbers == number) for number in np.unique(numbers)),
+        owners=np.array(caption_owners, np.int64),
+        ids=tuple(caption_ids),
+        first=np.array([caption_positions[pairs.ids[k]] for k in pairs.first]),
+        second=np.array([caption_positions[pairs.ids[k]] for k in pairs.second]),
+        corpora=tuple(np.flatnonzero(corpus_numbers == corpus_number) for corpus_number in np.unique(corpus_numbers)),
     )
 
 
@@ -73,30 +73,30 @@ def _votes(row: JudgmentRow, protocol: Protocol) -> tuple[tuple[float, ...], boo
     return row.numbers(protocol.judgments), True
 
 
-def _build_fluency(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
+def _build_fluency(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
     """Texts rated 1 (fluent) or 0 (faulty), each a clip of its own."""
-    ids = row_ids(rows := [JudgmentRow({"image_id": row.text("id"), **row.fields}, row.place) for row in rows])
-    texts = [
-        RatedCaption(id, id, row.text("text"), (), (float(row.number(protocol.judgments) == 0),))
-        for id, row in zip(ids, rows, strict=True)
+    caption_ids = row_ids(rows := [JudgmentRow({"image_id": row.text("id"), **row.fields}, row.place) for row in rows])
+    rated_texts = [
+        RatedCaption(caption_id, caption_id, row.text("text"), (), (float(row.number(protocol.judgments) == 0),))
+        for caption_id, row in zip(caption_ids, rows, strict=True)
     ]
-    return prepare_points(name, texts, protocol)
+    return prepare_points(benchmark_name, rated_texts, protocol)
 
 
-def _fense(name: str, title: str, rows: int) -> Benchmark:
+def _fense(benchmark_name: str, title: str, row_count: int) -> Benchmark:
     return Benchmark(
-        name=name,
+        name=benchmark_name,
         title=title,
         source="Zhou et al. 2022 (FENSE): blmoistawinde/fense, branch experiment-code, dataset/",
-        rows=rows,
+        rows=row_count,
         keys=(*SIDES, "references", "human", "category"),
         fits=lambda row: row.fields.get("category") in ("HC", "HI", "HM", "MM") and "correct" not in row,
         looks="a category HC, HI, HM or MM, and votes",
         build=_build_fense,
         protocols={
-            "fense": Protocol(name="fense", statistic="accuracy", ties="strict", expect=rows),
+            "fense": Protocol(name="fense", statistic="accuracy", ties="strict", expect=row_count),
             "by-category": Protocol(
-                name="by-category", statistic="accuracy", ties="strict", by="category", expect=rows
+                name="by-category", statistic="accuracy", ties="strict", by="category", expect=row_count
             ),
         },
     )
@@ -106,32 +106,32 @@ AUDIOCAPS_EVAL = _fense("audiocaps-eval", "AudioCaps-Eval: 1,671 pairs of captio
 CLOTHO_EVAL = _fense("clotho-eval", "Clotho-Eval: 1,750 pairs of captions of sounds, four votes each", 1750)
 
 
-def _build_brace(name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
+def _build_brace(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
     """Pairs of two corpora, AudioCaps and Clotho; of BRACE Main's references those that are neither caption."""
-    sets, others = dict(zip(row_ids(rows), (row.text("set") for row in rows), strict=True)), []
+    set_of_row, pruned_rows = dict(zip(row_ids(rows), (row.text("set") for row in rows), strict=True)), []
     for row in rows:
-        sides = (row.text("candidate_a"), row.text("candidate_b")) if name == "brace" else ()
-        references = [text for text in row.texts("references") if text not in sides]
-        others.append(JudgmentRow({**row.fields, "references": references}, row.place))
-    pairs = build_pairs(lambda row, _: read_winner(row, "correct"))(name, others, protocol)
+        pair_texts = (row.text("candidate_a"), row.text("candidate_b")) if benchmark_name == "brace" else ()
+        references = [reference_text for reference_text in row.texts("references") if reference_text not in pair_texts]
+        pruned_rows.append(JudgmentRow({**row.fields, "references": references}, row.place))
+    pairs = build_pairs(lambda row, _: read_winner(row, "correct"))(benchmark_name, pruned_rows, protocol)
     assert isinstance(pairs, JudgedPairs)
-    of_captions = np.array([sets[id[:-2]] for id in pairs.ids])
-    return replace(pairs, corpora=tuple(np.flatnonzero(of_captions == each) for each in np.unique(of_captions)))
+    of_captions = np.array([set_of_row[caption_id[:-2]] for caption_id in pairs.ids])
+    return replace(pairs, corpora=tuple(np.flatnonzero(of_captions == set_name) for set_name in np.unique(of_captions)))
 
 
-def _brace(name: str, title: str, rows: int) -> Benchmark:
+def _brace(benchmark_name: str, title: str, row_count: int) -> Benchmark:
     return Benchmark(
-        name=name,
+        name=benchmark_name,
         title=title,
         source="Guo et al. 2025 (BRACE): inseong00/CAF-Score, data/meta",
-        rows=rows,
+        rows=row_count,
         keys=(*SIDES, "references", "correct", "category", "set"),
-        fits=lambda row: (row.fields.get("category") in ("HH", "HM", "MM")) == (name == "brace"),
+        fits=lambda row: (row.fields.get("category") in ("HH", "HM", "MM")) == (benchmark_name == "brace"),
         looks="pairs of BRACE, with set and category",
         build=_build_brace,
         protocols={
-            name: Protocol(name=name, leave_out=("unreferenced",), statistic="accuracy", by=group)
-            for name, group in (("by-set", "set"), ("all", None), ("by-category", "category"))
+            protocol_name: Protocol(name=protocol_name, leave_out=("unreferenced",), statistic="accuracy", by=group)
+            for protocol_name, group in (("by-set", "set"), ("all", None), ("by-category", "category"))
         },
     )
 

@@ -60,13 +60,13 @@ class Benchmark:
             return text
         if text is None:
             return next(iter(self.protocols.values()))
-        name, changes = split_name(text, "protocol")
-        if name not in self.protocols:
+        protocol_name, changes = split_name(text, "protocol")
+        if protocol_name not in self.protocols:
             raise ProtocolError(
-                f"{self.name} has no protocol {name!r}; expected one of {', '.join(self.protocols)} "
+                f"{self.name} has no protocol {protocol_name!r}; expected one of {', '.join(self.protocols)} "
                 "(to change a field: name(statistic=tau-b))"
             )
-        return change_protocol(self.protocols[name], changes)
+        return change_protocol(self.protocols[protocol_name], changes)
 
     def load(
         self,
@@ -109,26 +109,26 @@ class Benchmark:
             )
         rows = rename_columns(read_jsonl(path), columns or {}, path)
         for row in rows:
-            missing = [key for key in self.keys if key not in row]
-            if missing or not self.fits(row):
-                self._refuse(row, missing)
+            missing_keys = [key for key in self.keys if key not in row]
+            if missing_keys or not self.fits(row):
+                self._refuse(row, missing_keys)
         return rows
 
-    def _refuse(self, row: JudgmentRow, missing: list[str]) -> None:
+    def _refuse(self, row: JudgmentRow, missing_keys: list[str]) -> None:
         fitting = [
-            name
-            for name, other in self.siblings.items()
-            if other.name != self.name
-            and other.rows
-            and not [key for key in other.keys if key not in row]
-            and other.fits(row)
+            benchmark_name
+            for benchmark_name, other_benchmark in self.siblings.items()
+            if other_benchmark.name != self.name
+            and other_benchmark.rows
+            and not [key for key in other_benchmark.keys if key not in row]
+            and other_benchmark.fits(row)
         ]
         hint = f"it looks like {' or '.join(fitting)}" if fitting else "see `capmeter meta --list` for the benchmarks"
-        other_names = [f"--column {key}=NAME" for key in missing if key in ("candidate", "references", "human")]
+        other_names = [f"--column {key}=NAME" for key in missing_keys if key in ("candidate", "references", "human")]
         if other_names and not fitting:
             hint += f", or say which column holds it: {' '.join(other_names)}"
-        why = f"it has no {', '.join(missing)}" if missing else f"expected {self.looks}"
-        raise InputError(f"{row.place} is not a valid row of {self.name}: {why}; {hint}")
+        rejection_reason = f"it has no {', '.join(missing_keys)}" if missing_keys else f"expected {self.looks}"
+        raise InputError(f"{row.place} is not a valid row of {self.name}: {rejection_reason}; {hint}")
 
 
 def build_rated(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
@@ -137,15 +137,15 @@ def build_rated(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Point
     return prepare_points(name, [_rated(id, row, protocol) for id, row in zip(by_image, rows, strict=True)], protocol)
 
 
-def _rated(id: str, row: JudgmentRow, protocol: Protocol) -> RatedCaption:
+def _rated(caption_id: str, row: JudgmentRow, protocol: Protocol) -> RatedCaption:
     by_person = row.fields.get("candidate_index") == 0 or str(row.fields.get("system")).lower() == "human"
-    groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
+    groups = {field_name: str(value) for field_name, value in row.fields.items() if isinstance(value, str | int)}
     references = row.texts("references") if "references" in row else ()
     ratings = row.numbers(protocol.judgments)
     image, candidate = row.text("image_id"), row.text("candidate")
     own = row.flag("candidate_in_references", candidate in references)
     picture = row.text("image") if "image" in row else None
-    return RatedCaption(id, image, candidate, references, ratings, own, by_person, groups=groups, image=picture)
+    return RatedCaption(caption_id, image, candidate, references, ratings, own, by_person, groups=groups, image=picture)
 
 
 def build_pairs(
@@ -160,28 +160,28 @@ def build_pairs(
 
     def build(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
         pairs = []
-        for id, row in zip(row_ids(rows), rows, strict=True):
-            side = better(row, protocol)
+        for pair_id, row in zip(row_ids(rows), rows, strict=True):
+            signed_preference = better(row, protocol)
             groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
             a, b = row.text("candidate_a"), row.text("candidate_b")
-            raw, by_votes = votes(row, protocol) if votes is not None else ((), False)
-            systems = (row.text("system_a"), row.text("system_b")) if "system_a" in row else None
+            raw_votes, by_votes = votes(row, protocol) if votes is not None else ((), False)
+            system_names = (row.text("system_a"), row.text("system_b")) if "system_a" in row else None
             pairs.append(
                 RatedPair(
-                    id=id,
+                    id=pair_id,
                     image_id=row.text("image_id"),
                     candidates=(a, b),
                     references=row.texts("references") if "references" in row else (),
-                    better=side if graded else (side > 0) - (side < 0),
+                    better=signed_preference if graded else (signed_preference > 0) - (signed_preference < 0),
                     valid=row.flag("valid", True),
                     identical=row.flag("identical", a.lower() == b.lower()),
                     groups=groups,
-                    votes=raw,
+                    votes=raw_votes,
                     by_votes=by_votes,
                     by_machine=row.fields.get("category") in ("HM", "MM"),
                     image=row.text("image") if "image" in row else None,
-                    by_person=systems is not None and "human" in map(str.lower, systems),
-                    systems=systems,
+                    by_person=system_names is not None and "human" in map(str.lower, system_names),
+                    systems=system_names,
                 )
             )
         return prepare_pairs(name, pairs, protocol)
@@ -191,8 +191,8 @@ def build_pairs(
 
 def read_winner(row: JudgmentRow, key: str) -> int:
     """A field that says "a" or "b", as 1 or -1 ("tie" is 0)."""
-    sides = {"a": 1, "b": -1, "tie": 0}
-    value = row.fields.get(key)
-    if not isinstance(value, str) or value not in sides:
+    side_values = {"a": 1, "b": -1, "tie": 0}
+    field_value = row.fields.get(key)
+    if not isinstance(field_value, str) or field_value not in side_values:
         raise row.error_at(key, "a, b or tie")
-    return sides[value]
+    return side_values[field_value]

@@ -70,8 +70,8 @@ def all_benchmarks() -> dict[str, Benchmark]:
         pairs.PAIRS,
         detailed.ARENA,
     )
-    benchmark_name = {each.name: each for each in every}
-    return {name: replace(each, siblings=benchmark_name) for name, each in benchmark_name.items()}
+    benchmarks_by_name = {benchmark.name: benchmark for benchmark in every}
+    return {name: replace(benchmark, siblings=benchmarks_by_name) for name, benchmark in benchmarks_by_name.items()}
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -80,19 +80,19 @@ def find_benchmark(name: str) -> Benchmark:
     An unknown or ambiguous name is an error that suggests the nearest names.
     """
     requested_name = _plain(name)
-    words = {_plain("".join(words)): len(words) for words in _openings(name)}
-    exact = [benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) == requested_name]
-    longer = [
+    opening_lengths = {_plain("".join(opening_words)): len(opening_words) for opening_words in _openings(name)}
+    exact_matches = [benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) == requested_name]
+    longer_names = [
         benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name).startswith(requested_name)
     ]
-    shorter = sorted(
-        (benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) in words),
-        key=lambda benchmark_name: words[_plain(benchmark_name)],
+    shorter_names = sorted(
+        (benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) in opening_lengths),
+        key=lambda benchmark_name: opening_lengths[_plain(benchmark_name)],
     )
-    for matches in (exact, longer, shorter[-1:]):
-        if len(matches) == 1:
-            return all_benchmarks()[matches[0]]
-    suggestions = longer or difflib.get_close_matches(name.lower(), all_benchmarks(), n=3, cutoff=0.4)
+    for matching_names in (exact_matches, longer_names, shorter_names[-1:]):
+        if len(matching_names) == 1:
+            return all_benchmarks()[matching_names[0]]
+    suggestions = longer_names or difflib.get_close_matches(name.lower(), all_benchmarks(), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(suggestions)}?" if suggestions else f"known are: {', '.join(all_benchmarks())}"
     raise InputError(f"unknown benchmark {name!r}; {hint}")
 
@@ -101,7 +101,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.lower())
 
 
-def _openings(name: str) -> list[list[str]]:
+def _openings(benchmark_name: str) -> list[list[str]]:
     """The first word of a name, its first two words, and so on."""
-    words = re.split(r"[\W_]+", name.lower())
-    return [words[:count] for count in range(1, len(words) + 1)]
+    name_words = re.split(r"[\W_]+", benchmark_name.lower())
+    return [name_words[:word_count] for word_count in range(1, len(name_words) + 1)]

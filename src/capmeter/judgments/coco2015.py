@@ -31,22 +31,22 @@ BASELINES = ("Human", "Random")
 def _scores(row: JudgmentRow) -> dict[str, float]:
     """The automatic scores of the judged submission, not of a later one."""
     scores: dict[str, float] = {}
-    for table in ("c5", "c40"):
-        entries = row.fields.get(table)
-        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-            raise row.error_at(table, "a list of automatic scores")
-        for entry in entries:
+    for table_name in ("c5", "c40"):
+        score_entries = row.fields.get(table_name)
+        if not isinstance(score_entries, list) or not all(isinstance(entry, Mapping) for entry in score_entries):
+            raise row.error_at(table_name, "a list of automatic scores")
+        for entry in score_entries:
             if entry.get("same_submission_date"):
-                scores |= {f"{name}@{table}": float(entry[column]) for column, name in COLUMNS.items()}
+                scores |= {f"{name}@{table_name}": float(entry[column_name]) for column_name, name in COLUMNS.items()}
     return scores
 
 
-def _build(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+def _build(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
     teams = []
     for row in rows:
         team = row.text("team")
         teams.append(JudgedSystem(team, row.number(protocol.judgments), (), _scores(row), baseline=team in BASELINES))
-    return prepare_systems(name, teams, protocol)
+    return prepare_systems(benchmark_name, teams, protocol)
 
 
 # ten teams and the human baseline, whose automatic scores are of the judged submission; or twelve teams with scores of

@@ -54,80 +54,80 @@ def _reader(
 
     def read(path: Path) -> list[JudgmentRow]:
         records = read_records(path, (*recognised, *other))
-        return [JudgmentRow(fields, row.place) for row in records for fields in convert(row)]
+        return [JudgmentRow(row_fields, row.place) for row in records for row_fields in convert(row)]
 
     return LayoutReader(what=what, accepts=lambda path: has_fields(path, recognised), read=read)
 
 
 def _caparena(row: JudgmentRow) -> list[dict[str, Any]]:
-    first, second, winner = row.text("source1"), row.text("source2"), row.text("winner")
-    sides = {first: "a", second: "b", "equal": "tie", "skip": "tie", "bad": "tie"}
-    if winner not in sides:
-        raise row.error_at("winner", f"{first}, {second}, equal, skip or bad")
-    fields = {
+    first_system, second_system, winner = row.text("source1"), row.text("source2"), row.text("winner")
+    side_of_winner = {first_system: "a", second_system: "b", "equal": "tie", "skip": "tie", "bad": "tie"}
+    if winner not in side_of_winner:
+        raise row.error_at("winner", f"{first_system}, {second_system}, equal, skip or bad")
+    row_fields = {
         "image_id": row.text("img"),
-        "system_a": first,
-        "system_b": second,
+        "system_a": first_system,
+        "system_b": second_system,
         "candidate_a": row.text("caption1"),
         "candidate_b": row.text("caption2"),
         "references": [row.text("ref")],
-        "correct": sides[winner],
+        "correct": side_of_winner[winner],
     }
-    return [fields | ({"cluster": row.text("cluster")} if "cluster" in row else {})]
+    return [row_fields | ({"cluster": row.text("cluster")} if "cluster" in row else {})]
 
 
 def _docent(row: JudgmentRow) -> list[dict[str, Any]]:
-    reference, first, second, first_text, second_text = map(row.text, _DOCENT_TEXTS)
-    fields: dict[str, Any] = {
+    reference, first_system, second_system, first_text, second_text = map(row.text, _DOCENT_TEXTS)
+    row_fields: dict[str, Any] = {
         "image_id": row.text("uuid"),
-        "system_a": first,
-        "system_b": second,
+        "system_a": first_system,
+        "system_b": second_system,
         "candidate_a": first_text,
         "candidate_b": second_text,
         "references": [reference],
     }
-    for name in _DIMENSIONS:
-        if row.text(name) not in _DEGREES:
-            raise row.error_at(name, f"one of {', '.join(_DEGREES)}")
-        fields[name] = _DEGREES[row.text(name)]
-    return [fields]
+    for dimension in _DIMENSIONS:
+        if row.text(dimension) not in _DEGREES:
+            raise row.error_at(dimension, f"one of {', '.join(_DEGREES)}")
+        row_fields[dimension] = _DEGREES[row.text(dimension)]
+    return [row_fields]
 
 
 def _longcap(row: JudgmentRow) -> list[dict[str, Any]]:
-    references, score = row.fields.get("refs"), row.fields.get("score")
+    references, raw_score = row.fields.get("refs"), row.fields.get("score")
     if isinstance(references, str):
         try:
             references = ast.literal_eval(references)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             raise row.error_at("refs", "a list of texts") from None
-    if not isinstance(references, list) or not all(isinstance(each, str) for each in references):
+    if not isinstance(references, list) or not all(isinstance(reference_text, str) for reference_text in references):
         raise row.error_at("refs", "a list of texts")
     try:
-        rating = float(score)  # type: ignore[arg-type]
+        rating = float(raw_score)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise row.error_at("score", "a number") from None
     if not is_finite(rating):
         raise row.error_at("score", "a number")
-    image = row.text("imgid" if "imgid" in row else "file_name")
-    return [{"image_id": image, "candidate": row.text("cand"), "references": references, "human": [rating]}]
+    image_id = row.text("imgid" if "imgid" in row else "file_name")
+    return [{"image_id": image_id, "candidate": row.text("cand"), "references": references, "human": [rating]}]
 
 
 def _detailcaps(row: JudgmentRow) -> list[dict[str, Any]]:
-    image, rating_text = row.text("image"), row.fields.get("GPT4_Eval")
-    references = [row.text(name) for name in _DETAILCAPS_REFERENCES]
+    image_id, rating_text = row.text("image"), row.fields.get("GPT4_Eval")
+    references = [row.text(field_name) for field_name in _DETAILCAPS_REFERENCES]
     # the authors leave out images without ratings; here they are counted as captions without ratings
-    ratings = {} if rating_text is None else decode_json(row.text("GPT4_Eval"), f"{row.place}, GPT4_Eval")
-    if not isinstance(ratings, dict) or not all(is_finite(value) for value in ratings.values()):
+    model_ratings = {} if rating_text is None else decode_json(row.text("GPT4_Eval"), f"{row.place}, GPT4_Eval")
+    if not isinstance(model_ratings, dict) or not all(is_finite(value) for value in model_ratings.values()):
         raise row.error_at("GPT4_Eval", "JSON, each model with its rating")
     return [
         {
-            "image_id": image,
-            "candidate": row.text(model),
+            "image_id": image_id,
+            "candidate": row.text(model_name),
             "references": references,
-            "human": [float(ratings[model])] if model in ratings else [],
-            "system": model,
+            "human": [float(model_ratings[model_name])] if model_name in model_ratings else [],
+            "system": model_name,
         }
-        for model in _DETAILCAPS_MODELS
+        for model_name in _DETAILCAPS_MODELS
     ]
 
 

@@ -13,19 +13,19 @@ from capmeter.judgments.protocol import Protocol
 _FIELDS = {"paragraph": "human", "sentence": "sentence_factuality", "word": "word_factuality"}
 
 
-def _benchmark(name: str, title: str, rows: int, marks_video: bool) -> Benchmark:
+def _benchmark(benchmark_name: str, title: str, row_count: int, marks_video: bool) -> Benchmark:
     return Benchmark(
-        name=name,
+        name=benchmark_name,
         title=title,
         source="Liu and Wan 2023: PKULiuHui/FactVC, data/",
-        rows=rows,
+        rows=row_count,
         keys=("image_id", "candidate", "references", *_FIELDS.values(), "system"),
         fits=lambda row: str(row.fields["image_id"]).startswith("v_") == marks_video,
         looks="paragraphs of ActivityNet's videos (v_…)" if marks_video else "paragraphs of YouCook2's videos",
         build=build_rated,
         protocols={
-            level: Protocol(name=level, judgments=field, ratings="mean", statistic="pearson", expect=rows)
-            for level, field in _FIELDS.items()
+            level: Protocol(name=level, judgments=field_name, ratings="mean", statistic="pearson", expect=row_count)
+            for level, field_name in _FIELDS.items()
         },
     )
 

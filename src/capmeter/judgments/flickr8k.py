@@ -27,70 +27,70 @@ TOKENS = "Flickr8k.token.txt"
 
 def _captions(folder: Path) -> dict[str, str]:
     """Caption id (image#k) → caption."""
-    captions = {}
-    for number, line in text_lines(folder / TOKENS):
-        id, tab, text = line.rstrip("\n").partition("\t")
+    captions_by_id = {}
+    for line_number, line in text_lines(folder / TOKENS):
+        caption_id, tab, caption_text = line.rstrip("\n").partition("\t")
         if not tab:
-            raise InputError(f"{folder / TOKENS}, line {number}: expected an id, a tab and a caption")
-        captions[id] = text
-    return captions
+            raise InputError(f"{folder / TOKENS}, line {line_number}: expected an id, a tab and a caption")
+        captions_by_id[caption_id] = caption_text
+    return captions_by_id
 
 
-def _folder(annotations: str, crowd: bool) -> LayoutReader:
+def _folder(annotation_file: str, crowd: bool) -> LayoutReader:
     def read(folder: Path) -> list[JudgmentRow]:
         captions = _captions(folder)
         images: dict[str, list[str]] = {}
-        for id, text in captions.items():
-            images.setdefault(id.split("#")[0], []).append(text)
+        for caption_id, caption_text in captions.items():
+            images.setdefault(caption_id.split("#")[0], []).append(caption_text)
         rows = []
-        for number, line in text_lines(folder / annotations):
+        for line_number, line in text_lines(folder / annotation_file):
             if not line.strip():
                 continue
-            location = f"{folder / annotations}, line {number}"
-            image, id, *numbers = line.split()
-            if id not in captions or image not in images:
-                raise InputError(f"{location}: {TOKENS} has no caption {id!r} or no image {image!r}")
+            location = f"{folder / annotation_file}, line {line_number}"
+            image, caption_id, *rating_texts = line.split()
+            if caption_id not in captions or image not in images:
+                raise InputError(f"{location}: {TOKENS} has no caption {caption_id!r} or no image {image!r}")
             try:
-                values = [float(value) for value in numbers]
+                values = [float(value) for value in rating_texts]
                 ratings = [1] * int(values[1]) + [0] * int(values[2]) if crowd else [int(value) for value in values]
             except (ValueError, IndexError):
-                expected = "share, yes and no votes" if crowd else "three ratings"
-                raise InputError(f"{location}: expected an image, a caption id and {expected}") from None
-            fields: dict[str, Any] = {
+                expected_ratings = "share, yes and no votes" if crowd else "three ratings"
+                raise InputError(f"{location}: expected an image, a caption id and {expected_ratings}") from None
+            row_fields: dict[str, Any] = {
                 "image_id": image,
-                "candidate": captions[id],
+                "candidate": captions[caption_id],
                 "references": images[image],
                 "human": ratings,
-                "candidate_in_references": id.split("#")[0] == image or captions[id] in images[image],
+                "candidate_in_references": caption_id.split("#")[0] == image or captions[caption_id] in images[image],
             }
-            rows.append(JudgmentRow(fields, location))
+            rows.append(JudgmentRow(row_fields, location))
         return rows
 
     return LayoutReader(
-        what=f"the folder with {annotations} and {TOKENS}",
-        accepts=lambda path: path.is_dir() and (path / annotations).is_file() and (path / TOKENS).is_file(),
+        what=f"the folder with {annotation_file} and {TOKENS}",
+        accepts=lambda path: path.is_dir() and (path / annotation_file).is_file() and (path / TOKENS).is_file(),
         read=read,
     )
 
 
 def _clipscore_json(path: Path) -> list[JudgmentRow]:
-    images = decode_json(read_text(path), str(path))
-    if not isinstance(images, dict):
+    image_entries = decode_json(read_text(path), str(path))
+    if not isinstance(image_entries, dict):
         raise InputError(f"{path}: expected an object of images, as CLIPScore's download script writes it")
     rows = []
-    for image, entry in images.items():
+    for image_id, image_entry in image_entries.items():
         try:
-            references = list(entry["ground_truth"])
-            ratings: dict[str, list[float]] = {}
-            for judgment in entry["human_judgement"]:
+            references = list(image_entry["ground_truth"])
+            ratings_by_caption: dict[str, list[float]] = {}
+            for judgment in image_entry["human_judgement"]:
                 if judgment["rating"] == judgment["rating"]:  # some copies write nan where no expert answered
-                    ratings.setdefault(judgment["caption"], []).append(float(judgment["rating"]))
+                    ratings_by_caption.setdefault(judgment["caption"], []).append(float(judgment["rating"]))
         except (TypeError, KeyError, ValueError):
-            raise InputError(f"{path}, image {image!r}: expected ground_truth and human_judgement") from None
-        for caption, values in ratings.items():
-            fields = {"image_id": image, "candidate": caption, "references": references, "human": values}
+            raise InputError(f"{path}, image {image_id!r}: expected ground_truth and human_judgement") from None
+        for caption, caption_ratings in ratings_by_caption.items():
+            fields = {"image_id": image_id, "candidate": caption, "references": references, "human": caption_ratings}
             rows.append(
-                JudgmentRow({**fields, "candidate_in_references": caption in references}, f"{path}, image {image!r}")
+                JudgmentRow({**fields, "candidate_in_references": caption in references}, f"{path}, image {image_id!r}")
             )
     return rows
 

@@ -28,38 +28,40 @@ _PAIR = ("image_id", "candidate_a", "candidate_b", "references", "correct")
 _build_pairs = build_pairs(lambda row, protocol: read_winner(row, "correct"))
 
 
-def _build_hat(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+def _build_hat(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
     """Rated captions with their flagged words."""
-    captions = []
-    for id, row in zip(row_ids(rows), rows, strict=True):
-        words = _labelled_texts(row, "words", '[["A", false], ["dog", true]]')
-        flagged = tuple(letters_and_digits(word) for word, is_wrong in words if is_wrong)
+    rated_captions = []
+    for caption_id, row in zip(row_ids(rows), rows, strict=True):
+        labelled_words = _labelled_texts(row, "words", '[["A", false], ["dog", true]]')
+        flagged_words = tuple(letters_and_digits(word) for word, is_wrong in labelled_words if is_wrong)
         ratings = row.numbers("human")
         if len(ratings) != 1:
             raise row.error_at("human", "1 (nothing is hallucinated) or 0")
-        captions.append(_rated(id, row, row.text("candidate"), ratings, flagged))
-    return prepare_points(name, _scored(captions, protocol), protocol)
+        rated_captions.append(_rated(caption_id, row, row.text("candidate"), ratings, flagged_words))
+    return prepare_points(benchmark_name, _scored(rated_captions, protocol), protocol)
 
 
-def _build_foil(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+def _build_foil(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
     """Pairs, or for average precision both captions of each, the foil with the words that were put in."""
     if protocol.statistic == "accuracy":
-        return _build_pairs(name, rows, protocol)
-    captions = []
+        return _build_pairs(benchmark_name, rows, protocol)
+    rated_captions = []
     for id, row in zip(row_ids(rows), rows, strict=True):
-        sides = {side: row.text(f"candidate_{side}") for side in "ab"}
+        side_texts = {side: row.text(f"candidate_{side}") for side in "ab"}
         winner, replacement = read_winner(row, "correct"), row.texts("replacement")
         if not winner:
             raise row.error_at("correct", "a or b: one of the two is the foil")
         if len(replacement) != 2:
             raise row.error_at("replacement", 'the noun and its replacement, such as ["dog", "cat"]')
         right = "a" if winner > 0 else "b"
-        right_words = set(map(letters_and_digits, sides[right].split()))
-        for side, text in sides.items():
+        right_words = set(map(letters_and_digits, side_texts[right].split()))
+        for side, text in side_texts.items():
             new = tuple(word for word in map(letters_and_digits, text.split()) if word not in right_words)
             new = new or tuple(map(letters_and_digits, replacement[1].split()))
-            captions.append(_rated(f"{id}/{side}", row, text, (float(side == right),), () if side == right else new))
-    return prepare_points(name, _scored(captions, protocol), protocol)
+            rated_captions.append(
+                _rated(f"{id}/{side}", row, text, (float(side == right),), () if side == right else new)
+            )
+    return prepare_points(benchmark_name, _scored(rated_captions, protocol), protocol)
 
 
 def _scored(captions: Sequence[RatedCaption], protocol: Protocol) -> list[RatedCaption]:
@@ -67,39 +69,41 @@ def _scored(captions: Sequence[RatedCaption], protocol: Protocol) -> list[RatedC
     return [each for each in captions if each.flagged or protocol.statistic != _LOCALISATION]
 
 
-def _build_facts(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+def _build_facts(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
     """Answers, wrong if one of their facts is; or the facts themselves."""
     if protocol.judgments not in ("answers", "facts"):
-        raise ProtocolError(f"{name}: judgments={protocol.judgments}, expected answers or facts")
-    captions = []
-    for id, row in zip(row_ids(rows), rows, strict=True):
+        raise ProtocolError(f"{benchmark_name}: judgments={protocol.judgments}, expected answers or facts")
+    rated_captions = []
+    for answer_id, row in zip(row_ids(rows), rows, strict=True):
         facts = _labelled_texts(row, "facts", '[["There is a dog.", true]]')
         if protocol.judgments == "facts":
-            captions += [_rated(f"{id}/{k}", row, text, (float(ok),)) for k, (text, ok) in enumerate(facts)]
+            rated_captions += [
+                _rated(f"{answer_id}/{k}", row, text, (float(ok),)) for k, (text, ok) in enumerate(facts)
+            ]
         else:  # an answer without facts is neither right nor wrong: it has no rating, which is noted
             ratings = (float(all(ok for _, ok in facts)),) if facts else ()
-            captions.append(_rated(id, row, row.text("answer"), ratings))
-    return prepare_points(name, captions, protocol)
+            rated_captions.append(_rated(answer_id, row, row.text("answer"), ratings))
+    return prepare_points(benchmark_name, rated_captions, protocol)
 
 
-def _labelled_texts(row: JudgmentRow, key: str, example: str) -> list[tuple[str, bool]]:
+def _labelled_texts(row: JudgmentRow, field_name: str, example: str) -> list[tuple[str, bool]]:
     """A field that must be a list of texts, each with true or false."""
-    value = row.fields.get(key)
-    if not isinstance(value, list):
-        raise row.error_at(key, f"a list such as {example}")
-    for each in value:
-        match each:
+    field_value = row.fields.get(field_name)
+    if not isinstance(field_value, list):
+        raise row.error_at(field_name, f"a list such as {example}")
+    for labelled_text in field_value:
+        match labelled_text:
             case [str(), bool()]:
                 continue
-        raise row.error_at(key, f"a list such as {example}, but {each!r:.60} is in it")
-    return [(text, label) for text, label in value]
+        raise row.error_at(field_name, f"a list such as {example}, but {labelled_text!r:.60} is in it")
+    return [(text, label) for text, label in field_value]
 
 
 def _rated(
     id: str, row: JudgmentRow, text: str, ratings: tuple[float, ...], flagged: Sequence[str] = ()
 ) -> RatedCaption:
     references = row.texts("references") if "references" in row else ()
-    groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
+    groups = {field_name: str(value) for field_name, value in row.fields.items() if isinstance(value, str | int)}
     return RatedCaption(id, row.text("image_id"), text, references, ratings, groups=groups, flagged=tuple(flagged))
 
 

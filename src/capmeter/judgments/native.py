@@ -31,7 +31,7 @@ def _loaded(path: Path, columns: Mapping[str, str] | None = None) -> list[Judgme
                 f"{path}: the caption {caption.id!r} has no human rating; expected a column `human` or `{_HEADING}`, "
                 "or --column human=NAME"
             )
-        fields = {
+        row_fields = {
             "id": caption.id,
             "image_id": caption.image_id,
             "candidate": caption.candidate,
@@ -39,7 +39,7 @@ def _loaded(path: Path, columns: Mapping[str, str] | None = None) -> list[Judgme
             "human": list(caption.human),
             "system": caption.system or "",
         }
-        rows.append(JudgmentRow(fields, f"{path}, caption {caption.id!r}"))
+        rows.append(JudgmentRow(row_fields, f"{path}, caption {caption.id!r}"))
     return rows
 
 

@@ -28,20 +28,20 @@ SIDES = ("image_id", "candidate_a", "candidate_b")
 
 
 def _read_valse(path: Path) -> list[JudgmentRow]:
-    entries = decode_json(read_text(path), str(path))
-    if not isinstance(entries, dict):
+    foil_entries = decode_json(read_text(path), str(path))
+    if not isinstance(foil_entries, dict):
         raise InputError(f"{path}: expected id → caption and foil, as VALSE writes it")
     rows = []
-    for id, entry in entries.items():
-        location = f"{path}, {id!r}"
+    for foil_id, foil_entry in foil_entries.items():
+        location = f"{path}, {foil_id!r}"
         try:
-            votes = entry["mturk"]
-            fields = {
-                "id": str(id),
-                "image_id": entry["image_file"],
+            votes = foil_entry["mturk"]
+            row_fields = {
+                "id": str(foil_id),
+                "image_id": foil_entry["image_file"],
                 "category": "foil",
-                "candidate_a": entry["caption"],
-                "candidate_b": entry["foil"],
+                "candidate_a": foil_entry["caption"],
+                "candidate_b": foil_entry["foil"],
                 "references": [],
                 "correct": "a",
                 "human": votes,
@@ -49,7 +49,7 @@ def _read_valse(path: Path) -> list[JudgmentRow]:
             }
         except (KeyError, TypeError):
             raise InputError(f"{location}: expected caption, foil, image_file and mturk") from None
-        rows.append(JudgmentRow(fields, location))
+        rows.append(JudgmentRow(row_fields, location))
     return rows
 
 
@@ -59,30 +59,30 @@ def _foil_files(folder: Path) -> list[Path]:
 
 def _read_foil(folder: Path) -> list[JudgmentRow]:
     """FOIL's annotations: one entry with `foil` false per original caption, and those made of it with the same id."""
-    foils, captions = (decode_json(read_text(path), str(path)) for path in _foil_files(folder))
+    foil_data, caption_data = (decode_json(read_text(path), str(path)) for path in _foil_files(folder))
     rows: list[JudgmentRow] = []
     try:
-        files = {image["id"]: image["file_name"] for image in foils["images"]}
-        references: dict[int, list[str]] = {}
-        for entry in captions["annotations"]:
-            references.setdefault(entry["image_id"], []).append(entry["caption"])
-        originals = {entry["id"]: entry["caption"] for entry in foils["annotations"] if not entry["foil"]}
-        for entry in foils["annotations"]:
+        file_names = {image_entry["id"]: image_entry["file_name"] for image_entry in foil_data["images"]}
+        references_by_image: dict[int, list[str]] = {}
+        for entry in caption_data["annotations"]:
+            references_by_image.setdefault(entry["image_id"], []).append(entry["caption"])
+        original_captions = {entry["id"]: entry["caption"] for entry in foil_data["annotations"] if not entry["foil"]}
+        for entry in foil_data["annotations"]:
             if entry["foil"]:
-                original, image = originals[entry["id"]], entry["image_id"]
-                fields = {
+                original_caption, image_id = original_captions[entry["id"]], entry["image_id"]
+                row_fields = {
                     "id": str(entry.get("foil_id", f"{entry['id']}#{len(rows)}")),
-                    "image_id": str(files.get(image, image)),
-                    "candidate_a": original,
+                    "image_id": str(file_names.get(image_id, image_id)),
+                    "candidate_a": original_caption,
                     "candidate_b": entry["caption"],
-                    "references": [text for text in references.get(image, []) if text != original],
+                    "references": [text for text in references_by_image.get(image_id, []) if text != original_caption],
                     "correct": "a",
                     "valid": True,
                 }
-                rows.append(JudgmentRow(fields, f"{folder}, foil of caption {entry['id']}"))
+                rows.append(JudgmentRow(row_fields, f"{folder}, foil of caption {entry['id']}"))
     except (KeyError, TypeError):
-        expected = "annotations with id, image_id, caption and foil, and COCO's captions of the same images"
-        raise InputError(f"{folder}: expected {expected}") from None
+        expected_fields = "annotations with id, image_id, caption and foil, and COCO's captions of the same images"
+        raise InputError(f"{folder}: expected {expected_fields}") from None
     return rows
 
 
@@ -95,8 +95,8 @@ def _votes_or_correct(row: JudgmentRow, protocol: Protocol) -> float:
 
 
 def _votes(row: JudgmentRow, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
-    values = row.fields.get(protocol.judgments)
-    return (row.numbers(protocol.judgments) if isinstance(values, list) else ()), "correct" not in row
+    raw_votes = row.fields.get(protocol.judgments)
+    return (row.numbers(protocol.judgments) if isinstance(raw_votes, list) else ()), "correct" not in row
 
 
 FOIL = Benchmark(

@@ -44,8 +44,8 @@ def _votes(row: JudgmentRow, protocol: Protocol) -> tuple[tuple[float, ...], boo
 def _leaf(cell: Any) -> Any:
     """The text or number inside MATLAB's nested cells; an empty cell is an empty text."""
     while isinstance(cell, np.ndarray | np.void):
-        inside: Any = cell
-        cell = next(iter(inside), "")
+        inner_cell: Any = cell
+        cell = next(iter(inner_cell), "")
     return cell
 
 
@@ -53,46 +53,46 @@ def _read_mat(folder: Path) -> list[JudgmentRow]:
     """pair_pascal.mat (new_input, new_data, category) with consensus_pascal.mat (triplets: 48 rows for each pair)."""
     from scipy.io import loadmat
 
-    pairs = loadmat(str(folder / "pair_pascal.mat"))
+    pair_data = loadmat(str(folder / "pair_pascal.mat"))
     triplets = loadmat(str(folder / "consensus_pascal.mat"))["triplets"].ravel()
-    inputs, categories = pairs["new_input"].ravel(), pairs["category"].ravel()
-    if len(triplets) != VOTES * len(inputs) or len(categories) != len(inputs):
-        raise InputError(f"{folder}: {len(triplets)} triplets are not {VOTES} for each of {len(inputs)} pairs")
+    pair_inputs, categories = pair_data["new_input"].ravel(), pair_data["category"].ravel()
+    if len(triplets) != VOTES * len(pair_inputs) or len(categories) != len(pair_inputs):
+        raise InputError(f"{folder}: {len(triplets)} triplets are not {VOTES} for each of {len(pair_inputs)} pairs")
     rows = []
-    for k, entry in enumerate(inputs):
-        pair_triplets = triplets[VOTES * k : VOTES * (k + 1)]
-        votes = sum(int(_leaf(triplet[3])) for triplet in pair_triplets)  # 1 for a, -1 for b
-        fields = {
-            "image_id": str(_leaf(entry[0])).rsplit(".", 1)[0],
-            "category": CATEGORIES[int(categories[k]) - 1],
-            "candidate_a": str(_leaf(entry[1])).strip(),
-            "candidate_b": str(_leaf(entry[2])).strip(),
+    for pair_index, pair_entry in enumerate(pair_inputs):
+        pair_triplets = triplets[VOTES * pair_index : VOTES * (pair_index + 1)]
+        vote_sum = sum(int(_leaf(triplet[3])) for triplet in pair_triplets)  # 1 for a, -1 for b
+        row_fields = {
+            "image_id": str(_leaf(pair_entry[0])).rsplit(".", 1)[0],
+            "category": CATEGORIES[int(categories[pair_index]) - 1],
+            "candidate_a": str(_leaf(pair_entry[1])).strip(),
+            "candidate_b": str(_leaf(pair_entry[2])).strip(),
             "references": [str(_leaf(triplet[0])).strip() for triplet in pair_triplets],
-            "consensus_winner": "a" if votes > 0 else "b" if votes < 0 else "tie",
+            "consensus_winner": "a" if vote_sum > 0 else "b" if vote_sum < 0 else "tie",
         }
-        rows.append(JudgmentRow(fields, f"{folder}, pair {k}"))
+        rows.append(JudgmentRow(row_fields, f"{folder}, pair {pair_index}"))
     return rows
 
 
 def _read_fleur(path: Path) -> list[JudgmentRow]:
-    data = decode_json(read_text(path), str(path))
+    fleur_data = decode_json(read_text(path), str(path))
     rows = []
-    for category, entries in data.items() if isinstance(data, dict) else ():
-        for k, entry in enumerate(entries):
-            location = f"{path}, {category} {k}"
+    for category, pair_entries in fleur_data.items() if isinstance(fleur_data, dict) else ():
+        for pair_index, pair_entry in enumerate(pair_entries):
+            location = f"{path}, {category} {pair_index}"
             try:
-                (a, b), label = entry["captions"], entry["label"]
-                fields = {
-                    "image_id": PurePosixPath(entry["image"]).stem,
+                (a, b), label = pair_entry["captions"], pair_entry["label"]
+                row_fields = {
+                    "image_id": PurePosixPath(pair_entry["image"]).stem,
                     "category": category,
                     "candidate_a": a,
                     "candidate_b": b,
-                    "references": entry["references"],
+                    "references": pair_entry["references"],
                     "consensus_winner": {0: "a", 1: "b"}[label],
                 }
             except (KeyError, TypeError, ValueError):
                 raise InputError(f"{location}: expected image, two captions, label 0 or 1, and references") from None
-            rows.append(JudgmentRow(fields, location))
+            rows.append(JudgmentRow(row_fields, location))
     if not rows:
         raise InputError(f"{path}: expected category → list of pairs, as FLEUR writes it")
     return rows

@@ -22,38 +22,38 @@ from capmeter.judgments.protocol import Protocol
 from capmeter.judgments.rows import JudgmentRow
 
 
-def _row(entry: Mapping[str, Any], references: Any, location: str) -> JudgmentRow:
+def _row(caption_entry: Mapping[str, Any], references: Any, location: str) -> JudgmentRow:
     try:
-        fields = {
-            "image_id": str(entry["imgid"]),
-            "candidate": str(entry["mt"]),
-            "references": [str(each) for each in references],
-            "human": [float(entry["score"])],
+        row_fields = {
+            "image_id": str(caption_entry["imgid"]),
+            "candidate": str(caption_entry["mt"]),
+            "references": [str(reference_text) for reference_text in references],
+            "human": [float(caption_entry["score"])],
         }
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{location}: expected mt, refs (a list), score and imgid") from None
-    return JudgmentRow(fields, location)
+    return JudgmentRow(row_fields, location)
 
 
 def _read_csv(path: Path) -> list[JudgmentRow]:
     rows = []
-    for number, entry in enumerate(csv.DictReader(csv_lines(read_text(path))), 2):
-        location = f"{path}, row {number}"
+    for row_number, caption_entry in enumerate(csv.DictReader(csv_lines(read_text(path))), 2):
+        location = f"{path}, row {row_number}"
         try:
-            references = ast.literal_eval(entry.get("refs") or "")
+            references = ast.literal_eval(caption_entry.get("refs") or "")
         except (ValueError, SyntaxError):
             raise InputError(f"{location}: expected mt, refs (a list), score and imgid") from None
-        rows.append(_row(entry, references, location))
+        rows.append(_row(caption_entry, references, location))
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
 
 
 def _read_json(path: Path) -> list[JudgmentRow]:
-    data = decode_json(read_text(path), str(path))
-    if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
+    caption_entries = decode_json(read_text(path), str(path))
+    if not isinstance(caption_entries, list) or not all(isinstance(entry, dict) for entry in caption_entries):
         raise InputError(f"{path}: expected a list of objects with mt, refs, score and imgid")
-    return [_row(entry, entry.get("refs", ()), f"{path}, item {k}") for k, entry in enumerate(data)]
+    return [_row(entry, entry.get("refs", ()), f"{path}, item {k}") for k, entry in enumerate(caption_entries)]
 
 
 READERS = (
@@ -66,17 +66,17 @@ def _one_share(row: JudgmentRow) -> bool:
     return len(row.numbers("human")) == 1 and 0 <= row.numbers("human")[0] <= 1
 
 
-def _benchmark(name: str, title: str, source: str, rows: int | None) -> Benchmark:
+def _benchmark(benchmark_name: str, title: str, source: str, row_count: int | None) -> Benchmark:
     return Benchmark(
-        name=name,
+        name=benchmark_name,
         title=title,
         source=source,
-        rows=rows,
+        rows=row_count,
         fits=_one_share,
         looks="one score from 0 to 1",
         build=build_rated,
         readers=READERS,
-        protocols={"polos2024": Protocol(name="polos2024", ratings="mean", statistic="tau-c", expect=rows)},
+        protocols={"polos2024": Protocol(name="polos2024", ratings="mean", statistic="tau-c", expect=row_count)},
     )
 
 

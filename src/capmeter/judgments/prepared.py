@@ -116,12 +116,12 @@ class PreparedJudgments:
         if self.owners is None:
             return values
         if self.protocol.takes_maximum(metric):
-            largest: Floats = np.full(len(self.ids), -np.inf)
-            np.maximum.at(largest, self.owners, values)
-            return largest
-        sums = np.bincount(self.owners, values, len(self.ids))
-        means: Floats = sums / np.bincount(self.owners, minlength=len(self.ids))
-        return means
+            largest_scores: Floats = np.full(len(self.ids), -np.inf)
+            np.maximum.at(largest_scores, self.owners, values)
+            return largest_scores
+        score_sums = np.bincount(self.owners, values, len(self.ids))
+        score_means: Floats = score_sums / np.bincount(self.owners, minlength=len(self.ids))
+        return score_means
 
 
 @dataclass(frozen=True)
@@ -186,98 +186,98 @@ def most_common(ratings: Sequence[float]) -> float:
     >>> most_common([1, 2, 2]), most_common([1, 2, 4])
     (2.0, 2.3333333333333335)
     """
-    levels, counts = np.unique(np.asarray(ratings, np.float64), return_counts=True)
-    return float(levels[counts == counts.max()].mean())
+    rating_levels, level_counts = np.unique(np.asarray(ratings, np.float64), return_counts=True)
+    return float(rating_levels[level_counts == level_counts.max()].mean())
 
 
 def prepare_points(benchmark: str, rows: Iterable[RatedCaption], protocol: Protocol) -> Points:
     """Rated captions under a protocol."""
-    every = list(rows)
-    allowed = _references(every, protocol, lambda row: [row.candidate], lambda row: row.by_person)
-    drop: dict[str, Callable[[RatedCaption], bool]] = {
+    all_rows = list(rows)
+    allowed_references = _references(all_rows, protocol, lambda row: [row.candidate], lambda row: row.by_person)
+    drop_rules: dict[str, Callable[[RatedCaption], bool]] = {
         "own-captions": lambda row: row.own,
         "human-captions": lambda row: row.by_person,
         "invalid": lambda row: not row.valid,
-        "unreferenced": lambda row: not allowed[row.id],
+        "unreferenced": lambda row: not allowed_references[row.id],
     }
-    included, notes = _exclude(benchmark, every, drop, protocol)
-    rate: dict[str, Callable[[tuple[float, ...]], Sequence[float]]] = {
+    included_rows, notes = _exclude(benchmark, all_rows, drop_rules, protocol)
+    combine_ratings: dict[str, Callable[[tuple[float, ...]], Sequence[float]]] = {
         "flatten": lambda ratings: ratings,
         "mean": lambda ratings: [sum(ratings) / len(ratings)],
         "median": lambda ratings: [float(np.median(ratings))],
         "mode": lambda ratings: [most_common(ratings)],
     }
-    rated = [row for row in included if row.ratings]
-    if len(rated) < len(included):
-        notes["without ratings"] = len(included) - len(rated)
-    _some(rated, benchmark, protocol, notes)
-    values = [rate[protocol.ratings](row.ratings) for row in rated]
-    index = np.repeat(np.arange(len(rated)), [len(ratings) for ratings in values])
-    protocol.check(len(index), benchmark, Points.unit)
-    captions, owners = _captions(
-        [(row.id, row.image_id, row.candidate, allowed[row.id], row.image) for row in rated], protocol
+    rated_rows = [row for row in included_rows if row.ratings]
+    if len(rated_rows) < len(included_rows):
+        notes["without ratings"] = len(included_rows) - len(rated_rows)
+    _some(rated_rows, benchmark, protocol, notes)
+    combined_ratings = [combine_ratings[protocol.ratings](row.ratings) for row in rated_rows]
+    point_rows = np.repeat(np.arange(len(rated_rows)), [len(ratings) for ratings in combined_ratings])
+    protocol.check(len(point_rows), benchmark, Points.unit)
+    captions, caption_owners = _captions(
+        [(row.id, row.image_id, row.candidate, allowed_references[row.id], row.image) for row in rated_rows], protocol
     )
     return Points(
         benchmark=benchmark,
         protocol=protocol,
         captions=captions,
-        clusters=tuple(rated[i].image_id for i in index),
-        groups=_groups(benchmark, [rated[i] for i in index], protocol),
+        clusters=tuple(rated_rows[i].image_id for i in point_rows),
+        groups=_groups(benchmark, [rated_rows[i] for i in point_rows], protocol),
         notes=notes,
-        owners=owners,
-        ids=tuple(row.id for row in rated),
-        rows=index.astype(np.int64),
-        human=np.asarray([rating for ratings in values for rating in ratings], np.float64),
-        ratings=tuple(row.ratings for row in rated),
-        flagged=tuple(row.flagged for row in rated),
+        owners=caption_owners,
+        ids=tuple(row.id for row in rated_rows),
+        rows=point_rows.astype(np.int64),
+        human=np.asarray([rating for ratings in combined_ratings for rating in ratings], np.float64),
+        ratings=tuple(row.ratings for row in rated_rows),
+        flagged=tuple(row.flagged for row in rated_rows),
     )
 
 
 def prepare_pairs(benchmark: str, rows: Iterable[RatedPair], protocol: Protocol) -> JudgedPairs:
     """Pairs of captions under a protocol; for accuracy, pairs on which the judges are tied are excluded and counted."""
-    every = list(rows)
-    allowed = _references(every, protocol, lambda row: row.candidates, lambda row: False)
-    drop: dict[str, Callable[[RatedPair], bool]] = {
+    all_rows = list(rows)
+    allowed_references = _references(all_rows, protocol, lambda row: row.candidates, lambda row: False)
+    drop_rules: dict[str, Callable[[RatedPair], bool]] = {
         "invalid": lambda row: not row.valid,
-        "unreferenced": lambda row: not allowed[row.id],
+        "unreferenced": lambda row: not allowed_references[row.id],
         "identical": lambda row: row.identical,
         "machine-captions": lambda row: row.by_machine,
         "human-captions": lambda row: row.by_person,
     }
-    included, notes = _exclude(benchmark, every, drop, protocol)
-    protocol.check(len(included), benchmark, JudgedPairs.unit)
-    decided = [row for row in included if row.better or protocol.statistic != "accuracy"]
-    if len(decided) < len(included):
-        notes["tied judgments"] = len(included) - len(decided)
-    _some(decided, benchmark, protocol, notes)
-    sides = [
-        (f"{row.id}/{side}", row.image_id, text, allowed[row.id], row.image)
-        for row in decided
-        for side, text in zip("ab", row.candidates, strict=True)
+    included_rows, notes = _exclude(benchmark, all_rows, drop_rules, protocol)
+    protocol.check(len(included_rows), benchmark, JudgedPairs.unit)
+    decided_rows = [row for row in included_rows if row.better or protocol.statistic != "accuracy"]
+    if len(decided_rows) < len(included_rows):
+        notes["tied judgments"] = len(included_rows) - len(decided_rows)
+    _some(decided_rows, benchmark, protocol, notes)
+    caption_rows = [
+        (f"{row.id}/{side}", row.image_id, candidate_text, allowed_references[row.id], row.image)
+        for row in decided_rows
+        for side, candidate_text in zip("ab", row.candidates, strict=True)
     ]
-    captions, owners = _captions(sides, protocol)
+    captions, caption_owners = _captions(caption_rows, protocol)
     return JudgedPairs(
         benchmark=benchmark,
         protocol=protocol,
         captions=captions,
-        clusters=tuple(row.image_id for row in decided),
-        groups=_groups(benchmark, decided, protocol),
+        clusters=tuple(row.image_id for row in decided_rows),
+        groups=_groups(benchmark, decided_rows, protocol),
         notes=notes,
-        owners=owners,
-        ids=tuple(side[0] for side in sides),
-        first=np.arange(0, len(sides), 2),
-        second=np.arange(1, len(sides), 2),
-        better=np.asarray([row.better for row in decided], np.float64),
-        votes=tuple(row.votes for row in decided) if all(row.votes for row in decided) else (),
-        by_votes=all(row.by_votes for row in decided),
-        systems=_pair_systems(decided),
+        owners=caption_owners,
+        ids=tuple(side[0] for side in caption_rows),
+        first=np.arange(0, len(caption_rows), 2),
+        second=np.arange(1, len(caption_rows), 2),
+        better=np.asarray([row.better for row in decided_rows], np.float64),
+        votes=tuple(row.votes for row in decided_rows) if all(row.votes for row in decided_rows) else (),
+        by_votes=all(row.by_votes for row in decided_rows),
+        systems=_pair_systems(decided_rows),
     )
 
 
 def _pair_systems(pairs: Sequence[RatedPair]) -> tuple[tuple[str, str], ...]:
     """Who wrote each pair's captions; empty if a pair does not say it."""
-    known = tuple(pair.systems for pair in pairs if pair.systems is not None)
-    return known if len(known) == len(pairs) else ()
+    known_systems = tuple(pair.systems for pair in pairs if pair.systems is not None)
+    return known_systems if len(known_systems) == len(pairs) else ()
 
 
 def prepare_systems(
@@ -289,9 +289,11 @@ def prepare_systems(
     """Systems under a protocol; their number is checked once it is known which of them have scores."""
     included, notes = _exclude(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
     every = [caption for row in included for caption in row.captions]
-    captions, owners = _captions([(c.id, c.image_id, c.candidate, c.references, c.image) for c in every], protocol)
-    ends = np.cumsum([0, *(len(row.captions) for row in included)])
-    columns = dict.fromkeys(name for row in included for name in row.scores)
+    captions, caption_owners = _captions(
+        [(c.id, c.image_id, c.candidate, c.references, c.image) for c in every], protocol
+    )
+    caption_ends = np.cumsum([0, *(len(row.captions) for row in included)])
+    metric_names = dict.fromkeys(metric_name for row in included for metric_name in row.scores)
     return Systems(
         benchmark=benchmark,
         protocol=protocol,
@@ -299,29 +301,30 @@ def prepare_systems(
         clusters=tuple(row.name for row in included),
         groups=None,
         notes=notes,
-        owners=owners,
+        owners=caption_owners,
         ids=tuple(caption.id for caption in every) or tuple(row.name for row in included),
         names=tuple(row.name for row in included),
-        members=tuple(np.arange(start, end) for start, end in pairwise(ends)),
+        members=tuple(np.arange(start, end) for start, end in pairwise(caption_ends)),
         human=np.asarray([row.human for row in included], np.float64),
         published_scores={
-            name: np.asarray([row.scores.get(name, np.nan) for row in included], np.float64) for name in columns
+            metric_name: np.asarray([row.scores.get(metric_name, np.nan) for row in included], np.float64)
+            for metric_name in metric_names
         },
         originals=originals or {},
     )
 
 
 def _exclude(
-    benchmark: str, rows: list[Any], drop: Mapping[str, Callable[[Any], bool]], protocol: Protocol
+    benchmark: str, rows: list[Any], drop_rules: Mapping[str, Callable[[Any], bool]], protocol: Protocol
 ) -> tuple[list[Any], dict[str, int]]:
     """The rows that the protocol keeps, and how many each exclusion removed."""
     notes: dict[str, int] = {}
     for rule in protocol.leave_out:
-        if rule not in drop:
-            raise ProtocolError(f"leave_out={rule} does not apply to {benchmark}; it accepts {', '.join(drop)}")
-        before = len(rows)
-        rows = [row for row in rows if not drop[rule](row)]
-        notes[rule] = before - len(rows)
+        if rule not in drop_rules:
+            raise ProtocolError(f"leave_out={rule} does not apply to {benchmark}; it accepts {', '.join(drop_rules)}")
+        row_count = len(rows)
+        rows = [row for row in rows if not drop_rules[rule](row)]
+        notes[rule] = row_count - len(rows)
     _some(rows, benchmark, protocol, notes)
     return rows, notes
 
@@ -329,8 +332,8 @@ def _exclude(
 def _some(rows: list[Any], benchmark: str, protocol: Protocol, notes: Mapping[str, int]) -> None:
     """A `ProtocolError` where no row is left."""
     if not rows:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in notes.items() if count)
-        left_out = f"all rows are excluded ({why})" if why else "the file is empty"
+        exclusion_reasons = ", ".join(f"{count:,} {reason}" for reason, count in notes.items() if count)
+        left_out = f"all rows are excluded ({exclusion_reasons})" if exclusion_reasons else "the file is empty"
         raise ProtocolError(f"{benchmark} under {protocol} has no judgments left: {left_out}")
 
 
@@ -339,8 +342,8 @@ def _groups(benchmark: str, rows: Sequence[RatedCaption | RatedPair], protocol: 
         return None
     if protocol.by == "image_id":
         return tuple(row.image_id for row in rows)
-    missing = [row.id for row in rows if protocol.by not in row.groups]
-    if missing:
+    missing_ids = [row.id for row in rows if protocol.by not in row.groups]
+    if missing_ids:
         known_fields = ", ".join(dict.fromkeys(["image_id", *rows[0].groups]))
         raise ProtocolError(
             f"by={protocol.by} is not a field of {benchmark}'s rows; expected none or one of {known_fields}"
@@ -355,25 +358,25 @@ def _references(
     by_person: Callable[[Any], bool],
 ) -> dict[str, tuple[str, ...]]:
     """The references given to the metric, per row id; removal and sampling are the same for all rows of an image."""
-    rule, limit = protocol.references, protocol.reference_limit
+    rule, reference_limit = protocol.references, protocol.reference_limit
     removed: dict[str, set[str]] = {}
     if rule in ("without-candidates", "without-human-candidate"):
         for row in rows:
             if rule == "without-candidates" or by_person(row):
                 removed.setdefault(row.image_id, set()).update(letters_and_digits(text) for text in candidates(row))
-    allowed: dict[str, tuple[str, ...]] = {}
+    allowed_references: dict[str, tuple[str, ...]] = {}
     references_of: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
     random = np.random.default_rng(protocol.seed)
     for row in rows:
-        key = (row.image_id, row.references)
-        if key not in references_of:
+        reference_key = (row.image_id, row.references)
+        if reference_key not in references_of:
             gone = removed.get(row.image_id, set())
             left = [text for text in row.references if not gone or letters_and_digits(text) not in gone]
             if rule.startswith("draw-"):  # sampled even where there are few: the next image's sample must not change
-                left = [left[i] for i in np.sort(random.permutation(len(left))[:limit])]
-            references_of[key] = tuple(left[:limit])
-        allowed[row.id] = references_of[key]
-    return allowed
+                left = [left[i] for i in np.sort(random.permutation(len(left))[:reference_limit])]
+            references_of[reference_key] = tuple(left[:reference_limit])
+        allowed_references[row.id] = references_of[reference_key]
+    return allowed_references
 
 
 def _captions(
@@ -384,10 +387,10 @@ def _captions(
     """
     if not protocol.single:
         return CaptionSet.from_captions(Caption(*row) for row in rows), None
-    owners = np.repeat(np.arange(len(rows)), [max(1, len(row[3])) for row in rows])
-    single = (
-        Caption(f"{id}/{k}", image_id, text, (reference,) if reference is not None else (), image)
-        for id, image_id, text, refs, image in rows
-        for k, reference in enumerate(refs or (None,))
+    caption_owners = np.repeat(np.arange(len(rows)), [max(1, len(row[3])) for row in rows])
+    single_captions = (
+        Caption(f"{row_id}/{k}", image_id, candidate_text, (reference,) if reference is not None else (), image)
+        for row_id, image_id, candidate_text, row_references, image in rows
+        for k, reference in enumerate(row_references or (None,))
     )
-    return CaptionSet.from_captions(single), owners.astype(np.int64)
+    return CaptionSet.from_captions(single_captions), caption_owners.astype(np.int64)

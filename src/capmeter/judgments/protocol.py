@@ -104,12 +104,12 @@ class Protocol(Named):
 
     def non_default_parameters(self) -> Iterable[str]:
         """Every field that this protocol uses, including defaults."""
-        without = {"accuracy": {"ratings"}, "agreement": {"ratings", "ties"}}.get(self.statistic, {"ties"})
+        excluded_fields = {"accuracy": {"ratings"}, "agreement": {"ratings", "ties"}}.get(self.statistic, {"ties"})
         if self.ties != "random" and not self.references.startswith("draw-"):
-            without.add("seed")
+            excluded_fields.add("seed")
         if not self.maximum_for:
-            without.add("maximum_for")
-        return [key for key in self.parameters() if key not in without]
+            excluded_fields.add("maximum_for")
+        return [field_name for field_name in self.parameters() if field_name not in excluded_fields]
 
     @property
     def single(self) -> bool:

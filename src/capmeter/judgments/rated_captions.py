@@ -21,26 +21,26 @@ from capmeter.judgments.rows import JudgmentRow, read_jsonl
 
 
 def _read_thumb(path: Path) -> list[JudgmentRow]:
-    possible_files = [path.with_name(f"mscoco_references.{ending}") for ending in ("json", "jsonl")]
-    reference_files = [each for each in possible_files if each.is_file()]
+    possible_files = [path.with_name(f"mscoco_references.{file_ending}") for file_ending in ("json", "jsonl")]
+    reference_files = [possible_file for possible_file in possible_files if possible_file.is_file()]
     if not reference_files:
         raise InputError(f"{path} has no references; put THumB's {possible_files[0].name} in the same folder")
-    references = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(reference_files[0])}
+    references_by_segment = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(reference_files[0])}
     rows = []
     for row in read_jsonl(path):
-        segment = str(row.fields.get("seg_id"))
-        if segment not in references:
+        segment_id = str(row.fields.get("seg_id"))
+        if segment_id not in references_by_segment:
             raise row.error_at("seg_id", f"a segment of {reference_files[0].name}")
-        fields = {
+        row_fields = {
             "image_id": row.text("image"),
             "system": row.text("SYS"),
             "candidate": row.text("hyp"),
-            "references": list(references[segment]),
+            "references": list(references_by_segment[segment_id]),
             "human": [row.number("human_score")],
             "precision": row.number("P"),
             "recall": row.number("R"),
         }
-        rows.append(JudgmentRow(fields, row.place))
+        rows.append(JudgmentRow(row_fields, row.place))
     return rows
 
 

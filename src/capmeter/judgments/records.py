@@ -43,25 +43,25 @@ def has_fields(path: Path, fields: Collection[str]) -> bool:
 def _records(path: Path) -> list[JudgmentRow]:
     if _is_parquet(path):
         return _read_parquet(path)
-    text = read_text(path)
-    start = text.lstrip()[:1]
-    if start == "[":
-        return _read_list(decode_json(text, str(path)), path)
-    if start == "{":
+    file_text = read_text(path)
+    first_character = file_text.lstrip()[:1]
+    if first_character == "[":
+        return _read_list(decode_json(file_text, str(path)), path)
+    if first_character == "{":
         return read_jsonl(path)
-    reader = csv.DictReader(csv_lines(text))
+    csv_reader = csv.DictReader(csv_lines(file_text))
     try:
-        return [JudgmentRow(dict(entry), f"{path}, row {number}") for number, entry in enumerate(reader, 2)]
+        return [JudgmentRow(dict(entry), f"{path}, row {row_number}") for row_number, entry in enumerate(csv_reader, 2)]
     except csv.Error as error:
         raise InputError(f"{path}: not a table ({error}); expected JSON, CSV or Parquet") from None
 
 
-def _read_list(items: Any, path: Path) -> list[JudgmentRow]:
+def _read_list(json_items: Any, path: Path) -> list[JudgmentRow]:
     rows = []
-    for number, item in enumerate(items):
+    for item_number, item in enumerate(json_items):
         if not isinstance(item, dict):
-            raise InputError(f"{path}, item {number}: expected an object, but got {type(item).__name__}")
-        rows.append(JudgmentRow(item, f"{path}, item {number}"))
+            raise InputError(f"{path}, item {item_number}: expected an object, but got {type(item).__name__}")
+        rows.append(JudgmentRow(item, f"{path}, item {item_number}"))
     return rows
 
 
@@ -83,15 +83,15 @@ def _open_parquet(path: Path) -> Any:
 def _read_parquet(path: Path) -> list[JudgmentRow]:
     import pyarrow
 
-    file = _open_parquet(path)
-    columns = [
+    parquet_file = _open_parquet(path)
+    column_names = [
         field.name
-        for field in file.schema_arrow
+        for field in parquet_file.schema_arrow
         if not (pyarrow.types.is_binary(field.type) or pyarrow.types.is_large_binary(field.type))
         and not pyarrow.types.is_struct(field.type)
     ]
     try:
-        records = file.read(columns=columns).to_pylist()
+        records = parquet_file.read(columns=column_names).to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path}: not a whole Parquet file: {error}; copy it again") from None
-    return [JudgmentRow(record, f"{path}, row {number}") for number, record in enumerate(records)]
+    return [JudgmentRow(record, f"{path}, row {row_number}") for row_number, record in enumerate(records)]

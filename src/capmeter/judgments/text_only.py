@@ -34,12 +34,12 @@ EXPECTED_WINS = {
 }
 
 
-def _segments(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
-    named = []
+def _segments(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
+    named_rows = []
     for row in rows:
-        segment = f"{row.text('lang_pair')}-{int(row.number('segment'))}"
-        named.append(JudgmentRow({"image_id": segment, **row.fields}, row.place))
-    return build_rated(name, named, protocol)
+        segment_id = f"{row.text('lang_pair')}-{int(row.number('segment'))}"
+        named_rows.append(JudgmentRow({"image_id": segment_id, **row.fields}, row.place))
+    return build_rated(benchmark_name, named_rows, protocol)
 
 
 def _corrections(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
@@ -48,22 +48,22 @@ def _corrections(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Prep
     if protocol.judgments not in ("expected_wins", "human"):
         raise InputError(f"{name} has judgments=expected_wins, but the protocol asks for {protocol.judgments}")
     captions: dict[str, list[Caption]] = {}
-    originals: dict[str, SourceSentence] = {}
+    source_sentences: dict[str, SourceSentence] = {}
     for row in rows:
-        sentence, outputs = int(row.number("sent_id")), row.fields["systems"]
-        if not isinstance(outputs, dict) or set(outputs) != set(EXPECTED_WINS):
+        sentence_id, system_outputs = int(row.number("sent_id")), row.fields["systems"]
+        if not isinstance(system_outputs, dict) or set(system_outputs) != set(EXPECTED_WINS):
             raise row.error_at("systems", f"the sentences of {', '.join(EXPECTED_WINS)}")
         references = row.texts("references")
         if "source" in row:
-            originals[str(sentence)] = SourceSentence(row.text("source"), _every_reference(row, references))
-        for system, text in outputs.items():
-            id = f"{system}/{sentence}"
-            captions.setdefault(system, []).append(Caption(id, str(sentence), text, references, system=system))
-    ranked = [
-        JudgedSystem(system, EXPECTED_WINS[system], tuple(each), baseline=system == "INPUT")
-        for system, each in captions.items()
+            source_sentences[str(sentence_id)] = SourceSentence(row.text("source"), _every_reference(row, references))
+        for system, text in system_outputs.items():
+            id = f"{system}/{sentence_id}"
+            captions.setdefault(system, []).append(Caption(id, str(sentence_id), text, references, system=system))
+    ranked_systems = [
+        JudgedSystem(system, EXPECTED_WINS[system], tuple(system_captions), baseline=system == "INPUT")
+        for system, system_captions in captions.items()
     ]
-    return prepare_systems(name, ranked, protocol, originals)
+    return prepare_systems(name, ranked_systems, protocol, source_sentences)
 
 
 def _every_reference(row: JudgmentRow, references: tuple[str, ...]) -> tuple[str, ...]:
@@ -74,13 +74,13 @@ def _every_reference(row: JudgmentRow, references: tuple[str, ...]) -> tuple[str
     return tuple(by_annotator.values()) or references
 
 
-def _ranked_alone(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
-    ranked = []
+def _ranked_alone(benchmark_name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+    ranked_systems = []
     for row in rows:
         scores = {key.removeprefix("published_"): row.number(key) for key in row.fields if key.startswith("published_")}
         system = row.text("system")
-        ranked.append(JudgedSystem(system, row.number("expected_wins"), (), scores, baseline=system == "INPUT"))
-    return prepare_systems(name, ranked, protocol)
+        ranked_systems.append(JudgedSystem(system, row.number("expected_wins"), (), scores, baseline=system == "INPUT"))
+    return prepare_systems(benchmark_name, ranked_systems, protocol)
 
 
 WMT16 = Benchmark(
