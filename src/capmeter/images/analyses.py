@@ -30,7 +30,7 @@ class ContentHashTable:
     def first(self) -> Indices:
         """int64 (images,): the first image with the same content, whatever its name."""
         first: dict[str, int] = {}
-        return np.array([first.setdefault(digest, row) for row, digest in enumerate(self.hashes)], np.int64)
+        return np.array([first.setdefault(digest, image_row) for image_row, digest in enumerate(self.hashes)], np.int64)
 
     def take(self, indices: Indices) -> ContentHashTable:
         """The rows at these indices."""
@@ -49,11 +49,11 @@ class ContentHashes:
         Raises:
             InputError: files cannot be read; the first are named.
         """
-        hashes, problems = [], []
+        content_hashes, problems = [], []
         for image in pool.items:
             try:
-                hashes.append(content_hash(image))
+                content_hashes.append(content_hash(image))
             except InputError as error:
                 problems.append(str(error))
         raise_unreadable(problems, len(pool))
-        return ContentHashTable(tuple(hashes))
+        return ContentHashTable(tuple(content_hashes))

@@ -103,8 +103,8 @@ class FeatureFile:
 
     def missing(self, image_ids: Sequence[str]) -> list[str]:
         """The images that have no features."""
-        table = self._table(image_ids)
-        return [image_id for image_id in image_ids if image_id not in table]
+        feature_table = self._table(image_ids)
+        return [image_id for image_id in image_ids if image_id not in feature_table]
 
     def features(self, image_ids: Sequence[str]) -> Features:
         """The features of these images, float32 (images, width).
@@ -113,23 +113,23 @@ class FeatureFile:
             InputError: the file cannot be read, or images have none; names the first.
         """
         table = self._table(image_ids)
-        missing = [image_id for image_id in image_ids if image_id not in table]
-        if missing:
+        missing_ids = [image_id for image_id in image_ids if image_id not in table]
+        if missing_ids:
             raise InputError(
-                f"image features {self.path!a}: {len(missing)} of {len(image_ids)} images have none; the first: "
-                f"{', '.join(missing[:5])}"
+                f"image features {self.path!a}: {len(missing_ids)} of {len(image_ids)} images have none; the first: "
+                f"{', '.join(missing_ids[:5])}"
             )
         return np.stack([table[image_id] for image_id in image_ids]) if image_ids else np.zeros((0, 0), np.float32)
 
     def _table(self, image_ids: Sequence[str]) -> dict[str, Features]:
         path = Path(self.path).expanduser()
         try:
-            state = path.stat()
+            file_status = path.stat()
         except OSError as error:
             raise InputError(f"image features {self.path!a}: {error.strerror}; expected .npz, or an LMDB") from error
         if path.is_dir():
             return _read_lmdb(self.path, tuple(image_ids))
-        return _read_npz(self.path, (state.st_size, state.st_mtime_ns))
+        return _read_npz(self.path, (file_status.st_size, file_status.st_mtime_ns))
 
 
 FeatureSource = FeatureFile | ImageEncoder
@@ -150,20 +150,20 @@ def parse_feature_source(text: str) -> FeatureSource:
     if text.endswith(".npz") or Path(text).expanduser().is_dir():
         return FeatureFile(text)
     try:
-        name, inside = split_name(text, "source of image features")
+        encoder_name, parameter_text = split_name(text, "source of image features")
     except InputError:
-        name, inside = text, ""
-    if name not in IMAGE_ENCODERS:
-        added = [each for each in IMAGE_ENCODERS.names() if each != VisionEncoder.NAME]
+        encoder_name, parameter_text = text, ""
+    if encoder_name not in IMAGE_ENCODERS:
+        added_encoders = [added_name for added_name in IMAGE_ENCODERS.names() if added_name != VisionEncoder.NAME]
         raise InputError(
             f"image features {text!a}: expected an .npz file, the folder of an LMDB, "
             + (
-                f"network(path=…), {' or '.join(added)}"
-                if added
+                f"network(path=…), {' or '.join(added_encoders)}"
+                if added_encoders
                 else "or network(path=…); capmeter-recipes adds others"
             )
         )
-    if name == VisionEncoder.NAME and not inside:
+    if encoder_name == VisionEncoder.NAME and not parameter_text:
         raise InputError("network requires path, a file of weights or a folder: network(path=resnet152.pth)")
     return IMAGE_ENCODERS.parse(text)
 
@@ -195,37 +195,37 @@ class ImageFeatures:
         """
         if isinstance(self.source, FeatureFile):
             return ImageFeatureTable(self.source.features([image.image_id for image in pool.items]))
-        contents: ContentHashTable = pool.analyse(ContentHashes())
-        distinct, rows = np.unique(contents.first, return_inverse=True)
-        hashes = [contents.hashes[k] for k in distinct.tolist()]
-        images = [pool.items[k] for k in distinct.tolist()]
-        return ImageFeatureTable(_encode_images(self.source, images, hashes, self.settings)[rows])
+        hash_table: ContentHashTable = pool.analyse(ContentHashes())
+        distinct_rows, rows = np.unique(hash_table.first, return_inverse=True)
+        distinct_hashes = [hash_table.hashes[k] for k in distinct_rows.tolist()]
+        distinct_images = [pool.items[k] for k in distinct_rows.tolist()]
+        return ImageFeatureTable(_encode_images(self.source, distinct_images, distinct_hashes, self.settings)[rows])
 
 
 def _encode_images(
-    encoder: ImageEncoder, images: Sequence[ImageRef], hashes: Sequence[str], settings: Settings
+    encoder: ImageEncoder, images: Sequence[ImageRef], content_hashes: Sequence[str], settings: Settings
 ) -> Features:
     """The features of distinct images: from the disk cache, else encoded, one image at a time."""
     if not images:
         return np.zeros((0, 0), np.float32)
-    cache, analysis = settings.disk_cache(), f"picture vectors/1 {encoder.label(settings)}"
-    contents = [bytes.fromhex(digest) for digest in hashes]
-    features = {} if cache is None else cache.get(analysis, contents)
+    cache, analysis_name = settings.disk_cache(), f"picture vectors/1 {encoder.label(settings)}"
+    content_keys = [bytes.fromhex(digest) for digest in content_hashes]
+    features_by_key = {} if cache is None else cache.get(analysis_name, content_keys)
     with task("image features", len(images)) as advance:
-        for content, image in zip(contents, images, strict=True):
-            if content not in features:
-                features[content] = encode_image(encoder, image, settings)
+        for content_key, image in zip(content_keys, images, strict=True):
+            if content_key not in features_by_key:
+                features_by_key[content_key] = encode_image(encoder, image, settings)
                 if cache is not None:
-                    cache.put(analysis, {content: features[content]})
+                    cache.put(analysis_name, {content_key: features_by_key[content_key]})
             advance(1)
-    return np.stack([features[content] for content in contents])
+    return np.stack([features_by_key[content_key] for content_key in content_keys])
 
 
 def encode_image(encoder: ImageEncoder, image: ImageRef, settings: Settings) -> Features:
     """The features of one image, float32 (width,); an `InputError` names the image."""
-    decoded = read_image(image)
+    decoded_image = read_image(image)
     try:
-        features = encoder.encode(decoded, settings)
+        features = encoder.encode(decoded_image, settings)
     except (InputError, RuntimeError) as error:
         raise InputError(f"image file {image.path!a} of image {image.image_id!a}: {error}") from error
     if not np.isfinite(features).all():
@@ -243,14 +243,14 @@ def write_feature_file(path: Path, image_ids: Sequence[str], features: Features)
 
 @functools.lru_cache(maxsize=4)
 def _read_npz(path: str, state: tuple[int, int]) -> dict[str, Features]:
-    expected = f"image features {path!a}: expected an .npz file with `image_ids` [n] and `features` [n, width]"
+    expected_layout = f"image features {path!a}: expected an .npz file with `image_ids` [n] and `features` [n, width]"
     try:
         id_array, feature_array = read_npz(Path(path).expanduser(), "image_ids", "features")
         ids, features = list(map(str, id_array.ravel().tolist())), np.asarray(feature_array, np.float32)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{expected} ({error})") from error
+        raise InputError(f"{expected_layout} ({error})") from error
     if features.ndim != 2 or len(features) != len(ids) or not np.isfinite(features).all():
-        raise InputError(f"{expected}, all finite; got {len(ids)} ids and features of shape {features.shape}")
+        raise InputError(f"{expected_layout}, all finite; got {len(ids)} ids and features of shape {features.shape}")
     return dict(zip(ids, features, strict=True))
 
 
@@ -259,12 +259,12 @@ class _LmdbFeatures(LmdbRegions):
 
     def features(self, image_id: str) -> Features | None:
         with self._file.begin() as transaction:
-            value = transaction.get(image_id.encode("utf-8", "surrogateescape"))
-        if value is None:
+            stored_bytes = transaction.get(image_id.encode("utf-8", "surrogateescape"))
+        if stored_bytes is None:
             return None
         where = f"image features of {image_id!a} in {self.location!a}"
         try:
-            loaded = np.load(io.BytesIO(value), allow_pickle=False)
+            loaded = np.load(io.BytesIO(stored_bytes), allow_pickle=False)
             features = np.asarray(loaded if isinstance(loaded, np.ndarray) else loaded["features"], np.float32)
         except ZIP_ERRORS as error:
             raise InputError(f"{where}: neither .npy nor .npz with `features` ({error}); make it again") from error

@@ -54,15 +54,15 @@ class JointFeatures:
         Raises:
             InputError: images cannot be read; the first are named. Features of the others are cached.
         """
-        encoder = load_joint_encoder(self.encoder, self.settings, self.projection)
-        contents: ContentHashTable = pool.analyse(ContentHashes())
-        distinct, rows = np.unique(contents.first, return_inverse=True)
-        reader = ImageReader([pool.items[k] for k in distinct.tolist()], encoder.preprocessing)
-        hashes = [contents.hashes[k] for k in distinct.tolist()]
-        features = encoder.image_features(hashes, reader.pixels)
-        reader.check()
-        notes = reader.notes(hashes, self.settings)
-        return JointFeatureTable(features[rows], tuple(notes[row] for row in rows.tolist()))
+        joint_encoder = load_joint_encoder(self.encoder, self.settings, self.projection)
+        hash_table: ContentHashTable = pool.analyse(ContentHashes())
+        distinct_rows, image_rows = np.unique(hash_table.first, return_inverse=True)
+        image_reader = ImageReader([pool.items[k] for k in distinct_rows.tolist()], joint_encoder.preprocessing)
+        distinct_hashes = [hash_table.hashes[k] for k in distinct_rows.tolist()]
+        features = joint_encoder.image_features(distinct_hashes, image_reader.pixels)
+        image_reader.check()
+        image_notes = image_reader.notes(distinct_hashes, self.settings)
+        return JointFeatureTable(features[image_rows], tuple(image_notes[row] for row in image_rows.tolist()))
 
 
 class ImageReader:
@@ -78,8 +78,8 @@ class ImageReader:
         """The pixels of an image, uint8 (height, width, 3); None if it cannot be read."""
         ref = self._images[row]
         try:
-            image = read_image(ref)
-            height, width = image.pixels.shape[:2]
+            decoded_image = read_image(ref)
+            height, width = decoded_image.pixels.shape[:2]
             if self._preprocessing.pixels_after(height, width) > MAX_PIXELS:
                 raise InputError(
                     f"image file {ref.path!a} of image {ref.image_id!a}: {width:,} x {height:,} pixels; scaled to the "
@@ -90,8 +90,8 @@ class ImageReader:
                 self._problems[row] = str(error)
             return None
         with self._lock:
-            self._notes[row] = image.notes
-        return image.pixels
+            self._notes[row] = decoded_image.notes
+        return decoded_image.pixels
 
     def check(self) -> None:
         """Raise an `InputError` if images could not be read."""
@@ -99,12 +99,12 @@ class ImageReader:
 
     def notes(self, hashes: Sequence[str], settings: Settings) -> list[tuple[str, ...]]:
         """The conversions of every image; those of images that were not read now come from the cache."""
-        cache, contents = settings.tiered_cache("image_notes"), list(map(bytes.fromhex, hashes))
-        unread = [row for row in range(len(contents)) if row not in self._notes]
-        cached = cache.get(_NOTES, [contents[row] for row in unread])
-        for row in unread:
-            content = contents[row]  # the features of an image may be cached without its notes
-            notes = cached[content] if content in cached else read_image(self._images[row]).notes
+        cache, content_keys = settings.tiered_cache("image_notes"), list(map(bytes.fromhex, hashes))
+        unread_rows = [row for row in range(len(content_keys)) if row not in self._notes]
+        cached_notes = cache.get(_NOTES, [content_keys[row] for row in unread_rows])
+        for row in unread_rows:
+            content_key = content_keys[row]  # the features of an image may be cached without its notes
+            notes = cached_notes[content_key] if content_key in cached_notes else read_image(self._images[row]).notes
             self._notes[row] = tuple(map(str, notes))
-        cache.put(_NOTES, {contents[row]: list(notes) for row, notes in self._notes.items()})
-        return [self._notes[row] for row in range(len(contents))]
+        cache.put(_NOTES, {content_keys[row]: list(notes) for row, notes in self._notes.items()})
+        return [self._notes[row] for row in range(len(content_keys))]

@@ -34,50 +34,50 @@ def check_pages(path: Path) -> None:
     Raises:
         ValueError, OSError, struct.error: it is not an LMDB, is truncated or damaged.
     """
-    size = path.stat().st_size
+    file_size = path.stat().st_size
     with path.open("rb") as file:
-        first = file.read(_META_BYTES)
-        page_size = _read_page_size(first)
+        first_meta = file.read(_META_BYTES)
+        page_size = _read_page_size(first_meta)
         file.seek(page_size)
-        second = file.read(_META_BYTES)
-        metas = [_TREE.unpack_from(meta, _TREE_OFFSET) for meta in (first, second)]
-        flags, depth, root, last_page, _ = max(metas, key=lambda meta: meta[4])
-        if (last_page + 1) * page_size > size:
-            raise ValueError(f"it has {size:,} bytes, but should have {(last_page + 1) * page_size:,}")
+        second_meta = file.read(_META_BYTES)
+        metas = [_TREE.unpack_from(meta, _TREE_OFFSET) for meta in (first_meta, second_meta)]
+        flags, depth, root_page, last_page, _ = max(metas, key=lambda meta: meta[4])
+        if (last_page + 1) * page_size > file_size:
+            raise ValueError(f"it has {file_size:,} bytes, but should have {(last_page + 1) * page_size:,}")
         if flags or depth > _DEEPEST:
             raise ValueError(f"a tree with the flags {flags} and {depth} levels")
-        pages, visited = [] if root == _NO_PAGE else [root], set[int]()
-        while pages:
-            number = pages.pop()
-            if number in visited or not 1 < number <= last_page:
-                raise ValueError(f"page {number} of {last_page + 1}")
-            visited.add(number)
-            pages += _check_page(file, number, page_size, size)
+        pending_pages, visited_pages = [] if root_page == _NO_PAGE else [root_page], set[int]()
+        while pending_pages:
+            page_number = pending_pages.pop()
+            if page_number in visited_pages or not 1 < page_number <= last_page:
+                raise ValueError(f"page {page_number} of {last_page + 1}")
+            visited_pages.add(page_number)
+            pending_pages += _check_page(file, page_number, page_size, file_size)
 
 
-def _check_page(file: BinaryIO, number: int, page_size: int, size: int) -> list[int]:
+def _check_page(file: BinaryIO, page_number: int, page_size: int, file_size: int) -> list[int]:
     """The numbers of the pages below this one."""
-    file.seek(number * page_size)
+    file.seek(page_number * page_size)
     page = file.read(page_size)
     own_number, flags, lower, upper = _PAGE.unpack_from(page)
-    if own_number != number or flags & ~0x10 not in (_BRANCH, _LEAF) or not 16 <= lower <= upper <= page_size:
-        raise ValueError(f"page {number} is not a page of keys")
-    below: list[int] = []
-    for (offset,) in struct.iter_unpack("<H", page[16 : lower & ~1]):
-        low, high, node_flags, key_size = _NODE.unpack_from(page, offset)
-        value = offset + _NODE.size + key_size
-        if offset < upper or value > page_size:
-            raise ValueError(f"page {number} has a key beyond its end")
+    if own_number != page_number or flags & ~0x10 not in (_BRANCH, _LEAF) or not 16 <= lower <= upper <= page_size:
+        raise ValueError(f"page {page_number} is not a page of keys")
+    child_pages: list[int] = []
+    for (node_offset,) in struct.iter_unpack("<H", page[16 : lower & ~1]):
+        low, high, node_flags, key_size = _NODE.unpack_from(page, node_offset)
+        value_offset = node_offset + _NODE.size + key_size
+        if node_offset < upper or value_offset > page_size:
+            raise ValueError(f"page {page_number} has a key beyond its end")
         if flags & _BRANCH:
-            below.append(low | high << 16 | node_flags << 32)
+            child_pages.append(low | high << 16 | node_flags << 32)
             continue
-        end = (low | high << 16) + value
+        value_end = (low | high << 16) + value_offset
         if node_flags & _LARGE:
-            (large,) = _NUMBER.unpack_from(page, value)
-            end = large * page_size + 16 + (low | high << 16)
-        if node_flags & _DUPLICATES or end > (size if node_flags & _LARGE else page_size):
-            raise ValueError(f"page {number} has a value beyond the end")
-    return below
+            (large_page,) = _NUMBER.unpack_from(page, value_offset)
+            value_end = large_page * page_size + 16 + (low | high << 16)
+        if node_flags & _DUPLICATES or value_end > (file_size if node_flags & _LARGE else page_size):
+            raise ValueError(f"page {page_number} has a value beyond the end")
+    return child_pages
 
 
 def _read_page_size(meta: bytes) -> int:

@@ -61,14 +61,14 @@ def read_image(image: ImageRef) -> DecodedImage:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about images that are rejected below, and about harmless metadata
-            with pillow.open(path, formats=_supported_formats(pillow)) as opened:
-                width, height = opened.size
+            with pillow.open(path, formats=_supported_formats(pillow)) as opened_image:
+                width, height = opened_image.size
                 if width * height > MAX_PIXELS:
                     raise InputError(
                         f"{_describe(image)}: {width:,} x {height:,} pixels, more than the {MAX_PIXELS / 1e6:.0f} "
                         "megapixels that are supported; make the image smaller"
                     )
-                return _decode(opened, image)
+                return _decode(opened_image, image)
     except pillow.UnidentifiedImageError:
         raise InputError(
             f"{_describe(image)}: not an image, or damaged at its beginning; expected one of {', '.join(FORMATS)}"
@@ -112,27 +112,27 @@ def raise_unreadable(problems: Sequence[str], total: int) -> None:
         )
 
 
-def _decode(opened: Image, image: ImageRef) -> DecodedImage:
+def _decode(opened_image: Image, image: ImageRef) -> DecodedImage:
     from PIL import ImageOps
 
     notes = []
-    if getattr(opened, "n_frames", 1) > 1 and opened.format != "MPO":  # MPO: a photograph and its previews
+    if getattr(opened_image, "n_frames", 1) > 1 and opened_image.format != "MPO":  # MPO: a photograph and its previews
         notes.append("first frame of an animation")
-    opened.seek(0)
-    opened.load()
-    rotated: Any = opened
-    if opened.getexif().get(_ORIENTATION, 1) in range(2, 9):
-        rotated = ImageOps.exif_transpose(opened)
+    opened_image.seek(0)
+    opened_image.load()
+    rotated_image: Any = opened_image
+    if opened_image.getexif().get(_ORIENTATION, 1) in range(2, 9):
+        rotated_image = ImageOps.exif_transpose(opened_image)
         notes.append("turned as its EXIF says")
-    if rotated.mode.startswith("I") or rotated.mode == "F":
-        pixels = _scale_to_8_bits(np.asarray(rotated), image)
+    if rotated_image.mode.startswith("I") or rotated_image.mode == "F":
+        pixels = _scale_to_8_bits(np.asarray(rotated_image), image)
         notes.append("16 bits scaled to 8")
     else:
-        if rotated.mode == "CMYK":
+        if rotated_image.mode == "CMYK":
             notes.append("CMYK converted to RGB")
-        elif rotated.mode in ("RGBA", "LA", "PA") or "transparency" in rotated.info:
+        elif rotated_image.mode in ("RGBA", "LA", "PA") or "transparency" in rotated_image.info:
             notes.append("transparency dropped")
-        pixels = np.asarray(rotated.convert("RGB"), np.uint8)
+        pixels = np.asarray(rotated_image.convert("RGB"), np.uint8)
     if min(pixels.shape[:2]) == 1:
         notes.append("one pixel wide or high")
     return DecodedImage(pixels, tuple(notes))
@@ -145,16 +145,16 @@ def _scale_to_8_bits(grey: npt.NDArray[Any], image: ImageRef) -> npt.NDArray[np.
             f"{_describe(image)}: its grey values have neither 8 nor 16 bits, so their range is unknown; save the "
             "image as 8-bit PNG or JPEG"
         )
-    scaled = ((grey.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
-    return np.repeat(scaled[..., None], 3, axis=2)
+    scaled_values = ((grey.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
+    return np.repeat(scaled_values[..., None], 3, axis=2)
 
 
 def _regular_file(image: ImageRef) -> Path:
-    path = image.path
-    if path.lower().startswith(("http://", "https://")):
+    image_path = image.path
+    if image_path.lower().startswith(("http://", "https://")):
         raise InputError(f"{_describe(image)}: this is a URL, but nothing is downloaded; name a file")
     try:
-        mode = Path(path).stat().st_mode
+        file_mode = Path(image_path).stat().st_mode
     except FileNotFoundError:
         raise InputError(
             f"{_describe(image)}: file not found; check the name, and the folder that relative paths start from "
@@ -164,11 +164,11 @@ def _regular_file(image: ImageRef) -> Path:
         raise InputError(f"{_describe(image)}: the file name contains a NUL character; correct it") from None
     except OSError as error:
         raise InputError(f"{_describe(image)}: cannot be read ({error.strerror or error})") from None
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(file_mode):
         raise InputError(f"{_describe(image)}: this is a folder; name an image in it")
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(file_mode):
         raise InputError(f"{_describe(image)}: this is a pipe, a socket or a device, which is never read; name a file")
-    return Path(path)
+    return Path(image_path)
 
 
 def _describe(image: ImageRef) -> str:
@@ -178,4 +178,4 @@ def _describe(image: ImageRef) -> str:
 def _supported_formats(pillow: Any) -> list[str]:
     """The supported formats that this Pillow can read."""
     pillow.init()
-    return [name for name in FORMATS if name in pillow.OPEN]
+    return [format_name for format_name in FORMATS if format_name in pillow.OPEN]

@@ -36,11 +36,11 @@ def lmdb_folder(folder: Path) -> Path | None:
     """
     if (folder / DATA).is_file():
         return folder
-    databases = sorted(path for name in _FOLDERS for path in folder.glob(name) if (path / DATA).is_file())
-    if len(databases) > 1:
-        names = ", ".join(path.name for path in databases)
-        raise InputError(f"regions {str(folder)!a}: has several LMDBs ({names}); name one")
-    return databases[0] if databases else None
+    database_folders = sorted(path for name in _FOLDERS for path in folder.glob(name) if (path / DATA).is_file())
+    if len(database_folders) > 1:
+        database_names = ", ".join(path.name for path in database_folders)
+        raise InputError(f"regions {str(folder)!a}: has several LMDBs ({database_names}); name one")
+    return database_folders[0] if database_folders else None
 
 
 class LmdbRegions:
@@ -74,8 +74,8 @@ class LmdbRegions:
         """The keys of all images, in order."""
         try:
             with self._file.begin() as transaction:
-                keys = transaction.cursor().iternext(keys=True, values=False)
-                return [bytes(key).decode("utf-8", "surrogateescape") for key in keys if bytes(key) != KEYS]
+                entry_keys = transaction.cursor().iternext(keys=True, values=False)
+                return [bytes(key).decode("utf-8", "surrogateescape") for key in entry_keys if bytes(key) != KEYS]
         except self._lmdb.Error as error:
             raise InputError(
                 f"regions {self.location!a}: the LMDB is damaged ({error}); copy or make it again"
@@ -86,38 +86,38 @@ class LmdbRegions:
         where = f"regions of {name!a} in {self.location!a}"
         try:
             with self._file.begin(buffers=True) as transaction:
-                buffer = transaction.get(name.encode("utf-8", "surrogateescape"))
-                value = None if buffer is None else bytes(buffer)
+                value_buffer = transaction.get(name.encode("utf-8", "surrogateescape"))
+                stored_bytes = None if value_buffer is None else bytes(value_buffer)
         except self._lmdb.Error as error:
             raise InputError(f"{where}: the LMDB is damaged ({error}); copy or make it again") from error
-        if value is None:
+        if stored_bytes is None:
             raise InputError(f"{where}: there is no such key")
-        if value[:2] == b"PK":
-            return regions_of(read_npz_arrays(io.BytesIO(value), where), where)
+        if stored_bytes[:2] == b"PK":
+            return regions_of(read_npz_arrays(io.BytesIO(stored_bytes), where), where)
         try:
-            packed = self._msgpack.unpackb(value, raw=False, strict_map_key=False)
+            packed_arrays = self._msgpack.unpackb(stored_bytes, raw=False, strict_map_key=False)
         except (ValueError, TypeError, self._msgpack.exceptions.UnpackException) as error:
             raise InputError(f"{where}: neither an .npz file nor msgpack ({error}); make the LMDB again") from error
-        if not isinstance(packed, Mapping):
-            raise InputError(f"{where}: holds {type(packed).__name__}, expected arrays by name")
-        return regions_of({str(key): _unpack(array, f"{where}: {key}") for key, array in packed.items()}, where)
+        if not isinstance(packed_arrays, Mapping):
+            raise InputError(f"{where}: holds {type(packed_arrays).__name__}, expected arrays by name")
+        return regions_of({str(key): _unpack(array, f"{where}: {key}") for key, array in packed_arrays.items()}, where)
 
 
-def _unpack(packed: Any, where: str) -> Any:
+def _unpack(packed_array: Any, where: str) -> Any:
     """An array that msgpack-numpy packed: a map of nd, type, kind, shape and data."""
-    if not isinstance(packed, Mapping):
-        return packed
-    field = {key.decode("latin-1") if isinstance(key, bytes) else key: value for key, value in packed.items()}
-    kind = field.get("kind", b"")
-    if kind in (b"O", "O"):
+    if not isinstance(packed_array, Mapping):
+        return packed_array
+    field = {key.decode("latin-1") if isinstance(key, bytes) else key: value for key, value in packed_array.items()}
+    array_kind = field.get("kind", b"")
+    if array_kind in (b"O", "O"):
         raise InputError(f"{where} holds pickled objects, which are never loaded; save plain arrays")
     try:
         dtype_name = field["type"]
         dtype = np.dtype(dtype_name.decode("latin-1") if isinstance(dtype_name, bytes) else dtype_name)
         if dtype.kind not in "fiuUS":
             raise ValueError(f"an array of {dtype}")
-        array = np.frombuffer(field["data"], dtype)
-        return array.reshape([int(size) for size in field["shape"]]) if field.get("nd", True) else array[0]
+        flat_array = np.frombuffer(field["data"], dtype)
+        return flat_array.reshape([int(size) for size in field["shape"]]) if field.get("nd", True) else flat_array[0]
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{where} is not an array of numbers ({error}); make the LMDB again") from error
 
@@ -151,27 +151,27 @@ def write_lmdb_regions(folder: Path, images: Iterable[tuple[str, Regions]], *, c
     if folder.exists():
         raise InputError(f"regions: {str(folder)!a} exists; name a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    partial_folder = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        names: list[str] = []
-        with lmdb.open(str(partial), map_size=_MAP_SIZE, lock=False) as file:
-            for name, regions in images:
-                key = f"{name.removesuffix('.npz')}.npz"
-                arrays = arrays_of(regions)
+        entry_keys: list[str] = []
+        with lmdb.open(str(partial_folder), map_size=_MAP_SIZE, lock=False) as file:
+            for image_name, image_regions in images:
+                entry_key = f"{image_name.removesuffix('.npz')}.npz"
+                arrays = arrays_of(image_regions)
                 value = npz_bytes(arrays) if compress else msgpack.packb({k: _pack(v) for k, v in arrays.items()})
                 with file.begin(write=True) as transaction:
-                    if not transaction.put(key.encode(), value, overwrite=False):
-                        raise InputError(f"regions: duplicate image {name!a}; give each image's regions once")
-                names.append(key)
+                    if not transaction.put(entry_key.encode(), value, overwrite=False):
+                        raise InputError(f"regions: duplicate image {image_name!a}; give each image's regions once")
+                entry_keys.append(entry_key)
             with file.begin(write=True) as transaction:
-                transaction.put(KEYS, json.dumps(names).encode())
+                transaction.put(KEYS, json.dumps(entry_keys).encode())
             file.sync(True)
-        partial.rename(folder)
+        partial_folder.rename(folder)
     except lmdb.Error as error:
         raise InputError(f"regions: cannot write {str(folder)!a} ({error})") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return len(names)
+        shutil.rmtree(partial_folder, ignore_errors=True)
+    return len(entry_keys)
 
 
 def _pack(array: Any) -> dict[bytes, Any]:

@@ -48,12 +48,12 @@ def read_npz_arrays(file: BinaryIO, where: str) -> dict[str, Any]:
     """The arrays that describe regions in an open .npz file; others are not read, and nothing is unpickled."""
     try:
         with zipfile.ZipFile(file) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > MAX_BYTES:
-            raise InputError(f"{where}: unpacks to {size:,} bytes, more than the {MAX_BYTES:,} supported")
+            unpacked_size = sum(member.file_size for member in archive.infolist())
+        if unpacked_size > MAX_BYTES:
+            raise InputError(f"{where}: unpacks to {unpacked_size:,} bytes, more than the {MAX_BYTES:,} supported")
         file.seek(0)
-        with np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in ARRAYS if name in arrays}
+        with np.load(file, allow_pickle=False) as npz_arrays:
+            return {array_name: npz_arrays[array_name] for array_name in ARRAYS if array_name in npz_arrays}
     except ZIP_ERRORS as error:
         if "allow_pickle" in str(error):
             raise InputError(f"{where}: holds pickled objects, which are never loaded; save plain arrays") from error
@@ -64,15 +64,15 @@ def read_npz_arrays(file: BinaryIO, where: str) -> dict[str, Any]:
 
 def arrays_of(regions: Regions, *, half: bool = True) -> dict[str, Any]:
     """Regions as the arrays of a file; half: with the features in half precision, as UNITER writes them."""
-    arrays: dict[str, Any] = {
+    region_arrays: dict[str, Any] = {
         "features": regions.features.astype(np.float16 if half else np.float32),
         "norm_bb": regions.positions[:, :6],
     }
     if regions.confidence is not None:
-        arrays["conf"] = regions.confidence
+        region_arrays["conf"] = regions.confidence
     if regions.labels is not None:
-        arrays["labels"] = np.array(regions.labels)
-    return arrays
+        region_arrays["labels"] = np.array(regions.labels)
+    return region_arrays
 
 
 def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
@@ -93,12 +93,12 @@ def write_npz_regions(folder: Path, images: Iterable[tuple[str, Regions]], *, ha
     Returns:
         The number of images.
     """
-    count = 0
+    image_count = 0
     folder.mkdir(parents=True, exist_ok=True)
-    for name, regions in images:
-        if Path(name).name != name:
-            raise InputError(f"regions: {name!a} cannot be the name of a file; give each image a plain name")
-        with atomic_file(folder / f"{name.removesuffix('.npz')}.npz") as file:
-            file.write(npz_bytes(arrays_of(regions, half=half)))
-        count += 1
-    return count
+    for image_name, image_regions in images:
+        if Path(image_name).name != image_name:
+            raise InputError(f"regions: {image_name!a} cannot be the name of a file; give each image a plain name")
+        with atomic_file(folder / f"{image_name.removesuffix('.npz')}.npz") as file:
+            file.write(npz_bytes(arrays_of(image_regions, half=half)))
+        image_count += 1
+    return image_count

@@ -46,12 +46,12 @@ class RegionSource:
     def __init__(self, file: RegionFile) -> None:
         self.file = file
         self._exact: dict[str, str] = {}
-        numbered: dict[str, list[str]] = {}
+        names_by_number: dict[str, list[str]] = {}
         for name in file.names:
             self._exact[_stem(name)] = name
-            if (number := _photo_number(_stem(name))) is not None:
-                numbered.setdefault(number, []).append(name)
-        self._numbered = {number: names[0] for number, names in numbered.items() if len(names) == 1}
+            if (photo_number := _photo_number(_stem(name))) is not None:
+                names_by_number.setdefault(photo_number, []).append(name)
+        self._numbered = {photo_number: names[0] for photo_number, names in names_by_number.items() if len(names) == 1}
 
     def __len__(self) -> int:
         return len(self._exact)
@@ -61,13 +61,13 @@ class RegionSource:
 
     def find(self, image_id: str, image: str | None = None) -> str | None:
         """The key of this image, by its id, else by the name of its file; None if there is none."""
-        for name in (image_id, image):
-            if name is not None:
-                stem = _stem(Path(name).name if name is image else name)
-                number = _photo_number(stem) or (stem.lstrip("0") if stem.isdecimal() else None)
-                key = self._exact.get(stem) or (self._numbered.get(number) if number else None)
-                if key is not None:
-                    return key
+        for given_name in (image_id, image):
+            if given_name is not None:
+                stem = _stem(Path(given_name).name if given_name is image else given_name)
+                photo_number = _photo_number(stem) or (stem.lstrip("0") if stem.isdecimal() else None)
+                region_key = self._exact.get(stem) or (self._numbered.get(photo_number) if photo_number else None)
+                if region_key is not None:
+                    return region_key
         return None
 
     def read(self, name: str) -> Regions:
@@ -89,24 +89,24 @@ def open_regions(path: str | Path) -> RegionSource:
     folder = Path(path).expanduser()
     if not folder.is_dir():
         raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files or an LMDB")
-    database = lmdb_folder(folder)
-    source = RegionSource(NpzRegions(folder) if database is None else LmdbRegions(database))
-    if not len(source):
+    database_folder = lmdb_folder(folder)
+    region_source = RegionSource(NpzRegions(folder) if database_folder is None else LmdbRegions(database_folder))
+    if not len(region_source):
         raise InputError(f"regions {str(path)!a}: no image in it; expected NAME.npz files, one per image, or an LMDB")
-    return source
+    return region_source
 
 
 def regions_at(path: str) -> RegionSource:
     """`open_regions`, once per process as long as the folder does not change."""
     try:
-        modified = Path(path).expanduser().stat().st_mtime_ns
+        modification_time = Path(path).expanduser().stat().st_mtime_ns
     except OSError:
-        modified = 0
-    return _open_once(path, modified)
+        modification_time = 0
+    return _open_once(path, modification_time)
 
 
 @functools.lru_cache(maxsize=8)
-def _open_once(path: str, modified: int) -> RegionSource:
+def _open_once(path: str, modification_time: int) -> RegionSource:
     return open_regions(path)
 
 
@@ -115,7 +115,7 @@ def region_keys(captions: CaptionSet) -> list[str | None]:
     if not captions.regions:
         return [None] * len(captions)
     source = regions_at(captions.regions)
-    return [source.find(id, image) for id, image in zip(captions.image_ids, captions.images, strict=True)]
+    return [source.find(image_id, image) for image_id, image in zip(captions.image_ids, captions.images, strict=True)]
 
 
 def _stem(name: str) -> str:

@@ -53,17 +53,17 @@ class Regions:
     @property
     def positions(self) -> Floats:
         """UNITER's box features, float32 (regions, 7): x1, y1, x2, y2, width, height, area."""
-        size = self.boxes[:, 2:] - self.boxes[:, :2]
-        return np.concatenate([self.boxes, size, size[:, :1] * size[:, 1:]], axis=1)
+        box_sizes = self.boxes[:, 2:] - self.boxes[:, :2]
+        return np.concatenate([self.boxes, box_sizes, box_sizes[:, :1] * box_sizes[:, 1:]], axis=1)
 
     def select(self, rule: BoxRule) -> Regions:
         """The regions that a rule selects."""
-        count = rule.count(self.confidence, len(self))
+        box_count = rule.count(self.confidence, len(self))
         if self.confidence is None or rule.in_order:
-            rows = np.arange(count)
+            selected_rows = np.arange(box_count)
         else:
-            rows = np.argsort(-self.confidence, kind="stable")[:count]
-        return self.take(rows)
+            selected_rows = np.argsort(-self.confidence, kind="stable")[:box_count]
+        return self.take(selected_rows)
 
     def take(self, rows: npt.NDArray[Any]) -> Regions:
         """These regions, in this order."""
@@ -128,18 +128,18 @@ def regions_of(arrays: Mapping[str, Any], where: str) -> Regions:
     return Regions(features, boxes, confidence, _read_labels(arrays, len(features), where))
 
 
-def _read_boxes(arrays: Mapping[str, Any], count: int, where: str) -> Floats:
+def _read_boxes(arrays: Mapping[str, Any], box_count: int, where: str) -> Floats:
     boxes = _read_numbers(arrays, ("norm_bb", "bbox", "boxes"), where)
-    if boxes.ndim != 2 or len(boxes) != count or boxes.shape[1] < 4:
-        raise InputError(f"{where}: boxes have the shape {list(boxes.shape)}, expected [{count}, 4 or more]")
+    if boxes.ndim != 2 or len(boxes) != box_count or boxes.shape[1] < 4:
+        raise InputError(f"{where}: boxes have the shape {list(boxes.shape)}, expected [{box_count}, 4 or more]")
     boxes = boxes[:, :4]
     if "norm_bb" not in arrays:
-        width, height = (_read_numbers(arrays, (name,), where).ravel() for name in ("image_w", "image_h"))
-        if width.shape != (1,) or height.shape != (1,) or min(width[0], height[0]) <= 0:
+        image_width, image_height = (_read_numbers(arrays, (name,), where).ravel() for name in ("image_w", "image_h"))
+        if image_width.shape != (1,) or image_height.shape != (1,) or min(image_width[0], image_height[0]) <= 0:
             raise InputError(f"{where}: image_w and image_h must be the image's size in pixels, for boxes in pixels")
-        boxes = boxes / np.concatenate([width, height, width, height])
-    inside = (boxes >= -_BOX_TOLERANCE).all() and (boxes <= 1 + _BOX_TOLERANCE).all()
-    if not inside or (boxes[:, 2:] < boxes[:, :2]).any():
+        boxes = boxes / np.concatenate([image_width, image_height, image_width, image_height])
+    is_inside = (boxes >= -_BOX_TOLERANCE).all() and (boxes <= 1 + _BOX_TOLERANCE).all()
+    if not is_inside or (boxes[:, 2:] < boxes[:, :2]).any():
         raise InputError(
             f"{where}: a box is outside its image or ends before it begins; expected x1 <= x2 and y1 <= y2, from 0 "
             "to 1 (norm_bb), or in pixels with image_w and image_h (bbox)"
@@ -153,10 +153,10 @@ def _read_labels(arrays: Mapping[str, Any], count: int, where: str) -> tuple[str
         if labels.dtype.kind not in "UiuS" or labels.shape != (count,):
             raise InputError(f"{where}: labels must be {count} texts or numbers, but are {labels.dtype}{labels.shape}")
         try:
-            texts = labels.tolist()
+            label_texts = labels.tolist()
         except (SystemError, ValueError) as error:  # Python's and numpy's errors on numbers that are not characters
             raise InputError(f"{where}: a label is not text ({error}); write the labels again") from error
-        return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in texts)
+        return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in label_texts)
     if "soft_labels" in arrays:
         soft = _read_numbers(arrays, ("soft_labels",), where)
         if soft.ndim != 2 or len(soft) != count or soft.shape[1] < 2:
@@ -165,20 +165,20 @@ def _read_labels(arrays: Mapping[str, Any], count: int, where: str) -> tuple[str
     return None
 
 
-def _read_numbers(arrays: Mapping[str, Any], names: tuple[str, ...], where: str) -> Floats:
+def _read_numbers(arrays: Mapping[str, Any], array_names: tuple[str, ...], where: str) -> Floats:
     """The first array that has one of these names, in float32."""
-    name = next((name for name in names if name in arrays), None)
-    if name is None:
-        others = ", ".join(sorted(map(str, arrays))[:8]) or "nothing"
-        raise InputError(f"{where}: there is no array {' or '.join(names)}; it has {others}")
+    array_name = next((array_name for array_name in array_names if array_name in arrays), None)
+    if array_name is None:
+        other_names = ", ".join(sorted(map(str, arrays))[:8]) or "nothing"
+        raise InputError(f"{where}: there is no array {' or '.join(array_names)}; it has {other_names}")
     try:
-        array = np.asarray(arrays[name])
+        array = np.asarray(arrays[array_name])
     except ValueError as error:
-        raise InputError(f"{where}: {name} is not an array ({error}); extract the regions again") from error
+        raise InputError(f"{where}: {array_name} is not an array ({error}); extract the regions again") from error
     if array.dtype.kind not in "fiu":
-        raise InputError(f"{where}: {name} holds {array.dtype}, expected numbers")
+        raise InputError(f"{where}: {array_name} holds {array.dtype}, expected numbers")
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float32)
     if not np.isfinite(numbers).all():
-        raise InputError(f"{where}: {name} holds NaN or infinite values; extract the regions of this image again")
+        raise InputError(f"{where}: {array_name} holds NaN or infinite values; extract the regions of this image again")
     return numbers

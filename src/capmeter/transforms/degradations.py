@@ -75,8 +75,8 @@ class Degradation(Named, ABC):
 
     def random(self, seed: int, id: str) -> np.random.Generator:
         """A caption's random generator: the same at every strength, independent of the other captions."""
-        digest = hashlib.blake2b(f"{self.NAME}\0{id}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        return np.random.default_rng([seed, int.from_bytes(digest, "little")])
+        id_digest = hashlib.blake2b(f"{self.NAME}\0{id}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return np.random.default_rng([seed, int.from_bytes(id_digest, "little")])
 
 
 class WordDegradation(Degradation):
@@ -84,23 +84,23 @@ class WordDegradation(Degradation):
 
     def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
-        change = self._change(captions)
-        split: dict[int, SentenceWords] = {}
+        change_words = self._change(captions)
+        words_by_row: dict[int, SentenceWords] = {}
 
         def degrade(row: int, strength: float) -> str:
             check_strength(strength)
-            if row not in split:
-                split[row] = SentenceWords.of(captions.pool[int(captions.candidates[row])])
-            words = split[row]
+            if row not in words_by_row:
+                words_by_row[row] = SentenceWords.of(captions.pool[int(captions.candidates[row])])
+            words = words_by_row[row]
             if strength == 0 or not words.core:
                 return captions.pool[int(captions.candidates[row])]
-            number = max(1, int(strength * self._changeable(words) + 0.5))
-            return words.sentence(change(words.core, number, self.random(seed, captions.ids[row])))
+            changed_count = max(1, int(strength * self._changeable(words) + 0.5))
+            return words.sentence(change_words(words.core, changed_count, self.random(seed, captions.ids[row])))
 
         return degrade
 
-    def _changeable(self, words: SentenceWords) -> int:
-        return len(words.core)
+    def _changeable(self, sentence_words: SentenceWords) -> int:
+        return len(sentence_words.core)
 
     @abstractmethod
     def _change(self, captions: CaptionSet) -> Change:
@@ -129,8 +129,8 @@ class Replacement(WordDegradation):
     SUMMARY = "words are replaced by random words from the references"
 
     def _change(self, captions: CaptionSet) -> Change:
-        vocabulary = _vocabulary(captions)
-        return partial(perturbations.replace_words, vocabulary=vocabulary)
+        replacement_words = _vocabulary(captions)
+        return partial(perturbations.replace_words, vocabulary=replacement_words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +144,12 @@ class Substitution(WordDegradation):
     NAME = "substitution"
     SUMMARY = "content words are replaced by wrong ones that fit the sentence"
 
-    def _changeable(self, words: SentenceWords) -> int:
-        return sum(map(is_content, words.core))
+    def _changeable(self, sentence_words: SentenceWords) -> int:
+        return sum(map(is_content, sentence_words.core))
 
     def _change(self, captions: CaptionSet) -> Change:
-        vocabulary = _vocabulary(captions)
-        return partial(perturbations.substitute_words, vocabulary=vocabulary)
+        replacement_words = _vocabulary(captions)
+        return partial(perturbations.substitute_words, vocabulary=replacement_words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,29 +195,29 @@ class OtherCaption(Degradation):
     def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
         neighbours = Neighbours.of(captions, self.similarity, scorer)
-        fractions = [self.random(seed, id).random(2).tolist() for id in captions.ids]
+        random_fractions = [self.random(seed, caption_id).random(2).tolist() for caption_id in captions.ids]
 
         def degrade(row: int, strength: float) -> str:
             check_strength(strength)
             if strength == 0:
                 return captions.pool[int(captions.candidates[row])]
-            image_fraction, caption_fraction = fractions[row]
-            rows = neighbours.rows(row, strength, image_fraction, self.nearest)
-            return captions.pool[int(captions.candidates[rows[int(caption_fraction * len(rows))]])]
+            image_fraction, caption_fraction = random_fractions[row]
+            other_rows = neighbours.rows(row, strength, image_fraction, self.nearest)
+            return captions.pool[int(captions.candidates[other_rows[int(caption_fraction * len(other_rows))]])]
 
         return degrade
 
 
 def _vocabulary(captions: CaptionSet) -> ReplacementWords:
-    vocabulary = ReplacementWords.of(reference_texts(captions))
-    if len(vocabulary.words) < 2:
+    replacement_words = ReplacementWords.of(reference_texts(captions))
+    if len(replacement_words.words) < 2:
         raise InputError("the references have no words to use as replacements; give captions with references")
-    return vocabulary
+    return replacement_words
 
 
 def reference_texts(captions: CaptionSet) -> list[str]:
     """The distinct references of a set."""
-    return [captions.pool[index] for index in np.unique(captions.references.values).tolist()]
+    return [captions.pool[sentence_index] for sentence_index in np.unique(captions.references.values).tolist()]
 
 
 def check_strength(strength: float) -> None:

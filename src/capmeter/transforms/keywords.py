@@ -32,11 +32,11 @@ _ATTEMPTS = 4
 
 def choose_keywords(tags: Sequence[str], share: float, random: np.random.Generator) -> list[int]:
     """The positions of the keywords that are changed: each with probability `share`, and at least one of them."""
-    fractions = random.random(len(tags)).tolist()
+    random_fractions = random.random(len(tags)).tolist()
     positions = [k for k, tag in enumerate(tags) if is_keyword(tag)]
     if not positions or share <= 0:
         return []
-    return [k for k in positions if fractions[k] < share] or [min(positions, key=fractions.__getitem__)]
+    return [k for k in positions if random_fractions[k] < share] or [min(positions, key=random_fractions.__getitem__)]
 
 
 def substitute_keywords(
@@ -47,27 +47,27 @@ def substitute_keywords(
     Those of which the vocabulary has no other word are not chosen.
     """
     plain = list(map(strip_punctuation, words))
-    replaceable = [
+    replaceable_tags = [
         tag if vocabulary.words.get(tag, ()) not in ((), (word,)) else "" for word, tag in zip(plain, tags, strict=True)
     ]
-    positions = choose_keywords(replaceable, share, random)
-    fractions = random.random((len(words), _ATTEMPTS)).tolist()
-    result = list(words)
-    for k in positions:
-        result[k] = sample_other_word(vocabulary, tags[k], fractions[k], plain[k]) or result[k]
-    return result
+    chosen_positions = choose_keywords(replaceable_tags, share, random)
+    random_fractions = random.random((len(words), _ATTEMPTS)).tolist()
+    new_words = list(words)
+    for k in chosen_positions:
+        new_words[k] = sample_other_word(vocabulary, tags[k], random_fractions[k], plain[k]) or new_words[k]
+    return new_words
 
 
 def repeat_or_remove_keywords(
     words: Sequence[str], tags: Sequence[str], share: float, random: np.random.Generator
 ) -> list[str]:
     """Keywords are repeated or dropped, with equal probability; at least one word remains."""
-    positions = set(choose_keywords(tags, share, random))
-    repeated = (random.random(len(words)) < 0.5).tolist()
-    times = [(2 if repeated[k] else 0) if k in positions else 1 for k in range(len(words))]
-    if not any(times):
-        times[0] = 2
-    return [word for word, number in zip(words, times, strict=True) for _ in range(number)]
+    chosen_positions = set(choose_keywords(tags, share, random))
+    is_repeated = (random.random(len(words)) < 0.5).tolist()
+    repeat_counts = [(2 if is_repeated[k] else 0) if k in chosen_positions else 1 for k in range(len(words))]
+    if not any(repeat_counts):
+        repeat_counts[0] = 2
+    return [word for word, repeat_count in zip(words, repeat_counts, strict=True) for _ in range(repeat_count)]
 
 
 KeywordChange = Callable[[Sequence[str], Sequence[str], float, np.random.Generator], list[str]]
@@ -79,7 +79,7 @@ class KeywordDegradation(Degradation):
 
     def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
-        change = self._change(captions)
+        change_keywords = self._change(captions)
 
         def degrade(row: int, strength: float) -> str:
             check_strength(strength)
@@ -88,7 +88,7 @@ class KeywordDegradation(Degradation):
             if strength == 0 or not words.core:
                 return sentence
             return words.sentence(
-                change(words.core, tag_sentence(sentence), strength, self.random(seed, captions.ids[row]))
+                change_keywords(words.core, tag_sentence(sentence), strength, self.random(seed, captions.ids[row]))
             )
 
         return degrade
@@ -110,10 +110,10 @@ class PosSubstitution(KeywordDegradation):
     SUMMARY = "keywords are replaced by other words of the same part of speech"
 
     def _change(self, captions: CaptionSet) -> KeywordChange:
-        vocabulary = TaggedVocabulary.of(reference_texts(captions))
-        if not vocabulary.words:
+        tagged_vocabulary = TaggedVocabulary.of(reference_texts(captions))
+        if not tagged_vocabulary.words:
             raise InputError("the references have no verb, noun or adjective; give captions with references")
-        return partial(substitute_keywords, vocabulary=vocabulary)
+        return partial(substitute_keywords, vocabulary=tagged_vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)

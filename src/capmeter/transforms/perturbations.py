@@ -39,9 +39,9 @@ class SentenceWords:
     @classmethod
     def of(cls, sentence: str) -> SentenceWords:
         """The words between spaces, and the punctuation that ends the sentence."""
-        text = " ".join(sentence.split())
-        core = text.rstrip(".!?… ")
-        return cls(tuple(core.split()), text[len(core) :].strip() if core else text)
+        normalised_text = " ".join(sentence.split())
+        core = normalised_text.rstrip(".!?… ")
+        return cls(tuple(core.split()), normalised_text[len(core) :].strip() if core else normalised_text)
 
     def sentence(self, words: Sequence[str]) -> str:
         """These words with the sentence's final punctuation."""
@@ -59,21 +59,21 @@ class ReplacementWords:
     @classmethod
     def of(cls, sentences: Iterable[str]) -> ReplacementWords:
         """The words of these sentences in lower case, independent of the order of the sentences."""
-        words: set[str] = set()
-        content: list[str] = []
-        after: dict[str, list[str]] = {}
+        distinct_words: set[str] = set()
+        content_words: list[str] = []
+        following_words: dict[str, list[str]] = {}
         for sentence in sentences:
-            last = ""
+            previous_word = ""
             for word in map(strip_punctuation, sentence.split()):
                 if not word:
                     continue
-                words.add(word)
+                distinct_words.add(word)
                 if is_content(word):
-                    content.append(word)
-                    after.setdefault(last, []).append(word)
-                last = word
-        frames = {word: tuple(sorted(followers)) for word, followers in after.items()}
-        return cls(tuple(sorted(words)), tuple(sorted(content)), frames)
+                    content_words.append(word)
+                    following_words.setdefault(previous_word, []).append(word)
+                previous_word = word
+        sorted_followers = {word: tuple(sorted(followers)) for word, followers in following_words.items()}
+        return cls(tuple(sorted(distinct_words)), tuple(sorted(content_words)), sorted_followers)
 
 
 def strip_punctuation(word: str) -> str:
@@ -83,8 +83,8 @@ def strip_punctuation(word: str) -> str:
 
 def is_content(word: str) -> bool:
     """Whether a word is a content word: neither a stop word nor punctuation."""
-    plain = strip_punctuation(word)
-    return plain not in STOP_WORDS and any(letter.isalnum() for letter in plain)
+    plain_word = strip_punctuation(word)
+    return plain_word not in STOP_WORDS and any(letter.isalnum() for letter in plain_word)
 
 
 def permute_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
@@ -92,14 +92,14 @@ def permute_words(words: Sequence[str], number: int, random: np.random.Generator
 
     At least two words are moved, and more if these are all equal, so that the sentence changes if it can.
     """
-    order = random.permutation(len(words)).tolist()
-    for moved in range(min(max(2, number), len(words)), len(words) + 1) if number and words else ():
-        positions = order[:moved]
-        result = list(words)
-        for position, source in zip(positions, positions[1:] + positions[:1], strict=True):
-            result[position] = words[source]
-        if result != list(words):
-            return result
+    word_order = random.permutation(len(words)).tolist()
+    for moved_count in range(min(max(2, number), len(words)), len(words) + 1) if number and words else ():
+        moved_positions = word_order[:moved_count]
+        new_words = list(words)
+        for position, source_position in zip(moved_positions, moved_positions[1:] + moved_positions[:1], strict=True):
+            new_words[position] = words[source_position]
+        if new_words != list(words):
+            return new_words
     return list(words)
 
 
@@ -107,10 +107,10 @@ def replace_words(
     words: Sequence[str], number: int, random: np.random.Generator, vocabulary: ReplacementWords
 ) -> list[str]:
     """`number` words are replaced by other words, sampled uniformly from the vocabulary."""
-    order = random.permutation(len(words)).tolist()
+    word_order = random.permutation(len(words)).tolist()
     fractions = random.random((len(words), _ATTEMPTS)).tolist()
     result = list(words)
-    for k in order[:number]:
+    for k in word_order[:number]:
         result[k] = _sample_word(vocabulary.words, fractions[k], partial(ne, strip_punctuation(words[k]))) or words[k]
     return result
 
@@ -123,36 +123,36 @@ def substitute_words(
     The new word is sampled from those that follow the same word in the vocabulary's sentences, in proportion to their
     frequency; if there are none, any content word. Another form of the same stem does not count as a replacement.
     """
-    order = [k for k in random.permutation(len(words)).tolist() if is_content(words[k])]
-    fractions = random.random((len(words), _ATTEMPTS)).tolist()
-    result = list(words)
-    for k in order[:number]:
+    word_order = [k for k in random.permutation(len(words)).tolist() if is_content(words[k])]
+    random_fractions = random.random((len(words), _ATTEMPTS)).tolist()
+    new_words = list(words)
+    for k in word_order[:number]:
         fits = partial(_has_other_stem, stem(strip_punctuation(words[k])))
-        before = strip_punctuation(words[k - 1]) if k else ""
-        choices = vocabulary.after.get(before, ()), vocabulary.content
-        samples = (_sample_word(options, fractions[k], fits) for options in choices)
-        result[k] = next((word for word in samples if word is not None), words[k])
-    return result
+        previous_word = strip_punctuation(words[k - 1]) if k else ""
+        choice_lists = vocabulary.after.get(previous_word, ()), vocabulary.content
+        sampled_words = (_sample_word(word_choices, random_fractions[k], fits) for word_choices in choice_lists)
+        new_words[k] = next((word for word in sampled_words if word is not None), words[k])
+    return new_words
 
 
 def repeat_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
     """`number` words are repeated in place."""
-    repeated = set(random.permutation(len(words))[:number].tolist())
-    return [word for k, word in enumerate(words) for _ in range(1 + (k in repeated))]
+    repeated_positions = set(random.permutation(len(words))[:number].tolist())
+    return [word for word_position, word in enumerate(words) for _ in range(1 + (word_position in repeated_positions))]
 
 
 def remove_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
     """`number` words are removed, but at least one word remains."""
-    removed = set(random.permutation(len(words))[: min(number, len(words) - 1)].tolist()) if words else set()
-    return [word for k, word in enumerate(words) if k not in removed]
+    removed_positions = set(random.permutation(len(words))[: min(number, len(words) - 1)].tolist()) if words else set()
+    return [word for word_position, word in enumerate(words) if word_position not in removed_positions]
 
 
-def _sample_word(choices: Sequence[str], fractions: Sequence[float], fits: Callable[[str], bool]) -> str | None:
+def _sample_word(choices: Sequence[str], random_fractions: Sequence[float], fits: Callable[[str], bool]) -> str | None:
     """The first sampled choice that fits; if none does, the next that fits in the order of the choices."""
-    positions = [int(fraction * len(choices)) for fraction in fractions]
-    order = chain(positions, range(positions[-1], len(choices)), range(positions[-1]))
-    return next((choices[k] for k in order if k < len(choices) and fits(choices[k])), None)
+    sampled_positions = [int(fraction * len(choices)) for fraction in random_fractions]
+    choice_order = chain(sampled_positions, range(sampled_positions[-1], len(choices)), range(sampled_positions[-1]))
+    return next((choices[k] for k in choice_order if k < len(choices) and fits(choices[k])), None)
 
 
-def _has_other_stem(old: str, word: str) -> bool:
-    return stem(word) != old
+def _has_other_stem(old_stem: str, word: str) -> bool:
+    return stem(word) != old_stem

@@ -41,19 +41,19 @@ class Neighbours:
         similarities: Callable[[int], Floats],
     ) -> None:
         self._images, self._rows, self._image_ids, self._similarities = images, rows, image_ids, similarities
-        self._index = {image: k for k, image in enumerate(images)}
+        self._index = {image_id: image_index for image_index, image_id in enumerate(images)}
         self._last: tuple[int, npt.NDArray[np.intp]] | None = None
 
     @classmethod
     def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf", scorer: Scorer | None = None) -> Neighbours:
         """The neighbours in this set; ties are broken by image id."""
         rows: dict[str, list[int]] = {}
-        for row in sorted(range(len(captions)), key=lambda row: captions.ids[row]):
-            rows.setdefault(captions.image_ids[row], []).append(row)
-        images = sorted(rows)
-        if len(images) < 2:
-            raise InputError(f"captions of other images need at least two images, but the set has {len(images)}")
-        return cls(images, rows, captions.image_ids, _similarity_rows(captions, images, rows, similarity, scorer))
+        for caption_row in sorted(range(len(captions)), key=lambda caption_row: captions.ids[caption_row]):
+            rows.setdefault(captions.image_ids[caption_row], []).append(caption_row)
+        image_ids = sorted(rows)
+        if len(image_ids) < 2:
+            raise InputError(f"captions of other images need at least two images, but the set has {len(image_ids)}")
+        return cls(image_ids, rows, captions.image_ids, _similarity_rows(captions, image_ids, rows, similarity, scorer))
 
     def rows(self, row: int, share: float, fraction: float, number: int = 0) -> list[int]:
         """The captions of one other image, chosen from the given share of images most similar to this caption's.
@@ -61,17 +61,17 @@ class Neighbours:
         `fraction` in [0, 1) chooses one of them; there is always at least the nearest image. `number`: choose from this
         number of most similar images instead.
         """
-        nearest = self.nearest(row)
-        eligible = min(number, len(nearest)) if number else max(1, int(share * len(nearest) + 0.5))
-        return self._rows[self._images[int(nearest[int(fraction * eligible)])]]
+        nearest_images = self.nearest(row)
+        eligible_count = min(number, len(nearest_images)) if number else max(1, int(share * len(nearest_images) + 0.5))
+        return self._rows[self._images[int(nearest_images[int(fraction * eligible_count)])]]
 
     def nearest(self, row: int) -> npt.NDArray[np.intp]:
         """The other images, from the most to the least similar to this caption's."""
-        image = self.image_of(row)
-        if self._last is None or self._last[0] != image:
-            similarities = np.asarray(self._similarities(image), float).copy()
-            similarities[image] = -np.inf
-            self._last = image, np.argsort(-similarities, kind="stable")[:-1]
+        image_index = self.image_of(row)
+        if self._last is None or self._last[0] != image_index:
+            image_similarities = np.asarray(self._similarities(image_index), float).copy()
+            image_similarities[image_index] = -np.inf
+            self._last = image_index, np.argsort(-image_similarities, kind="stable")[:-1]
         return self._last[1]
 
     def most_similar(self, number: int) -> npt.NDArray[np.intp]:
@@ -80,11 +80,11 @@ class Neighbours:
         nearest = np.empty((len(self._images), number), np.intp)
         blocks = self._similarities.blocks() if isinstance(self._similarities, _Cosines) else None
         rows = (row for block in blocks for row in block) if blocks else map(self._similarities, range(len(nearest)))
-        for image, row in enumerate(rows):
-            similarities = np.asarray(row, float).copy()
-            similarities[image] = -np.inf
-            eligible = np.flatnonzero(similarities >= np.partition(similarities, -number)[-number])
-            nearest[image] = eligible[np.argsort(-similarities[eligible], kind="stable")][:number]
+        for image_index, row in enumerate(rows):
+            image_similarities = np.asarray(row, float).copy()
+            image_similarities[image_index] = -np.inf
+            eligible = np.flatnonzero(image_similarities >= np.partition(image_similarities, -number)[-number])
+            nearest[image_index] = eligible[np.argsort(-image_similarities[eligible], kind="stable")][:number]
         return nearest
 
     def image_of(self, row: int) -> int:
@@ -114,81 +114,81 @@ def _similarity_rows(
             f"unknown similarity {similarity!r}; expected tf-idf, random, or an .npz file of features (a metric's name "
             "is accepted where metrics are run)"
         )
-    scores = scorer(captions, np.array([rows[image][0] for image in images]), similarity)
-    return lambda k: scores[k]
+    image_scores = scorer(captions, np.array([rows[image_id][0] for image_id in images]), similarity)
+    return lambda k: image_scores[k]
 
 
-def _random(images: list[str]) -> Callable[[int], Floats]:
+def _random(image_ids: list[str]) -> Callable[[int], Floats]:
     """A random order of the other images for each image, the same at each call."""
-    return lambda k: np.random.default_rng(list(images[k].encode("utf-8", "surrogatepass"))).random(len(images))
+    return lambda k: np.random.default_rng(list(image_ids[k].encode("utf-8", "surrogatepass"))).random(len(image_ids))
 
 
-def _words(captions: CaptionSet, images: list[str], rows: dict[str, list[int]]) -> Any:
+def _words(captions: CaptionSet, image_ids: list[str], rows_by_image: dict[str, list[int]]) -> Any:
     """For each image the stems of its references' content words, weighted by rarity across images: [n, stems]."""
     from scipy.sparse import csr_array
 
-    stems: dict[str, int] = {}
-    counts: list[int] = []
-    columns: list[int] = []
-    offsets = [0]
-    for image in images:
-        references = {index for row in rows[image] for index in captions.references[row].tolist()}
-        words = (word for index in sorted(references) for word in captions.pool[index].split())
-        stem_counts = Counter(stem(strip_punctuation(word)) for word in words if is_content(word))
-        columns.extend(stems.setdefault(word, len(stems)) for word in stem_counts)
-        counts.extend(stem_counts.values())
-        offsets.append(len(columns))
-    parts = np.array(counts, np.float64), np.array(columns, np.int32), np.array(offsets, np.int32)
-    table: Any = csr_array(parts, (len(images), len(stems)))
-    images_with = np.bincount(table.indices, minlength=len(stems))
-    table.data *= np.log(len(images) / images_with)[table.indices]
-    return table
+    stem_columns: dict[str, int] = {}
+    cell_counts: list[int] = []
+    cell_columns: list[int] = []
+    row_offsets = [0]
+    for image_id in image_ids:
+        reference_indices = {index for row in rows_by_image[image_id] for index in captions.references[row].tolist()}
+        reference_words = (word for index in sorted(reference_indices) for word in captions.pool[index].split())
+        stem_counts = Counter(stem(strip_punctuation(word)) for word in reference_words if is_content(word))
+        cell_columns.extend(stem_columns.setdefault(word, len(stem_columns)) for word in stem_counts)
+        cell_counts.extend(stem_counts.values())
+        row_offsets.append(len(cell_columns))
+    matrix_parts = np.array(cell_counts, np.float64), np.array(cell_columns, np.int32), np.array(row_offsets, np.int32)
+    stem_table: Any = csr_array(matrix_parts, (len(image_ids), len(stem_columns)))
+    images_with = np.bincount(stem_table.indices, minlength=len(stem_columns))
+    stem_table.data *= np.log(len(image_ids) / images_with)[stem_table.indices]
+    return stem_table
 
 
-def _features(path: str, images: list[str]) -> Floats:
+def _features(path: str, image_ids: list[str]) -> Floats:
     """Features from an .npz file, in the order of the images."""
     expected = f"{path}: expected an .npz file with `image_ids` [n] and `features` [n, d]"
     try:
         id_array, feature_array = read_npz(path, "image_ids", "features")
-        ids, features = [str(each) for each in id_array.ravel().tolist()], np.asarray(feature_array, float)
+        file_ids, features = [str(each) for each in id_array.ravel().tolist()], np.asarray(feature_array, float)
     except (ValueError, TypeError) as problem:
         raise InputError(f"{expected} ({problem})") from problem
-    if features.ndim != 2 or len(features) != len(ids) or not np.isfinite(features).all():
-        raise InputError(f"{expected}, all finite; got {len(ids)} ids and features of shape {features.shape}")
-    row_of = {id: k for k, id in enumerate(ids)}
-    missing = [image for image in images if image not in row_of]
-    if missing:
-        have = format_count(len(missing), "image has", "images have")
-        raise InputError(f"{path}: {have} no features; add them (the first: {', '.join(missing[:5])})")
-    return features[[row_of[image] for image in images]]
+    if features.ndim != 2 or len(features) != len(file_ids) or not np.isfinite(features).all():
+        raise InputError(f"{expected}, all finite; got {len(file_ids)} ids and features of shape {features.shape}")
+    row_of = {id: k for k, id in enumerate(file_ids)}
+    missing_images = [image_id for image_id in image_ids if image_id not in row_of]
+    if missing_images:
+        have = format_count(len(missing_images), "image has", "images have")
+        raise InputError(f"{path}: {have} no features; add them (the first: {', '.join(missing_images[:5])})")
+    return features[[row_of[image_id] for image_id in image_ids]]
 
 
 class _Cosines:
     """Rows of the cosine matrix of a dense or sparse table; a row of zeros is similar to nothing."""
 
     def __init__(self, table: Any) -> None:
-        norms = np.sqrt(np.asarray((table * table).sum(axis=1), float)).ravel()
-        norms[norms == 0] = 1.0
-        self._table, self._norms = table, norms
+        row_norms = np.sqrt(np.asarray((table * table).sum(axis=1), float)).ravel()
+        row_norms[row_norms == 0] = 1.0
+        self._table, self._norms = table, row_norms
         self._columns = None if isinstance(table, np.ndarray) else table.T.tocsc()
 
     def __call__(self, row: int) -> Floats:
-        table, norms = self._table, self._norms
+        table, row_norms = self._table, self._norms
         if self._columns is None:
-            return cast(Floats, table @ table[row] / (norms * norms[row]))
-        return cast(Floats, (table[[row]] @ self._columns).toarray().ravel() / (norms * norms[row]))
+            return cast(Floats, table @ table[row] / (row_norms * row_norms[row]))
+        return cast(Floats, (table[[row]] @ self._columns).toarray().ravel() / (row_norms * row_norms[row]))
 
     def blocks(self) -> Iterator[Floats]:
         """All rows, many at a time."""
-        step = max(1, _BLOCK // len(self._norms))
-        for start in range(0, len(self._norms), step):
-            block = self._table[start : start + step]
-            products = block @ self._table.T if self._columns is None else (block @ self._columns).toarray()
-            yield products / (self._norms[start : start + step, None] * self._norms)
+        block_size = max(1, _BLOCK // len(self._norms))
+        for block_start in range(0, len(self._norms), block_size):
+            table_block = self._table[block_start : block_start + block_size]
+            products = table_block @ self._table.T if self._columns is None else (table_block @ self._columns).toarray()
+            yield products / (self._norms[block_start : block_start + block_size, None] * self._norms)
 
 
-def _check_matrix(matrix: Any, shape: tuple[int, int], source: str) -> Floats:
+def _check_matrix(matrix: Any, expected_shape: tuple[int, int], source: str) -> Floats:
     array = np.asarray(matrix, float)
-    if array.shape != shape or not np.isfinite(array).all():
-        raise InputError(f"{source} returned shape {array.shape}; expected finite numbers of shape {shape}")
+    if array.shape != expected_shape or not np.isfinite(array).all():
+        raise InputError(f"{source} returned shape {array.shape}; expected finite numbers of shape {expected_shape}")
     return array

@@ -37,14 +37,14 @@ def tag_words(sentences: Sequence[str]) -> list[tuple[str, ...]]:
     A word that the tokenizer splits (`dog's`) has the tag of its first token.
     """
     sentence_tags: list[tuple[str, ...]] = []
-    for start in range(0, len(sentences), _AT_ONCE):
-        tokens = [_tokens(sentence) for sentence in sentences[start : start + _AT_ONCE]]
-        tags = bundled_caption_parser().tags([[token for token, _ in each] for each in tokens])
-        for sentence, pairs, row in zip(sentences[start:], tokens, tags, strict=False):
-            first: dict[int, str] = {}
-            for (_, word), tag in zip(pairs, row, strict=True):
-                first.setdefault(word, tag)
-            sentence_tags.append(tuple(first.get(k, "NN") for k in range(len(SentenceWords.of(sentence).core))))
+    for batch_start in range(0, len(sentences), _AT_ONCE):
+        sentence_tokens = [_tokens(sentence) for sentence in sentences[batch_start : batch_start + _AT_ONCE]]
+        token_tags = bundled_caption_parser().tags([[token for token, _ in each] for each in sentence_tokens])
+        for sentence, token_pairs, tag_row in zip(sentences[batch_start:], sentence_tokens, token_tags, strict=False):
+            first_tags: dict[int, str] = {}
+            for (_, word_index), tag in zip(token_pairs, tag_row, strict=True):
+                first_tags.setdefault(word_index, tag)
+            sentence_tags.append(tuple(first_tags.get(k, "NN") for k in range(len(SentenceWords.of(sentence).core))))
     return sentence_tags
 
 
@@ -56,8 +56,8 @@ def tag_sentence(sentence: str) -> tuple[str, ...]:
 
 def _tokens(sentence: str) -> list[tuple[str, int]]:
     """The tokens of the first words of a sentence, each with the number of its word."""
-    core = SentenceWords.of(sentence).core[:MAX_WORDS]
-    return [(token, k) for k, word in enumerate(core) for token in split_as_written(word)][:MAX_WORDS]
+    core_words = SentenceWords.of(sentence).core[:MAX_WORDS]
+    return [(token, k) for k, word in enumerate(core_words) for token in split_as_written(word)][:MAX_WORDS]
 
 
 @dataclass(frozen=True)
@@ -70,24 +70,24 @@ class TaggedVocabulary:
     @classmethod
     def of(cls, sentences: Iterable[str]) -> TaggedVocabulary:
         """The words of these sentences, in lower case."""
-        texts = list(sentences)
-        return cls.tagged(zip(texts, tag_words(texts), strict=True))
+        sentence_texts = list(sentences)
+        return cls.tagged(zip(sentence_texts, tag_words(sentence_texts), strict=True))
 
     @classmethod
     def tagged(cls, sentences: Iterable[tuple[str, Sequence[str]]]) -> TaggedVocabulary:
         """The words of sentences whose tags are known."""
-        counters: dict[str, Counter[str]] = {}
+        tag_counters: dict[str, Counter[str]] = {}
         for sentence, tags in sentences:
             for word, tag in zip(SentenceWords.of(sentence).core, tags, strict=False):
-                if is_keyword(tag) and (plain := strip_punctuation(word)):
-                    counters.setdefault(tag, Counter())[plain] += 1
-        words = {tag: tuple(sorted(counts)) for tag, counts in sorted(counters.items())}
-        return cls(words, {tag: tuple(counters[tag][word] for word in of_tag) for tag, of_tag in words.items()})
+                if is_keyword(tag) and (plain_word := strip_punctuation(word)):
+                    tag_counters.setdefault(tag, Counter())[plain_word] += 1
+        words = {tag: tuple(sorted(word_counts)) for tag, word_counts in sorted(tag_counters.items())}
+        return cls(words, {tag: tuple(tag_counters[tag][word] for word in of_tag) for tag, of_tag in words.items()})
 
     @cached_property
     def totals(self) -> dict[str, tuple[int, ...]]:
         """Running totals of the counts of each tag's words."""
-        return {tag: tuple(accumulate(counts)) for tag, counts in self.counts.items()}
+        return {tag: tuple(accumulate(word_counts)) for tag, word_counts in self.counts.items()}
 
 
 def sample_other_word(vocabulary: TaggedVocabulary, tag: str, fractions: Sequence[float], old: str) -> str | None:
