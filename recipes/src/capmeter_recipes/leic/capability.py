@@ -61,17 +61,17 @@ def variants(study: str, recipe: CriticRecipe, contexts: Sequence[str] = ("refer
     """
     if study == "strategy":
         return {
-            f"{name}, context {context}": replace(recipe, context=context, **changed)
+            f"{variant_name}, context {context}": replace(recipe, context=context, **changed_fields)
             for context in contexts
-            for name, changed in _STRATEGIES.items()
-            if not (context == "none" and changed["fusion"] == "bilinear")
+            for variant_name, changed_fields in _STRATEGIES.items()
+            if not (context == "none" and changed_fields["fusion"] == "bilinear")
         }
     if study == "augmentation":
         return {"with augmentation": recipe, "without augmentation": replace(recipe, negatives=((MACHINE, 1.0),))}
     if study == "context":
         return {f"context {context}": replace(recipe, context=context) for context in contexts}
     if study == "fusion":
-        return {name: replace(recipe, **changed) for name, changed in _FUSIONS.items()}
+        return {variant_name: replace(recipe, **changed_fields) for variant_name, changed_fields in _FUSIONS.items()}
     if study == "layers":
         return {f"{layers} layers": replace(recipe, layers=layers) for layers in _LAYERS}
     if study == "width":
@@ -85,15 +85,15 @@ def without_each(recipe: CriticRecipe) -> dict[str, CriticRecipe]:
     Raises:
         InputError: the recipe has no other source of negatives.
     """
-    other_negatives = tuple(each for each in recipe.negatives if each[0] not in PATHOLOGICAL)
+    other_negatives = tuple(source_share for source_share in recipe.negatives if source_share[0] not in PATHOLOGICAL)
     if not other_negatives:
         raise InputError("without pathological negatives none are left; add machine captions: negatives=machine=3,…")
-    recipes = {"all negatives": recipe}
+    recipes_by_name = {"all negatives": recipe}
     for source in PATHOLOGICAL:
-        less = tuple(each for each in recipe.negatives if each[0] != source)
-        if less != recipe.negatives:
-            recipes[f"without {source}"] = replace(recipe, negatives=less)
-    return {**recipes, "without augmentation": replace(recipe, negatives=other_negatives)}
+        fewer_negatives = tuple(source_share for source_share in recipe.negatives if source_share[0] != source)
+        if fewer_negatives != recipe.negatives:
+            recipes_by_name[f"without {source}"] = replace(recipe, negatives=fewer_negatives)
+    return {**recipes_by_name, "without augmentation": replace(recipe, negatives=other_negatives)}
 
 
 def trained(
@@ -108,14 +108,14 @@ def trained(
     """The critics that these recipes give, by name, as metrics; each has a folder of its own, and is resumed there."""
     from capmeter_recipes.leic.run import train_critic
 
-    critics = {}
-    for name, recipe in recipes.items():
-        critic_folder = folder / name.replace(", ", "-").replace(" ", "-").replace("+", "and")
+    critic_metrics = {}
+    for critic_name, recipe in recipes.items():
+        critic_folder = folder / critic_name.replace(", ", "-").replace(" ", "-").replace("+", "and")
         train_critic(images, (), recipe, critic_folder, data=data, features=features, device=device)
-        critics[name] = Leic(
+        critic_metrics[critic_name] = Leic(
             checkpoint=str(critic_folder), features=features.path if features and recipe.sees_image else None
         )
-    return critics
+    return critic_metrics
 
 
 def capability(
@@ -142,25 +142,25 @@ def capability(
     Raises:
         InputError: no held-out image has a machine caption.
     """
-    sets = held_out_captions(held_out)
+    caption_sets = held_out_captions(held_out)
     results = []
-    for name, metric in trained(learned, recipes, folder, features=features, data=data, device=device).items():
-        scores = {kind: evaluate(captions, [metric])[metric].score for kind, captions in sets.items()}
-        machine = float(np.mean([score for kind, score in scores.items() if kind != HUMAN]))
-        results.append(Capability(name, scores, (scores[HUMAN] + 1 - machine) / 2))
+    for critic_name, metric in trained(learned, recipes, folder, features=features, data=data, device=device).items():
+        mean_scores = {kind: evaluate(captions, [metric])[metric].score for kind, captions in caption_sets.items()}
+        machine_score = float(np.mean([score for kind, score in mean_scores.items() if kind != HUMAN]))
+        results.append(Capability(critic_name, mean_scores, (mean_scores[HUMAN] + 1 - machine_score) / 2))
     return results
 
 
 def held_out_captions(images: Sequence[CaptionedImage]) -> dict[str, CaptionSet]:
     """Human captions of these images, each against the others, and each captioner's against those it had not read."""
-    kinds: dict[str, list[Caption]] = {HUMAN: []}
+    captions_by_kind: dict[str, list[Caption]] = {HUMAN: []}
     for image in images:
-        others = image.human[1:]
-        kinds[HUMAN].append(Caption(image.id, image.id, image.human[0], others))
-        for number, machine_caption in enumerate(image.machine):
+        other_captions = image.human[1:]
+        captions_by_kind[HUMAN].append(Caption(image.id, image.id, image.human[0], other_captions))
+        for machine_index, machine_caption in enumerate(image.machine):
             unread = tuple(caption for index, caption in enumerate(image.human) if index not in machine_caption.read)
-            captions_of_system = kinds.setdefault(machine_caption.system or ALL, [])
-            captions_of_system.append(Caption(f"{image.id}#{number}", image.id, machine_caption.caption, unread))
-    if len(kinds) == 1:
+            captions_of_system = captions_by_kind.setdefault(machine_caption.system or ALL, [])
+            captions_of_system.append(Caption(f"{image.id}#{machine_index}", image.id, machine_caption.caption, unread))
+    if len(captions_by_kind) == 1:
         raise InputError("none of the held-out images has a machine caption; give captions of more images")
-    return {kind: CaptionSet.from_captions(captions) for kind, captions in kinds.items()}
+    return {caption_kind: CaptionSet.from_captions(captions) for caption_kind, captions in captions_by_kind.items()}

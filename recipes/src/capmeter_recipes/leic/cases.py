@@ -33,8 +33,8 @@ class RankDisagreement:
     @property
     def nearer(self) -> float:
         """By how much the critic's rank is nearer to people's."""
-        people, critic, other = self.ranks
-        return abs(other - people) - abs(critic - people)
+        human_rank, critic_rank, other_rank = self.ranks
+        return abs(other_rank - human_rank) - abs(critic_rank - human_rank)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,37 +57,39 @@ def cases(captions: CaptionSet, critic: Metric, other: Metric, most: int = 5) ->
     Raises:
         InputError: fewer than two captions have ratings.
     """
-    rated = [row for row, ratings in enumerate(captions.humans) if ratings]
-    if len(rated) < 2:
+    rated_rows = [row for row, ratings in enumerate(captions.humans) if ratings]
+    if len(rated_rows) < 2:
         raise InputError("cases need captions with human ratings (the field `human`); give such a file")
-    rated_captions = captions.select(rated)
+    rated_captions = captions.select(rated_rows)
     evaluation = Evaluation((critic, other)).with_collected_states(rated_captions)
     results = evaluation.run(rated_captions)
-    human = np.array([np.mean(each or (0.0,)) for each in rated_captions.humans])
-    scores = [results[metric].items.array for metric in (critic, other)]
-    people, first, second = (_ranks(values) for values in (human, *scores))
-    nearer = np.abs(second - people) - np.abs(first - people)
-    order = np.argsort(-nearer, kind="stable")
-    better, worse = (_of_different_images(rated_captions, rows.tolist(), most) for rows in (order, order[::-1]))
-    explained = (
+    human = np.array([np.mean(caption_ratings or (0.0,)) for caption_ratings in rated_captions.humans])
+    metric_scores = [results[metric].items.array for metric in (critic, other)]
+    human_ranks, critic_ranks, other_ranks = (_ranks(values) for values in (human, *metric_scores))
+    rank_gain = np.abs(other_ranks - human_ranks) - np.abs(critic_ranks - human_ranks)
+    order = np.argsort(-rank_gain, kind="stable")
+    better_rows, worse_rows = (
+        _of_different_images(rated_captions, rows.tolist(), most) for rows in (order, order[::-1])
+    )
+    explanations = (
         Evaluation((critic,))
         .with_collected_states(rated_captions)
-        .explain(rated_captions.select([*better, *worse]))[critic]
+        .explain(rated_captions.select([*better_rows, *worse_rows]))[critic]
     )
 
     def case(row: int, evidence: Evidence) -> RankDisagreement:
-        values = float(scores[0][row]), float(scores[1][row])
-        ranks = float(people[row]), float(first[row]), float(second[row])
+        values = float(metric_scores[0][row]), float(metric_scores[1][row])
+        ranks = float(human_ranks[row]), float(critic_ranks[row]), float(other_ranks[row])
         return RankDisagreement(rated_captions[rated_captions.ids[row]], float(human[row]), values, ranks, evidence)
 
-    disagreements = [case(row, each) for row, each in zip([*better, *worse], explained, strict=True)]
+    disagreements = [case(row, each) for row, each in zip([*better_rows, *worse_rows], explanations, strict=True)]
     return Cases(
         str(critic),
         str(other),
         len(rated_captions),
-        float((nearer > 0).mean() + (nearer == 0).mean() / 2),
-        tuple(disagreements[: len(better)]),
-        tuple(disagreements[len(better) :]),
+        float((rank_gain > 0).mean() + (rank_gain == 0).mean() / 2),
+        tuple(disagreements[: len(better_rows)]),
+        tuple(disagreements[len(better_rows) :]),
     )
 
 
@@ -98,9 +100,9 @@ def _ranks(values: Floats) -> Floats:
     return ranks
 
 
-def _of_different_images(captions: CaptionSet, rows: list[int], most: int) -> list[int]:
+def _of_different_images(captions: CaptionSet, ordered_rows: list[int], most: int) -> list[int]:
     first_rows: dict[str, int] = {}
-    for row in rows:
+    for row in ordered_rows:
         first_rows.setdefault(captions.image_ids[row], row)
         if len(first_rows) == most:
             break

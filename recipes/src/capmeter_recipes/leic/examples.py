@@ -104,11 +104,11 @@ def as_examples(
     Raises:
         InputError: an image has fewer than two human captions, or none is given.
     """
-    poor = [image.id for image in images if len(image.human) < 2]
-    if poor:
-        have = format_count(len(poor), "image has", "images have")
+    poor_ids = [image.id for image in images if len(image.human) < 2]
+    if poor_ids:
+        have = format_count(len(poor_ids), "image has", "images have")
         raise InputError(
-            f"{have} fewer than two human captions (the first: {', '.join(poor[:5])}); one is the "
+            f"{have} fewer than two human captions (the first: {', '.join(poor_ids[:5])}); one is the "
             "reference and another the positive example, so leave these images out"
         )
     for image in images:
@@ -127,16 +127,16 @@ def as_examples(
         )
 
     def table(given_captions: Sequence[Sequence[MachineText]]) -> GivenTable:
-        bits = [
-            sum(1 << index for index in each.read if index < _MOST_READ)
+        read_bits = [
+            sum(1 << caption_index for caption_index in each.read if caption_index < _MOST_READ)
             for image_captions in given_captions
             for each in image_captions
         ]
-        of = np.array([each.of for image_captions in given_captions for each in image_captions], np.int64)
+        original_indices = np.array([each.of for image_captions in given_captions for each in image_captions], np.int64)
         return GivenTable(
             rows([each.caption for each in image_captions] for image_captions in given_captions),
-            np.array(bits, np.int64),
-            of,
+            np.array(read_bits, np.int64),
+            original_indices,
         )
 
     human = rows(image.human for image in images)
@@ -144,9 +144,9 @@ def as_examples(
         MACHINE: table([image.machine for image in images]),
         SAMPLES: table([image.samples for image in images]),
     }
-    numbers = vocabulary.encode_table(tokenise_captions(SentencePool(list(row)), False), steps)
-    windows = np.full((len(numbers), steps), PAD, np.int32)
-    lengths = numbers.lengths
-    windows[np.arange(steps) < lengths[:, None]] = numbers.values
+    word_numbers = vocabulary.encode_table(tokenise_captions(SentencePool(list(row)), False), steps)
+    windows = np.full((len(word_numbers), steps), PAD, np.int32)
+    lengths = word_numbers.lengths
+    windows[np.arange(steps) < lengths[:, None]] = word_numbers.values
     ids = tuple(image.id for image in images)
     return ImageExamples(ids, windows, lengths, human, tables, None if features is None else features.features(ids))

@@ -57,12 +57,12 @@ def read_images(
     photo_keys = {(photo.source, photo.number) for photo in photos}
     captions_by_kind: dict[str, dict[tuple[str, str], list[MachineText]]] = {MACHINE: {}, SAMPLES: {}}
     files = []
-    for kind, paths in ((MACHINE, machine), (SAMPLES, samples)):
+    for caption_kind, paths in ((MACHINE, machine), (SAMPLES, samples)):
         for path in paths:
             count = 0
-            for source, number, caption in _rows(path, [corpus.data.name for corpus in corpora], systems):
-                if (source, number) in photo_keys:
-                    captions_by_kind[kind].setdefault((source, number), []).append(caption)
+            for source, photo_number, caption in _rows(path, [corpus.data.name for corpus in corpora], systems):
+                if (source, photo_number) in photo_keys:
+                    captions_by_kind[caption_kind].setdefault((source, photo_number), []).append(caption)
                     count += 1
             if not count:
                 raise InputError(f"{path}: none of its captions is of a photo that is trained on; check its photos")
@@ -70,35 +70,35 @@ def read_images(
     learned: list[CaptionedImage] = []
     held_out: list[CaptionedImage] = []
     for photo in photos:
-        key = (photo.source, photo.number)
+        photo_key = (photo.source, photo.number)
         image = CaptionedImage(
             photo.number,
             photo.captions,
-            tuple(captions_by_kind[MACHINE].get(key, ())),
-            tuple(captions_by_kind[SAMPLES].get(key, ())),
+            tuple(captions_by_kind[MACHINE].get(photo_key, ())),
+            tuple(captions_by_kind[SAMPLES].get(photo_key, ())),
         )
         (held_out if photo.held_out else learned).append(image)
     return TrainingImages(tuple(learned), tuple(held_out), (*(corpus.data for corpus in corpora), *files))
 
 
 def _rows(path: str, sources: Sequence[str], systems: Collection[str]) -> Iterable[tuple[str, str, MachineText]]:
-    for number, line in text_lines(path):
+    for line_number, line in text_lines(path):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
             source = str(row.get("source", sources[0]))
-            photo = str(row["photo"]) if "photo" in row else identify_photo(str(row["image_id"]), source)[1]
-            caption = MachineText(
+            photo_number = str(row["photo"]) if "photo" in row else identify_photo(str(row["image_id"]), source)[1]
+            machine_text = MachineText(
                 str(row["candidate"]), tuple(map(int, row.get("read", ()))), str(row.get("system", ""))
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
-                f"{path}, line {number}: expected a machine caption such as "
+                f"{path}, line {line_number}: expected a machine caption such as "
                 f'{{"photo": "391895", "candidate": "a man rides a bike"}}, but got {line[:80]!r} ({error})'
             ) from error
         if not systems or row.get("system") in systems:
-            yield source, photo, caption
+            yield source, photo_number, machine_text
 
 
 def read_samples(files: Sequence[str], systems: Mapping[str, CaptionSet]) -> dict[str, dict[str, list[str]]]:
@@ -111,27 +111,27 @@ def read_samples(files: Sequence[str], systems: Mapping[str, CaptionSet]) -> dic
     Raises:
         InputError: a name is not that of a submission, a row is no caption, or a file has none of the images.
     """
-    samples: dict[str, dict[str, list[str]]] = {}
+    samples_by_system: dict[str, dict[str, list[str]]] = {}
     for sample_file in files:
-        name, equals, path = sample_file.partition("=")
-        if not equals or name not in systems:
+        system_name, equals, path = sample_file.partition("=")
+        if not equals or system_name not in systems:
             raise InputError(
                 f"samples {sample_file!r}: expected NAME=FILE with the name of a submission ({', '.join(systems)})"
             )
-        images, samples_of_system = set(systems[name].image_ids), samples.setdefault(name, {})
+        images, samples_of_system = set(systems[system_name].image_ids), samples_by_system.setdefault(system_name, {})
         for number, line in text_lines(path):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-                image, caption = str(row["image_id"] if "image_id" in row else row["photo"]), str(row["candidate"])
+                image_id, caption = str(row["image_id"] if "image_id" in row else row["photo"]), str(row["candidate"])
             except (ValueError, KeyError, TypeError) as error:
                 raise InputError(
                     f'{path}, line {number}: expected a sample such as {{"image_id": "391895", "candidate": "a man '
                     f'rides a bike"}}, but got {line[:80]!r} ({error})'
                 ) from error
-            if image in images:
-                samples_of_system.setdefault(image, []).append(caption)
+            if image_id in images:
+                samples_of_system.setdefault(image_id, []).append(caption)
         if not samples_of_system:
-            raise InputError(f"{path}: none of its captions is of an image of {name}; check the image ids")
-    return samples
+            raise InputError(f"{path}: none of its captions is of an image of {system_name}; check the image ids")
+    return samples_by_system

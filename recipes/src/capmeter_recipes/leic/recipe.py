@@ -109,15 +109,15 @@ def check_shares(shares: Shares) -> None:
 
 def read_shares(text: str) -> Shares:
     """Shares from text: `SOURCE=SHARE,…`; a share is 1 where it is left out."""
-    shares = []
-    for each in text.split(","):
-        source, equals, share = each.strip().partition("=")
+    source_shares = []
+    for share_text in text.split(","):
+        source, equals, share = share_text.strip().partition("=")
         try:
-            shares.append((source, float(share) if equals else 1.0))
+            source_shares.append((source, float(share) if equals else 1.0))
         except ValueError:
-            raise InputError(f"negatives: {each.strip()!r} is not SOURCE=SHARE, such as machine=0.5") from None
-    check_shares(tuple(shares))
-    return tuple(shares)
+            raise InputError(f"negatives: {share_text.strip()!r} is not SOURCE=SHARE, such as machine=0.5") from None
+    check_shares(tuple(source_shares))
+    return tuple(source_shares)
 
 
 PRESETS: dict[str, CriticRecipe] = {

@@ -137,11 +137,11 @@ def initial_vectors(
     known_vectors[~is_known] = known_vectors[-1]
     if vectors.width == recipe.embedding:
         return known_vectors[:-1]
-    centred = known_vectors[:-1] - known_vectors[:-1].mean(axis=0)
-    components = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, : recipe.embedding]
+    centred_vectors = known_vectors[:-1] - known_vectors[:-1].mean(axis=0)
+    components = np.linalg.eigh(centred_vectors.T @ centred_vectors)[1][:, ::-1][:, : recipe.embedding]
     # the sign of a component is arbitrary: its largest number is positive
     components = components * np.sign(components[np.abs(components).argmax(axis=0), np.arange(recipe.embedding)])
-    projected = centred @ components
-    scale = SEEDED_RANGE / np.sqrt(3) * np.sqrt(recipe.embedding) / np.linalg.norm(projected, axis=1).mean()
-    started: npt.NDArray[np.float32] = (projected * scale).astype(np.float32)
-    return started
+    projected_vectors = centred_vectors @ components
+    scale = SEEDED_RANGE / np.sqrt(3) * np.sqrt(recipe.embedding) / np.linalg.norm(projected_vectors, axis=1).mean()
+    initial_values: npt.NDArray[np.float32] = (projected_vectors * scale).astype(np.float32)
+    return initial_values

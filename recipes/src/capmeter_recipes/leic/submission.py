@@ -92,28 +92,28 @@ def judge(
     from capmeter_recipes.leic.run import train_critic
 
     _check(submission, name)
-    fold = np.array([fold_of(image) for image in submission.image_ids])
-    if min((fold == 0).sum(), (fold == 1).sum()) < 2:
+    image_folds = np.array([fold_of(image) for image in submission.image_ids])
+    if min((image_folds == 0).sum(), (image_folds == 1).sum()) < 2:
         have = format_count(len(submission), "image is", "images are")
         raise InputError(f"{name}: {have} too few for two folds; give more captions")
-    images = [_image(caption, samples or {}) for caption in submission]
-    generated, people = np.zeros((runs, len(submission))), np.zeros((runs, len(submission)))
+    captioned_images = [_image(caption, samples or {}) for caption in submission]
+    machine, human = np.zeros((runs, len(submission))), np.zeros((runs, len(submission)))
     for run in range(runs):
         for unseen in (0, 1):
-            learned = [image for image, of in zip(images, fold.tolist(), strict=True) if of != unseen]
+            learned = [image for image, of in zip(captioned_images, image_folds.tolist(), strict=True) if of != unseen]
             critic_folder = folder / name / f"seed-{recipe.seed + run}-fold-{unseen}"
             train_critic(
                 learned, (), replace(recipe, seed=recipe.seed + run), critic_folder, features=features, device=device
             )
-            rows = np.flatnonzero(fold == unseen)
+            rows = np.flatnonzero(image_folds == unseen)
             metric = Leic(
                 checkpoint=str(critic_folder), features=features.path if features and recipe.sees_image else None
             )
-            for scores, captions in ((generated, _rows(submission, rows)), (people, _human(submission, rows))):
+            for scores, captions in ((machine, _rows(submission, rows)), (human, _human(submission, rows))):
                 scores[run, rows] = evaluate(captions, [metric])[metric].items.array
-    performance = (1 - generated.mean(axis=1) + people.mean(axis=1)) / 2
+    performance = (1 - machine.mean(axis=1) + human.mean(axis=1)) / 2
     return SubmissionScores(
-        name, len(submission), generated.mean(axis=1), people.mean(axis=1), performance, generated.mean(axis=0)
+        name, len(submission), machine.mean(axis=1), human.mean(axis=1), performance, machine.mean(axis=0)
     )
 
 
@@ -134,30 +134,32 @@ def ratings(systems: Mapping[str, CaptionSet], file: Path | None = None) -> dict
         InputError: the file is not an object of numbers, or lacks a submission.
     """
     if file is None:
-        means = {}
-        for name, captions in systems.items():
-            rated = [np.mean(each) for each in captions.humans if each]
-            if rated:
-                means[name] = float(np.mean(rated))
-        return means
+        mean_ratings = {}
+        for system_name, captions in systems.items():
+            caption_means = [np.mean(caption_ratings) for caption_ratings in captions.humans if caption_ratings]
+            if caption_means:
+                mean_ratings[system_name] = float(np.mean(caption_means))
+        return mean_ratings
     try:
-        ratings_by_system = {str(name): float(value) for name, value in json.loads(file.read_text("utf-8")).items()}
+        ratings_by_system = {
+            str(system_name): float(value) for system_name, value in json.loads(file.read_text("utf-8")).items()
+        }
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f'{file}: expected what people say of each submission, {{"NAME": 0.27}} ({error})') from error
-    lacking = [name for name in systems if name not in ratings_by_system]
-    if lacking:
-        raise InputError(f"{file}: has no value of {', '.join(lacking)}; it has {', '.join(ratings_by_system)}")
-    return {name: ratings_by_system[name] for name in systems}
+    unrated_systems = [system_name for system_name in systems if system_name not in ratings_by_system]
+    if unrated_systems:
+        raise InputError(f"{file}: has no value of {', '.join(unrated_systems)}; it has {', '.join(ratings_by_system)}")
+    return {system_name: ratings_by_system[system_name] for system_name in systems}
 
 
 def against_people(submissions: Sequence[SubmissionScores], people: Mapping[str, float]) -> Scatter | None:
     """The scatter of the submissions that people rated; None if these are fewer than three."""
-    scores = {each.system: float(each.scores.mean()) for each in submissions if each.system in people}
-    if len(scores) < _LEAST:
+    scores_by_system = {each.system: float(each.scores.mean()) for each in submissions if each.system in people}
+    if len(scores_by_system) < _LEAST:
         return None
-    human_scores = {name: people[name] for name in scores}
-    x, y = list(human_scores.values()), list(scores.values())
-    return Scatter(human_scores, scores, float(pearson(x, y)), association_test(x, y).p)
+    human_scores = {system_name: people[system_name] for system_name in scores_by_system}
+    x, y = list(human_scores.values()), list(scores_by_system.values())
+    return Scatter(human_scores, scores_by_system, float(pearson(x, y)), association_test(x, y).p)
 
 
 def fold_of(image: str) -> int:
@@ -165,18 +167,18 @@ def fold_of(image: str) -> int:
     return hashlib.sha256(f"fold {image}".encode("utf-8", "surrogatepass")).digest()[0] % 2
 
 
-def _check(submission: CaptionSet, name: str) -> None:
+def _check(submission: CaptionSet, system_name: str) -> None:
     if len(set(submission.image_ids)) < len(submission):
-        raise InputError(f"{name}: several captions of one image; expected one caption per image, of one system")
-    few = [
-        image
-        for image, reference_count in zip(submission.image_ids, submission.references.lengths, strict=True)
+        raise InputError(f"{system_name}: several captions of one image; expected one caption per image, of one system")
+    few_references = [
+        image_id
+        for image_id, reference_count in zip(submission.image_ids, submission.references.lengths, strict=True)
         if reference_count < 2
     ]
-    if few:
-        have = format_count(len(few), "image has", "images have")
+    if few_references:
+        have = format_count(len(few_references), "image has", "images have")
         raise InputError(
-            f"{name}: {have} fewer than two references (the first: {', '.join(few[:5])}); one is the "
+            f"{system_name}: {have} fewer than two references (the first: {', '.join(few_references[:5])}); one is the "
             "context and another the human caption, so give more, or leave these images out"
         )
 
@@ -187,24 +189,24 @@ def _image(caption: Caption, samples: Samples) -> CaptionedImage:
         caption.image_id,
         caption.references,
         (MachineText(caption.candidate),),
-        tuple(MachineText(each) for each in image_samples),
+        tuple(MachineText(sample_text) for sample_text in image_samples),
     )
 
 
-def _rows(captions: CaptionSet, rows: npt.NDArray[np.int64]) -> CaptionSet:
-    row_captions = [captions[captions.ids[row]] for row in rows.tolist()]
+def _rows(captions: CaptionSet, caption_rows: npt.NDArray[np.int64]) -> CaptionSet:
+    row_captions = [captions[captions.ids[row]] for row in caption_rows.tolist()]
     return CaptionSet.from_captions(
         Caption(each.id, each.image_id, each.candidate, each.references) for each in row_captions
     )
 
 
-def _human(captions: CaptionSet, rows: npt.NDArray[np.int64]) -> CaptionSet:
+def _human(captions: CaptionSet, caption_rows: npt.NDArray[np.int64]) -> CaptionSet:
     """One human caption of each image, drawn by a hash of its id, against the others."""
     human_captions = []
-    for row in rows.tolist():
+    for row in caption_rows.tolist():
         caption = captions[captions.ids[row]]
         digest = hashlib.sha256(f"human {caption.image_id}".encode("utf-8", "surrogatepass")).digest()
         held_index = int.from_bytes(digest[:4], "little") % len(caption.references)
-        others = caption.references[:held_index] + caption.references[held_index + 1 :]
-        human_captions.append(Caption(caption.id, caption.image_id, caption.references[held_index], others))
+        other_references = caption.references[:held_index] + caption.references[held_index + 1 :]
+        human_captions.append(Caption(caption.id, caption.image_id, caption.references[held_index], other_references))
     return CaptionSet.from_captions(human_captions)

@@ -67,46 +67,46 @@ def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> li
     that name one relation of two plain objects: from such short captions it is learned soon which words are about what.
     Left out is `missing`: such a caption is true, and says as much as many human ones.
     """
-    images = []
+    scene_images = []
     for scene in world:
         scene_captions = true_captions(scene, world.seed, captions + (_PARTED if parts else 0))
         rng = np.random.default_rng([world.seed, zlib.crc32(f"errors {scene.id}".encode())])
         full_count, *shorter = _TIMES if parts else (1,)
-        images += [_with_errors(scene, scene_captions[:captions], rng, _OF_ALL)] * full_count
+        scene_images += [_with_errors(scene, scene_captions[:captions], rng, _OF_ALL)] * full_count
         if parts:
             for brief, kinds, times in zip(_brief(scene_captions[captions:]), (_OF_ONE, _OF_TWO), shorter, strict=True):
                 brief_captions = [brief[k] for k in rng.permutation(len(brief))[:parts].tolist()]
                 if len({each.text for each in brief_captions}) > 1:  # a reference and a candidate
-                    images += [_with_errors(scene, brief_captions, rng, kinds)] * times
-    return images
+                    scene_images += [_with_errors(scene, brief_captions, rng, kinds)] * times
+    return scene_images
 
 
 def _with_errors(
-    scene: Scene, captions: Sequence[WorldCaption], rng: np.random.Generator, kinds: Sequence[str]
+    scene: Scene, captions: Sequence[WorldCaption], rng: np.random.Generator, error_kinds: Sequence[str]
 ) -> CaptionedImage:
     """The scene with these captions, and their errors of these kinds, each as often as the kind is named."""
-    human = list({each.text: each for each in captions}.values())
-    machine = tuple(
-        negative
-        for index, caption in enumerate(human)
-        for kind, wrong in errors_of(scene, caption, rng).items()
-        for negative in [MachineText(wrong.text, (), kind, of=index)] * kinds.count(kind)
+    human_captions = list({each.text: each for each in captions}.values())
+    machine_texts = tuple(
+        machine_text
+        for caption_index, caption in enumerate(human_captions)
+        for error_kind, wrong in errors_of(scene, caption, rng).items()
+        for machine_text in [MachineText(wrong.text, (), error_kind, of=caption_index)] * error_kinds.count(error_kind)
     )
-    return CaptionedImage(scene.id, tuple(each.text for each in human), machine)
+    return CaptionedImage(scene.id, tuple(each.text for each in human_captions), machine_texts)
 
 
 def _brief(captions: Sequence[WorldCaption]) -> tuple[list[WorldCaption], list[WorldCaption]]:
     """True captions of one thing, and of two plain things in a relation, that these captions say."""
-    single, related = [], []
+    single_captions, relation_captions = [], []
     for caption in captions:
         mentions = caption.content.mentions
-        single += [_saying(Content((each,)), caption.style) for each in mentions]
-        plain = [replace(each, colour="", texture="", size="") for each in mentions]
-        related += [
-            _saying(Content((plain[a], plain[b]), ((0, name, 1),)), caption.style)
-            for a, name, b in caption.content.relations
+        single_captions += [_saying(Content((mention,)), caption.style) for mention in mentions]
+        plain_mentions = [replace(mention, colour="", texture="", size="") for mention in mentions]
+        relation_captions += [
+            _saying(Content((plain_mentions[a], plain_mentions[b]), ((0, relation_name, 1),)), caption.style)
+            for a, relation_name, b in caption.content.relations
         ]
-    return single, related
+    return single_captions, relation_captions
 
 
 def _saying(content: Content, style: tuple[float, ...]) -> WorldCaption:
@@ -115,24 +115,24 @@ def _saying(content: Content, style: tuple[float, ...]) -> WorldCaption:
 
 def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool = False) -> WorldShares:
     """How this metric does on these scenes; `picture` says whether it sees the picture, found by image id."""
-    rows = list(world.captions())
-    items = evaluate(CaptionSet.from_captions(rows), [metric])[metric].items
-    above: dict[str, list[float]] = {}
-    for each in rows:
+    caption_rows = list(world.captions())
+    items = evaluate(CaptionSet.from_captions(caption_rows), [metric])[metric].items
+    above_by_kind: dict[str, list[float]] = {}
+    for each in caption_rows:
         if each.system in ERRORS:
             right, wrong = items[f"{each.image_id}#{TRUE}"], items[each.id]
-            above.setdefault(str(each.system), []).append((right > wrong) + 0.5 * (right == wrong))
-    falls = None
+            above_by_kind.setdefault(str(each.system), []).append((right > wrong) + 0.5 * (right == wrong))
+    swap_share = None
     if picture:
-        names = list(dict.fromkeys(each.image_id for each in rows))
-        following = dict(zip(names, names[1:] + names[:1], strict=True))
-        swapped = [replace(each, image_id=following[each.image_id]) for each in rows if each.system == TRUE]
-        other = evaluate(CaptionSet.from_captions(swapped), [metric])[metric].items
-        falls = float(np.mean([items[each.id] > other[each.id] for each in swapped]))
-    truth = np.array([each.human[0] if each.human else 0.0 for each in rows])
-    shares = {kind: float(np.mean(above[kind])) for kind in ERRORS if kind in above}
+        image_ids = list(dict.fromkeys(each.image_id for each in caption_rows))
+        next_image = dict(zip(image_ids, image_ids[1:] + image_ids[:1], strict=True))
+        swapped = [replace(each, image_id=next_image[each.image_id]) for each in caption_rows if each.system == TRUE]
+        swapped_items = evaluate(CaptionSet.from_captions(swapped), [metric])[metric].items
+        swap_share = float(np.mean([items[each.id] > swapped_items[each.id] for each in swapped]))
+    truth = np.array([each.human[0] if each.human else 0.0 for each in caption_rows])
+    shares = {kind: float(np.mean(above_by_kind[kind])) for kind in ERRORS if kind in above_by_kind}
     varies = np.ptp(items.array) > 0  # a metric that says the same of everything orders nothing
-    return WorldShares(name or str(metric), shares, falls, float(tau_b(items.array, truth)) if varies else 0.0)
+    return WorldShares(name or str(metric), shares, swap_share, float(tau_b(items.array, truth)) if varies else 0.0)
 
 
 def contexts_on_world(
@@ -155,8 +155,8 @@ def contexts_on_world(
 
     if learned.split == test_world.split:
         raise InputError(f"{learned} and {test_world} may share scenes; train and judge on different splits")
-    images = world_images(learned, captions, PARTS)
-    digest = hashlib.sha256("\n".join(text for image in images for text in image.human).encode()).hexdigest()
+    training_images = world_images(learned, captions, PARTS)
+    digest = hashlib.sha256("\n".join(text for image in training_images for text in image.human).encode()).hexdigest()
     results = []
     for context in contexts:
         context_recipe = replace(
@@ -166,7 +166,7 @@ def contexts_on_world(
             raise InputError(f"context={context} needs the features of both worlds' pictures")
         critic_folder = folder / context
         data = (TrainingData(str(learned), digest, len(learned)),)
-        train_critic(images, (), context_recipe, critic_folder, data=data, features=features, device=device)
+        train_critic(training_images, (), context_recipe, critic_folder, data=data, features=features, device=device)
         results.append(critic_on_world(str(critic_folder), test_world, features, name=context))
     return results
 
@@ -177,11 +177,11 @@ def critic_on_world(critic: str, test_world: World, features: FeatureFile | None
     Raises:
         InputError: it sees the picture, and there are no features.
     """
-    sees = load_critic(critic).shape.sees_image
-    if sees and features is None:
+    sees_image = load_critic(critic).shape.sees_image
+    if sees_image and features is None:
         raise InputError(f"critic {critic}: it sees the picture; features of the judged pictures are needed")
-    metric = Leic(checkpoint=critic, features=features.path if features and sees else None)
-    return world_shares(metric, test_world, name=name or critic, picture=sees)
+    metric = Leic(checkpoint=critic, features=features.path if features and sees_image else None)
+    return world_shares(metric, test_world, name=name or critic, picture=sees_image)
 
 
 def write_features(worlds: Sequence[World], reader: str, folder: Path) -> FeatureFile:
@@ -191,23 +191,23 @@ def write_features(worlds: Sequence[World], reader: str, folder: Path) -> Featur
     """
     from capmeter_recipes.synthetic_scenes.attribute_reader.reader import load_world_reader
 
-    loaded = load_world_reader(reader)
-    file = folder / f"features-{loaded.label.replace('@', '-')}.npz"
-    if file.exists():
-        feature_file = FeatureFile(str(file))
+    world_reader = load_world_reader(reader)
+    feature_path = folder / f"features-{world_reader.label.replace('@', '-')}.npz"
+    if feature_path.exists():
+        feature_file = FeatureFile(str(feature_path))
         if not feature_file.missing([scene.id for world in worlds for scene in world]):
             return feature_file
-    ids: list[str] = []
-    vectors = []
+    image_ids: list[str] = []
+    feature_parts = []
     for world in worlds:
         with task("picture features", len(world)) as advance:
-            for part in _parts(list(world)):
-                ids += [scene.id for scene in part]
-                vectors.append(loaded.pictures([np.asarray(scene.render()) for scene in part]))
-                advance(len(part))
+            for scene_part in _parts(list(world)):
+                image_ids += [scene.id for scene in scene_part]
+                feature_parts.append(world_reader.pictures([np.asarray(scene.render()) for scene in scene_part]))
+                advance(len(scene_part))
     folder.mkdir(parents=True, exist_ok=True)
-    write_feature_file(file, ids, np.concatenate(vectors))
-    return FeatureFile(str(file))
+    write_feature_file(feature_path, image_ids, np.concatenate(feature_parts))
+    return FeatureFile(str(feature_path))
 
 
 def _parts(scenes: Sequence[Scene]) -> list[Sequence[Scene]]:

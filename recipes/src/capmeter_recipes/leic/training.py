@@ -60,64 +60,64 @@ class CriticLearner(Learner[Integers]):
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Integers]:
         """Every image once, in a new order; in the first epochs, if the recipe says so, those with short captions."""
-        images = self.sampler.images
+        image_rows = self.sampler.images
         if epoch < self.recipe.brief:
             human = self.examples.human
-            words = np.add.reduceat(self.examples.lengths[human.values], human.offsets[:-1]) / human.lengths
-            short = images[words[images] <= _BRIEF]
-            images = short if len(short) > 1 else images
-        images = rng.permutation(images)
-        return np.array_split(images, math.ceil(len(images) / self.recipe.images))
+            mean_lengths = np.add.reduceat(self.examples.lengths[human.values], human.offsets[:-1]) / human.lengths
+            short_images = image_rows[mean_lengths[image_rows] <= _BRIEF]
+            image_rows = short_images if len(short_images) > 1 else image_rows
+        image_rows = rng.permutation(image_rows)
+        return np.array_split(image_rows, math.ceil(len(image_rows) / self.recipe.images))
 
     def losses(self, batch: Integers, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy of human (0) and machine (1), the same weight for both."""
         sample = self.sampler.draw(batch, rng)
         human, machine = (functional.log_softmax(logits.float(), 1) for logits in self._logits(sample, self.examples))
-        weight = torch.from_numpy(sample.weight).to(self.device)
-        return {"cross-entropy": -(human[:, 0].sum() + (weight * machine[:, 1]).sum()) / (2 * len(batch))}
+        pair_weights = torch.from_numpy(sample.weight).to(self.device)
+        return {"cross-entropy": -(human[:, 0].sum() + (pair_weights * machine[:, 1]).sum()) / (2 * len(batch))}
 
     def _logits(self, sample: Sample, examples: ImageExamples) -> tuple[Tensor, Tensor]:
         """The logits of the positive and of the negative pairs."""
-        shape, device, count = self.module.shape, self.device, len(sample.images)
-        unread = 0 if shape.sees_reference else count
-        windows = sample.windows[unread:, : int(sample.lengths.max())]
-        states = self.module.read(torch.from_numpy(windows).to(device), torch.from_numpy(sample.lengths[unread:]))
-        row, negative = (torch.from_numpy(each).to(device) for each in (sample.row, sample.negative - unread))
-        reference = states[:count] if shape.sees_reference else None
-        image = None
+        shape, device, image_count = self.module.shape, self.device, len(sample.images)
+        unread = 0 if shape.sees_reference else image_count
+        word_windows = sample.windows[unread:, : int(sample.lengths.max())]
+        states = self.module.read(torch.from_numpy(word_windows).to(device), torch.from_numpy(sample.lengths[unread:]))
+        pair_rows, negative = (torch.from_numpy(each).to(device) for each in (sample.row, sample.negative - unread))
+        reference_states = states[:image_count] if shape.sees_reference else None
+        image_features = None
         if shape.sees_image and examples.features is not None:
-            image = torch.from_numpy(examples.features[sample.images]).to(device)
-        positive = states[count - unread : 2 * count - unread]
+            image_features = torch.from_numpy(examples.features[sample.images]).to(device)
+        positive_states = states[image_count - unread : 2 * image_count - unread]
         return (
-            self.module(image, reference, positive),
-            self.module(image, reference, states[negative], row),
+            self.module(image_features, reference_states, positive_states),
+            self.module(image_features, reference_states, states[negative], pair_rows),
         )
 
     def evaluate(self) -> Mapping[str, float]:
         """On held-out images s(Θ, ·) of human captions, of each source of negatives, and the mean of both classes."""
         if self.held_out is None:
             return {}
-        people: list[Tensor] = []
+        human_scores: list[Tensor] = []
         logits_by_source: dict[str, list[Tensor]] = {}
-        for source, sample in self._checks:
-            human, machine = (logits.float().softmax(1) for logits in self._logits(sample, self.held_out))
-            people.append(human[:, 0])
+        for source, pair_sample in self._checks:
+            human, machine = (logits.float().softmax(1) for logits in self._logits(pair_sample, self.held_out))
+            human_scores.append(human[:, 0])
             logits_by_source.setdefault(source, []).append(machine[:, 1])
-        scores = {source: float(torch.cat(each).mean()) for source, each in logits_by_source.items()}
-        human_score = float(torch.cat(people).mean())
-        mean = (human_score + sum(scores.values()) / len(scores)) / 2
-        return {name: round(value, 5) for name, value in {"s": mean, "human": human_score, **scores}.items()}
+        scores = {source: float(torch.cat(source_scores).mean()) for source, source_scores in logits_by_source.items()}
+        human_score = float(torch.cat(human_scores).mean())
+        mean_score = (human_score + sum(scores.values()) / len(scores)) / 2
+        return {name: round(value, 5) for name, value in {"s": mean_score, "human": human_score, **scores}.items()}
 
 
 def _each_source(
     held_out: ImageExamples, vocabulary: CriticVocabulary, recipe: CriticRecipe
 ) -> list[tuple[str, Sample]]:
     """Pairs of held-out images with negatives of each source, the same after every epoch."""
-    samples = []
-    for source, share in recipe.negatives:
-        sampler = PairSampler(held_out, vocabulary, ((source, share),))
-        images = sampler.images[:_MEASURED]
+    source_samples = []
+    for source_name, share in recipe.negatives:
+        pair_sampler = PairSampler(held_out, vocabulary, ((source_name, share),))
+        images = pair_sampler.images[:_MEASURED]
         rng = np.random.default_rng(_SEED)
-        parts = np.array_split(images, math.ceil(len(images) / _AT_ONCE))
-        samples += [(source, sampler.draw(part, rng)) for part in parts if len(part) > 1]
-    return samples
+        image_parts = np.array_split(images, math.ceil(len(images) / _AT_ONCE))
+        source_samples += [(source_name, pair_sampler.draw(part, rng)) for part in image_parts if len(part) > 1]
+    return source_samples

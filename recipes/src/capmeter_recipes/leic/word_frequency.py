@@ -38,35 +38,35 @@ class WordFrequency:
 
 def word_frequency(systems: Mapping[str, CaptionSet], bins: int = 8) -> WordFrequency:
     """The shares of the systems' words, by their rank in the references of all of them."""
-    people: dict[str, int] = {}
+    reference_counts: dict[str, int] = {}
     counts_by_system: dict[str, dict[str, int]] = {}
-    for name, captions in systems.items():
-        tokens: TokenTable = captions.pool.analyse(Tokens("ptb"))
-        counts_by_system[name] = _word_counts(tokens, captions.candidates)
-        for word, count in _word_counts(tokens, np.unique(captions.references.values)).items():
-            people[word] = max(people.get(word, 0), count)  # systems share their references
-    ordered = sorted(people, key=lambda word: (-people[word], word))
-    if not ordered:
+    for system_name, captions in systems.items():
+        token_table: TokenTable = captions.pool.analyse(Tokens("ptb"))
+        counts_by_system[system_name] = _word_counts(token_table, captions.candidates)
+        for word, word_count in _word_counts(token_table, np.unique(captions.references.values)).items():
+            reference_counts[word] = max(reference_counts.get(word, 0), word_count)  # systems share their references
+    ranked_words = sorted(reference_counts, key=lambda word: (-reference_counts[word], word))
+    if not ranked_words:
         raise InputError("the references have no words; give captions with references")
-    edges = [0, *(min(len(ordered), _FIRST << k) for k in range(bins - 1)), len(ordered)]
+    edges = [0, *(min(len(ranked_words), _FIRST << k) for k in range(bins - 1)), len(ranked_words)]
     edges = sorted(set(edges))
-    bin_of_word = {word: int(np.searchsorted(edges, rank, side="right")) - 1 for rank, word in enumerate(ordered)}
+    bin_of_word = {word: int(np.searchsorted(edges, rank, side="right")) - 1 for rank, word in enumerate(ranked_words)}
     ranges = tuple((low + 1, high) for low, high in pairwise(edges))
     return WordFrequency(
         ranges,
-        _shares(people, bin_of_word, len(ranges)),
-        {name: _shares(counts, bin_of_word, len(ranges)) for name, counts in counts_by_system.items()},
+        _shares(reference_counts, bin_of_word, len(ranges)),
+        {system_name: _shares(counts, bin_of_word, len(ranges)) for system_name, counts in counts_by_system.items()},
     )
 
 
-def _word_counts(tokens: TokenTable, rows: npt.NDArray[Any]) -> dict[str, int]:
-    counts = np.bincount(tokens.ids.take(rows).values, minlength=len(tokens.vocabulary)).tolist()
-    return {word: count for word, count in zip(tokens.vocabulary.words, counts, strict=True) if count}
+def _word_counts(token_table: TokenTable, rows: npt.NDArray[Any]) -> dict[str, int]:
+    token_counts = np.bincount(token_table.ids.take(rows).values, minlength=len(token_table.vocabulary)).tolist()
+    return {word: count for word, count in zip(token_table.vocabulary.words, token_counts, strict=True) if count}
 
 
-def _shares(counts: Mapping[str, int], bin_of_word: Mapping[str, int], ranges: int) -> Floats:
-    bin_shares = np.zeros(ranges + 1)
-    for word, count in counts.items():
-        bin_shares[bin_of_word.get(word, ranges)] += count
-    shares: Floats = bin_shares / max(1.0, bin_shares.sum())
-    return shares
+def _shares(word_counts: Mapping[str, int], bin_of_word: Mapping[str, int], range_count: int) -> Floats:
+    bin_shares = np.zeros(range_count + 1)
+    for word, word_count in word_counts.items():
+        bin_shares[bin_of_word.get(word, range_count)] += word_count
+    word_shares: Floats = bin_shares / max(1.0, bin_shares.sum())
+    return word_shares

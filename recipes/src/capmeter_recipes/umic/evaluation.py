@@ -21,10 +21,10 @@ def score_pairs(
     encoder: PairEncoder, texts: Sequence[str], pictures: npt.NDArray[np.int64], examples: RegionExamples, head: str
 ) -> npt.NDArray[np.float64]:
     """The scores (pairs) of texts with numbered pictures: sigmoid of the ranking head, or probability of a match."""
-    distinct, inverse = np.unique(pictures, return_inverse=True)
-    embedded = [encoder.embed(*examples.bank.get(int(each))) for each in distinct]
-    numbers = {text: k for k, text in enumerate(dict.fromkeys(texts))}
-    captions = np.array([numbers[text] for text in texts], np.int64)
+    distinct_pictures, inverse = np.unique(pictures, return_inverse=True)
+    embedded_pictures = [encoder.embed(*examples.bank.get(int(picture_number))) for picture_number in distinct_pictures]
+    text_numbers = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    captions = np.array([text_numbers[text] for text in texts], np.int64)
 
     def score(batch: PairStates) -> list[float]:
         output = encoder.uniter.head(encoder.uniter.pooled(batch.states), head).float()
@@ -34,7 +34,7 @@ def score_pairs(
         return scores
 
     settings = Settings(device=encoder.device)
-    results = encoder.run(encoder.pieces(list(numbers)), captions, embedded, inverse, score, settings)
+    results = encoder.run(encoder.pieces(list(text_numbers)), captions, embedded_pictures, inverse, score, settings)
     return np.array(in_order(results, len(texts)), np.float64)
 
 
@@ -54,27 +54,30 @@ def pairwise_accuracy(
     how often the score falls with another picture.
     """
     random = np.random.default_rng(seed)
-    rows = np.sort(random.permutation(len(examples))[:max_captions])
-    texts = [sampler.captions.pool[int(sampler.captions.candidates[row])] for row in rows.tolist()]
-    pictures = examples.picture[rows]
+    caption_rows = np.sort(random.permutation(len(examples))[:max_captions])
+    texts = [sampler.captions.pool[int(sampler.captions.candidates[row])] for row in caption_rows.tolist()]
+    pictures = examples.picture[caption_rows]
     true_scores = score_pairs(encoder, texts, pictures, examples, head)
     accuracy = {}
     for number, kind in enumerate(KINDS):
-        negatives = [
-            sampler.sample_kind(kind, row, np.random.default_rng((seed, number, row))) for row in rows.tolist()
+        negative_texts = [
+            sampler.sample_kind(kind, row, np.random.default_rng((seed, number, row))) for row in caption_rows.tolist()
         ]
-        changed = np.array([one != other for one, other in zip(negatives, texts, strict=True)])
-        below = true_scores > score_pairs(encoder, negatives, pictures, examples, head)
-        accuracy[kind] = 100 * float(below[changed].mean())
+        is_changed = np.array(
+            [negative_text != caption_text for negative_text, caption_text in zip(negative_texts, texts, strict=True)]
+        )
+        is_below = true_scores > score_pairs(encoder, negative_texts, pictures, examples, head)
+        accuracy[kind] = 100 * float(is_below[is_changed].mean())
         if kind == "repetition-removal":
             counts = [
-                (Counter(one.split()), Counter(other.split())) for one, other in zip(negatives, texts, strict=True)
+                (Counter(negative_text.split()), Counter(caption_text.split()))
+                for negative_text, caption_text in zip(negative_texts, texts, strict=True)
             ]
             for name, subset in (("repetition", [a > b for a, b in counts]), ("removal", [a < b for a, b in counts])):
                 if any(subset):
-                    accuracy[name] = 100 * float(below[np.array(subset)].mean())
-    count = pictures.max(initial=0) + 1
-    other_pictures = (pictures + 1 + random.integers(0, max(1, count - 1), len(pictures))) % count
+                    accuracy[name] = 100 * float(is_below[np.array(subset)].mean())
+    picture_count = pictures.max(initial=0) + 1
+    other_pictures = (pictures + 1 + random.integers(0, max(1, picture_count - 1), len(pictures))) % picture_count
     swapped_scores = score_pairs(encoder, texts, other_pictures, examples, head)
     accuracy[SWAPPED] = 100 * float((true_scores > swapped_scores).mean())
     return accuracy

@@ -56,8 +56,8 @@ def build_caption_set(captions: Iterable[tuple[str, Sequence[str]]], regions: st
     """A set in which every caption of every picture is a candidate, with all captions of the picture as references."""
     return CaptionSet.from_captions(
         (
-            Caption(f"{image}#{k}", image, text, tuple(texts))
-            for image, texts in captions
+            Caption(f"{image_id}#{k}", image_id, text, tuple(texts))
+            for image_id, texts in captions
             for k, text in enumerate(texts)
         ),
         regions=regions,
@@ -78,15 +78,17 @@ def file_examples(
     Raises:
         InputError: no image has regions.
     """
-    source = regions_at(regions)
-    images = [each for each in references if exclusions is None or not is_excluded(identify_photo(each), exclusions)]
-    keys = {image: key for image in images if (key := source.find(image)) is not None}
-    if not keys:
+    region_source = regions_at(regions)
+    image_ids = [each for each in references if exclusions is None or not is_excluded(identify_photo(each), exclusions)]
+    region_keys = {
+        image_id: region_key for image_id in image_ids if (region_key := region_source.find(image_id)) is not None
+    }
+    if not region_keys:
         raise InputError(f"{regions}: no image with captions has regions here; check how both name images")
-    captions = build_caption_set((image, references[image]) for image in keys)
-    number = {image: k for k, image in enumerate(keys)}
-    picture = np.array([number[image] for image in captions.image_ids], np.int64)
-    return RegionExamples(captions, picture, FileBank(regions, tuple(keys.values()), rule))
+    captions = build_caption_set((image_id, references[image_id]) for image_id in region_keys)
+    picture_numbers = {image_id: k for k, image_id in enumerate(region_keys)}
+    caption_pictures = np.array([picture_numbers[image_id] for image_id in captions.image_ids], np.int64)
+    return RegionExamples(captions, caption_pictures, FileBank(regions, tuple(region_keys.values()), rule))
 
 
 class _RenderedScenes(NamedTuple):
@@ -107,17 +109,17 @@ class _SceneRenderer:
 
     def render(self, indices: range) -> _RenderedScenes:
         scenes = [self.world[index] for index in indices]
-        captions = [
-            (each.id, tuple(one.text for one in true_captions(each, self.world.seed, CAPTIONS_PER_SCENE)))
-            for each in scenes
+        scene_captions = [
+            (scene.id, tuple(caption.text for caption in true_captions(scene, self.world.seed, CAPTIONS_PER_SCENE)))
+            for scene in scenes
         ]
-        sentences = sorted({text for _, texts in captions for text in texts})
+        distinct_sentences = sorted({text for _, texts in scene_captions for text in texts})
         return _RenderedScenes(
-            captions,
-            [np.asarray(each.render(), np.uint8) for each in scenes],
-            [each.regions().boxes for each in scenes],
-            dict(zip(sentences, tag_words(sentences), strict=True)),
-            [region_words(each) for each in scenes],
+            scene_captions,
+            [np.asarray(scene.render(), np.uint8) for scene in scenes],
+            [scene.regions().boxes for scene in scenes],
+            dict(zip(distinct_sentences, tag_words(distinct_sentences), strict=True)),
+            [region_words(scene) for scene in scenes],
         )
 
 
@@ -131,28 +133,28 @@ def scene_examples(world: World, encoder: RegionEncoder, workers: int = 1) -> tu
         encoder: of the regions' features.
         workers: processes that render.
     """
-    size = len(world)
+    scene_count = len(world)
     list(world)  # scenes depend on those before them: they are generated here, once
     captions: list[tuple[str, tuple[str, ...]]] = []
-    features, boxes = [], []
+    region_features, region_boxes = [], []
     tags: dict[str, tuple[str, ...]] = {}
     visible_words: list[tuple[frozenset[str], ...]] = []
     digest = hashlib.sha256()
-    jobs = [range(start, min(start + _SCENES_PER_JOB, size)) for start in range(0, size, _SCENES_PER_JOB)]
+    jobs = [range(start, min(start + _SCENES_PER_JOB, scene_count)) for start in range(0, scene_count, _SCENES_PER_JOB)]
     with (
         forked_map(_SceneRenderer(world).render, workers) as render,
-        task("rendering synthetic scenes", total=size) as advance,
+        task("rendering synthetic scenes", total=scene_count) as advance,
     ):
         for part in render(jobs):
             captions += part.captions
-            features += [encoder.regions(*pair) for pair in zip(part.pixels, part.boxes, strict=True)]
-            boxes += [each / np.float32(world.pixels) for each in part.boxes]
+            region_features += [encoder.regions(*pair) for pair in zip(part.pixels, part.boxes, strict=True)]
+            region_boxes += [each / np.float32(world.pixels) for each in part.boxes]
             tags |= part.tags
             visible_words += part.visible_words
             digest.update(repr(part.captions).encode() + b"".join(each.tobytes() for each in part.pixels))
             advance(len(part.captions))
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(each) for each in boxes])])
-    regions = Regions(np.concatenate(features), np.concatenate(boxes))
+    region_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(each) for each in region_boxes])])
+    regions = Regions(np.concatenate(region_features), np.concatenate(region_boxes))
     picture = np.repeat(np.arange(len(captions)), [len(texts) for _, texts in captions])
-    bank = MemoryBank(regions.features, regions.positions, offsets)
+    bank = MemoryBank(regions.features, regions.positions, region_offsets)
     return RegionExamples(build_caption_set(captions), picture, bank, tags, tuple(visible_words)), digest.hexdigest()

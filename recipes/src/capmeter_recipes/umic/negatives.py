@@ -72,8 +72,8 @@ class Negatives(Named):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        unknown = [each for each in self.without if each not in KINDS]
-        if unknown or set(self.without) >= set(self.kinds_of_recipe):
+        unknown_kinds = [kind for kind in self.without if kind not in KINDS]
+        if unknown_kinds or set(self.without) >= set(self.kinds_of_recipe):
             raise InputError(f"negatives: without={'+'.join(self.without)} must leave some of {', '.join(KINDS)}")
         if not (0 < self.share <= 1 and 0 <= self.hard <= 1 and self.nearest >= 1):
             raise InputError("negatives: expected a share above 0 up to 1, hard from 0 to 1, and nearest from 1")
@@ -81,13 +81,13 @@ class Negatives(Named):
     @property
     def kinds_of_recipe(self) -> tuple[str, ...]:
         """The kinds that the recipe samples for every caption, in order."""
-        both = ("random", "hard") if self.recipe == "released" else ("random",)
-        return ("substitution", *both, "repetition-removal", "permutation")
+        random_kinds = ("random", "hard") if self.recipe == "released" else ("random",)
+        return ("substitution", *random_kinds, "repetition-removal", "permutation")
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds that are sampled."""
-        return tuple(each for each in self.kinds_of_recipe if each not in self.without)
+        return tuple(kind for kind in self.kinds_of_recipe if kind not in self.without)
 
     def sampler(
         self,
@@ -125,7 +125,7 @@ class NegativeSampler:
             return self.given_vocabulary
         sentences = self.captions.pool.sentences
         self._tag(sentences)
-        return TaggedVocabulary.tagged((each, self.tags[each]) for each in sentences)
+        return TaggedVocabulary.tagged((sentence, self.tags[sentence]) for sentence in sentences)
 
     @cached_property
     def _neighbours(self) -> Neighbours:
@@ -151,38 +151,38 @@ class NegativeSampler:
         sentence = self.captions.pool[int(self.captions.candidates[row])]
         if kind in ("random", "hard"):
             may_be_hard = mixed and self.negatives.recipe == "paper" and kind == "random"
-            hard = kind == "hard" or (may_be_hard and random.random() < self.negatives.hard)
-            return self._similar_caption(row, random) if hard else self._random_caption(row, random)
+            is_hard = kind == "hard" or (may_be_hard and random.random() < self.negatives.hard)
+            return self._similar_caption(row, random) if is_hard else self._random_caption(row, random)
         words = SentenceWords.of(sentence)
         if not words.core:
             return sentence
-        released = self.negatives.recipe == "released"
+        is_released = self.negatives.recipe == "released"
         if kind == "permutation":
-            if released and mixed and random.random() < 0.5:
+            if is_released and mixed and random.random() < 0.5:
                 return words.sentence(_drop_words(words.core, random))
-            order = shuffle_words if released else _permute_all
+            order = shuffle_words if is_released else _permute_all
             return words.sentence(order(words.core, random))
-        tags = self._tags_of(sentence)
-        share = _RELEASED_SHARE if released and kind == "substitution" else self.negatives.share
-        if not any(map(is_keyword, tags)):  # nothing to change; the released code would not return
+        word_tags = self._tags_of(sentence)
+        keyword_share = _RELEASED_SHARE if is_released and kind == "substitution" else self.negatives.share
+        if not any(map(is_keyword, word_tags)):  # nothing to change; the released code would not return
             return words.sentence(_permute_all(words.core, random))
         if kind == "repetition-removal":
-            return words.sentence(repeat_or_remove_keywords(words.core, tags, share, random))
-        substituted = substitute_keywords(words.core, tags, share, random, self.vocabulary)
+            return words.sentence(repeat_or_remove_keywords(words.core, word_tags, keyword_share, random))
+        substituted = substitute_keywords(words.core, word_tags, keyword_share, random, self.vocabulary)
         return words.sentence(substituted if tuple(substituted) != words.core else _permute_all(words.core, random))
 
     def _similar_caption(self, row: int, random: np.random.Generator) -> str:
         similar_images = self._nearest[self._neighbours.image_of(row)]
-        rows = self._neighbours.captions_of(int(similar_images[int(random.random() * len(similar_images))]))
-        return self.captions.pool[int(self.captions.candidates[rows[int(random.random() * len(rows))]])]
+        caption_rows = self._neighbours.captions_of(int(similar_images[int(random.random() * len(similar_images))]))
+        return self.captions.pool[int(self.captions.candidates[caption_rows[int(random.random() * len(caption_rows))]])]
 
     def _random_caption(self, row: int, random: np.random.Generator) -> str:
-        captions, other = self.captions, row
+        captions, other_row = self.captions, row
         for _ in range(_ATTEMPTS):
-            other = int(random.random() * len(captions))
-            if captions.image_ids[other] != captions.image_ids[row]:
+            other_row = int(random.random() * len(captions))
+            if captions.image_ids[other_row] != captions.image_ids[row]:
                 break
-        return captions.pool[int(captions.candidates[other])]
+        return captions.pool[int(captions.candidates[other_row])]
 
     @cached_property
     def _nearest(self) -> npt.NDArray[np.intp]:
@@ -194,8 +194,8 @@ class NegativeSampler:
         return self.tags[sentence]
 
     def _tag(self, sentences: Sequence[str]) -> None:
-        unknown = [each for each in dict.fromkeys(sentences) if each not in self.tags]
-        self.tags.update(zip(unknown, tag_words(unknown), strict=True))
+        untagged_sentences = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self.tags]
+        self.tags.update(zip(untagged_sentences, tag_words(untagged_sentences), strict=True))
 
 
 def shuffle_words(words: tuple[str, ...], random: np.random.Generator) -> list[str]:
@@ -210,12 +210,12 @@ def _permute_all(words: tuple[str, ...], random: np.random.Generator) -> list[st
 
 def _drop_words(words: tuple[str, ...], random: np.random.Generator) -> list[str]:
     """Each word is dropped with probability 30 %, and at least one of several."""
-    fractions = random.random(len(words)).tolist()
-    remaining = [word for word, fraction in zip(words, fractions, strict=True) if fraction >= 0.3]
-    if len(remaining) == len(words) > 1:
-        dropped = int(np.argmin(fractions))
-        remaining = [*words[:dropped], *words[dropped + 1 :]]
-    return remaining or [words[int(np.argmax(fractions))]]
+    random_fractions = random.random(len(words)).tolist()
+    remaining_words = [word for word, fraction in zip(words, random_fractions, strict=True) if fraction >= 0.3]
+    if len(remaining_words) == len(words) > 1:
+        dropped_position = int(np.argmin(random_fractions))
+        remaining_words = [*words[:dropped_position], *words[dropped_position + 1 :]]
+    return remaining_words or [words[int(np.argmax(random_fractions))]]
 
 
 def parse_negatives(text: str) -> Negatives:
@@ -224,7 +224,7 @@ def parse_negatives(text: str) -> Negatives:
     Raises:
         InputError: an unknown name or parameter.
     """
-    name, inside = split_name(text, "kind of negatives")
-    if name not in NAMES:
-        raise InputError(f"unknown negatives {name!r}; expected one of {', '.join(NAMES)}")
-    return Negatives(recipe=name, **read_parameters(Negatives, inside, name, implied=("recipe",)))  # type: ignore[arg-type]
+    recipe_name, parameter_text = split_name(text, "kind of negatives")
+    if recipe_name not in NAMES:
+        raise InputError(f"unknown negatives {recipe_name!r}; expected one of {', '.join(NAMES)}")
+    return Negatives(recipe=recipe_name, **read_parameters(Negatives, parameter_text, recipe_name, implied=("recipe",)))  # type: ignore[arg-type]

@@ -65,8 +65,8 @@ class StartingPoint:
         if "rank_output.weight" not in weights:
             if "itm_output.weight" not in weights:
                 raise InputError(f"{checkpoint.label}: no ranking or matching head; expected UNITER's or UMIC's")
-            for part in ("weight", "bias"):
-                weights[f"rank_output.{part}"] = weights[f"itm_output.{part}"][1:].clone()
+            for part_name in ("weight", "bias"):
+                weights[f"rank_output.{part_name}"] = weights[f"itm_output.{part_name}"][1:].clone()
         lowercase = bool(checkpoint.parameters["lowercase"])
         return cls(weights, shape, checkpoint.vocabulary, lowercase, checkpoint.label)
 
@@ -82,11 +82,11 @@ class StartingPoint:
         vocabulary = learn_vocabulary(sentences)
         shape = UniterShape(vocabulary=len(vocabulary), features=features, **SCENE_SHAPE)
         weights = initial_weights(shape, seed, _INITIAL_STD)
-        for name in weights:
-            if ".key." in name:
-                weights[name] = weights[name.replace(".key.", ".query.")].clone()
-        positions = sinusoids(shape.positions, shape.width) * np.float32(_INITIAL_STD * 2**0.5)
-        weights[_POSITIONS] = torch.from_numpy(positions)
+        for weight_name in weights:
+            if ".key." in weight_name:
+                weights[weight_name] = weights[weight_name.replace(".key.", ".query.")].clone()
+        position_embeddings = sinusoids(shape.positions, shape.width) * np.float32(_INITIAL_STD * 2**0.5)
+        weights[_POSITIONS] = torch.from_numpy(position_embeddings)
         return cls(weights, shape, vocabulary, True, "random weights")
 
 
@@ -124,13 +124,13 @@ def train_umic(
 
     set_seed(recipe.seed)
     tokenizer = WordPieceTokenizer(start.vocabulary, start.lowercase)
-    sampler = negatives.sampler(train.captions, tags=train.tags, scorer=scorer)
-    sampler.prepare()
+    negative_sampler = negatives.sampler(train.captions, tags=train.tags, scorer=scorer)
+    negative_sampler.prepare()
     held_out_sampler = negatives.sampler(
-        held_out.captions, vocabulary=sampler.vocabulary, tags=held_out.tags, scorer=scorer
+        held_out.captions, vocabulary=negative_sampler.vocabulary, tags=held_out.tags, scorer=scorer
     )
     learner = UmicLearner(
-        start.weights, start.shape, tokenizer, (train, sampler), (held_out, held_out_sampler), recipe, workers
+        start.weights, start.shape, tokenizer, (train, negative_sampler), (held_out, held_out_sampler), recipe, workers
     )
     outcome = Run(learner, recipe, folder, description="training umic", device=device).train()
     checkpoint = uniter_checkpoint(
@@ -141,7 +141,7 @@ def train_umic(
         data=data,
         training={**asdict(recipe), "negatives": str(negatives), "start": start.name},
         selection=f"the lowest ranking loss on held-out pictures: epoch {outcome.epoch} of {len(outcome.history)}",
-        scores={name: round(value, 4) for name, value in outcome.scores.items()},
+        scores={score_name: round(value, 4) for score_name, value in outcome.scores.items()},
     )
     checkpoint.save(folder)
     return checkpoint
@@ -151,13 +151,13 @@ def evaluate_umic(
     checkpoint: Checkpoint, examples: RegionExamples, negatives: Negatives, device: str, scorer: Scorer | None = None
 ) -> dict[str, float]:
     """`pairwise_accuracy` of a checkpoint by kind of negative, also with the matching head (`umic-c …`)."""
-    sampler = negatives.sampler(examples.captions, tags=examples.tags, scorer=scorer)
-    sampler.prepare()
+    negative_sampler = negatives.sampler(examples.captions, tags=examples.tags, scorer=scorer)
+    negative_sampler.prepare()
     encoder = PairEncoder(checkpoint, Precision.of(Settings(device=device, precision="float32")))
-    scores = pairwise_accuracy(encoder, examples, sampler)
+    scores = pairwise_accuracy(encoder, examples, negative_sampler)
     if "itm_output" in encoder.heads:
-        matching = pairwise_accuracy(encoder, examples, sampler, head="itm_output")
-        scores |= {f"umic-c {kind}": value for kind, value in matching.items()}
+        matching_accuracy = pairwise_accuracy(encoder, examples, negative_sampler, head="itm_output")
+        scores |= {f"umic-c {kind}": value for kind, value in matching_accuracy.items()}
     return scores
 
 
@@ -182,9 +182,9 @@ def build_scene_data(
         seed: of the scenes.
         workers: processes that render.
     """
-    splits = zip(("train", "dev", "test"), sizes, strict=True)
-    worlds = [World(split=name, size=size, seed=seed) for name, size in splits]  # type: ignore[arg-type]
+    split_sizes = zip(("train", "dev", "test"), sizes, strict=True)
+    worlds = [World(split=name, size=size, seed=seed) for name, size in split_sizes]  # type: ignore[arg-type]
     examples = [scene_examples(world, encoder, workers) for world in worlds]
     data = tuple(TrainingData(str(worlds[k]), examples[k][1], len(examples[k][0])) for k in (0, 1))
-    train, dev, test = (each for each, _ in examples)
+    train, dev, test = (split_examples for split_examples, _ in examples)
     return SceneData(train, dev, test, data)

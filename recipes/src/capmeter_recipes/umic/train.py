@@ -115,15 +115,15 @@ def train(options: UmicOptions) -> dict[str, dict[str, tuple[float, float]]]:
     recipe = override(SCENE_RECIPE if options.scenes else UmicRecipe(), options, *_NAMES, precision=precision)
     data = _build_scenes(options, device) if options.scenes else _read_files(options)
     start = StartingPoint.from_checkpoint(load_checkpoint(options.start, KIND)) if options.start else None
-    variants = {"all": (negatives, options.output)}
-    for kind in negatives.kinds if options.ablate else ():
-        without = replace(negatives, without=(*negatives.without, kind))
-        variants[f"without {kind}"] = without, options.output / f"without-{kind}"
-    scores = {}
-    for name, (variant, folder) in variants.items():
-        runs = _Runs(options, data, start, recipe, variant, folder, device)
-        scores[name] = run_with_seeds(runs.train, options.runs, options.seed)
-    return scores
+    negative_variants = {"all": (negatives, options.output)}
+    for negative_kind in negatives.kinds if options.ablate else ():
+        other_negatives = replace(negatives, without=(*negatives.without, negative_kind))
+        negative_variants[f"without {negative_kind}"] = other_negatives, options.output / f"without-{negative_kind}"
+    variant_scores = {}
+    for variant_name, (variant, folder) in negative_variants.items():
+        variant_runs = _Runs(options, data, start, recipe, variant, folder, device)
+        variant_scores[variant_name] = run_with_seeds(variant_runs.train, options.runs, options.seed)
+    return variant_scores
 
 
 class _Runs:
@@ -148,9 +148,9 @@ class _Runs:
         from capmeter_recipes.umic.run import StartingPoint, evaluate_umic, train_umic
 
         data, several = self.data, self.options.runs > 1
-        sentences, width = tuple(data.train.captions.pool.sentences), data.train.bank.get(0)[0].shape[1]
+        training_sentences, width = tuple(data.train.captions.pool.sentences), data.train.bank.get(0)[0].shape[1]
         checkpoint = train_umic(
-            StartingPoint.random(sentences, width, seed) if self.start is None else self.start,
+            StartingPoint.random(training_sentences, width, seed) if self.start is None else self.start,
             data.train,
             data.held_out,
             self.negatives,
@@ -178,8 +178,8 @@ def _build_scenes(options: UmicOptions, device: str) -> _Data:
     from capmeter_recipes.umic.run import build_scene_data
 
     encoder = load_world_encoder(options.encoder, device)
-    scenes = build_scene_data(scene_counts(options.scenes), encoder, seed=options.seed, workers=options.workers)
-    return _Data(scenes.train, scenes.dev, scenes.test, scenes.data)
+    scene_data = build_scene_data(scene_counts(options.scenes), encoder, seed=options.seed, workers=options.workers)
+    return _Data(scene_data.train, scene_data.dev, scene_data.test, scene_data.data)
 
 
 def _read_files(options: UmicOptions) -> _Data:
@@ -190,12 +190,12 @@ def _read_files(options: UmicOptions) -> _Data:
     assert options.captions and options.held_out and options.exclusions
     exclusions = read_exclusions(options.exclusions)
     examples, files = [], []
-    for name in (options.captions, options.held_out):
-        examples.append(file_examples(load_references(name), options.regions, BoxRule(), exclusions))
-        files.append(describe_file(Path(name), len(examples[-1])))
+    for captions_file in (options.captions, options.held_out):
+        examples.append(file_examples(load_references(captions_file), options.regions, BoxRule(), exclusions))
+        files.append(describe_file(Path(captions_file), len(examples[-1])))
     train, held_out = examples
-    shared = set(train.captions.image_ids) & set(held_out.captions.image_ids)
-    if shared:
-        images = format_count(len(shared), "image is", "images are")
-        raise InputError(f"{images} both in {options.captions} and held out (the first: {min(shared)})")
+    shared_images = set(train.captions.image_ids) & set(held_out.captions.image_ids)
+    if shared_images:
+        images = format_count(len(shared_images), "image is", "images are")
+        raise InputError(f"{images} both in {options.captions} and held out (the first: {min(shared_images)})")
     return _Data(train, held_out, held_out, tuple(files))

@@ -48,12 +48,12 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
     try:
         if path.suffix == ".safetensors":
-            state: Any = load_file(str(path))
+            state_dict: Any = load_file(str(path))
         elif path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
-                state = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+                state_dict = {weight_name: torch.from_numpy(arrays[weight_name]) for weight_name in arrays.files}
         else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            state_dict = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:  # torch's own message advises running whatever the file contains
         raise AssetError(
             f"{path}: a damaged pickle, or one that contains more than tensors, which is never loaded; expected a "
@@ -63,16 +63,16 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         raise AssetError(f"{path}: no such file; expected a state dict (.pt, .safetensors, .npz)") from error
     except (*ZIP_ERRORS, SafetensorError) as error:
         raise AssetError(f"{path}: cannot read it as a state dict ({str(error)[:200]}); fetch it again") from error
-    if not isinstance(state, Mapping) or not all(isinstance(each, torch.Tensor) for each in state.values()):
-        raise AssetError(f"{path}: holds {type(state).__name__}, expected a state dict (tensors by name)")
-    return {_canonical_name(str(name)): tensor.to(torch.float32) for name, tensor in state.items()}
+    if not isinstance(state_dict, Mapping) or not all(isinstance(each, torch.Tensor) for each in state_dict.values()):
+        raise AssetError(f"{path}: holds {type(state_dict).__name__}, expected a state dict (tensors by name)")
+    return {_canonical_name(str(weight_name)): tensor.to(torch.float32) for weight_name, tensor in state_dict.items()}
 
 
-def _canonical_name(name: str) -> str:
+def _canonical_name(weight_name: str) -> str:
     """UNITER's current name of a weight: without a wrapper's prefix and TensorFlow's names of norms."""
-    name = re.sub(r"^module\.", "", name)
-    name = re.sub(r"^bert\.", "uniter.", name)
-    return re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+    weight_name = re.sub(r"^module\.", "", weight_name)
+    weight_name = re.sub(r"^bert\.", "uniter.", weight_name)
+    return re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", weight_name))
 
 
 def infer_shape(weights: Mapping[str, Any], heads: int | None = None) -> UniterShape:
@@ -106,21 +106,21 @@ def check_weights(weights: Mapping[str, Any], shape: UniterShape) -> None:
     """
     expected = shape.weights()
     for head in HEADS:
-        if any(name.startswith(f"{head}.") for name in weights):
+        if any(weight_name.startswith(f"{head}.") for weight_name in weights):
             expected |= head_shapes(shape, head)
-    if any(name.startswith(_PRETRAINING) for name in weights):
-        last = weights.get("region_classifier.net.3.bias")
-        expected |= pretraining_shapes(shape, labels=1601 if last is None else len(last))
+    if any(weight_name.startswith(_PRETRAINING) for weight_name in weights):
+        label_bias = weights.get("region_classifier.net.3.bias")
+        expected |= pretraining_shapes(shape, labels=1601 if label_bias is None else len(label_bias))
     missing, unexpected = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
     if missing or unexpected:
         problems = [f"{len(missing)} weights are missing ({_list_names(missing)})"] if missing else []
         problems += [f"{len(unexpected)} are unexpected ({_list_names(unexpected)})"] if unexpected else []
         raise AssetError(f"not a complete UNITER of {shape.layers} layers: {'; '.join(problems)}")
-    for name, size in expected.items():
-        if tuple(weights[name].shape) != size:
-            raise AssetError(f"{name} has the shape {list(weights[name].shape)}, expected {list(size)}")
-        if not np.isfinite(np.asarray(weights[name])).all():
-            raise AssetError(f"{name} holds NaN or infinite values; the file is damaged, or training diverged")
+    for weight_name, size in expected.items():
+        if tuple(weights[weight_name].shape) != size:
+            raise AssetError(f"{weight_name} has the shape {list(weights[weight_name].shape)}, expected {list(size)}")
+        if not np.isfinite(np.asarray(weights[weight_name])).all():
+            raise AssetError(f"{weight_name} holds NaN or infinite values; the file is damaged, or training diverged")
 
 
 def uniter_checkpoint(
@@ -138,9 +138,9 @@ def uniter_checkpoint(
             f"the vocabulary has {len(vocabulary):,} word pieces, but the weights {shape.vocabulary:,}; expected the "
             "vocab.txt of the BERT that the model was built on (bert-base-cased for UNITER)"
         )
-    arrays = {name: np.asarray(tensor, np.float32).copy() for name, tensor in weights.items()}
+    weight_arrays = {weight_name: np.asarray(tensor, np.float32).copy() for weight_name, tensor in weights.items()}
     parameters = {"shape": shape.to_dict(), "lowercase": lowercase}
-    return Checkpoint(KIND, parameters, arrays, vocabulary=tuple(vocabulary), **details)
+    return Checkpoint(KIND, parameters, weight_arrays, vocabulary=tuple(vocabulary), **details)
 
 
 def convert_uniter(state_dict: Path, vocabulary: Path, folder: Path, config: Path | None = None) -> Checkpoint:
@@ -153,14 +153,14 @@ def convert_uniter(state_dict: Path, vocabulary: Path, folder: Path, config: Pat
     """
     weights = read_state_dict(state_dict)
     try:
-        pieces = vocabulary.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        word_pieces = vocabulary.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         heads = None if config is None else int(json.loads(config.read_text(encoding="utf-8"))["num_attention_heads"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AssetError(f"{config or vocabulary}: cannot be read ({error})") from error
     checkpoint = uniter_checkpoint(
         weights,
         infer_shape(weights, heads),
-        pieces,
+        word_pieces,
         lowercase=False,
         selection="converted, not trained here",
         training={"converted_from": state_dict.name, "sha256": sha256(state_dict)},
@@ -176,19 +176,19 @@ def _list_names(names: Sequence[str]) -> str:
 
 def pretraining_shapes(shape: UniterShape, labels: int) -> dict[str, tuple[int, ...]]:
     """The shapes of the heads of pretraining: masked words, masked regions' features and masked regions' labels."""
-    width, features = shape.width, shape.features
+    width, feature_width = shape.width, shape.features
     shapes = {
         **dict(linear_shapes("cls.predictions.transform.dense", width, width)),
         **dict(norm_shapes("cls.predictions.transform.LayerNorm", width)),
         "cls.predictions.decoder.weight": (shape.vocabulary, width),
         "cls.predictions.bias": (shape.vocabulary,),
-        "feat_regress.weight": (width, features),
-        "feat_regress.bias": (features,),
+        "feat_regress.weight": (width, feature_width),
+        "feat_regress.bias": (feature_width,),
         **dict(linear_shapes("region_classifier.net.3", labels, width)),
     }
-    for head in ("feat_regress", "region_classifier"):
-        shapes |= linear_shapes(f"{head}.net.0", width, width)
-        shapes |= norm_shapes(f"{head}.net.2", width)
+    for head_name in ("feat_regress", "region_classifier"):
+        shapes |= linear_shapes(f"{head_name}.net.0", width, width)
+        shapes |= norm_shapes(f"{head_name}.net.2", width)
     return shapes
 
 
@@ -198,22 +198,22 @@ def initial_weights(shape: UniterShape, seed: int, std: float = 0.02) -> dict[st
 
     random = torch.Generator().manual_seed(seed)
     weights = {}
-    shapes = shape.weights() | head_shapes(shape, "itm_output") | head_shapes(shape, "rank_output")
-    for name, size in shapes.items():
-        if len(size) == 2:
-            weights[name] = torch.empty(size).normal_(0, std, generator=random)
+    weight_shapes = shape.weights() | head_shapes(shape, "itm_output") | head_shapes(shape, "rank_output")
+    for name, weight_shape in weight_shapes.items():
+        if len(weight_shape) == 2:
+            weights[name] = torch.empty(weight_shape).normal_(0, std, generator=random)
         else:
-            weights[name] = torch.full(size, float("norm" in name.lower() and name.endswith("weight")))
+            weights[name] = torch.full(weight_shape, float("norm" in name.lower() and name.endswith("weight")))
     return weights
 
 
 def learn_vocabulary(sentences: Iterable[str], min_count: int = 2) -> tuple[str, ...]:
     """The special tokens, every letter (at the start of a word and inside), and words with `min_count` occurrences."""
     backend = WordPieceTokenizer(SPECIAL, lowercase=True).backend
-    counts: Counter[str] = Counter()
+    word_counts: Counter[str] = Counter()
     for sentence in sentences:
-        normalised = backend.normalizer.normalize_str(sentence)
-        counts.update(word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normalised))
-    letters = sorted({letter for word in counts for letter in word})
-    words = sorted(word for word, count in counts.items() if count >= min_count and len(word) > 1)
+        normalised_text = backend.normalizer.normalize_str(sentence)
+        word_counts.update(word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normalised_text))
+    letters = sorted({letter for word in word_counts for letter in word})
+    words = sorted(word for word, word_count in word_counts.items() if word_count >= min_count and len(word) > 1)
     return (*SPECIAL, *letters, *(f"##{letter}" for letter in letters), *words)
