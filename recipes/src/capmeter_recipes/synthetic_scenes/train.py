@@ -98,10 +98,10 @@ def train_attribute_reader(options: AttributeReaderOptions) -> Outcome:
     from capmeter_recipes.synthetic_scenes.encoder.examples import draw_examples
 
     recipe = WorldReaderRecipe(epochs=options.epochs, pictures=options.pictures, seed=options.seed)
-    encoder = load_world_encoder(options.encoder, device_name(options.device))
-    train = draw_examples("train", options.pictures, options.seed, options.workers)
+    scene_encoder = load_world_encoder(options.encoder, device_name(options.device))
+    training_examples = draw_examples("train", options.pictures, options.seed, options.workers)
     held_out = draw_examples("dev", recipe.held_out, options.seed, options.workers)
-    return train_world_reader(encoder, train, held_out, recipe, options.output)
+    return train_world_reader(scene_encoder, training_examples, held_out, recipe, options.output)
 
 
 def train_scene_clip(options: SceneClipOptions) -> tuple[Outcome, dict[str, Mapping[str, float]]]:
@@ -117,19 +117,19 @@ def train_scene_clip(options: SceneClipOptions) -> tuple[Outcome, dict[str, Mapp
     from capmeter_recipes.synthetic_scenes.encoder.encoder import load_world_encoder
     from capmeter_recipes.synthetic_scenes.scenes.world import World
 
-    names = ("epochs", "pictures", "batch", "wrong", "lr", "width", "layers", "slot", "precision", "seed")
-    recipe = override(WorldClipRecipe(), options, *names)
+    option_names = ("epochs", "pictures", "batch", "wrong", "lr", "width", "layers", "slot", "precision", "seed")
+    recipe = override(WorldClipRecipe(), options, *option_names)
     if options.encoder is None:
         _train_encoder(options.encoder_pictures, options.encoder_epochs, options.output / SCENE_ENCODER, options)
     device = _device(options.device)
-    encoder = load_world_encoder(options.encoder or str(options.output / SCENE_ENCODER), device)
-    train = draw_examples("train", options.pictures, recipe.captions, options.seed, options.workers)
+    scene_encoder = load_world_encoder(options.encoder or str(options.output / SCENE_ENCODER), device)
+    training_examples = draw_examples("train", options.pictures, recipe.captions, options.seed, options.workers)
     held_out = draw_examples("dev", recipe.held_out, 1, options.seed, options.workers)
-    outcome = train_world_clip(train, held_out, recipe, encoder, options.output, device=device)
+    outcome = train_world_clip(training_examples, held_out, recipe, scene_encoder, options.output, device=device)
     scores: dict[str, Mapping[str, float]] = {"dev": dict(outcome.scores)}
     if options.evaluate:
-        test = World(split="test", size=options.evaluate, seed=options.seed)
-        scores["test"] = shares_right(str(options.output), test)
+        test_world = World(split="test", size=options.evaluate, seed=options.seed)
+        scores["test"] = shares_right(str(options.output), test_world)
     return outcome, scores
 
 
@@ -140,9 +140,9 @@ def _train_encoder(
     from capmeter_recipes.synthetic_scenes.encoder.training import WorldEncoderRecipe, train_world_encoder
 
     recipe = WorldEncoderRecipe(pictures=pictures, epochs=epochs, seed=options.seed)
-    train = draw_examples("train", pictures, options.seed, options.workers)
+    training_examples = draw_examples("train", pictures, options.seed, options.workers)
     held_out = draw_examples("dev", recipe.held_out, options.seed, options.workers)
-    return train_world_encoder(train, held_out, recipe, folder, device=_device(options.device))
+    return train_world_encoder(training_examples, held_out, recipe, folder, device=_device(options.device))
 
 
 def _device(name: str | None) -> str:

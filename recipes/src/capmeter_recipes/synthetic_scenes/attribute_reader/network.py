@@ -75,7 +75,7 @@ class ReaderNetwork(nn.Module):
         self.shape = shape
         self.inner = nn.Linear(shape.slot + 3 * PEAKS, shape.hidden)
         self.presence = nn.Linear(shape.hidden, 1)
-        self.attributes = nn.ModuleList(nn.Linear(shape.hidden, count) for count in shape.attributes)
+        self.attributes = nn.ModuleList(nn.Linear(shape.hidden, value_count) for value_count in shape.attributes)
         self.centre = nn.Linear(shape.hidden, 2)
         self.first, self.second = (nn.Linear(shape.hidden, shape.hidden) for _ in range(2))
         self.related = nn.Linear(shape.hidden, shape.relations)
@@ -83,19 +83,19 @@ class ReaderNetwork(nn.Module):
 
     def forward(self, slots: Tensor, peaks: Tensor) -> AttributeLogits:
         """From slots [n, kinds + 1, slot], the background's last, and peaks [n, kinds, 5, 3]."""
-        inner = functional.relu(self.inner(torch.cat([slots[:, :-1], peaks.flatten(2)], dim=-1)))
+        inner_states = functional.relu(self.inner(torch.cat([slots[:, :-1], peaks.flatten(2)], dim=-1)))
         return AttributeLogits(
-            self.presence(inner)[..., 0],
-            tuple(head(inner) for head in self.attributes),
-            self.centre(inner),
+            self.presence(inner_states)[..., 0],
+            tuple(head(inner_states) for head in self.attributes),
+            self.centre(inner_states),
             self.background(slots[:, -1]),
-            inner,
+            inner_states,
         )
 
     def relations(self, first: Tensor, second: Tensor) -> Tensor:
         """Logits of the relations between things, from what is read of each."""
-        logits: Tensor = self.related(functional.relu(self.first(first) + self.second(second)))
-        return logits
+        relation_logits: Tensor = self.related(functional.relu(self.first(first) + self.second(second)))
+        return relation_logits
 
     def table(self, read: AttributeLogits) -> Tensor:
         """The features of pictures, from what is read of them: float [n, kinds · row + row + backgrounds]."""
@@ -105,22 +105,23 @@ class ReaderNetwork(nn.Module):
         ]
         confidence = (_MAYBE * is_present).clamp(max=1)
         top_categories = is_present.topk(min(_LIKELIEST, is_present.shape[1]), dim=1).indices
-        weight = confidence.gather(1, top_categories)
-        inner = read.inner.gather(1, top_categories[..., None].expand(-1, -1, read.inner.shape[-1]))
-        off_diagonal = 1 - torch.eye(top_categories.shape[1], device=weight.device)
-        others = weight[:, None] * off_diagonal  # [n, chosen, chosen]: how surely there is another thing
-        relation_values = self.relations(inner[:, :, None], inner[:, None]).sigmoid()
-        roles = (relation_values * others[..., None]).sum(2).clamp(max=1)
+        category_weights = confidence.gather(1, top_categories)
+        category_states = read.inner.gather(1, top_categories[..., None].expand(-1, -1, read.inner.shape[-1]))
+        off_diagonal = 1 - torch.eye(top_categories.shape[1], device=category_weights.device)
+        others = category_weights[:, None] * off_diagonal  # [n, chosen, chosen]: how surely there is another thing
+        relation_values = self.relations(category_states[:, :, None], category_states[:, None]).sigmoid()
+        relation_roles = (relation_values * others[..., None]).sum(2).clamp(max=1)
         centres = read.centres.gather(1, top_categories[..., None].expand(-1, -1, 2))
-        further = ((centres[:, :, None] - centres[:, None]) / _CLEAR).clamp(-1, 1)
-        places = (further * others[..., None]).sum(2) / others.sum(2).clamp(min=1)[..., None]
-        stands = read.inner.new_zeros(*is_present.shape, self.shape.relations + 2)
-        index = top_categories[..., None].expand(-1, -1, stands.shape[-1])
-        stands = stands.scatter(1, index, torch.cat([roles, places], dim=-1))
-        rows = torch.cat(
-            [is_present[..., None], confidence[..., None] * torch.cat([*attribute_values, stands], dim=-1)], dim=-1
+        clear_distances = ((centres[:, :, None] - centres[:, None]) / _CLEAR).clamp(-1, 1)
+        relative_positions = (clear_distances * others[..., None]).sum(2) / others.sum(2).clamp(min=1)[..., None]
+        relation_columns = read.inner.new_zeros(*is_present.shape, self.shape.relations + 2)
+        index = top_categories[..., None].expand(-1, -1, relation_columns.shape[-1])
+        relation_columns = relation_columns.scatter(1, index, torch.cat([relation_roles, relative_positions], dim=-1))
+        table_rows = torch.cat(
+            [is_present[..., None], confidence[..., None] * torch.cat([*attribute_values, relation_columns], dim=-1)],
+            dim=-1,
         )
-        return torch.cat([rows.flatten(1), rows.amax(1), read.background.softmax(-1)], dim=1)
+        return torch.cat([table_rows.flatten(1), table_rows.amax(1), read.background.softmax(-1)], dim=1)
 
 
 class SeeingReader(nn.Module):
@@ -151,7 +152,7 @@ def heat_peaks(heat: Tensor) -> Tensor:
         float [n, kinds, 5, 3].
     """
     heat = heat.float()
-    highest = functional.max_pool2d(heat, 3, 1, 1) == heat
-    value, cell = torch.where(highest, heat, torch.full_like(heat, _NOWHERE)).flatten(2).topk(PEAKS, dim=2)
-    side = heat.shape[-1]
-    return torch.stack([value.sigmoid(), cell % side / side, cell // side / side], dim=-1)
+    is_peak = functional.max_pool2d(heat, 3, 1, 1) == heat
+    peak_logits, cell = torch.where(is_peak, heat, torch.full_like(heat, _NOWHERE)).flatten(2).topk(PEAKS, dim=2)
+    map_side = heat.shape[-1]
+    return torch.stack([peak_logits.sigmoid(), cell % map_side / map_side, cell // map_side / map_side], dim=-1)

@@ -47,20 +47,20 @@ class WorldReader:
     @property
     def width(self) -> int:
         """The width of a picture's feature."""
-        shape = self.network.reader.shape
-        return (self.network.encoder.shape.kinds + 1) * shape.row + shape.backgrounds
+        reader_shape = self.network.reader.shape
+        return (self.network.encoder.shape.kinds + 1) * reader_shape.row + reader_shape.backgrounds
 
     def pictures(self, pixels: Sequence[Pixels]) -> Floats:
         """The tables of pictures, uint8 [height, width, 3] each: float32 [n, width]."""
-        tables = [self._tables(pixels[start : start + _AT_ONCE]) for start in range(0, len(pixels), _AT_ONCE)]
-        return np.concatenate(tables) if tables else np.zeros((0, self.width), np.float32)
+        picture_tables = [self._tables(pixels[start : start + _AT_ONCE]) for start in range(0, len(pixels), _AT_ONCE)]
+        return np.concatenate(picture_tables) if picture_tables else np.zeros((0, self.width), np.float32)
 
     def _tables(self, pixels: Sequence[Pixels]) -> Floats:
         import torch
 
         with torch.inference_mode():
-            images = torch.from_numpy(np.stack([resized(each) for each in pixels])).to(self.device)
-            return np.asarray(self.network.tables(images).cpu().numpy(), np.float32)
+            image_batch = torch.from_numpy(np.stack([resized(each) for each in pixels])).to(self.device)
+            return np.asarray(self.network.tables(image_batch).cpu().numpy(), np.float32)
 
 
 @functools.lru_cache(maxsize=2)

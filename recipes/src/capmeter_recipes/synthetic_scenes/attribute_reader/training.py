@@ -56,9 +56,9 @@ class WorldReaderRecipe(Recipe):
 
 def reader_shape(encoder: WorldEncoder) -> AttributeReaderShape:
     """The shape for this encoder and the vocabulary of synthetic scenes."""
-    values = (_MOST, *map(len, ATTRIBUTES.values()))
-    unsaid = (0, *(int(each[0] == "") for each in ATTRIBUTES.values()))
-    return AttributeReaderShape(encoder.shape.slot, values, unsaid, len(RELATIONS), len(BACKGROUNDS))
+    value_counts = (_MOST, *map(len, ATTRIBUTES.values()))
+    unsaid_counts = (0, *(int(attribute_values[0] == "") for attribute_values in ATTRIBUTES.values()))
+    return AttributeReaderShape(encoder.shape.slot, value_counts, unsaid_counts, len(RELATIONS), len(BACKGROUNDS))
 
 
 class ReaderLearner(Learner[Tensor]):
@@ -77,59 +77,59 @@ class ReaderLearner(Learner[Tensor]):
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Tensor]:
         """Rows of pictures in random order."""
-        order = torch.from_numpy(rng.permutation(len(self.train.pixels)))
-        return torch.split(order.to(self.train.pixels.device), self.recipe.batch)
+        picture_order = torch.from_numpy(rng.permutation(len(self.train.pixels)))
+        return torch.split(picture_order.to(self.train.pixels.device), self.recipe.batch)
 
     def losses(self, batch: Tensor, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
-        rows = self.train.rows(batch)
-        read, truth, heat = self._read(rows)
+        scene_tensors = self.train.rows(batch)
+        read, truth, heat = self._read(scene_tensors)
         losses = {
             name: functional.cross_entropy(read[name], truth[name]) for name in ("background", "count", *ATTRIBUTES)
         }
         losses["presence"] = functional.binary_cross_entropy_with_logits(read["presence"], truth["presence"]) * 4
         losses["centre"] = (read["centre"] - truth["centre"]).abs().mean() * 4
         losses["relation"] = relation_loss(read["relation"], truth["relation"]) * 4
-        losses["heat"] = heat_loss(heat, wanted_heat(rows))
+        losses["heat"] = heat_loss(heat, wanted_heat(scene_tensors))
         return losses
 
     def evaluate(self) -> Mapping[str, float]:
         """The shares of held-out statements that are read rightly; of the things of which one stands before the other,
         how often it is told which one; and the mean of all.
         """
-        right: dict[str, list[Tensor]] = {}
-        every = torch.arange(len(self.held_out.pixels), device=self.held_out.pixels.device)
-        for rows in torch.split(every, 100):
-            read, truth, _ = self._read(self.held_out.rows(rows))
-            hits = {name: read[name].argmax(-1) == truth[name] for name in ("background", "count", *ATTRIBUTES)}
-            hits["presence"] = (read["presence"] > 0) == (truth["presence"] > 0)
-            clear = truth["relation"] >= 0
-            hits["relation"] = ((read["relation"] > 0) == (truth["relation"] > 0))[clear]
-            predicted, truly = read["relation"][:, _BEFORE], truth["relation"][:, _BEFORE]
-            hits["in front"] = (predicted.argmax(-1) == truly.argmax(-1))[truly.amax(-1) > 0]
-            for name, each in hits.items():
-                right.setdefault(name, []).append(each.flatten().float())
-        scores = {name: float(torch.cat(each).mean()) for name, each in right.items() if sum(map(len, each))}
+        correct_by_name: dict[str, list[Tensor]] = {}
+        picture_rows = torch.arange(len(self.held_out.pixels), device=self.held_out.pixels.device)
+        for row_chunk in torch.split(picture_rows, 100):
+            read, truth, _ = self._read(self.held_out.rows(row_chunk))
+            hits_by_name = {name: read[name].argmax(-1) == truth[name] for name in ("background", "count", *ATTRIBUTES)}
+            hits_by_name["presence"] = (read["presence"] > 0) == (truth["presence"] > 0)
+            is_clear = truth["relation"] >= 0
+            hits_by_name["relation"] = ((read["relation"] > 0) == (truth["relation"] > 0))[is_clear]
+            predicted_order, true_order = read["relation"][:, _BEFORE], truth["relation"][:, _BEFORE]
+            hits_by_name["in front"] = (predicted_order.argmax(-1) == true_order.argmax(-1))[true_order.amax(-1) > 0]
+            for name, each in hits_by_name.items():
+                correct_by_name.setdefault(name, []).append(each.flatten().float())
+        scores = {name: float(torch.cat(each).mean()) for name, each in correct_by_name.items() if sum(map(len, each))}
         return {**scores, "mean": float(np.mean(list(scores.values())))}
 
-    def _read(self, of: SceneTensors) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor]:
+    def _read(self, scene_tensors: SceneTensors) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor]:
         """What is read, and what is so, of everything that is there; and the heat."""
-        reading, heat = self.network(of.pixels)
-        picture, group = (of.groups[..., 0] >= 0).nonzero(as_tuple=True)
-        true_attributes = of.groups[picture, group]
-        kind = true_attributes[:, 0]
+        reading, heat = self.network(scene_tensors.pixels)
+        picture, group = (scene_tensors.groups[..., 0] >= 0).nonzero(as_tuple=True)
+        true_attributes = scene_tensors.groups[picture, group]
+        group_kinds = true_attributes[:, 0]
         is_present = torch.zeros_like(reading.presence)
-        is_present[picture, kind] = 1
+        is_present[picture, group_kinds] = 1
         read = {"presence": reading.presence, "background": reading.background}
-        truth = {"presence": is_present, "background": of.background}
+        truth = {"presence": is_present, "background": scene_tensors.background}
         for index, (name, logits) in enumerate(zip(_NAMES, reading.attributes, strict=True)):
-            read[name], truth[name] = logits[picture, kind], true_attributes[:, 1 + index] - int(name == "count")
-        read["centre"], truth["centre"] = reading.centres[picture, kind], of.centres[picture, group]
-        picture, first, second = (of.relations.amax(-1) >= 0).nonzero(as_tuple=True)
-        kinds = of.groups[..., 0]
-        pair = (reading.inner[picture, kinds[picture, each]] for each in (first, second))
-        read["relation"] = self.network.reader.relations(*pair)
-        truth["relation"] = of.relations[picture, first, second].float()
+            read[name], truth[name] = logits[picture, group_kinds], true_attributes[:, 1 + index] - int(name == "count")
+        read["centre"], truth["centre"] = reading.centres[picture, group_kinds], scene_tensors.centres[picture, group]
+        picture, first_group, second_group = (scene_tensors.relations.amax(-1) >= 0).nonzero(as_tuple=True)
+        kind_table = scene_tensors.groups[..., 0]
+        relation_pair = (reading.inner[picture, kind_table[picture, each]] for each in (first_group, second_group))
+        read["relation"] = self.network.reader.relations(*relation_pair)
+        truth["relation"] = scene_tensors.relations[picture, first_group, second_group].float()
         return read, truth, heat
 
 
@@ -140,11 +140,11 @@ def relation_loss(logits: Tensor, labels: Tensor) -> Tensor:
         logits: float [pairs, relations].
         judged: float [pairs, relations], 1 for true, 0 for false, -1 for unclear.
     """
-    clear = (labels >= 0).float()
-    counts = clear.clone()
-    counts[:, _BEFORE] *= torch.where(labels[:, _BEFORE].amax(-1, keepdim=True) > 0, _COUNTS, 1)
-    each = functional.binary_cross_entropy_with_logits(logits, labels.clamp(min=0), reduction="none")
-    return (counts * each).sum() / clear.sum().clamp(min=1)
+    is_clear = (labels >= 0).float()
+    label_weights = is_clear.clone()
+    label_weights[:, _BEFORE] *= torch.where(labels[:, _BEFORE].amax(-1, keepdim=True) > 0, _COUNTS, 1)
+    label_losses = functional.binary_cross_entropy_with_logits(logits, labels.clamp(min=0), reduction="none")
+    return (label_weights * label_losses).sum() / is_clear.sum().clamp(min=1)
 
 
 def train_world_reader(
@@ -165,7 +165,7 @@ def train_world_reader(
     Checkpoint(
         kind=KIND,
         parameters={"encoder": asdict(network.encoder.shape), "shape": asdict(network.reader.shape)},
-        weights={name: each.astype(np.float16) for name, each in outcome.weights.items()},
+        weights={weight_name: each.astype(np.float16) for weight_name, each in outcome.weights.items()},
         vocabulary=tuple(KINDS),
         data=(TrainingData(f"world(size={len(train)},seed={recipe.seed})", train.digest, len(train)),),
         training=asdict(recipe),

@@ -29,23 +29,23 @@ def shares_right(encoder: str, world: World, settings: Settings | None = None) -
     with tempfile.TemporaryDirectory() as folder:
         for scene in world:
             scene.render().save(Path(folder) / f"{scene.id}.png")
-        rows = [each for each in world.captions(folder) if each.system == "true" or each.system in WRONG]
-        names = [scene.id for scene in world]
-        following = dict(zip(names, names[1:] + names[:1], strict=True))
+        caption_rows = [each for each in world.captions(folder) if each.system == "true" or each.system in WRONG]
+        image_ids = [scene.id for scene in world]
+        next_image = dict(zip(image_ids, image_ids[1:] + image_ids[:1], strict=True))
         swapped = [
-            replace(each, id=f"{each.image_id}#swapped", image=str(Path(folder, f"{following[each.image_id]}.png")))
-            for each in rows
+            replace(each, id=f"{each.image_id}#swapped", image=str(Path(folder, f"{next_image[each.image_id]}.png")))
+            for each in caption_rows
             if each.system == "true"
         ]
-        items = evaluate(CaptionSet.from_captions([*rows, *swapped]), [metric], settings=settings)[metric].items
-    outcomes: dict[str, list[bool]] = {}
-    for each in rows:
+        items = evaluate(CaptionSet.from_captions([*caption_rows, *swapped]), [metric], settings=settings)[metric].items
+    outcomes_by_kind: dict[str, list[bool]] = {}
+    for each in caption_rows:
         if each.system in WRONG and each.system is not None:
-            outcomes.setdefault(each.system, []).append(items[f"{each.image_id}#true"] > items[each.id])
-    falls = [items[f"{name}#true"] > items[f"{name}#swapped"] for name in names]
-    everything = [share for kind in outcomes.values() for share in kind]
+            outcomes_by_kind.setdefault(each.system, []).append(items[f"{each.image_id}#true"] > items[each.id])
+    swap_outcomes = [items[f"{image_id}#true"] > items[f"{image_id}#swapped"] for image_id in image_ids]
+    all_outcomes = [share for kind_outcomes in outcomes_by_kind.values() for share in kind_outcomes]
     return {
-        "right above wrong": float(np.mean(everything)),
-        SWAPPED: float(np.mean(falls)),
-        **{kind: float(np.mean(outcomes[kind])) for kind in WRONG if kind in outcomes},
+        "right above wrong": float(np.mean(all_outcomes)),
+        SWAPPED: float(np.mean(swap_outcomes)),
+        **{kind: float(np.mean(outcomes_by_kind[kind])) for kind in WRONG if kind in outcomes_by_kind},
     }

@@ -45,18 +45,18 @@ class SceneCaptionExamples:
 def numbers_of(text: str, word_ids: dict[str, int]) -> list[int]:
     """The word numbers of a sentence after CLIPScore's prefix, with begin and end, padded."""
     ids = [word_ids.get(word, word_ids[UNKNOWN]) for word in add_prefix(PREFIX, text).lower().split()][: LENGTH - 2]
-    numbers = [word_ids[START], *ids, word_ids[END]]
-    return numbers + [word_ids[END]] * (LENGTH - len(numbers))
+    word_numbers = [word_ids[START], *ids, word_ids[END]]
+    return word_numbers + [word_ids[END]] * (LENGTH - len(word_numbers))
 
 
 def draw_examples(split: Split, count: int, captions: int, seed: int, workers: int = 1) -> SceneCaptionExamples:
     """Images of a split, each with several captions; the same ones for any number of workers."""
-    shards = render_shards(partial(_shard, captions=captions), split, count, seed, shard=SHARD, workers=workers)
+    scene_shards = render_shards(partial(_shard, captions=captions), split, count, seed, shard=SHARD, workers=workers)
     return SceneCaptionExamples(
-        pixels=np.concatenate([each.pixels for each in shards]),
-        true=np.concatenate([each.true for each in shards]),
-        wrong=np.concatenate([each.wrong for each in shards]),
-        digest=hashlib.sha256("".join(each.digest for each in shards).encode()).hexdigest(),
+        pixels=np.concatenate([scene_shard.pixels for scene_shard in scene_shards]),
+        true=np.concatenate([scene_shard.true for scene_shard in scene_shards]),
+        wrong=np.concatenate([scene_shard.wrong for scene_shard in scene_shards]),
+        digest=hashlib.sha256("".join(scene_shard.digest for scene_shard in scene_shards).encode()).hexdigest(),
     )
 
 
@@ -65,12 +65,12 @@ def _shard(world: World, captions: int) -> SceneCaptionExamples:
     pixels = np.stack([resized(np.asarray(scene.render().convert("RGB"), np.uint8)) for scene in world])
     true = np.zeros((len(world), captions, LENGTH), np.int16)
     wrong = np.full((len(world), captions, len(KINDS), LENGTH), -1, np.int16)
-    for row, scene in enumerate(world):
-        rng = np.random.default_rng([world.seed, row])
-        for k, caption in enumerate(true_captions(scene, world.seed, captions)):
-            true[row, k] = numbers_of(caption.text, word_ids)
-            for kind, other in errors_of(scene, caption, rng).items():
-                if kind in KINDS:
-                    wrong[row, k, KINDS.index(kind)] = numbers_of(other.text, word_ids)
+    for scene_index, scene in enumerate(world):
+        rng = np.random.default_rng([world.seed, scene_index])
+        for caption_index, caption in enumerate(true_captions(scene, world.seed, captions)):
+            true[scene_index, caption_index] = numbers_of(caption.text, word_ids)
+            for error_kind, other in errors_of(scene, caption, rng).items():
+                if error_kind in KINDS:
+                    wrong[scene_index, caption_index, KINDS.index(error_kind)] = numbers_of(other.text, word_ids)
     digest = hashlib.sha256(pixels.tobytes() + true.tobytes() + wrong.tobytes()).hexdigest()
     return SceneCaptionExamples(pixels, true, wrong, digest)

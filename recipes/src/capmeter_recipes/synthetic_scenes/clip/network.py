@@ -56,18 +56,18 @@ class WorldVision(nn.Module):
         everywhere.
         """
         slots, heat = self.network.slots(self.network.maps_of(pixel_values))
-        side = heat.shape[-1]
-        share = heat.flatten(2).softmax(-1).view_as(heat)
-        steps = (torch.arange(side, device=heat.device, dtype=heat.dtype) + 0.5) / side
-        bounds = []
-        for along in (share.sum(2), share.sum(3)):  # x, then y
-            mean = along @ steps
-            deviation = (along @ steps.square() - mean.square()).clamp(min=0).sqrt() + 0.5 / side
-            bounds.append(((mean - 2 * deviation).clamp(min=0), (mean + 2 * deviation).clamp(max=1)))
-        boxes = torch.stack([bounds[0][0], bounds[1][0], bounds[0][1], bounds[1][1]], dim=-1)
+        map_side = heat.shape[-1]
+        heat_shares = heat.flatten(2).softmax(-1).view_as(heat)
+        cell_centres = (torch.arange(map_side, device=heat.device, dtype=heat.dtype) + 0.5) / map_side
+        axis_bounds = []
+        for axis_shares in (heat_shares.sum(2), heat_shares.sum(3)):  # x, then y
+            axis_mean = axis_shares @ cell_centres
+            deviation = (axis_shares @ cell_centres.square() - axis_mean.square()).clamp(min=0).sqrt() + 0.5 / map_side
+            axis_bounds.append(((axis_mean - 2 * deviation).clamp(min=0), (axis_mean + 2 * deviation).clamp(max=1)))
+        boxes = torch.stack([axis_bounds[0][0], axis_bounds[1][0], axis_bounds[0][1], axis_bounds[1][1]], dim=-1)
         boxes = torch.cat([boxes, boxes.new_tensor([0, 0, 1, 1]).expand(len(boxes), 1, 4)], dim=1)
-        present = pad(heat.flatten(2).amax(-1) > 0, (0, 1), value=True)
-        return slots, boxes, present
+        is_present = pad(heat.flatten(2).amax(-1) > 0, (0, 1), value=True)
+        return slots, boxes, is_present
 
 
 class _Near(nn.Module):
@@ -79,9 +79,9 @@ class _Near(nn.Module):
         self.read = nn.Linear(_AROUND * width, width)
 
     def forward(self, states: Tensor, counts: Tensor) -> Tensor:
-        around = pad(self.norm(states) * counts, (0, 0, _AROUND // 2, _AROUND // 2))
-        windows = around.unfold(1, _AROUND, 1).transpose(2, 3).flatten(2)
-        return states + relu(self.read(windows))
+        padded_states = pad(self.norm(states) * counts, (0, 0, _AROUND // 2, _AROUND // 2))
+        word_windows = padded_states.unfold(1, _AROUND, 1).transpose(2, 3).flatten(2)
+        return states + relu(self.read(word_windows))
 
 
 class _SlotMap(nn.Module):
@@ -117,13 +117,13 @@ class WorldText(nn.Module):
 
     def forward(self, input_ids: Tensor, **_: Any) -> Any:
         """The slots, side by side, as the pooled output; the first end token is the last that counts."""
-        ends = (input_ids == self.end).long()
-        after = ends.cumsum(1) - ends > 0
-        counts = ~after[..., None]
+        is_end = (input_ids == self.end).long()
+        is_padding = is_end.cumsum(1) - is_end > 0
+        counts = ~is_padding[..., None]
         states = self.words(input_ids)
         for convolution in self.near:
             states = convolution(states, counts)
-        states = self.norm(self.far(states, src_key_padding_mask=after))
+        states = self.norm(self.far(states, src_key_padding_mask=is_padding))
         slots = (relu(self.about(states)) * counts).transpose(1, 2) @ self.said(states)
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=slots.flatten(1))
 
@@ -155,11 +155,11 @@ class WorldClip(CLIPModel):  # type: ignore[misc]
 
 def world_clip_config(shape: WorldShape, text: dict[str, int], slot: int, scale: float) -> Any:
     """The settings: of pictures' network, of text as CLIP says them, the slots' width, and the first log scale."""
-    vision = {"image_size": SIDE, "patch_size": 4, "hidden_size": shape.picture, "world": asdict(shape)}
+    vision_settings = {"image_size": SIDE, "patch_size": 4, "hidden_size": shape.picture, "world": asdict(shape)}
     unused = {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1}  # of CLIP's own network
     return WorldClipConfig(
         text_config=text | {"slots": shape.kinds + 1, "slot": slot},
-        vision_config=vision | unused,
+        vision_config=vision_settings | unused,
         projection_dim=(shape.kinds + 1) * slot,
         logit_scale_init_value=scale,
     )

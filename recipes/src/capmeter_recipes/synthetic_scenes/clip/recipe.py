@@ -45,5 +45,5 @@ class WorldClipRecipe(Recipe):
 
 def vocabulary() -> dict[str, int]:
     """Every word of synthetic scenes and of CLIPScore's prefix, with its number; 0 is the end, which also pads."""
-    tokens = [END, START, UNKNOWN, *sorted(words() | set(PREFIX.lower().split()))]
-    return {word: number for number, word in enumerate(tokens)}
+    all_words = [END, START, UNKNOWN, *sorted(words() | set(PREFIX.lower().split()))]
+    return {word: word_number for word_number, word in enumerate(all_words)}

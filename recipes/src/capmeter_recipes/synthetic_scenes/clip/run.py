@@ -50,11 +50,11 @@ def save_clip(
     from safetensors.torch import save
 
     saved_weights = {name: each for name, each in outcome.weights.items() if not name.endswith("position_ids")}
-    half = {name: torch.from_numpy(values).half().contiguous() for name, values in saved_weights.items()}
-    config = clip_config(recipe, encoder.shape).to_dict() | {"architectures": ["WorldClip"]}
-    config["region_labels"] = [*KINDS, "background"]
-    files: dict[str, Any] = {
-        "config.json": config,
+    half = {weight_name: torch.from_numpy(values).half().contiguous() for weight_name, values in saved_weights.items()}
+    model_config = clip_config(recipe, encoder.shape).to_dict() | {"architectures": ["WorldClip"]}
+    model_config["region_labels"] = [*KINDS, "background"]
+    model_files: dict[str, Any] = {
+        "config.json": model_config,
         "tokenizer.json": _tokenizer(),
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -85,10 +85,10 @@ def save_clip(
             "capmeter": __version__,
         },
     }
-    for name, content in files.items():
+    for name, file_content in model_files.items():
         with atomic_file(folder / name) as file:
             file.write(
-                json.dumps(content, indent=None if name == "tokenizer.json" else 1, default=str).encode() + b"\n"
+                json.dumps(file_content, indent=None if name == "tokenizer.json" else 1, default=str).encode() + b"\n"
             )
     with atomic_file(folder / "model.safetensors") as file:
         file.write(save(half, metadata={"format": "pt"}))
@@ -105,5 +105,5 @@ def _tokenizer() -> dict[str, Any]:
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{START} $A {END}", special_tokens=[(START, word_ids[START]), (END, word_ids[END])]
     )
-    settings: dict[str, Any] = json.loads(tokenizer.to_str())
-    return settings
+    tokenizer_settings: dict[str, Any] = json.loads(tokenizer.to_str())
+    return tokenizer_settings

@@ -70,57 +70,57 @@ class WorldClipLearner(Learner[Tensor]):
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Tensor]:
         """Rows of pictures in random order; a rest that is smaller than a batch is left out."""
-        count = len(self._train[1])
-        order = torch.from_numpy(rng.permutation(count)).to(self._train[1].device)
-        size = min(self.recipe.batch, count)
-        return [order[start : start + size] for start in range(0, count - size + 1, size)]
+        picture_count = len(self._train[1])
+        picture_order = torch.from_numpy(rng.permutation(picture_count)).to(self._train[1].device)
+        size = min(self.recipe.batch, picture_count)
+        return [picture_order[start : start + size] for start in range(0, picture_count - size + 1, size)]
 
     def losses(self, batch: Tensor, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
-        slots, true, wrong = (each[batch] for each in self._train)
-        n, captions = true.shape[:2]
-        device = true.device
-        which = torch.from_numpy(rng.integers(captions, size=n)).to(device)
-        rows = torch.arange(n, device=device)
-        caption_ids, errors = true[rows, which], wrong[rows, which]
-        noise = torch.from_numpy(rng.random((n, len(KINDS)))).to(device)
-        noise[errors[..., 0] < 0] = -1.0
-        error_kinds = noise.topk(min(self.recipe.wrong, len(KINDS)), dim=1).indices
-        errors = errors[rows[:, None], error_kinds]  # [n, wrong, length]
-        has_error = errors[..., 0] >= 0
+        slots, true_ids, wrong_ids = (example_tensor[batch] for example_tensor in self._train)
+        n, caption_count = true_ids.shape[:2]
+        device = true_ids.device
+        caption_choice = torch.from_numpy(rng.integers(caption_count, size=n)).to(device)
+        batch_rows = torch.arange(n, device=device)
+        caption_ids, error_ids = true_ids[batch_rows, caption_choice], wrong_ids[batch_rows, caption_choice]
+        error_noise = torch.from_numpy(rng.random((n, len(KINDS)))).to(device)
+        error_noise[error_ids[..., 0] < 0] = -1.0
+        error_kinds = error_noise.topk(min(self.recipe.wrong, len(KINDS)), dim=1).indices
+        error_ids = error_ids[batch_rows[:, None], error_kinds]  # [n, wrong, length]
+        has_error = error_ids[..., 0] >= 0
         image_vectors = self.image_features(slots)
-        texts = self.text_features(torch.cat([caption_ids, errors[has_error]]))
+        text_vectors = self.text_features(torch.cat([caption_ids, error_ids[has_error]]))
         scale = self.module.logit_scale.clamp(max=_LARGEST_SCALE).exp()
         with torch.autocast(device.type, enabled=False):  # cosines times 100 need more digits
-            pairs = scale * image_vectors @ texts[:n].T
-            owners = rows[:, None].expand_as(has_error)[has_error]
-            beside = torch.full(has_error.shape, -torch.inf, device=device)
-            beside[has_error] = scale * (image_vectors[owners] * texts[n:]).sum(-1)
+            pair_logits = scale * image_vectors @ text_vectors[:n].T
+            error_owners = batch_rows[:, None].expand_as(has_error)[has_error]
+            error_logits = torch.full(has_error.shape, -torch.inf, device=device)
+            error_logits[has_error] = scale * (image_vectors[error_owners] * text_vectors[n:]).sum(-1)
         return {
-            "picture": functional.cross_entropy(torch.cat([pairs, beside], dim=1), rows),
-            "text": functional.cross_entropy(pairs.T, rows),
+            "picture": functional.cross_entropy(torch.cat([pair_logits, error_logits], dim=1), batch_rows),
+            "text": functional.cross_entropy(pair_logits.T, batch_rows),
         }
 
     def evaluate(self) -> Mapping[str, float]:
         """On held-out pictures: the share of true captions above each error of them, and above a swapped picture."""
-        slots, true, wrong = self._held_out
+        slots, true_ids, wrong_ids = self._held_out
         image_vectors = self.image_features(slots)
-        text_vectors = self.text_features(true[:, 0])
-        right = (image_vectors * text_vectors).sum(-1)
-        swapped = (image_vectors.roll(1, 0) * text_vectors).sum(-1)
-        scores: dict[str, float] = {}
-        shares = []
-        for k, kind in enumerate(KINDS):
-            has_error = wrong[:, 0, k, 0] >= 0
+        text_vectors = self.text_features(true_ids[:, 0])
+        true_cosines = (image_vectors * text_vectors).sum(-1)
+        swapped_cosines = (image_vectors.roll(1, 0) * text_vectors).sum(-1)
+        kind_scores: dict[str, float] = {}
+        outcome_parts = []
+        for kind_index, error_kind in enumerate(KINDS):
+            has_error = wrong_ids[:, 0, kind_index, 0] >= 0
             if has_error.any():
-                texts = self.text_features(wrong[has_error, 0, k])
-                above = (right[has_error] > (image_vectors[has_error] * texts).sum(-1)).float()
-                scores[kind] = float(above.mean())
-                shares.append(above)
+                error_vectors = self.text_features(wrong_ids[has_error, 0, kind_index])
+                is_above = (true_cosines[has_error] > (image_vectors[has_error] * error_vectors).sum(-1)).float()
+                kind_scores[error_kind] = float(is_above.mean())
+                outcome_parts.append(is_above)
         return {
-            "right above wrong": float(torch.cat(shares).mean()),
-            "falls with another picture": float((right > swapped).float().mean()),
-            **scores,
+            "right above wrong": float(torch.cat(outcome_parts).mean()),
+            "falls with another picture": float((true_cosines > swapped_cosines).float().mean()),
+            **kind_scores,
         }
 
     def image_features(self, slots: Tensor) -> Tensor:
@@ -129,18 +129,18 @@ class WorldClipLearner(Learner[Tensor]):
 
     def text_features(self, ids: Tensor) -> Tensor:
         """Unit features of sentences, [n, 40] word numbers."""
-        lengths = (ids != 0).sum(-1) + 1  # the end is 0, and pads
-        order = lengths.argsort()
-        parts = [
-            self.module.get_text_features(input_ids=ids[rows, : int(lengths[rows].max())].long())
-            for rows in torch.tensor_split(order, min(_LENGTHS, len(ids)))
+        text_lengths = (ids != 0).sum(-1) + 1  # the end is 0, and pads
+        length_order = text_lengths.argsort()
+        feature_parts = [
+            self.module.get_text_features(input_ids=ids[part_rows, : int(text_lengths[part_rows].max())].long())
+            for part_rows in torch.tensor_split(length_order, min(_LENGTHS, len(ids)))
         ]
-        features = torch.cat([getattr(each, "pooler_output", each) for each in parts])
-        return functional.normalize(features[order.argsort()].float(), dim=-1)
+        features = torch.cat([getattr(feature_part, "pooler_output", feature_part) for feature_part in feature_parts])
+        return functional.normalize(features[length_order.argsort()].float(), dim=-1)
 
 
 def _tensors(examples: SceneCaptionExamples, encoder: WorldEncoder, device: str) -> tuple[Tensor, Tensor, Tensor]:
     """The slots of pictures, true captions, and wrong ones."""
-    arrays = (encoder.pictures(list(examples.pixels)), examples.true, examples.wrong)
-    slots, true, wrong = (torch.from_numpy(each).to(device) for each in arrays)
+    example_arrays = (encoder.pictures(list(examples.pixels)), examples.true, examples.wrong)
+    slots, true, wrong = (torch.from_numpy(example_array).to(device) for example_array in example_arrays)
     return slots, true, wrong

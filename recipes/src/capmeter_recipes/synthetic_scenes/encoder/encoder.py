@@ -68,8 +68,8 @@ class WorldEncoder:
         Returns:
             float32 [n, width].
         """
-        batches = [self._pictures(pixels[k : k + _AT_ONCE]) for k in range(0, len(pixels), _AT_ONCE)]
-        return np.concatenate(batches) if batches else np.zeros((0, self.width), np.float32)
+        feature_batches = [self._pictures(pixels[k : k + _AT_ONCE]) for k in range(0, len(pixels), _AT_ONCE)]
+        return np.concatenate(feature_batches) if feature_batches else np.zeros((0, self.width), np.float32)
 
     def regions(self, pixels: Pixels, boxes: npt.NDArray[Any]) -> Floats:
         """The features of one picture's regions.
@@ -90,16 +90,16 @@ class WorldEncoder:
         box_array = np.asarray(boxes, np.float32)
         if box_array.ndim != 2 or box_array.shape[1] != 4 or not np.isfinite(box_array).all():
             raise InputError(f"boxes have the shape {list(box_array.shape)}; expected [n, 4], finite, in pixels")
-        relative = box_array / np.array([width, height, width, height], np.float32)
+        relative_boxes = box_array / np.array([width, height, width, height], np.float32)
         if len(box_array) and (
-            relative.min() < -0.01 or relative.max() > 1.01 or (box_array[:, 2:] < box_array[:, :2]).any()
+            relative_boxes.min() < -0.01 or relative_boxes.max() > 1.01 or (box_array[:, 2:] < box_array[:, :2]).any()
         ):
             raise InputError(f"a box is outside its image of {width} x {height} pixels, or ends before it begins")
         with torch.inference_mode():
             maps = self.network.maps(self._tensor([pixels]))
             map_index = torch.zeros(len(box_array), dtype=torch.int64, device=self.device)
-            features = self.network.regions(maps, torch.from_numpy(relative).to(self.device), map_index)
-        return np.asarray(features.cpu().numpy(), np.float32)
+            region_features = self.network.regions(maps, torch.from_numpy(relative_boxes).to(self.device), map_index)
+        return np.asarray(region_features.cpu().numpy(), np.float32)
 
     def _pictures(self, pixels: Sequence[Pixels]) -> Floats:
         import torch
@@ -111,7 +111,7 @@ class WorldEncoder:
     def _tensor(self, pixels: Sequence[Pixels]) -> Any:
         import torch
 
-        return torch.from_numpy(np.stack([resized(each) for each in pixels])).to(self.device)
+        return torch.from_numpy(np.stack([resized(picture_pixels) for picture_pixels in pixels])).to(self.device)
 
 
 def resized(pixels: Pixels) -> Pixels:

@@ -48,59 +48,59 @@ class SceneExamples:
 
 def draw_examples(split: Split, count: int, seed: int, workers: int = 1) -> SceneExamples:
     """So many pictures of a split; the same ones for any number of workers."""
-    shards = render_shards(_shard, split, count, seed, shard=SHARD, workers=workers)
+    scene_shards = render_shards(_shard, split, count, seed, shard=SHARD, workers=workers)
     return SceneExamples(
-        pixels=np.concatenate([each.pixels for each in shards]),
-        background=np.concatenate([each.background for each in shards]),
-        regions=np.concatenate([each.regions for each in shards]),
-        what=np.concatenate([each.what for each in shards]),
-        groups=np.concatenate([each.groups for each in shards]),
-        centres=np.concatenate([each.centres for each in shards]),
-        relations=np.concatenate([each.relations for each in shards]),
-        digest=hashlib.sha256("".join(each.digest for each in shards).encode()).hexdigest(),
+        pixels=np.concatenate([scene_shard.pixels for scene_shard in scene_shards]),
+        background=np.concatenate([scene_shard.background for scene_shard in scene_shards]),
+        regions=np.concatenate([scene_shard.regions for scene_shard in scene_shards]),
+        what=np.concatenate([scene_shard.what for scene_shard in scene_shards]),
+        groups=np.concatenate([scene_shard.groups for scene_shard in scene_shards]),
+        centres=np.concatenate([scene_shard.centres for scene_shard in scene_shards]),
+        relations=np.concatenate([scene_shard.relations for scene_shard in scene_shards]),
+        digest=hashlib.sha256("".join(scene_shard.digest for scene_shard in scene_shards).encode()).hexdigest(),
     )
 
 
 def _shard(world: World) -> SceneExamples:
-    n = len(world)
+    scene_count = len(world)
     examples = SceneExamples(
         pixels=np.stack([resized(np.asarray(scene.render())) for scene in world]),
         background=np.array([list(BACKGROUNDS).index(scene.background) for scene in world], np.int64),
-        regions=np.zeros((n, MOST_REGIONS, 4), np.float32),
-        what=np.full((n, MOST_REGIONS, 4), -1, np.int64),
-        groups=np.full((n, MOST_GROUPS, 5), -1, np.int64),
-        centres=np.zeros((n, MOST_GROUPS, 2), np.float32),
-        relations=np.full((n, MOST_GROUPS, MOST_GROUPS, len(RELATIONS)), -1, np.int8),
+        regions=np.zeros((scene_count, MOST_REGIONS, 4), np.float32),
+        what=np.full((scene_count, MOST_REGIONS, 4), -1, np.int64),
+        groups=np.full((scene_count, MOST_GROUPS, 5), -1, np.int64),
+        centres=np.zeros((scene_count, MOST_GROUPS, 2), np.float32),
+        relations=np.full((scene_count, MOST_GROUPS, MOST_GROUPS, len(RELATIONS)), -1, np.int8),
         digest=hashlib.sha256("".join(scene.key for scene in world).encode()).hexdigest(),
     )
-    for row, scene in enumerate(world):
-        _describe(scene, examples, row)
+    for scene_index, scene in enumerate(world):
+        _describe(scene, examples, scene_index)
     return examples
 
 
-def _describe(scene: Scene, examples: SceneExamples, row: int) -> None:
-    regions = scene.regions()
-    count = len(regions.labels)
-    examples.regions[row, :count] = regions.boxes / scene.pixels
-    for k, (label, group_index) in enumerate(zip(regions.labels, regions.groups.tolist(), strict=True)):
-        attributes = _attributes(scene, group_index) if group_index >= 0 else [-1, -1, -1]
-        examples.what[row, k] = [LABELS.index(label), *attributes]
+def _describe(scene: Scene, examples: SceneExamples, scene_index: int) -> None:
+    scene_regions = scene.regions()
+    region_count = len(scene_regions.labels)
+    examples.regions[scene_index, :region_count] = scene_regions.boxes / scene.pixels
+    for k, (label, group_index) in enumerate(zip(scene_regions.labels, scene_regions.groups.tolist(), strict=True)):
+        attribute_ids = _attributes(scene, group_index) if group_index >= 0 else [-1, -1, -1]
+        examples.what[scene_index, k] = [LABELS.index(label), *attribute_ids]
     for group_index, group in enumerate(scene.groups):
-        examples.groups[row, group_index] = [
+        examples.groups[scene_index, group_index] = [
             LABELS.index(group.look.kind),
             group.look.count,
             *_attributes(scene, group_index),
         ]
         x0, y0, x1, y1 = group.box
-        examples.centres[row, group_index] = (x0 + x1) / 2, (y0 + y1) / 2
-        for other in range(len(scene.groups)):
-            if other != group_index:
-                relation_labels = [scene.relation(group_index, name, other) for name in RELATIONS]
-                examples.relations[row, group_index, other] = [
-                    -1 if each is None else int(each) for each in relation_labels
+        examples.centres[scene_index, group_index] = (x0 + x1) / 2, (y0 + y1) / 2
+        for other_index in range(len(scene.groups)):
+            if other_index != group_index:
+                relation_labels = [scene.relation(group_index, name, other_index) for name in RELATIONS]
+                examples.relations[scene_index, group_index, other_index] = [
+                    -1 if relation_label is None else int(relation_label) for relation_label in relation_labels
                 ]
 
 
-def _attributes(scene: Scene, group: int) -> list[int]:
-    look = scene.groups[group].look
-    return [values.index(getattr(look, name)) for name, values in ATTRIBUTES.items()]
+def _attributes(scene: Scene, group_index: int) -> list[int]:
+    look = scene.groups[group_index].look
+    return [values.index(getattr(look, attribute_name)) for attribute_name, values in ATTRIBUTES.items()]

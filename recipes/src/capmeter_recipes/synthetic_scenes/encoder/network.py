@@ -65,10 +65,10 @@ class WorldNetwork(nn.Module):
         self.shape, width = shape, shape.width
         self.stem = nn.Conv2d(3, width, 2 * _STRIDE, _STRIDE, _STRIDE // 2)
         self.down = nn.ModuleList([_Block(width, width, 1), _Block(width, 96, 2), _Block(96, 128, 2)])
-        self.across = nn.ModuleList([nn.Conv2d(each, width, 1) for each in (width, 96, 128)])
+        self.across = nn.ModuleList([nn.Conv2d(level_width, width, 1) for level_width in (width, 96, 128)])
         self.join = nn.ModuleList([nn.Conv2d(width, width, 3, 1, 1), _Block(width, width, 1)])
-        cells = SIDE // _STRIDE
-        self.place = nn.Parameter(torch.zeros(shape.described, cells * cells))
+        cell_count = SIDE // _STRIDE
+        self.place = nn.Parameter(torch.zeros(shape.described, cell_count * cell_count))
         nn.init.normal_(self.place, std=0.1)
         self.heat = nn.Conv2d(width, shape.kinds, 1)
         nn.init.constant_(self.heat.bias, -4.0)  # type: ignore[arg-type]
@@ -91,14 +91,14 @@ class WorldNetwork(nn.Module):
     def maps_of(self, standardised: Tensor) -> Tensor:
         """The map of pictures whose colours are standardised, float [b, 3, 96, 96]."""
         states = functional.relu(self.stem(standardised))
-        levels = []
+        level_states = []
         for block in self.down:
             states = block(states)
-            levels.append(states)
-        merged = self.across[2](levels[2])
+            level_states.append(states)
+        merged = self.across[2](level_states[2])
         for level in (1, 0):
             merged = functional.interpolate(merged, scale_factor=2.0, mode="nearest") + self.across[level](
-                levels[level]
+                level_states[level]
             )
             merged = functional.relu(self.join[level](merged))
         return torch.as_tensor(merged)
@@ -106,14 +106,14 @@ class WorldNetwork(nn.Module):
     def slots(self, maps: Tensor) -> tuple[Tensor, Tensor]:
         """The slots (float [b, kinds + 1, slot], the background's last) and the heat (float [b, kinds, 24, 24])."""
         heat = self.heat(maps)
-        flat = heat.flatten(2).float()
-        described = self.describe(maps).flatten(2) + self.place
-        means = flat.softmax(-1).to(described.dtype) @ described.transpose(1, 2)
-        presence = flat.sigmoid()
-        slot_inputs = torch.cat([means, presence.sum(-1, keepdim=True).to(means.dtype)], dim=-1)
-        slots = self.slot(slot_inputs) * presence.amax(-1, keepdim=True).to(means.dtype)
-        background = self.background(maps.mean((2, 3)))
-        return torch.cat([slots, background[:, None]], dim=1), heat
+        heat_logits = heat.flatten(2).float()
+        cell_descriptions = self.describe(maps).flatten(2) + self.place
+        mean_descriptions = heat_logits.softmax(-1).to(cell_descriptions.dtype) @ cell_descriptions.transpose(1, 2)
+        presence = heat_logits.sigmoid()
+        slot_inputs = torch.cat([mean_descriptions, presence.sum(-1, keepdim=True).to(mean_descriptions.dtype)], dim=-1)
+        slots = self.slot(slot_inputs) * presence.amax(-1, keepdim=True).to(mean_descriptions.dtype)
+        background_slot = self.background(maps.mean((2, 3)))
+        return torch.cat([slots, background_slot[:, None]], dim=1), heat
 
     def regions(self, maps: Tensor, boxes: Tensor, pictures: Tensor) -> Tensor:
         """The features of boxes.
@@ -126,10 +126,10 @@ class WorldNetwork(nn.Module):
         Returns:
             float [n, region].
         """
-        steps = (torch.arange(_SAMPLES, device=boxes.device) + 0.5) / _SAMPLES
-        x = boxes[:, 0, None] + (boxes[:, 2] - boxes[:, 0])[:, None] * steps
-        y = boxes[:, 1, None] + (boxes[:, 3] - boxes[:, 1])[:, None] * steps
-        shape = (len(boxes), _SAMPLES, _SAMPLES)
-        grid = torch.stack([x[:, None, :].expand(shape), y[:, :, None].expand(shape)], dim=-1) * 2 - 1
-        sampled = functional.grid_sample(maps[pictures].float(), grid.float(), align_corners=False)
-        return functional.relu(self.region(sampled.flatten(1)))
+        sample_steps = (torch.arange(_SAMPLES, device=boxes.device) + 0.5) / _SAMPLES
+        x = boxes[:, 0, None] + (boxes[:, 2] - boxes[:, 0])[:, None] * sample_steps
+        y = boxes[:, 1, None] + (boxes[:, 3] - boxes[:, 1])[:, None] * sample_steps
+        grid_shape = (len(boxes), _SAMPLES, _SAMPLES)
+        sample_grid = torch.stack([x[:, None, :].expand(grid_shape), y[:, :, None].expand(grid_shape)], dim=-1) * 2 - 1
+        sampled_states = functional.grid_sample(maps[pictures].float(), sample_grid.float(), align_corners=False)
+        return functional.relu(self.region(sampled_states.flatten(1)))

@@ -67,12 +67,12 @@ class SceneTensors:
     @classmethod
     def of(cls, examples: SceneExamples, device: str) -> SceneTensors:
         """Of these examples."""
-        names = ("pixels", "background", "regions", "what", "groups", "centres", "relations")
-        return cls(**{name: torch.from_numpy(getattr(examples, name)).to(device) for name in names})
+        tensor_names = ("pixels", "background", "regions", "what", "groups", "centres", "relations")
+        return cls(**{name: torch.from_numpy(getattr(examples, name)).to(device) for name in tensor_names})
 
     def rows(self, rows: Tensor) -> SceneTensors:
         """Of some pictures."""
-        return SceneTensors(**{name: each[rows] for name, each in self.__dict__.items()})
+        return SceneTensors(**{tensor_name: scene_tensor[rows] for tensor_name, scene_tensor in self.__dict__.items()})
 
 
 class WorldModel(nn.Module):
@@ -104,16 +104,16 @@ class WorldLearner(Learner[Tensor]):
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Tensor]:
         """Rows of pictures in random order."""
-        order = torch.from_numpy(rng.permutation(len(self._train.pixels)))
-        return torch.split(order.to(self._train.pixels.device), self.recipe.batch)
+        picture_order = torch.from_numpy(rng.permutation(len(self._train.pixels)))
+        return torch.split(picture_order.to(self._train.pixels.device), self.recipe.batch)
 
     def losses(self, batch: Tensor, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
         truth = self._train.rows(batch)
         read = self._read(truth)
         losses = {"heat": heat_loss(read.heat, read.wanted)}
-        for name, (logits, targets) in read.classes.items():
-            losses[name] = functional.cross_entropy(logits.float(), targets)
+        for class_name, (class_logits, class_targets) in read.classes.items():
+            losses[class_name] = functional.cross_entropy(class_logits.float(), class_targets)
         losses["centre"] = (read.centres.float() - read.true_centres).abs().mean() * 4
         losses["relation"] = (
             functional.binary_cross_entropy_with_logits(read.relations.float(), read.true_relations) * 2
@@ -122,18 +122,18 @@ class WorldLearner(Learner[Tensor]):
 
     def evaluate(self) -> Mapping[str, float]:
         """The shares of held-out statements that are read rightly, and their mean."""
-        hits: dict[str, list[float]] = {}
-        every = torch.arange(len(self._held_out.pixels), device=self._held_out.pixels.device)
-        for rows in torch.split(every, 100):
-            read = self._read(self._held_out.rows(rows))
-            for name, (logits, targets) in read.classes.items():
-                hits.setdefault(name, []).extend((logits.argmax(-1) == targets).float().tolist())
-            correct = ((read.relations > 0) == (read.true_relations > 0.5)).float()
-            hits.setdefault("relation", []).extend(correct.tolist())
-            present = read.heat.flatten(2).amax(-1) > 0
-            truly = read.wanted.flatten(2).amax(-1) > 0.5
-            hits.setdefault("presence", []).extend((present == truly).all(-1).float().tolist())
-        scores = {name: float(np.mean(each)) for name, each in hits.items()}
+        hits_by_name: dict[str, list[float]] = {}
+        picture_rows = torch.arange(len(self._held_out.pixels), device=self._held_out.pixels.device)
+        for row_chunk in torch.split(picture_rows, 100):
+            read = self._read(self._held_out.rows(row_chunk))
+            for class_name, (class_logits, targets) in read.classes.items():
+                hits_by_name.setdefault(class_name, []).extend((class_logits.argmax(-1) == targets).float().tolist())
+            is_correct = ((read.relations > 0) == (read.true_relations > 0.5)).float()
+            hits_by_name.setdefault("relation", []).extend(is_correct.tolist())
+            is_present = read.heat.flatten(2).amax(-1) > 0
+            truly_present = read.wanted.flatten(2).amax(-1) > 0.5
+            hits_by_name.setdefault("presence", []).extend((is_present == truly_present).all(-1).float().tolist())
+        scores = {class_name: float(np.mean(class_hits)) for class_name, class_hits in hits_by_name.items()}
         return {**scores, "mean": float(np.mean(list(scores.values())))}
 
     def whiten(self) -> None:
@@ -142,19 +142,19 @@ class WorldLearner(Learner[Tensor]):
 
         What is read from a slot is still read from it; but colours, which vary by little, weigh as much as presence.
         """
-        network, slots, backgrounds = self.model.network.eval(), [], []
-        every = torch.arange(len(self._train.pixels), device=self._train.pixels.device)
+        network, slot_parts, background_parts = self.model.network.eval(), [], []
+        picture_rows = torch.arange(len(self._train.pixels), device=self._train.pixels.device)
         with torch.no_grad():
-            for rows in torch.split(every, 100):
-                truth = self._train.rows(rows)
+            for row_chunk in torch.split(picture_rows, 100):
+                truth = self._train.rows(row_chunk)
                 slot_values, _ = network.slots(network.maps(truth.pixels))
-                picture, group = (truth.groups[..., 0] >= 0).nonzero(as_tuple=True)
-                slots.append(slot_values[picture, truth.groups[picture, group, 0]])
-                backgrounds.append(slot_values[:, -1])
-            for layer, values in ((network.slot, slots), (network.background, backgrounds)):
-                change = _whitening(torch.cat(values)).to(layer.weight)
-                layer.weight.copy_(change @ layer.weight)
-                layer.bias.copy_(change @ layer.bias)
+                picture_index, group_index = (truth.groups[..., 0] >= 0).nonzero(as_tuple=True)
+                slot_parts.append(slot_values[picture_index, truth.groups[picture_index, group_index, 0]])
+                background_parts.append(slot_values[:, -1])
+            for layer, value_parts in ((network.slot, slot_parts), (network.background, background_parts)):
+                whitening_map = _whitening(torch.cat(value_parts)).to(layer.weight)
+                layer.weight.copy_(whitening_map @ layer.weight)
+                layer.bias.copy_(whitening_map @ layer.bias)
 
     def _read(self, truth: SceneTensors) -> _Read:
         model, network = self.model, self.model.network
@@ -162,12 +162,12 @@ class WorldLearner(Learner[Tensor]):
         slots, heat = network.slots(maps)
         read = _Read(heat, wanted_heat(truth))
         picture, region = (truth.what[..., 0] >= 0).nonzero(as_tuple=True)
-        what, boxes = truth.what[picture, region], truth.regions[picture, region]
-        features = network.regions(maps, boxes, picture)
-        read.classes["label"] = model.label(features), what[:, 0]
-        has_object = what[:, 1] >= 0
+        region_labels, region_boxes = truth.what[picture, region], truth.regions[picture, region]
+        region_features = network.regions(maps, region_boxes, picture)
+        read.classes["label"] = model.label(region_features), region_labels[:, 0]
+        has_object = region_labels[:, 1] >= 0
         for k, (name, head) in enumerate(model.attributes.items()):
-            read.classes[f"region-{name}"] = head(features[has_object]), what[has_object, 1 + k]
+            read.classes[f"region-{name}"] = head(region_features[has_object]), region_labels[has_object, 1 + k]
         picture, group = (truth.groups[..., 0] >= 0).nonzero(as_tuple=True)
         true_attributes = truth.groups[picture, group]
         object_slots = slots[picture, true_attributes[:, 0]]
@@ -178,13 +178,13 @@ class WorldLearner(Learner[Tensor]):
         read.centres, read.true_centres = model.centre(object_slots), truth.centres[picture, group]
         picture, first, second = (truth.relations[..., 0] >= -1).nonzero(as_tuple=True)
         kinds = truth.groups[..., 0]
-        valid = (kinds[picture, first] >= 0) & (kinds[picture, second] >= 0) & (first != second)
-        picture, first, second = picture[valid], first[valid], second[valid]
+        is_valid = (kinds[picture, first] >= 0) & (kinds[picture, second] >= 0) & (first != second)
+        picture, first, second = picture[is_valid], first[is_valid], second[is_valid]
         pair = torch.cat([slots[picture, kinds[picture, first]], slots[picture, kinds[picture, second]]], dim=-1)
         relation_labels = truth.relations[picture, first, second]
-        clear = relation_labels >= 0
-        read.relations = model.related(functional.relu(model.first(pair)))[clear]
-        read.true_relations = relation_labels[clear].float()
+        is_clear = relation_labels >= 0
+        read.relations = model.related(functional.relu(model.first(pair)))[is_clear]
+        read.true_relations = relation_labels[is_clear].float()
         return read
 
 
@@ -204,27 +204,27 @@ class _Read:
 def _whitening(values: Tensor) -> Tensor:
     """The symmetric map after which these rows have the identity as their second moment."""
     moments, axes = torch.linalg.eigh(values.double().T @ values.double() / len(values))
-    change: Tensor = axes @ torch.diag((moments + _RIDGE * moments.max()) ** -0.5) @ axes.T
-    return change
+    whitening_map: Tensor = axes @ torch.diag((moments + _RIDGE * moments.max()) ** -0.5) @ axes.T
+    return whitening_map
 
 
 def wanted_heat(truth: SceneTensors) -> Tensor:
     """float [b, kinds, 24, 24]: 1 in the cell of the centre of every thing."""
-    target = torch.zeros(len(truth.pixels), len(KINDS), _CELLS, _CELLS, device=truth.pixels.device)
-    picture, region = (truth.what[..., 1] >= 0).nonzero(as_tuple=True)
-    boxes = truth.regions[picture, region]
-    x, y = (((boxes[:, k] + boxes[:, k + 2]) / 2 * _CELLS).long().clamp(0, _CELLS - 1) for k in (0, 1))
-    target[picture, truth.what[picture, region, 0], y, x] = 1
-    return target
+    target_heat = torch.zeros(len(truth.pixels), len(KINDS), _CELLS, _CELLS, device=truth.pixels.device)
+    picture_index, region_index = (truth.what[..., 1] >= 0).nonzero(as_tuple=True)
+    region_boxes = truth.regions[picture_index, region_index]
+    x, y = (((region_boxes[:, k] + region_boxes[:, k + 2]) / 2 * _CELLS).long().clamp(0, _CELLS - 1) for k in (0, 1))
+    target_heat[picture_index, truth.what[picture_index, region_index, 0], y, x] = 1
+    return target_heat
 
 
 def heat_loss(heat: Tensor, target: Tensor) -> Tensor:
     """Focal loss, per thing; the cells around a centre count less, since a centre is not found to the cell."""
-    neighbourhood = functional.max_pool2d(target, 3, 1, 1)
+    near_target = functional.max_pool2d(target, 3, 1, 1)
     log_yes, log_no = functional.logsigmoid(heat.float()), functional.logsigmoid(-heat.float())
     yes = log_yes.exp()
-    cells = target * (1 - yes) ** 2 * log_yes + (1 - target) * (1 - 0.9 * neighbourhood) * yes**2 * log_no
-    return -cells.sum() / target.sum().clamp(min=1)
+    cell_losses = target * (1 - yes) ** 2 * log_yes + (1 - target) * (1 - 0.9 * near_target) * yes**2 * log_no
+    return -cell_losses.sum() / target.sum().clamp(min=1)
 
 
 def train_world_encoder(

@@ -28,8 +28,8 @@ def paint_background(name: str, variant: int, side: int) -> Image:
 
 
 def _similar_colour(colour: Colour, rng: np.random.Generator, spread: int) -> Colour:
-    shift = rng.integers(-spread, spread + 1)
-    red, green, blue = (int(np.clip(each + shift, 0, 255)) for each in colour)
+    colour_shift = rng.integers(-spread, spread + 1)
+    red, green, blue = (int(np.clip(channel + colour_shift, 0, 255)) for channel in colour)
     return red, green, blue
 
 
@@ -44,19 +44,19 @@ def _ground(pen: Any, side: int, top: float, colour: Colour) -> None:
     pen.rectangle((0, round(top * side), side, side), fill=colour)
 
 
-def _tufts(pen: Any, side: int, rng: np.random.Generator, top: float, colour: Colour, count: int) -> None:
-    for _ in range(count):
+def _tufts(pen: Any, side: int, rng: np.random.Generator, top: float, colour: Colour, tuft_count: int) -> None:
+    for _ in range(tuft_count):
         x, y = rng.uniform(0, 1) * side, rng.uniform(top + 0.05, 0.99) * side
-        size = 0.018 * side
+        tuft_size = 0.018 * side
         for lean in (-1, 0, 1):
-            pen.line((x, y, x + lean * size, y - size), fill=colour, width=max(1, side // 140))
+            pen.line((x, y, x + lean * tuft_size, y - tuft_size), fill=colour, width=max(1, side // 140))
 
 
 def _grass(pen: Any, side: int, rng: np.random.Generator) -> None:
     top = rng.uniform(0.52, 0.58)
     _clouds(pen, side, rng, (238, 247, 252))
-    hill = rng.uniform(-0.3, 0.7) * side
-    pen.ellipse((hill, (top - 0.07) * side, hill + 0.8 * side, (top + 0.3) * side), fill=(164, 208, 128))
+    hill_left = rng.uniform(-0.3, 0.7) * side
+    pen.ellipse((hill_left, (top - 0.07) * side, hill_left + 0.8 * side, (top + 0.3) * side), fill=(164, 208, 128))
     _ground(pen, side, top, _similar_colour((150, 202, 106), rng, 8))
     _tufts(pen, side, rng, top, (120, 176, 82), 26)
 
@@ -79,29 +79,29 @@ def _street(pen: Any, side: int, rng: np.random.Generator) -> None:
     top = 0.56
     x = -0.05
     while x < 1:
-        wide, high = rng.uniform(0.13, 0.24), rng.uniform(0.16, 0.4)
-        colour = _similar_colour((206, 200, 194), rng, 14)
-        pen.rectangle((x * side, (top - high) * side, (x + wide) * side, top * side), fill=colour)
-        for row in np.arange(top - high + 0.03, top - 0.06, 0.07):
-            for column in np.arange(x + 0.02, x + wide - 0.03, 0.05):
-                box = (column * side, row * side, (column + 0.025) * side, (row + 0.035) * side)
-                pen.rectangle(box, fill=(176, 184, 194))
-        x += wide
+        house_width, house_height = rng.uniform(0.13, 0.24), rng.uniform(0.16, 0.4)
+        wall_colour = _similar_colour((206, 200, 194), rng, 14)
+        pen.rectangle((x * side, (top - house_height) * side, (x + house_width) * side, top * side), fill=wall_colour)
+        for window_row in np.arange(top - house_height + 0.03, top - 0.06, 0.07):
+            for column in np.arange(x + 0.02, x + house_width - 0.03, 0.05):
+                window_box = (column * side, window_row * side, (column + 0.025) * side, (window_row + 0.035) * side)
+                pen.rectangle(window_box, fill=(176, 184, 194))
+        x += house_width
     _ground(pen, side, top, (214, 212, 208))
     _ground(pen, side, top + 0.05, _similar_colour((172, 172, 178), rng, 5))
-    offset = rng.uniform(0, 0.1)
+    stripe_offset = rng.uniform(0, 0.1)
     for k in range(7):
-        left = (0.16 * k - offset) * side
-        pen.rectangle((left, 0.79 * side, left + 0.09 * side, 0.805 * side), fill=(244, 244, 238))
+        stripe_left = (0.16 * k - stripe_offset) * side
+        pen.rectangle((stripe_left, 0.79 * side, stripe_left + 0.09 * side, 0.805 * side), fill=(244, 244, 238))
 
 
 def _snow(pen: Any, side: int, rng: np.random.Generator) -> None:
     top = rng.uniform(0.5, 0.56)
     _ground(pen, side, 0, _similar_colour((196, 210, 226), rng, 6))
     for _ in range(3):
-        x, high = rng.uniform(-0.1, 0.9), rng.uniform(0.12, 0.24)
+        x, hill_height = rng.uniform(-0.1, 0.9), rng.uniform(0.12, 0.24)
         pen.polygon(
-            [(x * side, top * side), ((x + 0.2) * side, (top - high) * side), ((x + 0.4) * side, top * side)],
+            [(x * side, top * side), ((x + 0.2) * side, (top - hill_height) * side), ((x + 0.4) * side, top * side)],
             fill=(214, 224, 236),
         )
     _ground(pen, side, top, _similar_colour((240, 244, 250), rng, 4))
@@ -112,14 +112,14 @@ def _snow(pen: Any, side: int, rng: np.random.Generator) -> None:
 
 def _room(pen: Any, side: int, rng: np.random.Generator) -> None:
     top = rng.uniform(0.66, 0.7)
-    wall = _similar_colour((236, 222, 204), rng, 8)
-    _ground(pen, side, 0, wall)
+    wall_colour = _similar_colour((236, 222, 204), rng, 8)
+    _ground(pen, side, 0, wall_colour)
     for x in np.arange(0.03, 1, 0.12):
         pen.rectangle((x * side, 0, (x + 0.03) * side, top * side), fill=(228, 212, 192))
-    left = rng.uniform(0.08, 0.6)
-    pen.rectangle((left * side, 0.08 * side, (left + 0.26) * side, 0.34 * side), fill=(250, 250, 246))
+    window_left = rng.uniform(0.08, 0.6)
+    pen.rectangle((window_left * side, 0.08 * side, (window_left + 0.26) * side, 0.34 * side), fill=(250, 250, 246))
     for dx, dy in ((0.015, 0.015), (0.135, 0.015), (0.015, 0.135), (0.135, 0.135)):
-        x, y = (left + dx) * side, (0.08 + dy) * side
+        x, y = (window_left + dx) * side, (0.08 + dy) * side
         pen.rectangle((x, y, x + 0.11 * side, y + 0.11 * side), fill=(188, 222, 240))
     _ground(pen, side, top, _similar_colour((198, 162, 122), rng, 6))
     pen.rectangle((0, (top - 0.02) * side, side, top * side), fill=(250, 246, 238))

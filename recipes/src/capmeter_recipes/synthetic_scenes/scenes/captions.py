@@ -93,28 +93,28 @@ def truth(scene: Scene, content: Content) -> Truth:
         raise InputError("a caption of synthetic scenes mentions at least one thing; got a content without mentions")
     if any(not (0 <= a < len(mentions) and 0 <= b < len(mentions)) or a == b for a, _, b in content.relations):
         raise InputError(f"a relation joins two of the {len(mentions)} mentions; got {content.relations}")
-    named = [[names(mention.noun, group) for group in scene.groups] for mention in mentions]
-    best: tuple[int, int] = (-1, -1)
-    matched: tuple[bool, ...] = ()
-    places = [*range(len(scene.groups)), *[-1] * len(mentions)]
-    certain = [row.index(True) if sum(row) == 1 else None for row in named]  # a kind is found once in a scene
-    if len({each for each in certain if each is not None}) < sum(each is not None for each in certain):
-        certain = [None] * len(mentions)
-    tried = set()
-    free = [position for position in places if position not in certain]
-    open_mentions = [k for k, each in enumerate(certain) if each is None]
-    for assignment in itertools.permutations(free, len(open_mentions)):
-        if assignment in tried:
+    is_named = [[names(mention.noun, group) for group in scene.groups] for mention in mentions]
+    best_rank: tuple[int, int] = (-1, -1)
+    best_holds: tuple[bool, ...] = ()
+    group_choices = [*range(len(scene.groups)), *[-1] * len(mentions)]
+    certain_groups = [row.index(True) if sum(row) == 1 else None for row in is_named]  # a kind is found once in a scene
+    if len({each for each in certain_groups if each is not None}) < sum(each is not None for each in certain_groups):
+        certain_groups = [None] * len(mentions)
+    tried_assignments = set()
+    free_choices = [group_choice for group_choice in group_choices if group_choice not in certain_groups]
+    open_mentions = [k for k, each in enumerate(certain_groups) if each is None]
+    for assignment in itertools.permutations(free_choices, len(open_mentions)):
+        if assignment in tried_assignments:
             continue
-        tried.add(assignment)
-        match = [-1 if each is None else each for each in certain]
+        tried_assignments.add(assignment)
+        matched_groups = [-1 if each is None else each for each in certain_groups]
         for k, group in zip(open_mentions, assignment, strict=True):
-            match[k] = group
-        holds = tuple(_holds(scene, fact, mentions, match) for fact in facts)
-        rank = sum(group >= 0 and named[k][group] for k, group in enumerate(match)), sum(holds)
-        if rank > best:
-            best, matched = rank, holds
-    return Truth(facts, matched, best[0], len(scene.groups))
+            matched_groups[k] = group
+        holds = tuple(_holds(scene, fact, mentions, matched_groups) for fact in facts)
+        match_rank = sum(group >= 0 and is_named[k][group] for k, group in enumerate(matched_groups)), sum(holds)
+        if match_rank > best_rank:
+            best_rank, best_holds = match_rank, holds
+    return Truth(facts, best_holds, best_rank[0], len(scene.groups))
 
 
 def names(noun: str, group: Group) -> bool:
@@ -125,17 +125,17 @@ def names(noun: str, group: Group) -> bool:
 def _holds(scene: Scene, fact: Fact, mentions: tuple[GroupMention, ...], match: list[int]) -> bool:
     if fact.kind == "background":
         return scene.background == fact.value
-    group = match[fact.mention]
-    if group < 0:
+    group_index = match[fact.mention]
+    if group_index < 0:
         return False
-    look = scene.groups[group].look
+    look = scene.groups[group_index].look
     if fact.kind == "object":
-        return names(fact.value, scene.groups[group])
+        return names(fact.value, scene.groups[group_index])
     if fact.kind == "count":
         mention = mentions[fact.mention]
         return look.count >= mention.count if mention.some else look.count == mention.count
     if fact.kind == "relation":
-        return match[fact.other] >= 0 and scene.relation(group, fact.value, match[fact.other]) is True
+        return match[fact.other] >= 0 and scene.relation(group_index, fact.value, match[fact.other]) is True
     return bool(getattr(look, fact.kind) == fact.value)
 
 
@@ -161,42 +161,42 @@ def true_caption(scene: Scene, rng: np.random.Generator) -> WorldCaption:
     """One true caption: some of the groups, some of their attributes, a relation or two, perhaps the background."""
     style = tuple(rng.random(STYLE).tolist())
     uniforms = rng.random(32).tolist()
-    order = np.argsort(uniforms[:8])
-    groups = [int(group_index) for group_index in order if group_index < len(scene.groups)]
-    if len(groups) > 1 and uniforms[8] < 0.35:
-        groups = groups[: max(1, int(1 + uniforms[9] * (len(groups) - 1)))]
-    chain = _relations(scene, groups, uniforms[10:14]) if len(groups) > 1 and uniforms[14] < 0.85 else []
-    ordered = list(dict.fromkeys([*(group_index for a, _, b in chain for group_index in (a, b)), *groups]))
-    where = {group: group_index for group_index, group in enumerate(ordered)}
+    group_order = np.argsort(uniforms[:8])
+    chosen_groups = [int(group_index) for group_index in group_order if group_index < len(scene.groups)]
+    if len(chosen_groups) > 1 and uniforms[8] < 0.35:
+        chosen_groups = chosen_groups[: max(1, int(1 + uniforms[9] * (len(chosen_groups) - 1)))]
+    chain = _relations(scene, chosen_groups, uniforms[10:14]) if len(chosen_groups) > 1 and uniforms[14] < 0.85 else []
+    ordered = list(dict.fromkeys([*(group_index for a, _, b in chain for group_index in (a, b)), *chosen_groups]))
+    mention_of_group = {group: mention_index for mention_index, group in enumerate(ordered)}
     mentions = tuple(_mention(scene, group, uniforms[15 + 4 * k : 19 + 4 * k]) for k, group in enumerate(ordered))
-    relations = tuple((where[a], name, where[b]) for a, name, b in chain)
+    relations = tuple((mention_of_group[a], relation_name, mention_of_group[b]) for a, relation_name, b in chain)
     background = scene.background if uniforms[31] < 0.55 else ""
     content = Content(mentions, relations, background)
     return WorldCaption(realise(content, style), content, style)
 
 
-def _relations(scene: Scene, groups: list[int], uniforms: list[float]) -> list[Relation]:
+def _relations(scene: Scene, chosen_groups: list[int], uniforms: list[float]) -> list[Relation]:
     """A true relation of two of these groups, touching ones before others, and perhaps a second one of the first."""
-    candidates = [each for each in scene.relations() if each[0] in groups and each[2] in groups]
+    candidates = [each for each in scene.relations() if each[0] in chosen_groups and each[2] in chosen_groups]
     if not candidates:
         return []
     touching = [each for each in candidates if each in scene.contacts or (each[2], "behind", each[0]) in scene.contacts]
-    pool = touching if touching and uniforms[0] < 0.6 else candidates
-    first = pool[int(uniforms[1] * len(pool))]
-    more = [each for each in candidates if each[0] == first[0] and each[2] != first[2]]
-    return [first, more[int(uniforms[2] * len(more))]] if more and uniforms[3] < 0.35 else [first]
+    relation_pool = touching if touching and uniforms[0] < 0.6 else candidates
+    first_relation = relation_pool[int(uniforms[1] * len(relation_pool))]
+    more = [each for each in candidates if each[0] == first_relation[0] and each[2] != first_relation[2]]
+    return [first_relation, more[int(uniforms[2] * len(more))]] if more and uniforms[3] < 0.35 else [first_relation]
 
 
 def _mention(scene: Scene, group_index: int, uniforms: list[float]) -> GroupMention:
     look = scene.groups[group_index].look
     category = look.of_kind.category
-    alone = sum(group.look.of_kind.category == category for group in scene.groups) == 1
-    detail = uniforms[3]
+    is_alone = sum(group.look.of_kind.category == category for group in scene.groups) == 1
+    detail_uniform = uniforms[3]
     return GroupMention(
-        noun=category if category in GENERAL and alone and uniforms[0] < 0.12 else look.kind,
+        noun=category if category in GENERAL and is_alone and uniforms[0] < 0.12 else look.kind,
         count=2 if look.count > 1 and uniforms[1] < VAGUE else look.count,
         some=look.count > 1 and uniforms[1] < VAGUE,
         colour=look.colour if uniforms[2] < 0.75 else "",
-        texture=look.texture if detail < 0.6 else "",
-        size=look.size if (7 * detail) % 1 < 0.7 else "",
+        texture=look.texture if detail_uniform < 0.6 else "",
+        size=look.size if (7 * detail_uniform) % 1 < 0.7 else "",
     )

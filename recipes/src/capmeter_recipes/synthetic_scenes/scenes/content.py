@@ -37,14 +37,14 @@ class Content:
         return tuple(self._facts())
 
     def _facts(self) -> Iterator[Fact]:
-        for index, mention in enumerate(self.mentions):
-            yield Fact("object", mention.noun, index)
-            yield Fact("count", f"{mention.count}{'+' if mention.some else ''}", index)
-            for kind in ("colour", "texture", "size"):
-                if value := getattr(mention, kind):
-                    yield Fact(kind, value, index)
-        for a, name, b in self.relations:
-            yield Fact("relation", name, a, b)
+        for mention_index, mention in enumerate(self.mentions):
+            yield Fact("object", mention.noun, mention_index)
+            yield Fact("count", f"{mention.count}{'+' if mention.some else ''}", mention_index)
+            for attribute_name in ("colour", "texture", "size"):
+                if attribute_value := getattr(mention, attribute_name):
+                    yield Fact(attribute_name, attribute_value, mention_index)
+        for a, relation_name, b in self.relations:
+            yield Fact("relation", relation_name, a, b)
         if self.background:
             yield Fact("background", self.background)
 

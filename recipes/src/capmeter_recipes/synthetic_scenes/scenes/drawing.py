@@ -43,45 +43,45 @@ def draw(background: str, variant: int, objects: Iterable[Thing], pixels: int) -
     except ImportError:
         raise MissingBackend("drawing needs Pillow; install it with: pip install 'capmeter[images]'") from None
     side = SAMPLES * pixels
-    empty = _background(background, variant, side)
-    canvas = empty.copy()
+    empty_canvas = _background(background, variant, side)
+    canvas = empty_canvas.copy()
     pen = ImageDraw.Draw(canvas)
     for thing in objects:
-        shapes = figure(thing.kind, thing.holds)
-        if any(shape.paint == "hole" for shape in shapes):
-            behind = canvas.copy()
-            _draw_thing(canvas, pen, thing, shapes, side)
-            mask = Image.new("L", canvas.size, 0)
-            hole = next(shape for shape in shapes if shape.paint == "hole")
-            ImageDraw.Draw(mask).ellipse(_corners(hole, thing, side), fill=255)
-            canvas.paste(behind, (0, 0), mask)
+        thing_shapes = figure(thing.kind, thing.holds)
+        if any(shape.paint == "hole" for shape in thing_shapes):
+            canvas_behind = canvas.copy()
+            _draw_thing(canvas, pen, thing, thing_shapes, side)
+            hole_mask = Image.new("L", canvas.size, 0)
+            hole_shape = next(shape for shape in thing_shapes if shape.paint == "hole")
+            ImageDraw.Draw(hole_mask).ellipse(_corners(hole_shape, thing, side), fill=255)
+            canvas.paste(canvas_behind, (0, 0), hole_mask)
         else:
-            _draw_thing(canvas, pen, thing, shapes, side)
+            _draw_thing(canvas, pen, thing, thing_shapes, side)
     return canvas.reduce(SAMPLES)
 
 
 @functools.lru_cache(maxsize=256)
-def _background(name: str, variant: int, side: int) -> Image:
-    return paint_background(name, variant, side)
+def _background(background_name: str, variant: int, side: int) -> Image:
+    return paint_background(background_name, variant, side)
 
 
-def _draw_thing(canvas: Image, pen: Any, thing: Thing, shapes: tuple[Figure, ...], side: int) -> None:
+def _draw_thing(canvas: Image, pen: Any, thing: Thing, thing_shapes: tuple[Figure, ...], side: int) -> None:
     paints, outline = _paints(thing.colour)
     for layer in range(3):
-        for shape in shapes:
+        for shape in thing_shapes:
             if shape.layer == layer and shape.paint != "hole":
                 _draw_shape(pen, shape, thing, side, paints[shape.paint], outline if layer == 1 else None)
         if layer == 1 and thing.texture:
-            _draw_texture(canvas, thing, [shape for shape in shapes if shape.layer == 1], side)
+            _draw_texture(canvas, thing, [shape for shape in thing_shapes if shape.layer == 1], side)
 
 
 def _draw_shape(pen: Any, shape: Figure, thing: Thing, side: int, fill: Any, outline: Any) -> None:
-    points = _placed(shape, thing, side)
+    pixel_points = _placed(shape, thing, side)
     if shape.form == "line":
-        width = max(1, round(shape.width * (thing.box[2] - thing.box[0]) * side))
-        pen.line(points, fill=fill, width=width, joint="curve")
+        line_width = max(1, round(shape.width * (thing.box[2] - thing.box[0]) * side))
+        pen.line(pixel_points, fill=fill, width=line_width, joint="curve")
     elif shape.form == "polygon":
-        pen.polygon(points, fill=fill, outline=outline)
+        pen.polygon(pixel_points, fill=fill, outline=outline)
     else:
         corners = _corners(shape, thing, side)
         (pen.ellipse if shape.form == "ellipse" else pen.rectangle)(corners, fill=fill, outline=outline)
@@ -89,15 +89,15 @@ def _draw_shape(pen: Any, shape: Figure, thing: Thing, side: int, fill: Any, out
 
 def _placed(shape: Figure, thing: Thing, side: int) -> list[tuple[float, float]]:
     """The shape's points in pixels, within the thing's box: the last row and column are its own."""
-    x0, y0, x1, y1 = (side * each for each in thing.box)
-    width, height = x1 - x0 - 1, y1 - y0 - 1
+    x0, y0, x1, y1 = (side * box_edge for box_edge in thing.box)
+    box_width, box_height = x1 - x0 - 1, y1 - y0 - 1
     points = shape.points
-    pairs = [(points[k], points[k + 1]) for k in range(0, len(points), 2)]
+    point_pairs = [(points[k], points[k + 1]) for k in range(0, len(points), 2)]
     if shape.form == "line":  # half of its width lies on either side
-        reach = shape.width / 2
-        high = reach * (x1 - x0) / (y1 - y0)
-        pairs = [(min(max(x, reach), 1 - reach), min(max(y, high), 1 - high)) for x, y in pairs]
-    return [(x0 + width * (1 - x if thing.mirrored else x), y0 + height * y) for x, y in pairs]
+        half_width = shape.width / 2
+        high = half_width * (x1 - x0) / (y1 - y0)
+        point_pairs = [(min(max(x, half_width), 1 - half_width), min(max(y, high), 1 - high)) for x, y in point_pairs]
+    return [(x0 + box_width * (1 - x if thing.mirrored else x), y0 + box_height * y) for x, y in point_pairs]
 
 
 def _corners(shape: Figure, thing: Thing, side: int) -> tuple[float, float, float, float]:
@@ -105,54 +105,54 @@ def _corners(shape: Figure, thing: Thing, side: int) -> tuple[float, float, floa
     return min(a, c), min(b, d), max(a, c), max(b, d)
 
 
-def _draw_texture(canvas: Image, thing: Thing, shapes: list[Figure], side: int) -> None:
+def _draw_texture(canvas: Image, thing: Thing, thing_shapes: list[Figure], side: int) -> None:
     from PIL import Image, ImageDraw
 
-    mask = Image.new("1", canvas.size, 0)
-    pen = ImageDraw.Draw(mask)
-    for shape in shapes:
+    shape_mask = Image.new("1", canvas.size, 0)
+    pen = ImageDraw.Draw(shape_mask)
+    for shape in thing_shapes:
         _draw_shape(pen, shape, thing, side, 1, None)
-    x0, y0, x1, y1 = (round(side * each) for each in thing.box)
-    box = (max(0, x0), max(0, y0), min(side, x1), min(side, y1))
-    wide, high = box[2] - box[0], box[3] - box[1]
-    if wide < 1 or high < 1:
+    x0, y0, x1, y1 = (round(side * box_edge) for box_edge in thing.box)
+    pixel_box = (max(0, x0), max(0, y0), min(side, x1), min(side, y1))
+    box_width, box_height = pixel_box[2] - pixel_box[0], pixel_box[3] - pixel_box[1]
+    if box_width < 1 or box_height < 1:
         return
-    pattern = _pattern(thing.texture, wide, high, side)
-    cut = mask.crop(box)
+    texture_pattern = _pattern(thing.texture, box_width, box_height, side)
+    cropped_mask = shape_mask.crop(pixel_box)
     from PIL import ImageChops
 
-    canvas.paste(_ink(thing.colour), box, ImageChops.logical_and(cut, pattern))
+    canvas.paste(_ink(thing.colour), pixel_box, ImageChops.logical_and(cropped_mask, texture_pattern))
 
 
 @functools.lru_cache(maxsize=512)
-def _pattern(texture: str, wide: int, high: int, side: int) -> Image:
+def _pattern(texture: str, box_width: int, box_height: int, side: int) -> Image:
     from PIL import Image, ImageDraw
 
-    step = max(4, side // 20)
-    pattern = Image.new("1", (wide, high), 0)
+    mark_spacing = max(4, side // 20)
+    pattern = Image.new("1", (box_width, box_height), 0)
     pen = ImageDraw.Draw(pattern)
     if texture == "striped":
-        for x in range(step // 3, wide, step):
-            pen.rectangle((x, 0, x + step // 2 - 1, high), fill=1)
+        for x in range(mark_spacing // 3, box_width, mark_spacing):
+            pen.rectangle((x, 0, x + mark_spacing // 2 - 1, box_height), fill=1)
     elif texture == "checked":
-        for row, y in enumerate(range(0, high, step)):
-            for x in range(step * (row % 2), wide, 2 * step):
-                pen.rectangle((x, y, x + step - 1, y + step - 1), fill=1)
+        for mark_row, y in enumerate(range(0, box_height, mark_spacing)):
+            for x in range(mark_spacing * (mark_row % 2), box_width, 2 * mark_spacing):
+                pen.rectangle((x, y, x + mark_spacing - 1, y + mark_spacing - 1), fill=1)
     else:
-        size = step * 0.55
-        for row, y in enumerate(range(step // 3, high, step)):
-            for x in range(step // 3 + (row % 2) * step // 2, wide, step):
-                pen.ellipse((x, y, x + size, y + size), fill=1)
+        mark_size = mark_spacing * 0.55
+        for mark_row, y in enumerate(range(mark_spacing // 3, box_height, mark_spacing)):
+            for x in range(mark_spacing // 3 + (mark_row % 2) * mark_spacing // 2, box_width, mark_spacing):
+                pen.ellipse((x, y, x + mark_size, y + mark_size), fill=1)
     return pattern
 
 
 @functools.cache
 def _paints(colour: str) -> tuple[dict[str, Colour], Colour]:
     body = COLOURS[colour]
-    shade = _mixed(body, (0, 0, 0), 0.28) if max(body) > _DARK else _mixed(body, (255, 255, 255), 0.14)
-    light = _mixed(body, (255, 255, 255), 0.5 if max(body) > _DARK else 0.3)
-    outline = _mixed(body, (0, 0, 0), 0.5) if max(body) > _DARK else (104, 104, 112)
-    return {**PAINTS, "body": body, "shade": shade, "light": light}, outline
+    shade_colour = _mixed(body, (0, 0, 0), 0.28) if max(body) > _DARK else _mixed(body, (255, 255, 255), 0.14)
+    light_colour = _mixed(body, (255, 255, 255), 0.5 if max(body) > _DARK else 0.3)
+    outline_colour = _mixed(body, (0, 0, 0), 0.5) if max(body) > _DARK else (104, 104, 112)
+    return {**PAINTS, "body": body, "shade": shade_colour, "light": light_colour}, outline_colour
 
 
 @functools.cache

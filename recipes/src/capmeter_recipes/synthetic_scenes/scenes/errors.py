@@ -85,28 +85,28 @@ def _colour(scene: Scene, content: Content, rng: np.random.Generator) -> Content
     options = [(k, look) for k, each in enumerate(content.mentions) if each.colour and (look := _about(scene, each))]
     if not options:
         return None
-    index, look = pick(rng, options)
-    others = [each for each in colours(BACKGROUNDS[scene.background], look.texture) if each != look.colour]
-    return _changed(content, index, replace(content.mentions[index], colour=pick(rng, others)))
+    mention_index, look = pick(rng, options)
+    other_colours = [each for each in colours(BACKGROUNDS[scene.background], look.texture) if each != look.colour]
+    return _changed(content, mention_index, replace(content.mentions[mention_index], colour=pick(rng, other_colours)))
 
 
 def _texture(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
-    options = [k for k, each in enumerate(content.mentions) if each.texture]
-    if not options:
+    mention_options = [k for k, each in enumerate(content.mentions) if each.texture]
+    if not mention_options:
         return None
-    mention = content.mentions[index := pick(rng, options)]
-    others = [each for each in TEXTURES if each != mention.texture]
-    return _changed(content, index, replace(mention, texture=pick(rng, others)))
+    mention = content.mentions[mention_index := pick(rng, mention_options)]
+    other_textures = [each for each in TEXTURES if each != mention.texture]
+    return _changed(content, mention_index, replace(mention, texture=pick(rng, other_textures)))
 
 
 def _size(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
-    options = [
+    mention_options = [
         k for k, each in enumerate(content.mentions) if each.size and (look := _about(scene, each)) and look.resizable
     ]
-    if not options:
+    if not mention_options:
         return None
-    mention = content.mentions[index := pick(rng, options)]
-    return _changed(content, index, replace(mention, size="small" if mention.size == "large" else "large"))
+    mention = content.mentions[mention_index := pick(rng, mention_options)]
+    return _changed(content, mention_index, replace(mention, size="small" if mention.size == "large" else "large"))
 
 
 def _count(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
@@ -114,97 +114,97 @@ def _count(scene: Scene, content: Content, rng: np.random.Generator) -> Content 
     options = [(k, look) for k, each in enumerate(content.mentions) if (look := _about(scene, each)) and look.most > 1]
     if not options:
         return None
-    index, look = pick(rng, options)
-    mention, most = content.mentions[index], look.most
-    beside = any(index in (a, b) for a, name, b in content.relations if name in ("left of", "right of"))
+    mention_index, look = pick(rng, options)
+    mention, largest_count = content.mentions[mention_index], look.most
+    beside = any(mention_index in (a, b) for a, name, b in content.relations if name in ("left of", "right of"))
     if mention.count == 1 and beside and rng.spawn(1)[0].random() >= _WIDER:  # other errors do not depend on this draw
         return None
-    vague = (most - 1) * VAGUE
+    vague_share = (largest_count - 1) * VAGUE
     if mention.some:
-        changed = replace(mention, count=1, some=False)
-    elif mention.count == 1 and rng.random() < vague:
-        changed = replace(mention, count=min(SOME), some=True)
+        changed_mention = replace(mention, count=1, some=False)
+    elif mention.count == 1 and rng.random() < vague_share:
+        changed_mention = replace(mention, count=min(SOME), some=True)
     elif mention.count == 1:
-        changed = replace(mention, count=2 + int(rng.random() * (most - 1)))
+        changed_mention = replace(mention, count=2 + int(rng.random() * (largest_count - 1)))
     else:
-        others = [each for each in COUNTS if 2 <= each <= most and each != mention.count]
-        to_one = (1 - vague) / ((most - 1) * (1 - VAGUE))
-        changed = replace(mention, count=1 if not others or rng.random() < to_one else pick(rng, others))
-    return _changed(content, index, changed)
+        others = [each for each in COUNTS if 2 <= each <= largest_count and each != mention.count]
+        to_one = (1 - vague_share) / ((largest_count - 1) * (1 - VAGUE))
+        changed_mention = replace(mention, count=1 if not others or rng.random() < to_one else pick(rng, others))
+    return _changed(content, mention_index, changed_mention)
 
 
 def _relation(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
-    places = {mention.noun: index for index, mention in enumerate(content.mentions)}
-    groups = {places[group.look.kind]: k for k, group in enumerate(scene.groups) if group.look.kind in places}
-    options: list[tuple[int, Relation]] = []
-    for k, (a, name, b) in enumerate(content.relations):
-        if a in groups and b in groups:
-            other = _exchanged(scene, groups[a], name, groups[b])
-            if other and scene.relation(groups[a], other, groups[b]) is False:
-                options.append((k, (a, other, b)))
-    if not options:
+    places = {mention.noun: mention_index for mention_index, mention in enumerate(content.mentions)}
+    group_of_mention = {places[group.look.kind]: k for k, group in enumerate(scene.groups) if group.look.kind in places}
+    relation_options: list[tuple[int, Relation]] = []
+    for k, (a, relation_name, b) in enumerate(content.relations):
+        if a in group_of_mention and b in group_of_mention:
+            other_relation = _exchanged(scene, group_of_mention[a], relation_name, group_of_mention[b])
+            if other_relation and scene.relation(group_of_mention[a], other_relation, group_of_mention[b]) is False:
+                relation_options.append((k, (a, other_relation, b)))
+    if not relation_options:
         return None
-    k, relation = pick(rng, options)
-    return replace(content, relations=(*content.relations[:k], relation, *content.relations[k + 1 :]))
+    k, changed_relation = pick(rng, relation_options)
+    return replace(content, relations=(*content.relations[:k], changed_relation, *content.relations[k + 1 :]))
 
 
-def _exchanged(scene: Scene, a: int, name: str, b: int) -> str:
+def _exchanged(scene: Scene, a: int, relation_name: str, b: int) -> str:
     """The relation that is as frequent between such groups as this one; empty if there is none."""
-    if name in ("above", "below"):
+    if relation_name in ("above", "below"):
         first, second = scene.groups[a].look.of_kind, scene.groups[b].look.of_kind
-        plain = BACKGROUNDS[scene.background].ground is None
+        is_plain = BACKGROUNDS[scene.background].ground is None
         same_support = not scene.groups[a].stands and not scene.groups[b].stands and (first.stands == second.stands)
-        free = not any({a, b} & {x, y} for x, _, y in scene.contacts)
-        return OPPOSITES[name] if free and (plain or same_support) else ""
-    if name in ("on", "inside"):
+        is_free = not any({a, b} & {x, y} for x, _, y in scene.contacts)
+        return OPPOSITES[relation_name] if is_free and (is_plain or same_support) else ""
+    if relation_name in ("on", "inside"):
         host = scene.groups[b].look.of_kind
-        return {"on": "inside", "inside": "on"}[name] if host.support is not None and host.cavity else ""
-    return "" if name == "next to" else OPPOSITES.get(name, "")
+        return {"on": "inside", "inside": "on"}[relation_name] if host.support is not None and host.cavity else ""
+    return "" if relation_name == "next to" else OPPOSITES.get(relation_name, "")
 
 
 def _object(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
-    options = []
-    for index, mention in enumerate(content.mentions):
+    mention_options = []
+    for mention_index, mention in enumerate(content.mentions):
         group = next((k for k, group in enumerate(scene.groups) if group.look.kind == mention.noun), None)
-        if group is not None and (others := _substitutes(scene, group)):
-            options.append((index, others))
-    if not options:
+        if group is not None and (other_nouns := _substitutes(scene, group)):
+            mention_options.append((mention_index, other_nouns))
+    if not mention_options:
         return None
-    index, others = pick(rng, options)
-    return _changed(content, index, replace(content.mentions[index], noun=pick(rng, others)))
+    mention_index, other_nouns = pick(rng, mention_options)
+    return _changed(content, mention_index, replace(content.mentions[mention_index], noun=pick(rng, other_nouns)))
 
 
 def _substitutes(scene: Scene, group: int) -> list[str]:
     """Kinds that could have been there just as well, and are not in the picture."""
     look, kind = scene.groups[group].look, scene.groups[group].look.of_kind
-    roles = role_kinds(scene, group)
+    role_names = role_kinds(scene, group)
     return [
-        other.name
-        for other in _absent(scene)
-        if (other.stands, other.aloft, other.many) == (kind.stands, kind.aloft, kind.many)
-        and (roles is None or other.name in roles)
-        and not (look.texture and other.untextured)
+        other_kind.name
+        for other_kind in _absent(scene)
+        if (other_kind.stands, other_kind.aloft, other_kind.many) == (kind.stands, kind.aloft, kind.many)
+        and (role_names is None or other_kind.name in role_names)
+        and not (look.texture and other_kind.untextured)
     ]
 
 
 def _absent(scene: Scene) -> list[Kind]:
     """The kinds that the background could have, and that no group is or could be called."""
-    excluded = set(BACKGROUNDS[scene.background].excluded) | {group.look.kind for group in scene.groups}
-    return [kind for kind in KINDS.values() if not {kind.name, kind.category} & excluded]
+    excluded_names = set(BACKGROUNDS[scene.background].excluded) | {group.look.kind for group in scene.groups}
+    return [kind for kind in KINDS.values() if not {kind.name, kind.category} & excluded_names]
 
 
 def _background(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
     if not content.background:
         return None
-    looks = [group.look for group in scene.groups]
-    others = [
-        each.name
-        for each in BACKGROUNDS.values()
-        if each.name != scene.background
-        and not any({look.kind, look.of_kind.category} & set(each.excluded) for look in looks)
-        and not any(look.colour in each.hidden for look in looks)
+    group_looks = [group.look for group in scene.groups]
+    other_backgrounds = [
+        background.name
+        for background in BACKGROUNDS.values()
+        if background.name != scene.background
+        and not any({look.kind, look.of_kind.category} & set(background.excluded) for look in group_looks)
+        and not any(look.colour in background.hidden for look in group_looks)
     ]
-    return replace(content, background=pick(rng, others)) if others else None
+    return replace(content, background=pick(rng, other_backgrounds)) if other_backgrounds else None
 
 
 def _missing(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
@@ -218,23 +218,23 @@ def _missing(scene: Scene, content: Content, rng: np.random.Generator) -> Conten
 def _hallucinated(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
     if len(content.mentions) >= _LONGEST:
         return None
-    kinds = _absent(scene)
+    absent_kinds = _absent(scene)
     colour = pick(rng, colours(BACKGROUNDS[scene.background], "")) if rng.random() < 0.75 else ""
-    return replace(content, mentions=(*content.mentions, GroupMention(pick(rng, kinds).name, colour=colour)))
+    return replace(content, mentions=(*content.mentions, GroupMention(pick(rng, absent_kinds).name, colour=colour)))
 
 
 def _disfluent(text: str, rng: np.random.Generator) -> str:
     """Two of: a word repeated, a pair of words repeated, an article or a number word after its noun phrase's next."""
     words = text.split()
     for _ in range(2):
-        position = int(rng.random() * len(words))
+        word_position = int(rng.random() * len(words))
         after = [k for k, word in enumerate(words[:-1]) if word in _BEFORE_NOUNS and words[k + 1] not in _BEFORE_NOUNS]
-        way = rng.random()
-        if way < 0.4 or not after:
-            words.insert(position, words[position])
-        elif way < 0.6 and len(words) > 1:
-            position = min(position, len(words) - 2)
-            words[position:position] = words[position : position + 2]
+        uniform = rng.random()
+        if uniform < 0.4 or not after:
+            words.insert(word_position, words[word_position])
+        elif uniform < 0.6 and len(words) > 1:
+            word_position = min(word_position, len(words) - 2)
+            words[word_position:word_position] = words[word_position : word_position + 2]
         else:
             k = pick(rng, after)
             words[k : k + 2] = words[k + 1], words[k]
@@ -257,8 +257,8 @@ _CHANGES: dict[str, Change] = {
 
 def errors_of(scene: Scene, caption: WorldCaption, rng: np.random.Generator) -> dict[str, WorldCaption]:
     """The caption with every kind of error that it can have."""
-    variants = {kind: wrong(scene, caption, kind, rng) for kind in ERRORS}
-    return {kind: each for kind, each in variants.items() if each is not None}
+    variants = {error_kind: wrong(scene, caption, error_kind, rng) for error_kind in ERRORS}
+    return {error_kind: wrong_caption for error_kind, wrong_caption in variants.items() if wrong_caption is not None}
 
 
 def graded(scene: Scene, rng: np.random.Generator, errors: int) -> tuple[WorldCaption, float]:
@@ -266,8 +266,8 @@ def graded(scene: Scene, rng: np.random.Generator, errors: int) -> tuple[WorldCa
     caption = true_caption(scene, rng)
     content = caption.content
     for _ in range(errors):
-        kinds = [*CONTENT_ERRORS, "hallucinated"]
-        changed = _CHANGES[pick(rng, kinds)](scene, content, rng)
-        content = changed or content
+        error_kinds = [*CONTENT_ERRORS, "hallucinated"]
+        changed_content = _CHANGES[pick(rng, error_kinds)](scene, content, rng)
+        content = changed_content or content
     graded_caption = WorldCaption(realise(content, caption.style), content, caption.style, "graded" if errors else "")
     return graded_caption, truth(scene, content).accuracy

@@ -57,15 +57,15 @@ def _line(paint: str, width: float, *points: float, layer: int = 2) -> Figure:
     return Figure("line", paint, points, layer, width)
 
 
-def _round(count: int, inner: float, turn: float = -math.pi / 2) -> tuple[float, ...]:
+def _round(point_count: int, inner_share: float, start_angle: float = -math.pi / 2) -> tuple[float, ...]:
     """A star with this many points; without inner corners (inner = 1) a regular polygon."""
     points: list[float] = []
-    for k in range(2 * count):
-        radius, angle = (0.5, inner * 0.5)[k % 2], turn + math.pi * k / count
+    for k in range(2 * point_count):
+        radius, angle = (0.5, inner_share * 0.5)[k % 2], start_angle + math.pi * k / point_count
         points += [0.5 + radius * math.cos(angle), 0.5 + radius * math.sin(angle)]
     low_x, low_y = min(points[::2]), min(points[1::2])
-    wide, high = max(points[::2]) - low_x, max(points[1::2]) - low_y
-    return tuple((p - (low_x, low_y)[k % 2]) / (wide, high)[k % 2] for k, p in enumerate(points))
+    x_range, y_range = max(points[::2]) - low_x, max(points[1::2]) - low_y
+    return tuple((p - (low_x, low_y)[k % 2]) / (x_range, y_range)[k % 2] for k, p in enumerate(points))
 
 
 def _heart() -> tuple[float, ...]:
@@ -89,8 +89,8 @@ def _person(kind: str, holds: bool) -> Iterable[Figure]:
     else:
         head, neck, waist = (0.31, 0.0, 0.69, 0.235), 0.23, 0.58
     yield _line("skin", 0.13, 0.36, neck + 0.09, 0.1, waist - 0.06, layer=0)
-    hand = (HAND[0] - 0.06, HAND[1]) if holds else (0.9, waist - 0.06)
-    yield _line("skin", 0.13, 0.64, neck + 0.09, *hand, layer=0)
+    hand_position = (HAND[0] - 0.06, HAND[1]) if holds else (0.9, waist - 0.06)
+    yield _line("skin", 0.13, 0.64, neck + 0.09, *hand_position, layer=0)
     if kind == "woman":
         yield _line("skin", 0.12, 0.4, 0.75, 0.4, 0.96, layer=0)
         yield _line("skin", 0.12, 0.6, 0.75, 0.6, 0.96, layer=0)
@@ -106,21 +106,21 @@ def _person(kind: str, holds: bool) -> Iterable[Figure]:
             0.28, neck + 0.2, 0.16, neck + 0.16, layer=1,
         )  # fmt: skip
     yield _ellipse("skin", *head)
-    width, height = head[2] - head[0], head[3]
+    head_width, head_height = head[2] - head[0], head[3]
     if kind == "man":
         yield _polygon("hair", head[0], 0.1, head[0] + 0.03, 0.02, 0.5, 0.0, head[2] - 0.03, 0.02, head[2], 0.1)
     elif kind == "woman":
         yield _polygon("hair", 0.29, 0.12, 0.33, 0.0, 0.67, 0.0, 0.71, 0.12, 0.5, 0.06)
     else:
         yield _ellipse("hair", 0.4, 0.0, 0.6, 0.08)
-    for x in (0.33, 0.67):
-        middle = head[0] + x * width
-        yield _ellipse("eye", middle - 0.035, 0.45 * height, middle + 0.035, 0.45 * height + 0.035)
+    for eye_position in (0.33, 0.67):
+        eye_centre = head[0] + eye_position * head_width
+        yield _ellipse("eye", eye_centre - 0.035, 0.45 * head_height, eye_centre + 0.035, 0.45 * head_height + 0.035)
 
 
-def _four_legs(paint: str, left: float, right: float, top: float, width: float) -> Iterable[Figure]:
-    for x in (left, left + 1.6 * width, right - 2.6 * width, right - width):
-        yield _rectangle(paint, x, top, x + width, 1.0, layer=0)
+def _four_legs(paint: str, left: float, right: float, top: float, leg_width: float) -> Iterable[Figure]:
+    for x in (left, left + 1.6 * leg_width, right - 2.6 * leg_width, right - leg_width):
+        yield _rectangle(paint, x, top, x + leg_width, 1.0, layer=0)
 
 
 def _figures() -> dict[str, list[Figure]]:

@@ -70,8 +70,8 @@ def write_world(
     captions = world.captions()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
-            scene_folder = Path(temporary, "world")
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary_folder:
+            scene_folder = Path(temporary_folder, "world")
             _write(world, captions, scene_folder, encoder)
             scene_folder.replace(target)
     except OSError as error:
@@ -80,57 +80,57 @@ def write_world(
 
 
 def _write(world: World, captions: CaptionSet, folder: Path, encoder: FeatureEncoder | None) -> None:
-    for name in ("images", "regions"):
-        (folder / name).mkdir(parents=True)
-    vectors: list[npt.NDArray[np.float32]] = []
+    for folder_name in ("images", "regions"):
+        (folder / folder_name).mkdir(parents=True)
+    picture_features: list[npt.NDArray[np.float32]] = []
     with task("drawing", len(world)) as advance:
         for scene in world:
             picture = scene.render()
             picture.save(folder / "images" / f"{scene.id}.png")
-            arrays = region_arrays(scene)
+            scene_arrays = region_arrays(scene)
             if encoder is not None:
                 pixels = np.asarray(picture)
-                arrays["features"] = encoder.regions(pixels, arrays["bbox"])
-                vectors.append(encoder.pictures([pixels])[0])
-            (folder / "regions" / f"{scene.id}.npz").write_bytes(_npz(arrays))
+                scene_arrays["features"] = encoder.regions(pixels, scene_arrays["bbox"])
+                picture_features.append(encoder.pictures([pixels])[0])
+            (folder / "regions" / f"{scene.id}.npz").write_bytes(_npz(scene_arrays))
             advance(1)
-    if vectors:
-        ids = np.array([scene.id for scene in world])
-        (folder / "features.npz").write_bytes(_npz({"image_ids": ids, "features": np.stack(vectors)}))
+    if picture_features:
+        image_ids = np.array([scene.id for scene in world])
+        (folder / "features.npz").write_bytes(_npz({"image_ids": image_ids, "features": np.stack(picture_features)}))
     save(captions, folder / "captions.jsonl", to="jsonl")
-    with (folder / "facts.jsonl").open("w", encoding="utf-8") as file:
-        for index, scene in enumerate(world):
-            for system, caption in world.candidates(index).items():
-                accuracy = truth(scene, caption.content)
-                pairs = zip(accuracy.facts, accuracy.holds, strict=True)
-                facts = [{**asdict(fact), "holds": holds} for fact, holds in pairs]
-                row = {"id": f"{scene.id}#{system}", "coverage": accuracy.coverage, "facts": facts}
-                file.write(json.dumps(row) + "\n")
+    with (folder / "facts.jsonl").open("w", encoding="utf-8") as facts_file:
+        for scene_index, scene in enumerate(world):
+            for system, caption in world.candidates(scene_index).items():
+                caption_truth = truth(scene, caption.content)
+                fact_pairs = zip(caption_truth.facts, caption_truth.holds, strict=True)
+                fact_rows = [{**asdict(fact), "holds": holds} for fact, holds in fact_pairs]
+                caption_row = {"id": f"{scene.id}#{system}", "coverage": caption_truth.coverage, "facts": fact_rows}
+                facts_file.write(json.dumps(caption_row) + "\n")
     described = {"world": str(world), "capmeter": __version__, "pillow": version("pillow"), "numpy": np.__version__}
     (folder / DESCRIPTION).write_text(json.dumps(described, indent=1) + "\n", "utf-8")
 
 
 def region_arrays(scene: Scene) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a scene's regions, with the names that readers of region files know; no pickled objects."""
-    regions, side = scene.regions(), np.float32(scene.pixels)
-    corners = regions.boxes / side
-    size = corners[:, 2:] - corners[:, :2]
+    regions, image_side = scene.regions(), np.float32(scene.pixels)
+    relative_boxes = regions.boxes / image_side
+    box_sizes = relative_boxes[:, 2:] - relative_boxes[:, :2]
     return {
         "bbox": regions.boxes,
-        "norm_bb": np.concatenate([corners, size], axis=1).astype(np.float32),
+        "norm_bb": np.concatenate([relative_boxes, box_sizes], axis=1).astype(np.float32),
         "image_w": np.array(scene.pixels),
         "image_h": np.array(scene.pixels),
         "labels": np.array(regions.labels),
-        "attributes": np.array([" ".join(each) for each in regions.attributes]),
+        "attributes": np.array([" ".join(attribute_words) for attribute_words in regions.attributes]),
     }
 
 
 def _npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
     """The arrays as an npz whose bytes do not depend on the time."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in arrays.items():
-            one = io.BytesIO()
-            np.lib.format.write_array(one, np.asarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _THEN), one.getvalue())
-    return buffer.getvalue()
+    archive_buffer = io.BytesIO()
+    with zipfile.ZipFile(archive_buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for array_name, array in arrays.items():
+            array_buffer = io.BytesIO()
+            np.lib.format.write_array(array_buffer, np.asarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{array_name}.npy", _THEN), array_buffer.getvalue())
+    return archive_buffer.getvalue()

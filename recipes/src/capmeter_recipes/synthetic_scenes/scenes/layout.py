@@ -81,67 +81,67 @@ def pick(rng: np.random.Generator, items: Sequence[Item], shares: Sequence[float
 def plan(rng: np.random.Generator) -> Plan:
     """The content of a picture."""
     background = pick(rng, tuple(BACKGROUNDS.values()))
-    kinds = [kind for kind in KINDS.values() if not {kind.name, kind.category} & set(background.excluded)]
-    count = pick(rng, (1, 2, 3, 4), _GROUPS)
+    possible_kinds = [kind for kind in KINDS.values() if not {kind.name, kind.category} & set(background.excluded)]
+    group_count = pick(rng, (1, 2, 3, 4), _GROUPS)
     contact = ""
     chosen_kinds: list[Kind] = []
-    if count > 1 and rng.random() < 0.6:
-        contact, chosen_kinds = _touching(rng, kinds)
-    while len(chosen_kinds) < count:
-        kind = pick(rng, kinds)
+    if group_count > 1 and rng.random() < 0.6:
+        contact, chosen_kinds = _touching(rng, possible_kinds)
+    while len(chosen_kinds) < group_count:
+        kind = pick(rng, possible_kinds)
         if kind not in chosen_kinds:
             chosen_kinds.append(kind)
-    room = (_ROOM[len(chosen_kinds) - 1], 1.0)
-    most = 2 if len(chosen_kinds) == 4 else 5
-    looks: list[Look] = []
+    free_extent = (_ROOM[len(chosen_kinds) - 1], 1.0)
+    count_limit = 2 if len(chosen_kinds) == 4 else 5
+    group_looks: list[Look] = []
     for index, kind in enumerate(chosen_kinds):
-        largest_count = most if index > 1 or not contact or (index == 1 and contact in ("on", "inside")) else 1
+        largest_count = count_limit if index > 1 or not contact or (index == 1 and contact in ("on", "inside")) else 1
         if index == 1 and contact in ("on", "inside"):
-            looks.append(_look(rng, kind, background, _room_at(looks[0], contact), largest_count))
+            group_looks.append(_look(rng, kind, background, _room_at(group_looks[0], contact), largest_count))
         else:
-            looks.append(_look(rng, kind, background, room, largest_count))
-    return Plan(background.name, tuple(looks), contact)
+            group_looks.append(_look(rng, kind, background, free_extent, largest_count))
+    return Plan(background.name, tuple(group_looks), contact)
 
 
-def _room_at(host: Look, contact: str) -> tuple[float, float]:
+def _room_at(host_look: Look, contact: str) -> tuple[float, float]:
     """The width and height that a host leaves to its guests."""
-    wide, high = host.extent
+    host_width, host_height = host_look.extent
     if contact == "on":
-        return 0.94 * wide, 0.3
-    x0, y0, x1, y1 = host.of_kind.cavity or (0.0, 0.0, 1.0, 1.0)
-    return (x1 - x0) * wide - 0.01, (y1 - y0) * high - 0.01
+        return 0.94 * host_width, 0.3
+    x0, y0, x1, y1 = host_look.of_kind.cavity or (0.0, 0.0, 1.0, 1.0)
+    return (x1 - x0) * host_width - 0.01, (y1 - y0) * host_height - 0.01
 
 
-def _touching(rng: np.random.Generator, kinds: list[Kind]) -> tuple[str, list[Kind]]:
+def _touching(rng: np.random.Generator, possible_kinds: list[Kind]) -> tuple[str, list[Kind]]:
     """A relation and its host and guest; nothing if the background has none for it."""
     contact = pick(rng, tuple(_ROLES))
     host_names, guest_names = _ROLES[contact]
-    hosts = [kind for kind in kinds if kind.name in host_names]
-    if not hosts:
+    host_kinds = [kind for kind in possible_kinds if kind.name in host_names]
+    if not host_kinds:
         return "", []
-    host = pick(rng, hosts)
-    guests = [kind for kind in kinds if kind.name in guest_names and kind is not host]
-    return (contact, [host, pick(rng, guests)]) if guests else ("", [])
+    host_kind = pick(rng, host_kinds)
+    guest_kinds = [kind for kind in possible_kinds if kind.name in guest_names and kind is not host_kind]
+    return (contact, [host_kind, pick(rng, guest_kinds)]) if guest_kinds else ("", [])
 
 
 def role_kinds(scene: Scene, group: int) -> frozenset[str] | None:
     """The kinds that can do what a group does in a relation where groups touch; None if it touches none."""
-    for a, name, b in scene.contacts:
+    for a, relation_name, b in scene.contacts:
         if group in (a, b):
-            return _ROLES[name][(group == a) == (name != "holding")]
+            return _ROLES[relation_name][(group == a) == (relation_name != "holding")]
     return None
 
 
 def _look(rng: np.random.Generator, kind: Kind, background: Background, room: tuple[float, float], most: int) -> Look:
     """A look whose things have room side by side. Everything is drawn uniformly, so that errors can be as likely."""
     texture = pick(rng, tuple(TEXTURES)) if rng.random() < 0.3 and not kind.untextured else ""
-    small = "" if texture else "small"  # too small to show a texture
-    sizes = [size for size in ("", small, "large") if _fits(kind, size, room)]
-    size = pick(rng, sizes, [0.6, 0.2, 0.2][: len(sizes)]) if sizes else "small"
+    small_size = "" if texture else "small"  # too small to show a texture
+    possible_sizes = [size for size in ("", small_size, "large") if _fits(kind, size, room)]
+    size = pick(rng, possible_sizes, [0.6, 0.2, 0.2][: len(possible_sizes)]) if possible_sizes else "small"
     colour = pick(rng, colours(background, texture))
-    most = max(1, sum(_fits(kind, size, room, count) for count in range(1, min(kind.many, most) + 1)))
+    most = max(1, sum(_fits(kind, size, room, thing_count) for thing_count in range(1, min(kind.many, most) + 1)))
     most = most if rng.random() < 0.6 else 1
-    return Look(kind.name, colour, texture, size, 1 + int(rng.random() * most), most, len({*sizes}) == 3)
+    return Look(kind.name, colour, texture, size, 1 + int(rng.random() * most), most, len({*possible_sizes}) == 3)
 
 
 def colours(background: Background, texture: str) -> list[str]:
@@ -149,9 +149,9 @@ def colours(background: Background, texture: str) -> list[str]:
     return [each for each in COLOURS if each not in background.hidden and not (texture and each in _MARKS)]
 
 
-def _fits(kind: Kind, size: str, room: tuple[float, float], count: int = 1) -> bool:
-    wide, high = Look(kind.name, "", size=size).extent
-    return count * (wide + _GAP) - _GAP <= room[0] and high <= room[1]
+def _fits(kind: Kind, size: str, free_extent: tuple[float, float], thing_count: int = 1) -> bool:
+    thing_width, thing_height = Look(kind.name, "", size=size).extent
+    return thing_count * (thing_width + _GAP) - _GAP <= free_extent[0] and thing_height <= free_extent[1]
 
 
 def realise_plan(what: Plan, rng: np.random.Generator, *, id: str = "", pixels: int = 96) -> Scene | None:
@@ -159,17 +159,17 @@ def realise_plan(what: Plan, rng: np.random.Generator, *, id: str = "", pixels: 
     background = BACKGROUNDS[what.background]
     for _ in range(_TRIES):
         groups: list[Group] = []
-        for index, look in enumerate(what.looks):
-            if index == 1 and what.contact:
-                group = _touch(rng, groups[0], look, what.contact, background)
-                others = groups[1:]
+        for group_index, look in enumerate(what.looks):
+            if group_index == 1 and what.contact:
+                new_group = _touch(rng, groups[0], look, what.contact, background)
+                other_groups = groups[1:]
             else:
-                neighbour = groups[-1] if groups and rng.random() < 0.3 else None
-                group = _free(rng, look, background, neighbour, what.contact if index == 0 else "")
-                others = groups
-            if group is None or not _room_for(group, others):
+                neighbour_group = groups[-1] if groups and rng.random() < 0.3 else None
+                new_group = _free(rng, look, background, neighbour_group, what.contact if group_index == 0 else "")
+                other_groups = groups
+            if new_group is None or not _room_for(new_group, other_groups):
                 break
-            groups.append(group)
+            groups.append(new_group)
         else:
             contacts = what.contacts
             if what.contact == "behind":  # what is in front is drawn after what is behind it
@@ -179,85 +179,85 @@ def realise_plan(what: Plan, rng: np.random.Generator, *, id: str = "", pixels: 
     return None
 
 
-def _room_for(group: Group, others: Sequence[Group]) -> bool:
+def _room_for(group: Group, other_groups: Sequence[Group]) -> bool:
     if not all(min(box) >= 0.005 and max(box) <= 0.995 for box in group.boxes):
         return False
     gap = 0.75 * _GAP
     return all(
         a[2] + gap <= b[0] or b[2] + gap <= a[0] or a[3] + gap <= b[1] or b[3] + gap <= a[1]
-        for other in others
-        for b in other.boxes
+        for other_group in other_groups
+        for b in other_group.boxes
         for a in group.boxes
     )
 
 
 def _free(
-    rng: np.random.Generator, look: Look, background: Background, neighbour: Group | None, hosts: str
+    rng: np.random.Generator, look: Look, background: Background, neighbour: Group | None, host_relation: str
 ) -> Group | None:
-    kind, (wide, high) = look.of_kind, look.extent
-    stands = kind.stands and (bool(hosts) or not kind.aloft or rng.random() < 0.5)
-    row = look.count * (wide + _GAP) - _GAP
+    kind, (thing_width, thing_height) = look.of_kind, look.extent
+    stands = kind.stands and (bool(host_relation) or not kind.aloft or rng.random() < 0.5)
+    row_width = look.count * (thing_width + _GAP) - _GAP
     mirrored = rng.random() < 0.5
     if neighbour is not None and neighbour.stands == stands:
-        left = (
+        row_left = (
             neighbour.box[2] + rng.uniform(0.02, 0.07)
             if rng.random() < 0.5
-            else neighbour.box[0] - rng.uniform(0.02, 0.07) - row
+            else neighbour.box[0] - rng.uniform(0.02, 0.07) - row_width
         )
-        bottom = neighbour.box[3] + (0.0 if stands else rng.uniform(-0.02, 0.02))
+        row_bottom = neighbour.box[3] + (0.0 if stands else rng.uniform(-0.02, 0.02))
     else:
-        if row >= 0.99:
+        if row_width >= 0.99:
             return None
-        left = rng.uniform(0.005, 0.995 - row)
+        row_left = rng.uniform(0.005, 0.995 - row_width)
         if background.ground is None:
-            bottom = rng.uniform(high + 0.01, 0.99)
+            row_bottom = rng.uniform(thing_height + 0.01, 0.99)
         elif stands:
-            bottom = rng.uniform(*background.ground)
+            row_bottom = rng.uniform(*background.ground)
         else:
-            top, low = background.sky
-            if top + high > low:
+            highest_top, lowest_bottom = background.sky
+            if highest_top + thing_height > lowest_bottom:
                 return None
-            bottom = rng.uniform(top + high, low)
+            row_bottom = rng.uniform(highest_top + thing_height, lowest_bottom)
     if background.ground is None:
-        stands = bool(hosts) and hosts == "behind"  # before a plain wall nothing has ground below it
-    return Group(look, _row(rng, look, left, bottom, stands), stands, mirrored, hosts == "holding")
+        stands = bool(host_relation) and host_relation == "behind"  # before a plain wall nothing has ground below it
+    return Group(look, _row(rng, look, row_left, row_bottom, stands), stands, mirrored, host_relation == "holding")
 
 
-def _row(rng: np.random.Generator, look: Look, left: float, bottom: float, level: bool) -> tuple[Box, ...]:
+def _row(rng: np.random.Generator, look: Look, row_left: float, row_bottom: float, is_level: bool) -> tuple[Box, ...]:
     """Boxes side by side; where they do not stand, at slightly different heights."""
-    wide, high = look.extent
+    thing_width, thing_height = look.extent
     boxes = []
     for k in range(look.count):
-        x = left + k * (wide + _GAP)
-        low = bottom if level or look.count == 1 else bottom + rng.uniform(-0.03, 0.03)
-        boxes.append((x, low - high, x + wide, low))
+        thing_left = row_left + k * (thing_width + _GAP)
+        thing_bottom = row_bottom if is_level or look.count == 1 else row_bottom + rng.uniform(-0.03, 0.03)
+        boxes.append((thing_left, thing_bottom - thing_height, thing_left + thing_width, thing_bottom))
     return tuple(boxes)
 
 
 def _touch(rng: np.random.Generator, host: Group, look: Look, contact: str, background: Background) -> Group | None:
     x0, y0, x1, y1 = host.box
-    wide, high = look.extent
-    row = look.count * (wide + _GAP) - _GAP
+    thing_width, thing_height = look.extent
+    row_width = look.count * (thing_width + _GAP) - _GAP
     mirrored, stands = rng.random() < 0.5, False
     if contact == "on":
-        bottom = y0 + (host.look.of_kind.support or 0.0) * (y1 - y0) + 0.008
-        margin = 0.03 * (x1 - x0)
-        left = rng.uniform(x0 + margin, max(x0 + margin, x1 - margin - row))
+        row_bottom = y0 + (host.look.of_kind.support or 0.0) * (y1 - y0) + 0.008
+        side_margin = 0.03 * (x1 - x0)
+        row_left = rng.uniform(x0 + side_margin, max(x0 + side_margin, x1 - side_margin - row_width))
     elif contact == "inside":
         a, b, c, d = host.look.of_kind.cavity or (0.0, 0.0, 1.0, 1.0)
-        left = rng.uniform(x0 + a * (x1 - x0), max(x0 + a * (x1 - x0), x0 + c * (x1 - x0) - row))
+        row_left = rng.uniform(x0 + a * (x1 - x0), max(x0 + a * (x1 - x0), x0 + c * (x1 - x0) - row_width))
         floor = y0 + d * (y1 - y0)
-        bottom = floor if host.look.kind == "box" else floor - max(0.0, (d - b) * (y1 - y0) - high) / 2
+        row_bottom = floor if host.look.kind == "box" else floor - max(0.0, (d - b) * (y1 - y0) - thing_height) / 2
     elif contact == "holding":
         hand_x = x0 + (1 - HAND[0] if host.mirrored else HAND[0]) * (x1 - x0)
         hand_y = y0 + HAND[1] * (y1 - y0)
         at_x, at_y = _HELD_BY.get(look.kind, (0.12, 0.6))
         at_x, mirrored = (1 - at_x, True) if host.mirrored else (at_x, False)
-        left, bottom = hand_x - at_x * wide, hand_y + (1 - at_y) * high
+        row_left, row_bottom = hand_x - at_x * thing_width, hand_y + (1 - at_y) * thing_height
     else:
-        hidden = rng.uniform(0.3, 0.5) * min(wide, x1 - x0)
-        left = x0 - wide + hidden if rng.random() < 0.5 else x1 - hidden
-        bottom, stands = y1 - rng.uniform(0.03, 0.08), True
-        if background.ground is not None and bottom < background.ground[0] - 0.04:
+        hidden_width = rng.uniform(0.3, 0.5) * min(thing_width, x1 - x0)
+        row_left = x0 - thing_width + hidden_width if rng.random() < 0.5 else x1 - hidden_width
+        row_bottom, stands = y1 - rng.uniform(0.03, 0.08), True
+        if background.ground is not None and row_bottom < background.ground[0] - 0.04:
             return None
-    return Group(look, _row(rng, look, left, bottom, True), stands, mirrored)
+    return Group(look, _row(rng, look, row_left, row_bottom, True), stands, mirrored)

@@ -57,8 +57,8 @@ class Look:
     @property
     def extent(self) -> tuple[float, float]:
         """Width and height of one thing."""
-        scale = SCALES[self.size]
-        return self.of_kind.size[0] * scale, self.of_kind.size[1] * scale
+        size_scale = SCALES[self.size]
+        return self.of_kind.size[0] * size_scale, self.of_kind.size[1] * size_scale
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Group:
     def box(self) -> Box:
         """The box around all of them."""
         return (
-            min(each[0] for each in self.boxes),
-            min(each[1] for each in self.boxes),
-            max(each[2] for each in self.boxes),
-            max(each[3] for each in self.boxes),
+            min(thing_box[0] for thing_box in self.boxes),
+            min(thing_box[1] for thing_box in self.boxes),
+            max(thing_box[2] for thing_box in self.boxes),
+            max(thing_box[3] for thing_box in self.boxes),
         )
 
 
@@ -134,22 +134,22 @@ class Scene:
 
     def regions(self) -> SceneRegions:
         """The box, label and attributes of every single thing, and of the whole picture."""
-        rows = [(box, index) for index, group in enumerate(self.groups) for box in group.boxes]
-        looks = [self.groups[index].look for _, index in rows]
-        boxes = [*(box for box, _ in rows), (0.0, 0.0, 1.0, 1.0)]
+        box_rows = [(box, group_index) for group_index, group in enumerate(self.groups) for box in group.boxes]
+        thing_looks = [self.groups[group_index].look for _, group_index in box_rows]
+        region_boxes = [*(box for box, _ in box_rows), (0.0, 0.0, 1.0, 1.0)]
         return SceneRegions(
-            np.array(boxes, np.float32) * np.float32(self.pixels),
-            (*(look.kind for look in looks), self.background),
-            (*(tuple(filter(None, (look.colour, look.size, look.texture))) for look in looks), ()),
-            np.array([*(index for _, index in rows), -1], np.int64),
+            np.array(region_boxes, np.float32) * np.float32(self.pixels),
+            (*(look.kind for look in thing_looks), self.background),
+            (*(tuple(filter(None, (look.colour, look.size, look.texture))) for look in thing_looks), ()),
+            np.array([*(group_index for _, group_index in box_rows), -1], np.int64),
         )
 
     def relation(self, a: int, name: str, b: int) -> bool | None:
         """Whether group `a` stands in this relation to group `b`; None if that is not clear from the picture."""
-        key = (a, name, b)
-        if key not in self._relation_cache:
-            self._relation_cache[key] = self._relation_label(*key)
-        return self._relation_cache[key]
+        relation_key = (a, name, b)
+        if relation_key not in self._relation_cache:
+            self._relation_cache[relation_key] = self._relation_label(*relation_key)
+        return self._relation_cache[relation_key]
 
     def relations(self) -> list[Contact]:
         """Every relation that is clearly true, as (group, relation, group)."""
@@ -158,44 +158,44 @@ class Scene:
             (a, name, b) for a in places for b in places if a != b for name in RELATIONS if self.relation(a, name, b)
         ]
 
-    def _relation_label(self, a: int, name: str, b: int) -> bool | None:
-        if name in ("right of", "below", "in front of"):
-            return self.relation(b, OPPOSITES[name], a)
-        if name in CONTACTS:
-            return (a, name, b) in self.contacts
+    def _relation_label(self, a: int, relation_name: str, b: int) -> bool | None:
+        if relation_name in ("right of", "below", "in front of"):
+            return self.relation(b, OPPOSITES[relation_name], a)
+        if relation_name in CONTACTS:
+            return (a, relation_name, b) in self.contacts
         contact = next((each for each in self.contacts if {each[0], each[2]} == {a, b}), None)
-        touching = contact[1] if contact else None
-        first, second = self.groups[a].box, self.groups[b].box
-        if name == "next to":
-            return None if touching else _beside(first, second)
-        if touching == "inside":
+        touching_relation = contact[1] if contact else None
+        first_box, second_box = self.groups[a].box, self.groups[b].box
+        if relation_name == "next to":
+            return None if touching_relation else _beside(first_box, second_box)
+        if touching_relation == "inside":
             return False
-        if name == "left of":
-            return _before(first, second, 0, level=bool(touching))
+        if relation_name == "left of":
+            return _before(first_box, second_box, 0, level=bool(touching_relation))
         both_stand = self.groups[a].stands and self.groups[b].stands
-        return _before(first, second, 1, level=bool(touching) or both_stand)
+        return _before(first_box, second_box, 1, level=bool(touching_relation) or both_stand)
 
 
 def content_key(background: str, looks: list[Look], contacts: tuple[Contact, ...] = ()) -> str:
     """A hash of what a picture shows; the order of groups does not matter."""
-    parts = sorted(map(repr, looks))
-    touching = sorted((looks[a].kind, name, looks[b].kind) for a, name, b in contacts)
-    return hashlib.blake2b(repr((background, parts, touching)).encode(), digest_size=8).hexdigest()
+    look_texts = sorted(map(repr, looks))
+    touching_kinds = sorted((looks[a].kind, relation_name, looks[b].kind) for a, relation_name, b in contacts)
+    return hashlib.blake2b(repr((background, look_texts, touching_kinds)).encode(), digest_size=8).hexdigest()
 
 
 def _before(a: Box, b: Box, axis: int, *, level: bool) -> bool | None:
     """Whether box a lies before (left of, above) box b; `level` if only its falsehood can be clear."""
-    ahead = (b[axis] + b[axis + 2] - a[axis] - a[axis + 2]) / 2
-    if ahead <= EQUAL:
+    centre_distance = (b[axis] + b[axis + 2] - a[axis] - a[axis + 2]) / 2
+    if centre_distance <= EQUAL:
         return False
-    distance = abs((b[1 - axis] + b[3 - axis] - a[1 - axis] - a[3 - axis]) / 2)
-    clear = ahead >= CLEAR and a[axis + 2] <= b[axis] + _TOUCH and distance <= 1.2 * ahead
-    return True if clear and not level else None
+    side_distance = abs((b[1 - axis] + b[3 - axis] - a[1 - axis] - a[3 - axis]) / 2)
+    is_clear = centre_distance >= CLEAR and a[axis + 2] <= b[axis] + _TOUCH and side_distance <= 1.2 * centre_distance
+    return True if is_clear and not level else None
 
 
 def _beside(a: Box, b: Box) -> bool | None:
-    across = max(a[0], b[0]) - min(a[2], b[2])
-    down = max(a[1], b[1]) - min(a[3], b[3])
-    if max(across, down) >= _FAR:
+    horizontal_gap = max(a[0], b[0]) - min(a[2], b[2])
+    vertical_gap = max(a[1], b[1]) - min(a[3], b[3])
+    if max(horizontal_gap, vertical_gap) >= _FAR:
         return False
-    return True if 0 <= across <= _NEAR and down <= -0.5 * min(a[3] - a[1], b[3] - b[1]) else None
+    return True if 0 <= horizontal_gap <= _NEAR and vertical_gap <= -0.5 * min(a[3] - a[1], b[3] - b[1]) else None

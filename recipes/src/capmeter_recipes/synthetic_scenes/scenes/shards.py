@@ -33,17 +33,17 @@ def render_shards(
         pixels: width and height of the pictures.
         workers: number of processes.
     """
-    sizes = [min(shard, count - start) for start in range(0, count, shard)]
-    worlds = [World(split=split, size=size, seed=seed + k, pixels=pixels) for k, size in enumerate(sizes)]
-    parts: list[Part] = []
-    with task("drawing", len(worlds)) as advance:
+    shard_sizes = [min(shard, count - start) for start in range(0, count, shard)]
+    shard_worlds = [World(split=split, size=size, seed=seed + k, pixels=pixels) for k, size in enumerate(shard_sizes)]
+    shard_parts: list[Part] = []
+    with task("drawing", len(shard_worlds)) as advance:
         if workers == 1:
-            for world in worlds:
-                parts.append(work(world))
+            for world in shard_worlds:
+                shard_parts.append(work(world))
                 advance(1)
         else:
-            with ProcessPoolExecutor(workers) as pool:
-                for part in pool.map(work, worlds):
-                    parts.append(part)
+            with ProcessPoolExecutor(workers) as process_pool:
+                for shard_part in process_pool.map(work, shard_worlds):
+                    shard_parts.append(shard_part)
                     advance(1)
-    return parts
+    return shard_parts

@@ -64,7 +64,7 @@ def _kinds() -> dict[str, Kind]:
     def shape(name: str, *nouns: str, size: float = 0.17, held: bool = True) -> Kind:
         return Kind(name, "object", (size, size), True, True, 4, _nouns(name, *nouns), held=held)
 
-    every = [
+    all_kinds = [
         ground("man", "person", 0.17, 0.38, 2, "guy"),
         ground("woman", "person", 0.18, 0.37, 2, "lady"),
         ground("child", "person", 0.15, 0.25, 3, "kid"),
@@ -102,11 +102,11 @@ def _kinds() -> dict[str, Kind]:
         shape("heart"),
         shape("triangle"),
     ]
-    return {each.name: each for each in every}
+    return {kind.name: kind for kind in all_kinds}
 
 
 def _nouns(*singular: str) -> tuple[tuple[str, str], ...]:
-    return tuple((each, _PLURALS.get(each, f"{each}s")) for each in singular)
+    return tuple((noun, _PLURALS.get(noun, f"{noun}s")) for noun in singular)
 
 
 _PLURALS = {
@@ -308,9 +308,9 @@ def words() -> frozenset[str]:
     """Every word that a fluent caption can contain."""
     texts = [form for kind in KINDS.values() for noun in kind.nouns for form in noun]
     texts += [form for nouns in GENERAL.values() for noun in nouns for form in noun]
-    for table in (COLOUR_WORDS, TEXTURES, SIZES, COUNTS, SOME, RELATIONS, SEEN):
-        texts += [text for texts_of_one in table.values() for text in texts_of_one]
-    texts += [phrase for each in BACKGROUNDS.values() for phrase in each.phrases]
+    for word_table in (COLOUR_WORDS, TEXTURES, SIZES, COUNTS, SOME, RELATIONS, SEEN):
+        texts += [text for texts_of_one in word_table.values() for text in texts_of_one]
+    texts += [phrase for background in BACKGROUNDS.values() for phrase in background.phrases]
     texts += [*FRAMES, *WEARING, *ALSO, *GLUE]
     return frozenset(word for text in texts for word in text.split() if not word.startswith("{"))
 
@@ -321,14 +321,14 @@ def names() -> dict[tuple[str, str], frozenset[str]]:
     names_by_value: dict[tuple[str, str], frozenset[str]] = {}
     for kind in KINDS.values():
         names_by_value["kind", kind.name] = frozenset(form for noun in kind.nouns for form in noun)
-    for category, nouns in GENERAL.items():
-        names_by_value["category", category] = frozenset(form for noun in nouns for form in noun)
-    for what, table in (("colour", COLOUR_WORDS), ("texture", TEXTURES), ("size", SIZES)):
-        names_by_value |= {(what, value): frozenset(words) for value, words in table.items()}
+    for category, category_nouns in GENERAL.items():
+        names_by_value["category", category] = frozenset(form for noun in category_nouns for form in noun)
+    for attribute_name, word_table in (("colour", COLOUR_WORDS), ("texture", TEXTURES), ("size", SIZES)):
+        names_by_value |= {(attribute_name, value): frozenset(words) for value, words in word_table.items()}
     phrases = {each.name: {word for phrase in each.phrases for word in phrase.split()} for each in BACKGROUNDS.values()}
-    often = Counter(word for words in phrases.values() for word in words)
+    word_counts = Counter(word for words in phrases.values() for word in words)
     names_by_value |= {
-        ("background", name): frozenset(w for w in words if often[w] == 1) for name, words in phrases.items()
+        ("background", name): frozenset(w for w in words if word_counts[w] == 1) for name, words in phrases.items()
     }
     return names_by_value
 
@@ -337,6 +337,6 @@ def names() -> dict[tuple[str, str], frozenset[str]]:
 def visible_words() -> frozenset[str]:
     """Every word that names something that can be seen; none that could also say something else."""
     word_counts = Counter(word for words in names().values() for word in words)
-    others = (*COUNTS.values(), *SOME.values(), *RELATIONS.values(), *SEEN.values(), FRAMES, WEARING, ALSO, GLUE)
-    elsewhere = {word for texts in others for text in texts for word in text.split()}
-    return frozenset(word for word, count in word_counts.items() if count == 1 and word not in elsewhere)
+    other_tables = (*COUNTS.values(), *SOME.values(), *RELATIONS.values(), *SEEN.values(), FRAMES, WEARING, ALSO, GLUE)
+    other_words = {word for texts in other_tables for text in texts for word in text.split()}
+    return frozenset(word for word, count in word_counts.items() if count == 1 and word not in other_words)

@@ -54,9 +54,9 @@ class World(Named):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key, low, high in (("size", 1, MOST_SCENES), ("seed", 0, 2**63), ("pixels", 32, MOST_PIXELS)):
-            if not low <= getattr(self, key) <= high:
-                raise InputError(f"world: {key}={getattr(self, key)} is not between {low:,} and {high:,}")
+        for field_name, low, high in (("size", 1, MOST_SCENES), ("seed", 0, 2**63), ("pixels", 32, MOST_PIXELS)):
+            if not low <= getattr(self, field_name) <= high:
+                raise InputError(f"world: {field_name}={getattr(self, field_name)} is not between {low:,} and {high:,}")
 
     def __len__(self) -> int:
         return self.size
@@ -93,21 +93,21 @@ class World(Named):
                 system=system,
                 human=(truth(scene, caption.content).accuracy,),
             )
-            for index, scene in enumerate(self)
-            for system, caption in self.candidates(index).items()
+            for scene_index, scene in enumerate(self)
+            for system, caption in self.candidates(scene_index).items()
         )
 
     def candidates(self, index: int) -> dict[str, WorldCaption]:
         """The candidates of one scene, by system; see `captions`."""
         scene = self[index]
         rng = np.random.default_rng([self.seed, index, _ROLE])
-        right = true_captions(scene, self.seed, REFERENCES + 1)[REFERENCES]
-        captions = {"true": right} | errors_of(scene, right, rng)
-        captions |= {f"graded-{errors}": graded(scene, rng, errors)[0] for errors in _GRADES}
+        correct_caption = true_captions(scene, self.seed, REFERENCES + 1)[REFERENCES]
+        captions_by_system = {"true": correct_caption} | errors_of(scene, correct_caption, rng)
+        captions_by_system |= {f"graded-{error_count}": graded(scene, rng, error_count)[0] for error_count in _GRADES}
         if self.size > 1:
-            other = self[(index + 1 + int(rng.random() * (self.size - 1))) % self.size]
-            captions["other"] = true_captions(other, self.seed, REFERENCES + 1)[REFERENCES]
-        return captions
+            other_scene = self[(index + 1 + int(rng.random() * (self.size - 1))) % self.size]
+            captions_by_system["other"] = true_captions(other_scene, self.seed, REFERENCES + 1)[REFERENCES]
+        return captions_by_system
 
 
 _ROLE = 7  # so that candidates are drawn from other numbers than scenes
@@ -128,11 +128,11 @@ class _Generator:
         while len(self._scenes) <= index:
             rng = np.random.default_rng([self.seed, self._scene_count])
             self._scene_count += 1
-            content = plan(rng)
-            if split_of(content.key) == self.split and content.key not in self._keys:
-                scene = realise_plan(content, rng, id=f"{self.seed}-{self._scene_count:06d}", pixels=self.pixels)
+            scene_plan = plan(rng)
+            if split_of(scene_plan.key) == self.split and scene_plan.key not in self._keys:
+                scene = realise_plan(scene_plan, rng, id=f"{self.seed}-{self._scene_count:06d}", pixels=self.pixels)
                 if scene is not None:
-                    self._keys.add(content.key)
+                    self._keys.add(scene_plan.key)
                     self._scenes.append(scene)
         return self._scenes[index]
 
@@ -149,9 +149,9 @@ def parse_world(text: str) -> World:
     Raises:
         InputError: another name, or parameters that it does not have.
     """
-    name, inside = split_name(text, "set of synthetic scenes")
-    if name != World.NAME:
+    world_name, parameter_text = split_name(text, "set of synthetic scenes")
+    if world_name != World.NAME:
         raise InputError(
-            f"unknown set of synthetic scenes {name!r}; expected world, or world(split=…,size=…,seed=…,pixels=…)"
+            f"unknown set of synthetic scenes {world_name!r}; expected world, or world(split=…,size=…,seed=…,pixels=…)"
         )
-    return World(**read_parameters(World, inside, World.NAME))
+    return World(**read_parameters(World, parameter_text, World.NAME))
