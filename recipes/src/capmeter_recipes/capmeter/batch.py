@@ -48,10 +48,10 @@ class CaptionBatch:
         self, caption: int, references: Rows, perturbations: Iterable[PerturbedCaption], photo: int = -1
     ) -> None:
         """Adds a caption of a photo, and its perturbations."""
-        original = len(self.rows)
-        self.rows.append(BatchRow(caption, references, original=original, photo=photo))
-        for each in perturbations:
-            row = BatchRow(each.sentence, references, perturbation=each, original=original, photo=photo)
+        original_row = len(self.rows)
+        self.rows.append(BatchRow(caption, references, original=original_row, photo=photo))
+        for perturbed in perturbations:
+            row = BatchRow(perturbed.sentence, references, perturbation=perturbed, original=original_row, photo=photo)
             self.rows.append(row)
 
     def split_by_length(self, piece_counts: Rows, groups: int) -> Iterator[CaptionBatch]:
@@ -63,9 +63,9 @@ class CaptionBatch:
             piece_counts: (sentences), number of word pieces.
             groups: number of groups.
         """
-        cost = [
+        row_costs = [
             _CANDIDATE_COST * int(piece_counts[row.candidate]) + int(piece_counts[row.references].sum())
             for row in self.rows
         ]
-        for indices in np.array_split(np.argsort(cost, kind="stable"), groups):
-            yield CaptionBatch(self.rows[k] for k in indices.tolist())
+        for group_rows in np.array_split(np.argsort(row_costs, kind="stable"), groups):
+            yield CaptionBatch(self.rows[k] for k in group_rows.tolist())

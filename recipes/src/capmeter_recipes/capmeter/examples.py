@@ -115,28 +115,30 @@ class _SentenceIndex:
         return self.numbers.setdefault(strip_final_punctuation(text), len(self.numbers))
 
     def add_captions(self, photos: _Captions) -> Rows:
-        rows = [[self.add(caption) for caption in captions] for _, captions in photos]
-        return np.array(rows, np.int64).reshape(-1, CAPTIONS_PER_PHOTO)
+        sentence_indices = [[self.add(caption) for caption in captions] for _, captions in photos]
+        return np.array(sentence_indices, np.int64).reshape(-1, CAPTIONS_PER_PHOTO)
 
     def add_perturbations(self, perturbations: Iterable[Perturbation]) -> dict[int, tuple[PerturbedCaption, ...]]:
         """The perturbations by row."""
         by_row: dict[int, list[PerturbedCaption]] = {}
-        for each in perturbations:
-            perturbed = PerturbedCaption(each.kind, self.add(each.text), each.omitted, each.wrong_words)
-            by_row.setdefault(each.row, []).append(perturbed)
+        for perturbation in perturbations:
+            perturbed_caption = PerturbedCaption(
+                perturbation.kind, self.add(perturbation.text), perturbation.omitted, perturbation.wrong_words
+            )
+            by_row.setdefault(perturbation.row, []).append(perturbed_caption)
         return {row: tuple(group) for row, group in by_row.items()}
 
     def add_word_examples(
         self, photos: _Captions, captions: Iterable[int], seed: int, first_photo: int = 0
     ) -> list[WordExample]:
         """Perturbations of one word of the captions with these indices, of all photos."""
-        examples: list[WordExample] = []
-        for caption in captions if photos else ():
-            candidates = build_caption_set(photos, caption)
-            perturbations = substitute_one_word(candidates, range(len(photos)), seed=seed + caption)
+        word_examples: list[WordExample] = []
+        for caption_index in captions if photos else ():
+            candidate_set = build_caption_set(photos, caption_index)
+            perturbations = substitute_one_word(candidate_set, range(len(photos)), seed=seed + caption_index)
             by_row = self.add_perturbations(perturbations)
-            examples += [WordExample(first_photo + row, caption, group) for row, group in by_row.items()]
-        return examples
+            word_examples += [WordExample(first_photo + row, caption_index, group) for row, group in by_row.items()]
+        return word_examples
 
 
 def build_examples(
@@ -168,24 +170,26 @@ def build_examples(
         [(photo.source + photo.number, photo.captions[:CAPTIONS_PER_PHOTO]) for photo in photos]
         for photos in ((*train, *held_out), tagger_photos)
     )
-    index, candidates = _SentenceIndex(), build_caption_set(matcher_captions)
+    index, candidate_set = _SentenceIndex(), build_caption_set(matcher_captions)
     captions = index.add_captions(matcher_captions)
     train_count, matcher_count = len(train), len(matcher_captions)
-    perturbed: dict[int, tuple[PerturbedCaption, ...]] = {}
+    perturbed_captions: dict[int, tuple[PerturbedCaption, ...]] = {}
     for rows, count in ((range(train_count), perturbations), (range(train_count, matcher_count), len(KINDS))):
-        perturbed |= index.add_perturbations(perturb_captions(candidates, rows, per_caption=count, seed=seed))
-    train_captions, shared = matcher_captions[:train_count], range(SHARED_WORD_CAPTIONS)
-    word_examples = index.add_word_examples(train_captions, shared, seed)
+        perturbed_captions |= index.add_perturbations(
+            perturb_captions(candidate_set, rows, per_caption=count, seed=seed)
+        )
+    train_captions, shared_captions = matcher_captions[:train_count], range(SHARED_WORD_CAPTIONS)
+    word_examples = index.add_word_examples(train_captions, shared_captions, seed)
     encoded_count = len(index.numbers)
     tagger_examples = index.add_word_examples(train_captions, range(SHARED_WORD_CAPTIONS, CAPTIONS_PER_PHOTO), seed)
     captions = np.concatenate([captions, index.add_captions(tagger_captions)])
-    tagger_examples += index.add_word_examples(tagger_captions, shared, seed, matcher_count)
+    tagger_examples += index.add_word_examples(tagger_captions, shared_captions, seed, matcher_count)
     if not word_examples:
         raise InputError("expected captions with a word that can be substituted, but got none")
     return PhotoExamples(
         tuple(index.numbers),
         captions,
-        tuple(perturbed.get(row, ()) for row in range(matcher_count)),
+        tuple(perturbed_captions.get(row, ()) for row in range(matcher_count)),
         tuple(word_examples),
         tuple(tagger_examples),
         encoded_count,

@@ -125,7 +125,7 @@ def train(options: LargerOptions) -> Checkpoint:
     tau, _, weight = select_trial(trials)
     scores = perturbed.score(weight)
     is_original = np.array([row.perturbation is None for row in batch.rows])
-    by_weight = {f"τ with weight {tried:g}": value for value, _, tried in trials}
+    by_weight = {f"τ with weight {tried_weight:g}": value for value, _, tried_weight in trials}
     checkpoint = Checkpoint(
         kind=KIND,
         parameters={
@@ -152,18 +152,22 @@ def perturb_held_out(photos: Sequence[Photo], seed: int) -> tuple[CaptionSet, Ca
 
     The rows of the batch are those of the captions; its sentence indices are the rows' own.
     """
-    texts = [(photo.source + photo.number, photo.captions[:CAPTIONS_PER_PHOTO]) for photo in photos]
-    originals = build_caption_set(texts)
-    perturbations = list(perturb_captions(originals, range(len(texts)), per_caption=len(KINDS), seed=seed))
+    photo_captions = [(photo.source + photo.number, photo.captions[:CAPTIONS_PER_PHOTO]) for photo in photos]
+    originals = build_caption_set(photo_captions)
+    perturbations = list(perturb_captions(originals, range(len(photo_captions)), per_caption=len(KINDS), seed=seed))
     captions: list[Caption] = []
-    batch, none = CaptionBatch(), np.zeros(0, np.int64)
-    for row, (photo, (first, *others)) in enumerate(texts):
-        original = len(captions)
-        own = [each for each in perturbations if each.row == row]
-        for number, text in enumerate([first, *(each.text for each in own)]):
-            captions.append(Caption(f"{photo} {number}", photo, text, tuple(others)))
-        batch.rows.append(BatchRow(original, none, original=original))
-        for number, each in enumerate(own, start=1):
-            perturbed = PerturbedCaption(each.kind, original + number, each.omitted, each.wrong_words)
-            batch.rows.append(BatchRow(original + number, none, perturbation=perturbed, original=original))
+    batch, no_references = CaptionBatch(), np.zeros(0, np.int64)
+    for photo_row, (photo, (candidate, *references)) in enumerate(photo_captions):
+        original_row = len(captions)
+        own_perturbations = [perturbation for perturbation in perturbations if perturbation.row == photo_row]
+        for caption_number, text in enumerate([candidate, *(perturbation.text for perturbation in own_perturbations)]):
+            captions.append(Caption(f"{photo} {caption_number}", photo, text, tuple(references)))
+        batch.rows.append(BatchRow(original_row, no_references, original=original_row))
+        for caption_number, perturbation in enumerate(own_perturbations, start=1):
+            perturbed = PerturbedCaption(
+                perturbation.kind, original_row + caption_number, perturbation.omitted, perturbation.wrong_words
+            )
+            batch.rows.append(
+                BatchRow(original_row + caption_number, no_references, perturbation=perturbed, original=original_row)
+            )
     return CaptionSet.from_captions(captions), batch

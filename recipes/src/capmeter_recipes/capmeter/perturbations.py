@@ -80,18 +80,20 @@ def perturb_captions(
     for row in rows:
         random = np.random.default_rng((seed, row))
         sentence = captions.pool[int(captions.candidates[row])]
-        count = 0
+        perturbed_count = 0
         # exchanges are the errors that machines make most often and readers excuse least: they are always tried
-        order = sorted(random.permutation(list(kinds)).tolist(), key=lambda kind: kind != "exchange")
-        for kind in order:
-            if count == per_caption:
+        kind_order = sorted(random.permutation(list(kinds)).tolist(), key=lambda kind: kind != "exchange")
+        for kind in kind_order:
+            if perturbed_count == per_caption:
                 break
             strength = float(random.choice(_STRENGTHS))
-            text = degradations[kind](row, strength) if kind in degradations else perturb(sentence, kind, random)
-            if text is None or text == sentence:
+            perturbed_text = (
+                degradations[kind](row, strength) if kind in degradations else perturb(sentence, kind, random)
+            )
+            if perturbed_text is None or perturbed_text == sentence:
                 continue
-            count += 1
-            yield Perturbation(row, kind, text, *_compare_words(sentence, text, kind))
+            perturbed_count += 1
+            yield Perturbation(row, kind, perturbed_text, *_compare_words(sentence, perturbed_text, kind))
 
 
 def substitute_one_word(captions: CaptionSet, rows: Sequence[int], *, seed: int) -> Iterator[Perturbation]:
@@ -102,12 +104,12 @@ def substitute_one_word(captions: CaptionSet, rows: Sequence[int], *, seed: int)
         sentence = captions.pool[int(captions.candidates[row])]
         for kind in PLAUSIBLE_KINDS:
             degrade = degradations.get(kind)
-            text = degrade(row, _LOWEST_STRENGTH) if degrade else perturb(sentence, kind, random)
-            if text is None:
+            perturbed_text = degrade(row, _LOWEST_STRENGTH) if degrade else perturb(sentence, kind, random)
+            if perturbed_text is None:
                 continue
-            omitted, wrong_words = _compare_words(sentence, text, kind)
+            omitted, wrong_words = _compare_words(sentence, perturbed_text, kind)
             if len(wrong_words) == 1:
-                yield Perturbation(row, kind, text, omitted, wrong_words)
+                yield Perturbation(row, kind, perturbed_text, omitted, wrong_words)
 
 
 def unsupported_words(caption: str, references: Iterable[str]) -> tuple[int, ...]:
@@ -116,11 +118,11 @@ def unsupported_words(caption: str, references: Iterable[str]) -> tuple[int, ...
     >>> unsupported_words("a dog runs on grass", ["dogs sleep on a sofa"])
     (2, 4)
     """
-    supported = {
+    supported_concepts = {
         token_concept(strip_punctuation(word)) for reference in references for word in SentenceWords.of(reference).core
     }
     concepts = (token_concept(strip_punctuation(word)) for word in SentenceWords.of(caption).core)
-    return tuple(k for k, concept in enumerate(concepts) if concept is not None and concept not in supported)
+    return tuple(k for k, concept in enumerate(concepts) if concept is not None and concept not in supported_concepts)
 
 
 def perturb(sentence: str, kind: str, random: np.random.Generator) -> str | None:
@@ -130,25 +132,25 @@ def perturb(sentence: str, kind: str, random: np.random.Generator) -> str | None
     if kind == "exchange":
         # "a" contrasts with numbers only if other words say so; alone it is an article
         contrasts = {
-            k: contrasting_words(bare)
-            for k, bare in enumerate(map(strip_punctuation, core))
-            if bare not in _ARTICLES and contrasting_words(bare)
+            k: contrasting_words(bare_word)
+            for k, bare_word in enumerate(map(strip_punctuation, core))
+            if bare_word not in _ARTICLES and contrasting_words(bare_word)
         }
         if not contrasts:
             return None
-        position = list(contrasts)[int(random.integers(len(contrasts)))]
-        choices = [word for word in contrasts[position] if word not in _ARTICLES]
+        word_position = list(contrasts)[int(random.integers(len(contrasts)))]
+        choices = [word for word in contrasts[word_position] if word not in _ARTICLES]
         if not choices:
             return None
-        core[position] = _match_form(core[position], choices[int(random.integers(len(choices)))])
+        core[word_position] = _match_form(core[word_position], choices[int(random.integers(len(choices)))])
     elif kind == "swap":
         nouns = [k for k, tag in enumerate(tag_sentence(sentence)) if tag.startswith("NN") and k < len(core)]
-        pairs = [
+        noun_pairs = [
             (i, j) for i in nouns for j in nouns if i < j and strip_punctuation(core[i]) != strip_punctuation(core[j])
         ]
-        if not pairs:
+        if not noun_pairs:
             return None
-        i, j = pairs[int(random.integers(len(pairs)))]
+        i, j = noun_pairs[int(random.integers(len(noun_pairs)))]
         core[i], core[j] = core[j], core[i]
     elif kind == "cut":
         if len(core) < 4:
@@ -163,15 +165,19 @@ def perturb(sentence: str, kind: str, random: np.random.Generator) -> str | None
 
 def _match_form(old: str, new: str) -> str:
     """The new word with the old one's number and capitals."""
-    plural = old.lower().endswith("s") and not new.endswith("s") and not old.lower().endswith("ss") and len(old) > 3
-    word = new + "s" if plural else new
+    is_plural = old.lower().endswith("s") and not new.endswith("s") and not old.lower().endswith("ss") and len(old) > 3
+    word = new + "s" if is_plural else new
     return word.capitalize() if old[:1].isupper() else word
 
 
-def _compare_words(sentence: str, text: str, kind: str) -> tuple[float, tuple[int, ...]]:
+def _compare_words(sentence: str, perturbed_text: str, kind: str) -> tuple[float, tuple[int, ...]]:
     """The share of the sentence's words that are missing from the text, and the indices of the text's wrong words."""
-    before, after = ([*map(strip_punctuation, SentenceWords.of(each).core)] for each in (sentence, text))
-    omitted = (Counter(before) - Counter(after)).total() / max(len(before), 1)
-    if kind not in WORD_KINDS or len(before) != len(after):
+    original_words, perturbed_words = (
+        [*map(strip_punctuation, SentenceWords.of(each).core)] for each in (sentence, perturbed_text)
+    )
+    omitted = (Counter(original_words) - Counter(perturbed_words)).total() / max(len(original_words), 1)
+    if kind not in WORD_KINDS or len(original_words) != len(perturbed_words):
         return omitted, ()
-    return omitted, tuple(k for k, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
+    return omitted, tuple(
+        k for k, (old, new) in enumerate(zip(original_words, perturbed_words, strict=True)) if old != new
+    )

@@ -38,7 +38,7 @@ def build_token_priors(
     photos may be left, and the training photos serve, which is reported. The nouns of the lexicon are estimated on the
     tags of the training photos' captions.
     """
-    loaded = load_encoder(encoder, settings)
+    loaded_encoder = load_encoder(encoder, settings)
     train_ids = {photo.id for photo in train}
     photos = [
         photo for corpus in corpora for photo in corpus.photos if not photo.held_out and photo.id not in train_ids
@@ -50,14 +50,14 @@ def build_token_priors(
         photos = list(train)
     sentences = [strip_final_punctuation(text) for photo in photos for text in photo.captions]
     photo_numbers = np.repeat(np.arange(len(photos)), [len(photo.captions) for photo in photos])
-    rows = [
+    piece_rows = [
         np.array(ids, np.int32)
-        for start in range(0, len(sentences), _SENTENCES_PER_CALL)
-        for ids in loaded.tokenizer.ids(sentences[start : start + _SENTENCES_PER_CALL])
+        for batch_start in range(0, len(sentences), _SENTENCES_PER_CALL)
+        for ids in loaded_encoder.tokenizer.ids(sentences[batch_start : batch_start + _SENTENCES_PER_CALL])
     ]
-    size = len(loaded.tokenizer)
-    language_model = LanguageModel.estimate(rows, size, min_count)
-    associations = Associations.estimate([row[1:-1] for row in rows], photo_numbers, size)
+    vocabulary_size = len(loaded_encoder.tokenizer)
+    language_model = LanguageModel.estimate(piece_rows, vocabulary_size, min_count)
+    associations = Associations.estimate([row[1:-1] for row in piece_rows], photo_numbers, vocabulary_size)
     return TokenPriors(language_model, _estimate_lexicon(train, language_model, encoder, settings), associations)
 
 
@@ -65,20 +65,20 @@ def _estimate_lexicon(
     photos: Sequence[Photo], language_model: LanguageModel, encoder: EncoderHandle, settings: Settings
 ) -> Lexicon:
     """Static embeddings of word pieces, and the share of their occurrences in nouns in the photos' captions."""
-    loaded = load_encoder(encoder, settings)
+    loaded_encoder = load_encoder(encoder, settings)
     sentences = [strip_final_punctuation(text) for photo in photos for text in photo.captions[:CAPTIONS_PER_PHOTO]]
-    nouns: Counter[str] = Counter()
-    totals: Counter[str] = Counter()
+    noun_counts: Counter[str] = Counter()
+    word_counts: Counter[str] = Counter()
     for sentence, tags in zip(sentences, tag_words(sentences), strict=True):
         for word, tag in zip(map(strip_punctuation, SentenceWords.of(sentence).core), tags, strict=True):
-            totals[word] += 1
-            nouns[word] += tag.startswith("NN")
-    counts = np.zeros((2, len(loaded.tokenizer)))
-    words = [word for word in totals if word]
-    for word, ids in zip(words, loaded.tokenizer.ids(words), strict=True):
-        for piece in ids[1:-1]:
-            counts[:, piece] += nouns[word], totals[word]
-    noun_shares = np.where(counts[1] >= MIN_COUNT, counts[0] / np.maximum(counts[1], 1), 0.0)
+            word_counts[word] += 1
+            noun_counts[word] += tag.startswith("NN")
+    piece_counts = np.zeros((2, len(loaded_encoder.tokenizer)))
+    words = [word for word in word_counts if word]
+    for word, piece_ids in zip(words, loaded_encoder.tokenizer.ids(words), strict=True):
+        for piece in piece_ids[1:-1]:
+            piece_counts[:, piece] += noun_counts[word], word_counts[word]
+    noun_shares = np.where(piece_counts[1] >= MIN_COUNT, piece_counts[0] / np.maximum(piece_counts[1], 1), 0.0)
     unigram_counts = language_model.unigram_counts.copy()
-    unigram_counts[[loaded.begin_id, loaded.end_id]] = 0
-    return Lexicon.estimate(loaded.embeddings(), unigram_counts, noun_shares)
+    unigram_counts[[loaded_encoder.begin_id, loaded_encoder.end_id]] = 0
+    return Lexicon.estimate(loaded_encoder.embeddings(), unigram_counts, noun_shares)

@@ -83,7 +83,7 @@ def train_capmeter(
         data=tuple(data),
         training={**asdict(recipe), "tagger": asdict(tagger_recipe)},
         selection=f"the last of {len(outcome.history)} epochs",
-        scores={name: round(value, 4) for name, value in scores.items()},
+        scores={score_name: round(score, 4) for score_name, score in scores.items()},
     )
     checkpoint.save(folder)
     if judgments is not None:
@@ -111,7 +111,7 @@ def tune_checkpoint(checkpoint: Checkpoint, learner: CapmeterLearner, judgments:
         },
         training={**checkpoint.training, "score_weights": tuned.weights},
         selection=f"{checkpoint.selection}; score weights: {describe_judgments(judgments)}, and perturbed captions",
-        scores={**checkpoint.scores, **{name: round(value, 4) for name, value in scores.items()}},
+        scores={**checkpoint.scores, **{score_name: round(score, 4) for score_name, score in scores.items()}},
     )
 
 
@@ -139,8 +139,8 @@ def train_tagger(
     outcome = run.train()
     # "judge." and "layers." in training; all have the tagger's prefix in a checkpoint
     weights = {
-        TAGGER_PREFIX + name.removeprefix(TAGGER_PREFIX).removeprefix(LAYERS): each
-        for name, each in _round_weights(learner, outcome).items()
+        TAGGER_PREFIX + name.removeprefix(TAGGER_PREFIX).removeprefix(LAYERS): array
+        for name, array in _round_weights(learner, outcome).items()
     }
     return TrainedTagger(learner.network.shape, layer, weights, learner.logits())
 
@@ -148,7 +148,9 @@ def train_tagger(
 def _round_weights(learner: WordLearner, outcome: Outcome) -> Weights:
     """The weights in half precision, which the learner's network has from now on."""
     weights = {name: array.astype(np.float16) for name, array in outcome.weights.items()}
-    learner.module.load_state_dict({name: torch.from_numpy(each.astype(np.float32)) for name, each in weights.items()})
+    learner.module.load_state_dict(
+        {name: torch.from_numpy(rounded_array.astype(np.float32)) for name, rounded_array in weights.items()}
+    )
     learner.module.eval()
     return weights
 
@@ -162,16 +164,16 @@ def calibrate(learner: CapmeterLearner) -> dict[str, tuple[float, float]]:
     batch = held_out_batch(learner.examples)
     logits = learner.logits(batch)
     perturbed = [row.perturbation for row in batch.rows]
-    original = np.array([each is None for each in perturbed], np.bool_)
-    concerned = {
-        "score": ~original,
+    is_original = np.array([each is None for each in perturbed], np.bool_)
+    concerned_rows = {
+        "score": ~is_original,
         "correctness": np.array([each is not None and each.kind not in TRUE_KINDS for each in perturbed]),
         "coverage": np.array(
             [each is not None and each.kind in OMISSION_KINDS and each.omitted > 0 for each in perturbed]
         ),
         "fluency": np.array([each is not None and each.kind in DISFLUENT_KINDS for each in perturbed]),
     }
-    return {name: fit_logistic(logits[name][original], logits[name][concerned[name]]) for name in COLUMNS}
+    return {name: fit_logistic(logits[name][is_original], logits[name][concerned_rows[name]]) for name in COLUMNS}
 
 
 def calibrate_words(examples: PhotoExamples, logits: Sequence[Floats]) -> tuple[tuple[float, float], dict[str, float]]:
@@ -194,11 +196,11 @@ def fit_logistic(positive: Floats, negative: Floats) -> tuple[float, float]:
     """
     if not len(positive) or not len(negative):
         return 1.0, 0.0
-    values = np.concatenate([positive, negative])
+    pooled_values = np.concatenate([positive, negative])
     labels = np.repeat([1.0, 0.0], [len(positive), len(negative)])
     weights = np.repeat([0.5 / len(positive), 0.5 / len(negative)], [len(positive), len(negative)])
-    mean, std = float(values.mean()), max(float(values.std()), 1e-9)
-    inputs = np.stack([(values - mean) / std, np.ones(len(values))], axis=1)
+    mean, std = float(pooled_values.mean()), max(float(pooled_values.std()), 1e-9)
+    inputs = np.stack([(pooled_values - mean) / std, np.ones(len(pooled_values))], axis=1)
     parameters = np.zeros(2)
     penalty = np.diag([1e-3, 0.0])
     for _ in range(_NEWTON_STEPS):

@@ -52,16 +52,16 @@ class TaggerModule(nn.Module):
         if layers is None:
             return torch.from_numpy(self._encoder.hidden_states(pieces, self._layer))
         device = next(self.parameters()).device
-        order = np.argsort(pieces.lengths, kind="stable")
-        parts = []
-        for rows in np.split(order, range(_ENCODER_BATCH, len(order), _ENCODER_BATCH)):
-            ids, mask = pieces.padded(rows)
-            padding = ((0, _ENCODER_BATCH - len(rows)), (0, 0))  # products of shapes seen before are much faster
+        length_order = np.argsort(pieces.lengths, kind="stable")
+        state_parts = []
+        for batch_rows in np.split(length_order, range(_ENCODER_BATCH, len(length_order), _ENCODER_BATCH)):
+            ids, mask = pieces.padded(batch_rows)
+            padding = ((0, _ENCODER_BATCH - len(batch_rows)), (0, 0))  # products of shapes seen before are much faster
             padded_mask = torch.from_numpy(np.pad(mask, padding)).to(device)
             states = layers.states(torch.from_numpy(np.pad(ids, padding)).to(device), padded_mask)
-            parts.append(states[padded_mask])
-        positions, _ = gather(pieces.offsets, order)
-        return torch.cat(parts)[torch.from_numpy(np.argsort(positions)).to(device)]
+            state_parts.append(states[padded_mask])
+        piece_positions, _ = gather(pieces.offsets, length_order)
+        return torch.cat(state_parts)[torch.from_numpy(np.argsort(piece_positions)).to(device)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +81,23 @@ class TaggerLearner(WordLearner):
     def __init__(self, examples: PhotoExamples, recipe: TaggerRecipe, layer: int, device: str = "cpu") -> None:
         super().__init__(examples, recipe, device)
         self.word_examples = [*examples.word_examples, *examples.tagger_examples]
-        held_out = slice(examples.train_count, examples.matcher_count)
-        self.photos = np.delete(np.arange(len(examples.captions)), held_out)
-        base = examples.encoder.unadapted
-        encoder = load_encoder(base, examples.settings)
+        held_out_photos = slice(examples.train_count, examples.matcher_count)
+        self.photos = np.delete(np.arange(len(examples.captions)), held_out_photos)
+        base_encoder = examples.encoder.unadapted
+        encoder = load_encoder(base_encoder, examples.settings)
         tagger = WordErrorTagger(TaggerShape(**self.shape_sizes(encoder.width)), recipe.dropout)
         layers = None
-        if recipe.rank and Bert.supports(base.folder):
-            layers = AdaptedLayers(Bert(base.folder, device, torch.float32), recipe.rank, layer)
+        if recipe.rank and Bert.supports(base_encoder.folder):
+            layers = AdaptedLayers(Bert(base_encoder.folder, device, torch.float32), recipe.rank, layer)
         self.network, self.module = tagger, TaggerModule(layers, encoder, layer, tagger)
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """AdamW, with a lower learning rate for the encoder's adapters."""
         recipe, layers = self.recipe, self.module.layers
-        groups: list[dict[str, Any]] = [{"params": list(self.network.parameters())}]
+        parameter_groups: list[dict[str, Any]] = [{"params": list(self.network.parameters())}]
         if layers is not None:
-            groups.append({"params": layers.adapter_parameters(), "lr_scale": recipe.encoder_lr_scale})
-        return torch.optim.AdamW(groups, lr=lr, weight_decay=recipe.weight_decay)
+            parameter_groups.append({"params": layers.adapter_parameters(), "lr_scale": recipe.encoder_lr_scale})
+        return torch.optim.AdamW(parameter_groups, lr=lr, weight_decay=recipe.weight_decay)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
         """One item per step."""
@@ -111,9 +111,9 @@ class TaggerLearner(WordLearner):
     def lay_out_step(self, *batches: CaptionBatch) -> TaggerStep:
         """Captions laid out for the network, and their sentences, each once."""
         rows = [row for batch in batches for row in batch.rows]
-        numbers = np.unique(np.concatenate([[row.candidate, *row.references] for row in rows]))
-        pieces = self.examples.pieces.take(numbers)
-        return TaggerStep(pieces, [self.lay_out(each, pieces, numbers) for each in batches])
+        sentence_numbers = np.unique(np.concatenate([[row.candidate, *row.references] for row in rows]))
+        pieces = self.examples.pieces.take(sentence_numbers)
+        return TaggerStep(pieces, [self.lay_out(caption_batch, pieces, sentence_numbers) for caption_batch in batches])
 
     def losses(self, batch: TaggerStep, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The loss on words."""
@@ -126,17 +126,24 @@ class TaggerLearner(WordLearner):
         """
         reference_count = int(rng.integers(1, CAPTIONS_PER_PHOTO, 2).max())
         examples, batch = self.examples, self.sample_word_batch(rng, reference_count)
-        for i in rng.integers(0, examples.train_count, self.recipe.perturbed_photos).tolist():
-            references = examples.captions[i, 1 + rng.permutation(CAPTIONS_PER_PHOTO - 1)[:reference_count]]
-            perturbed = [each for each in examples.perturbed[i] if each.wrong_words]
-            batch.add_with_perturbations(int(examples.captions[i, 0]), references, perturbed, i)
-        for i, j in rng.choice(self.photos, (self.recipe.other_photo_captions, 2)).tolist():
-            candidate, captions = int(examples.captions[j, rng.integers(CAPTIONS_PER_PHOTO)]), examples.captions[i]
-            texts = [examples.sentences[each] for each in captions.tolist()]
-            wrong_words = unsupported_words(examples.sentences[candidate], texts)
+        for photo in rng.integers(0, examples.train_count, self.recipe.perturbed_photos).tolist():
+            references = examples.captions[photo, 1 + rng.permutation(CAPTIONS_PER_PHOTO - 1)[:reference_count]]
+            perturbed_captions = [
+                perturbation for perturbation in examples.perturbed[photo] if perturbation.wrong_words
+            ]
+            batch.add_with_perturbations(int(examples.captions[photo, 0]), references, perturbed_captions, photo)
+        for photo, other_photo in rng.choice(self.photos, (self.recipe.other_photo_captions, 2)).tolist():
+            candidate, captions = (
+                int(examples.captions[other_photo, rng.integers(CAPTIONS_PER_PHOTO)]),
+                examples.captions[photo],
+            )
+            reference_texts = [examples.sentences[sentence] for sentence in captions.tolist()]
+            wrong_words = unsupported_words(examples.sentences[candidate], reference_texts)
             references = captions[rng.permutation(CAPTIONS_PER_PHOTO)[:reference_count]]
             perturbed_caption = PerturbedCaption(OTHER_PHOTO, candidate, 1.0, wrong_words)
-            row = BatchRow(candidate, references, perturbation=perturbed_caption, original=len(batch.rows), photo=j)
+            row = BatchRow(
+                candidate, references, perturbation=perturbed_caption, original=len(batch.rows), photo=other_photo
+            )
             batch.rows.append(row)
         return batch
 
@@ -145,21 +152,22 @@ class TaggerLearner(WordLearner):
         states = self.module.states(step.pieces).to(self.device_name)
         inputs = [self.inputs(captions, states) for captions in step.captions]
         with torch.autocast(torch.device(self.device_name).type, enabled=False):
-            return [self.network(*each) for each in inputs]
+            return [self.network(*network_inputs) for network_inputs in inputs]
 
     def logits(self) -> list[Floats]:
         """The logits of the pieces of each caption of `tagger_batch`."""
-        rows = tagger_batch(self.examples).rows
-        parts: list[Floats] = []
+        batch_rows = tagger_batch(self.examples).rows
+        caption_logits: list[Floats] = []
         with torch.no_grad():
-            for start in range(0, len(rows), _EVALUATION_BATCH):
-                step = self.lay_out_step(CaptionBatch(rows[start : start + _EVALUATION_BATCH]))
+            for batch_start in range(0, len(batch_rows), _EVALUATION_BATCH):
+                step = self.lay_out_step(CaptionBatch(batch_rows[batch_start : batch_start + _EVALUATION_BATCH]))
                 (logits,), (captions,) = self.forward(step), step.captions
                 masks = captions.candidates.word_mask
-                parts.extend(
-                    values[mask] for values, mask in zip(logits.cpu().numpy().astype(np.float64), masks, strict=True)
+                caption_logits.extend(
+                    piece_logits[mask]
+                    for piece_logits, mask in zip(logits.cpu().numpy().astype(np.float64), masks, strict=True)
                 )
-        return parts
+        return caption_logits
 
     def evaluate(self) -> Mapping[str, float]:
         """`detection_rates` on held-out photos."""
@@ -169,9 +177,11 @@ class TaggerLearner(WordLearner):
 def tagger_batch(examples: PhotoExamples) -> CaptionBatch:
     """`held_out_batch`, then the same photos' other captions, each with the photo's others as references."""
     batch = held_out_batch(examples)
-    for captions in examples.captions[examples.train_count : examples.matcher_count]:
-        for k in range(1, CAPTIONS_PER_PHOTO):
-            batch.add_with_perturbations(int(captions[k]), np.delete(captions, k), ())
+    for photo_captions in examples.captions[examples.train_count : examples.matcher_count]:
+        for caption_index in range(1, CAPTIONS_PER_PHOTO):
+            batch.add_with_perturbations(
+                int(photo_captions[caption_index]), np.delete(photo_captions, caption_index), ()
+            )
     return batch
 
 
@@ -182,15 +192,17 @@ def split_by_label(examples: PhotoExamples, values: Sequence[Floats]) -> tuple[F
         examples: the photos.
         values: for each caption of `tagger_batch`, (pieces).
     """
-    right: list[Floats] = []
-    wrong: dict[str, list[Floats]] = {}
-    for row, each in zip(tagger_batch(examples).rows, values, strict=True):
-        perturbed = row.perturbation
+    right_values: list[Floats] = []
+    wrong_values: dict[str, list[Floats]] = {}
+    for batch_row, piece_values in zip(tagger_batch(examples).rows, values, strict=True):
+        perturbed = batch_row.perturbation
         if perturbed is None:
-            right.append(each)
-        elif perturbed.wrong_words and (words := examples.word_indices(row.candidate)) is not None:
-            wrong.setdefault(perturbed.kind, []).append(each[np.isin(words, perturbed.wrong_words)])
-    return np.concatenate(right), {kind: np.concatenate(parts) for kind, parts in sorted(wrong.items())}
+            right_values.append(piece_values)
+        elif perturbed.wrong_words and (words := examples.word_indices(batch_row.candidate)) is not None:
+            wrong_values.setdefault(perturbed.kind, []).append(piece_values[np.isin(words, perturbed.wrong_words)])
+    return np.concatenate(right_values), {
+        kind: np.concatenate(kind_values) for kind, kind_values in sorted(wrong_values.items())
+    }
 
 
 def detection_rates(right: Floats, wrong: Mapping[str, Floats]) -> dict[str, float]:
@@ -200,4 +212,4 @@ def detection_rates(right: Floats, wrong: Mapping[str, Floats]) -> dict[str, flo
     {'wrong words flagged, exchange': 0.5}
     """
     threshold = np.quantile(right, FALSE_ALARM_RATE)
-    return {f"wrong words flagged, {kind}": float((each < threshold).mean()) for kind, each in wrong.items()}
+    return {f"wrong words flagged, {kind}": float((logits < threshold).mean()) for kind, logits in wrong.items()}

@@ -69,82 +69,87 @@ class CapmeterLearner(WordLearner):
         batches = [self.sample_word_batch(rng, int(rng.integers(1, CAPTIONS_PER_PHOTO)))]
         if not batch:
             batches += [self.sample_batch(rng), self.sample_fluency_batch(rng)]
-        return [self.lay_out(each) for each in batches]
+        return [self.lay_out(caption_batch) for caption_batch in batches]
 
     def losses(self, batch: list[LaidOutCaptions], rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
-        recipe, (words, *more) = self.recipe, batch
-        word_loss = self.word_loss((words, self.forward(words).right))
-        if not more:
+        recipe, (word_captions, *other_captions) = self.recipe, batch
+        word_loss = self.word_loss((word_captions, self.forward(word_captions).right))
+        if not other_captions:
             return {"words": recipe.word_loss_weight * word_loss}
-        captions, fluency = more
+        captions, fluency_captions = other_captions
         output = self.forward(captions)
         word_loss = word_loss + self.word_loss((captions, output.right))
         losses = {"words": recipe.word_loss_weight * word_loss}
-        for name in ("correctness", "coverage"):
-            loss = self._component_loss(name, getattr(output, name), captions.batch)
-            losses[name] = recipe.component_loss_weight * loss
-        candidates, _, lm_features = self.inputs(fluency, self.states)
+        for component_name in ("correctness", "coverage"):
+            component_loss = self._component_loss(component_name, getattr(output, component_name), captions.batch)
+            losses[component_name] = recipe.component_loss_weight * component_loss
+        candidates, _, lm_features = self.inputs(fluency_captions, self.states)
         losses["fluency"] = self._component_loss(
-            "fluency", self.network.fluency_logit(candidates, lm_features), fluency.batch
+            "fluency", self.network.fluency_logit(candidates, lm_features), fluency_captions.batch
         )
         return losses
 
-    def _component_loss(self, name: str, logits: Tensor, batch: CaptionBatch) -> Tensor:
+    def _component_loss(self, component_name: str, logits: Tensor, batch: CaptionBatch) -> Tensor:
         """The loss of a component: on the labels of all captions, and on perturbations that are worse in it."""
         labels = torch.tensor(
-            [_component_label(name, row, k) for k, row in enumerate(batch.rows)], device=self.device_name
+            [_component_label(component_name, row, row_index) for row_index, row in enumerate(batch.rows)],
+            device=self.device_name,
         )
-        originals = torch.tensor([row.original for row in batch.rows], device=self.device_name)
-        worse = torch.nonzero((originals >= 0) & (labels < 1))[:, 0]
-        known = labels.isfinite()
-        loss = binary_cross_entropy_with_logits(logits[known], labels[known])
-        if not len(worse):
+        original_rows = torch.tensor([row.original for row in batch.rows], device=self.device_name)
+        worse_rows = torch.nonzero((original_rows >= 0) & (labels < 1))[:, 0]
+        is_known = labels.isfinite()
+        loss = binary_cross_entropy_with_logits(logits[is_known], labels[is_known])
+        if not len(worse_rows):
             return loss
-        return loss + softplus(2 * (logits[worse] - logits[originals[worse]])).mean() / 2
+        return loss + softplus(2 * (logits[worse_rows] - logits[original_rows[worse_rows]])).mean() / 2
 
     def sample_fluency_batch(self, rng: np.random.Generator) -> CaptionBatch:
         """Captions of a step for fluency, without references: of some photos one, of others one with perturbations."""
         captions, batch = self.examples.captions, CaptionBatch()
         no_references = np.zeros(0, np.int64)
-        for i in rng.integers(0, self.examples.train_count, self.recipe.fluency_photos).tolist():
-            batch.rows.append(BatchRow(int(captions[i, rng.integers(CAPTIONS_PER_PHOTO)]), no_references))
-        for i in rng.integers(0, self.examples.train_count, self.recipe.fluency_photos).tolist():
-            batch.add_with_perturbations(int(captions[i, 0]), no_references, self.examples.perturbed[i])
+        for photo in rng.integers(0, self.examples.train_count, self.recipe.fluency_photos).tolist():
+            batch.rows.append(BatchRow(int(captions[photo, rng.integers(CAPTIONS_PER_PHOTO)]), no_references))
+        for photo in rng.integers(0, self.examples.train_count, self.recipe.fluency_photos).tolist():
+            batch.add_with_perturbations(int(captions[photo, 0]), no_references, self.examples.perturbed[photo])
         return batch
 
     def sample_batch(self, rng: np.random.Generator) -> CaptionBatch:
         """Captions of a step: with references of similar photos, and with perturbations."""
         recipe, captions, batch = self.recipe, self.examples.captions, CaptionBatch()
-        embeddings, count = self._photo_embeddings, self.examples.train_count
+        embeddings, photo_count = self._photo_embeddings, self.examples.train_count
         reference_count = int(rng.integers(1, CAPTIONS_PER_PHOTO + 1))  # one number per step saves padding
-        for i in rng.integers(0, count, recipe.pairs).tolist():
-            kind, order = rng.random(), rng.permutation(CAPTIONS_PER_PHOTO)
-            if kind < _OWN_SHARE:
-                references = captions[i, order[1 : 1 + min(reference_count, CAPTIONS_PER_PHOTO - 1)]]
-                batch.rows.append(BatchRow(int(captions[i, order[0]]), references, 1.0))
+        for photo in rng.integers(0, photo_count, recipe.pairs).tolist():
+            kind_draw, caption_order = rng.random(), rng.permutation(CAPTIONS_PER_PHOTO)
+            if kind_draw < _OWN_SHARE:
+                references = captions[photo, caption_order[1 : 1 + min(reference_count, CAPTIONS_PER_PHOTO - 1)]]
+                batch.rows.append(BatchRow(int(captions[photo, caption_order[0]]), references, 1.0))
                 continue
-            if kind < _NEIGHBOUR_SHARE:
-                rank = min(self._neighbours.shape[1] - 1, int(rng.exponential(recipe.mean_neighbour_rank)))
-                j = int(self._neighbours[i, rank])
+            if kind_draw < _NEIGHBOUR_SHARE:
+                neighbour_rank = min(self._neighbours.shape[1] - 1, int(rng.exponential(recipe.mean_neighbour_rank)))
+                other_photo = int(self._neighbours[photo, neighbour_rank])
             else:
-                j = int(rng.integers(count))
-            similarity = 1.0 if i == j else max(0.0, float(embeddings[i] @ embeddings[j])) ** recipe.target_power
-            candidate = int(captions[j, rng.integers(CAPTIONS_PER_PHOTO)])
-            batch.rows.append(BatchRow(candidate, captions[i, order[:reference_count]], similarity))
-        for i in rng.integers(0, count, recipe.perturbed_photos).tolist():
-            references = captions[i, 1 + rng.permutation(CAPTIONS_PER_PHOTO - 1)[:reference_count]]
-            batch.add_with_perturbations(int(captions[i, 0]), references, self.examples.perturbed[i])
+                other_photo = int(rng.integers(photo_count))
+            similarity = (
+                1.0
+                if photo == other_photo
+                else max(0.0, float(embeddings[photo] @ embeddings[other_photo])) ** recipe.target_power
+            )
+            candidate = int(captions[other_photo, rng.integers(CAPTIONS_PER_PHOTO)])
+            batch.rows.append(BatchRow(candidate, captions[photo, caption_order[:reference_count]], similarity))
+        for photo in rng.integers(0, photo_count, recipe.perturbed_photos).tolist():
+            references = captions[photo, 1 + rng.permutation(CAPTIONS_PER_PHOTO - 1)[:reference_count]]
+            batch.add_with_perturbations(int(captions[photo, 0]), references, self.examples.perturbed[photo])
         return batch
 
     def forward(self, captions: LaidOutCaptions) -> MatcherOutput:
         """The network's output."""
         batch = captions.batch
-        references = Ragged.from_rows([each.tolist() for each in batch.references], np.int64)
+        references = Ragged.from_rows([reference_rows.tolist() for reference_rows in batch.references], np.int64)
         similarities = self.examples.encodings.similarities(np.array(batch.candidates, np.int64), references)
         candidates, reference_pieces, lm_features = self.inputs(captions, self.states)
-        tensor = torch.from_numpy(similarities).to(self.device_name)
-        output: MatcherOutput = self.module(candidates, reference_pieces, tensor, lm_features)
+        similarity_tensor = torch.from_numpy(similarities).to(self.device_name)
+        output: MatcherOutput = self.module(candidates, reference_pieces, similarity_tensor, lm_features)
         return output
 
     def evaluate(self) -> Mapping[str, float]:
@@ -154,13 +159,15 @@ class CapmeterLearner(WordLearner):
 
     def logits(self, batch: CaptionBatch) -> dict[str, NDArray[np.float64]]:
         """The score and its terms (captions), as logits."""
-        parts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in ("score", *SCORE_TERMS)}
+        term_logits: dict[str, list[NDArray[np.float64]]] = {term_name: [] for term_name in ("score", *SCORE_TERMS)}
         with torch.no_grad():
-            for start in range(0, len(batch.rows), _EVALUATION_BATCH):
-                output = self.forward(self.lay_out(CaptionBatch(batch.rows[start : start + _EVALUATION_BATCH])))
-                for name, values in parts.items():
-                    values.append(getattr(output, name).cpu().numpy().astype(np.float64))
-        return {name: np.concatenate(values) for name, values in parts.items()}
+            for batch_start in range(0, len(batch.rows), _EVALUATION_BATCH):
+                output = self.forward(
+                    self.lay_out(CaptionBatch(batch.rows[batch_start : batch_start + _EVALUATION_BATCH]))
+                )
+                for term_name, logit_parts in term_logits.items():
+                    logit_parts.append(getattr(output, term_name).cpu().numpy().astype(np.float64))
+        return {term_name: np.concatenate(logit_parts) for term_name, logit_parts in term_logits.items()}
 
 
 def held_out_batch(examples: PhotoExamples) -> CaptionBatch:
@@ -179,23 +186,25 @@ def pairwise_accuracy(batch: CaptionBatch, scores: NDArray[np.float64]) -> dict[
         batch: captions with their perturbations.
         scores: (captions).
     """
-    below: dict[str, list[bool]] = {}
-    for k, row in enumerate(batch.rows):
-        if row.perturbation is not None:
-            below.setdefault(row.perturbation.kind, []).append(bool(scores[k] < scores[row.original]))
-    shares = {kind: float(np.mean(each)) for kind, each in sorted(below.items())}
-    return {**shares, PAIRWISE_ACCURACY: float(np.mean(list(shares.values() or (0.0,))))}
+    below_original: dict[str, list[bool]] = {}
+    for row_index, batch_row in enumerate(batch.rows):
+        if batch_row.perturbation is not None:
+            below_original.setdefault(batch_row.perturbation.kind, []).append(
+                bool(scores[row_index] < scores[batch_row.original])
+            )
+    kind_shares = {kind: float(np.mean(is_below)) for kind, is_below in sorted(below_original.items())}
+    return {**kind_shares, PAIRWISE_ACCURACY: float(np.mean(list(kind_shares.values() or (0.0,))))}
 
 
-def _component_label(name: str, row: BatchRow, number: int) -> float:
+def _component_label(component_name: str, row: BatchRow, row_index: int) -> float:
     """The label of a component of a caption, 0 to 1; nan if it is unknown."""
     perturbed = row.perturbation
     if perturbed is None:
-        if row.original == number or name == "fluency":
+        if row.original == row_index or component_name == "fluency":
             return 1.0
         return float(row.target**_TRUE_EXPONENT)
-    if name == "correctness":
+    if component_name == "correctness":
         return float(perturbed.kind in TRUE_KINDS)
-    if name == "coverage":
+    if component_name == "coverage":
         return 1.0 - perturbed.omitted if perturbed.kind in OMISSION_KINDS and perturbed.omitted else float("nan")
     return float("nan") if perturbed.kind in _FLUENCY_UNKNOWN else float(perturbed.kind not in DISFLUENT_KINDS)

@@ -83,9 +83,9 @@ def select_trial(trials: Sequence[tuple[float, float, Trial]]) -> tuple[float, f
     >>> select_trial([(0.3760, 0.94, "a"), (0.3757, 0.96, "b"), (0.3700, 0.99, "c")])
     (0.3757, 0.96, 'b')
     """
-    best = max(tau for tau, _, _ in trials)
-    eligible = (each for each in trials if each[0] >= best - _TAU_TOLERANCE)
-    return max(eligible, key=lambda each: (each[1], each[0]))
+    best_tau = max(tau for tau, _, _ in trials)
+    eligible_trials = (trial for trial in trials if trial[0] >= best_tau - _TAU_TOLERANCE)
+    return max(eligible_trials, key=lambda trial: (trial[1], trial[0]))
 
 
 def _score(terms: ScoreTerms, weights: Sequence[float]) -> Floats:

@@ -73,13 +73,13 @@ class WordLearner(Learner[bool]):
     def sample_word_batch(self, rng: np.random.Generator, reference_count: int) -> CaptionBatch:
         """Captions of a step with their perturbations of one word, and this number of references each."""
         examples, batch = self.examples, CaptionBatch()
-        for number in rng.integers(0, len(self.word_examples), self.recipe.word_captions).tolist():
-            example = self.word_examples[number]
-            captions = examples.captions[example.photo]
-            others = np.delete(captions, example.caption)
-            references = others[rng.permutation(CAPTIONS_PER_PHOTO - 1)[:reference_count]]
+        for example_number in rng.integers(0, len(self.word_examples), self.recipe.word_captions).tolist():
+            word_example = self.word_examples[example_number]
+            photo_captions = examples.captions[word_example.photo]
+            other_captions = np.delete(photo_captions, word_example.caption)
+            references = other_captions[rng.permutation(CAPTIONS_PER_PHOTO - 1)[:reference_count]]
             batch.add_with_perturbations(
-                int(captions[example.caption]), references, example.perturbations, example.photo
+                int(photo_captions[word_example.caption]), references, word_example.perturbations, word_example.photo
             )
         return batch
 
@@ -96,22 +96,27 @@ class WordLearner(Learner[bool]):
             pieces: of the sentences whose states there are; None: of all sentences.
             numbers: ascending indices of these sentences.
         """
-        table = self._table if pieces is None else _without_states(pieces)
+        state_table = self._table if pieces is None else _without_states(pieces)
         candidates, references = (
-            Ragged.from_rows(rows, np.int64)
-            for rows in ([[each] for each in batch.candidates], [each.tolist() for each in batch.references])
+            Ragged.from_rows(sentence_rows, np.int64)
+            for sentence_rows in (
+                [[sentence] for sentence in batch.candidates],
+                [sentences.tolist() for sentences in batch.references],
+            )
         )
         if numbers is not None:
             candidates, references = (
-                Ragged(np.searchsorted(numbers, each.values), each.offsets) for each in (candidates, references)
+                Ragged(np.searchsorted(numbers, ragged.values), ragged.offsets) for ragged in (candidates, references)
             )
-        candidate_pieces = Pieces.lay_out(table, candidates)
-        counts = {photo: self._count_photo(photo) for photo in set(batch.photos)}
+        candidate_pieces = Pieces.lay_out(state_table, candidates)
+        photo_counts = {photo: self._count_photo(photo) for photo in set(batch.photos)}
         return LaidOutCaptions(
             batch,
             candidate_pieces,
-            Pieces.lay_out(table, references, ends=False),
-            self.examples.priors.language_model.features(candidate_pieces, [counts[photo] for photo in batch.photos]),
+            Pieces.lay_out(state_table, references, ends=False),
+            self.examples.priors.language_model.features(
+                candidate_pieces, [photo_counts[photo] for photo in batch.photos]
+            ),
             self._word_labels(batch, candidate_pieces),
             np.array([row.perturbation is not None and row.perturbation.kind == HARD_NEGATIVE for row in batch.rows]),
         )
@@ -126,9 +131,9 @@ class WordLearner(Learner[bool]):
 
         def batch_of(pieces: Pieces) -> PieceBatch:
             batch = piece_batch(pieces, self.examples.piece_features, self.device_name)
-            positions = torch.from_numpy(pieces.positions).to(self.device_name)
-            unit = normalize(states[positions.clamp(min=0)].float(), dim=2)
-            return batch._replace(states=unit * (positions >= 0)[:, :, None])
+            piece_positions = torch.from_numpy(pieces.positions).to(self.device_name)
+            unit_states = normalize(states[piece_positions.clamp(min=0)].float(), dim=2)
+            return batch._replace(states=unit_states * (piece_positions >= 0)[:, :, None])
 
         lm_features = torch.from_numpy(captions.lm_features).to(self.device_name)
         return batch_of(captions.candidates), batch_of(captions.references), lm_features
@@ -139,18 +144,18 @@ class WordLearner(Learner[bool]):
         if photo < examples.matcher_count:
             return None
         captions = examples.captions[photo].tolist()
-        return examples.priors.language_model.count_captions(examples.pieces[each] for each in captions)
+        return examples.priors.language_model.count_captions(examples.pieces[sentence] for sentence in captions)
 
     def _word_labels(self, batch: CaptionBatch, pieces: Pieces) -> NDArray[np.float32]:
         labels = np.full(pieces.word_mask.shape, np.nan, np.float32)
-        for k, row in enumerate(batch.rows):
-            perturbed = row.perturbation
-            if row.original < 0 or (perturbed is not None and not perturbed.wrong_words):
+        for row_index, batch_row in enumerate(batch.rows):
+            perturbed = batch_row.perturbation
+            if batch_row.original < 0 or (perturbed is not None and not perturbed.wrong_words):
                 continue
             if perturbed is None:
-                labels[k, pieces.word_mask[k]] = 1.0
-            elif (words := self.examples.word_indices(perturbed.sentence)) is not None:
-                labels[k, pieces.word_mask[k]] = ~np.isin(words, perturbed.wrong_words)
+                labels[row_index, pieces.word_mask[row_index]] = 1.0
+            elif (word_indices := self.examples.word_indices(perturbed.sentence)) is not None:
+                labels[row_index, pieces.word_mask[row_index]] = ~np.isin(word_indices, perturbed.wrong_words)
         return labels
 
     def word_loss(self, *parts: tuple[LaidOutCaptions, Tensor], hard_negative_weight: float = 1.0) -> Tensor:
@@ -160,16 +165,21 @@ class WordLearner(Learner[bool]):
             parts: captions, and the logits (captions, pieces) of each.
             hard_negative_weight: of wrong words that fit the sentence.
         """
-        known, targets, weights = [], [], []
+        known_logits, known_labels, label_weights = [], [], []
         for captions, logits in parts:
-            rows, columns = np.nonzero(np.isfinite(captions.labels))
-            labels = captions.labels[rows, columns]
-            wrong = np.where(captions.hard[rows], _WRONG_WEIGHT * hard_negative_weight, _WRONG_WEIGHT)
-            known.append(logits.flatten()[torch.from_numpy(rows * logits.shape[1] + columns).to(self.device_name)])
-            targets.append(labels)
-            weights.append(np.where(labels == 0, wrong, 1.0).astype(np.float32))
-        target, weight = (torch.from_numpy(np.concatenate(each)).to(self.device_name) for each in (targets, weights))
-        return binary_cross_entropy_with_logits(torch.cat(known), target, weight)
+            label_rows, label_columns = np.nonzero(np.isfinite(captions.labels))
+            labels = captions.labels[label_rows, label_columns]
+            wrong_weights = np.where(captions.hard[label_rows], _WRONG_WEIGHT * hard_negative_weight, _WRONG_WEIGHT)
+            known_logits.append(
+                logits.flatten()[torch.from_numpy(label_rows * logits.shape[1] + label_columns).to(self.device_name)]
+            )
+            known_labels.append(labels)
+            label_weights.append(np.where(labels == 0, wrong_weights, 1.0).astype(np.float32))
+        target, weight = (
+            torch.from_numpy(np.concatenate(label_parts)).to(self.device_name)
+            for label_parts in (known_labels, label_weights)
+        )
+        return binary_cross_entropy_with_logits(torch.cat(known_logits), target, weight)
 
 
 def _without_states(pieces: PieceTable) -> StateTable:

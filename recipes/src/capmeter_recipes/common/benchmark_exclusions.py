@@ -41,7 +41,9 @@ def read_exclusions(path: Path | None) -> dict[str, frozenset[str]]:
     Raises:
         InputError: the file cannot be read, lacks one of the two lists, or has a list of another source.
     """
-    evaluated = _merge_lists(json.loads((files("capmeter_recipes") / "data" / "evaluation_photos.json").read_bytes()))
+    evaluation_photos = _merge_lists(
+        json.loads((files("capmeter_recipes") / "data" / "evaluation_photos.json").read_bytes())
+    )
     if path is None:
         warnings.warn(
             "no --exclusions: photos of benchmarks may be among the training photos, and scores on these benchmarks "
@@ -49,28 +51,28 @@ def read_exclusions(path: Path | None) -> dict[str, frozenset[str]]:
             CapmeterWarning,
             stacklevel=2,
         )
-        return {**evaluated, ANY_SOURCE: frozenset()}
+        return {**evaluation_photos, ANY_SOURCE: frozenset()}
     try:
-        lists = json.loads(gzip.decompress(path.read_bytes()))
-        if missing := _LISTS.keys() - lists.keys():
-            raise ValueError(f"no list {', '.join(sorted(missing))}")
-        exclusions = _merge_lists(lists)
+        photo_lists = json.loads(gzip.decompress(path.read_bytes()))
+        if missing_lists := _LISTS.keys() - photo_lists.keys():
+            raise ValueError(f"no list {', '.join(sorted(missing_lists))}")
+        exclusions = _merge_lists(photo_lists)
     except (OSError, EOFError, ValueError, AttributeError, TypeError) as error:
         raise InputError(
             f'{path}: expected the gzipped object {{"coco": [photos], "flickr": [photos]}} of excluded photos, with '
             f'further lists named "coco_…" or "flickr_…": {error}'
         ) from error
-    return {source: photos | evaluated[source] for source, photos in exclusions.items()}
+    return {source: photos | evaluation_photos[source] for source, photos in exclusions.items()}
 
 
 def _merge_lists(lists: Mapping[str, list[int | str]]) -> dict[str, frozenset[str]]:
-    photos: dict[str, set[str]] = {source: set() for source in _LISTS.values()}
-    for name, numbers in lists.items():
-        source = _LISTS.get(name.partition("_")[0])
+    numbers_by_source: dict[str, set[str]] = {source: set() for source in _LISTS.values()}
+    for list_name, numbers in lists.items():
+        source = _LISTS.get(list_name.partition("_")[0])
         if source is None or not isinstance(numbers, list):
-            raise ValueError(f"{name} is not a list of photos of COCO or Flickr30k")
-        photos[source].update(map(str, numbers))
-    return {source: frozenset(numbers) for source, numbers in photos.items()}
+            raise ValueError(f"{list_name} is not a list of photos of COCO or Flickr30k")
+        numbers_by_source[source].update(map(str, numbers))
+    return {source: frozenset(numbers) for source, numbers in numbers_by_source.items()}
 
 
 def identify_photo(image_id: str, source: str | None = None) -> PhotoId:
@@ -82,16 +84,16 @@ def identify_photo(image_id: str, source: str | None = None) -> PhotoId:
     >>> identify_photo("COCO_val2014_000000226128.jpg"), identify_photo("99679241_adc853a5c0.jpg")
     (('coco', '226128'), ('flickr30k', '99679241'))
     """
-    name = image_id.rpartition("/")[2]
-    coco = _COCO_NAME.match(name)
-    if coco and source in (None, "coco"):
-        return "coco", coco.group(1)
+    file_name = image_id.rpartition("/")[2]
+    coco_match = _COCO_NAME.match(file_name)
+    if coco_match and source in (None, "coco"):
+        return "coco", coco_match.group(1)
     if source is not None and source not in (*_LISTS.values(), "world"):
-        return source, name.rpartition(".")[0] or name  # of one's own: the name without its ending
-    number = re.split(r"[_.]", name, maxsplit=1)[0]
+        return source, file_name.rpartition(".")[0] or file_name  # of one's own: the name without its ending
+    photo_number = re.split(r"[_.]", file_name, maxsplit=1)[0]
     if source is None:
-        source = "coco" if number == name else "flickr30k"
-    return source, number.lstrip("0") or number if source == "coco" else number
+        source = "coco" if photo_number == file_name else "flickr30k"
+    return source, photo_number.lstrip("0") or photo_number if source == "coco" else photo_number
 
 
 def is_excluded(photo: PhotoId, exclusions: Exclusions) -> bool:

@@ -82,8 +82,8 @@ class PhotoCorpus:
             )
         if not count:
             return photos
-        rows = np.random.default_rng(seed).choice(len(photos), count, replace=False)
-        return [photos[row] for row in np.sort(rows).tolist()]
+        sampled_rows = np.random.default_rng(seed).choice(len(photos), count, replace=False)
+        return [photos[row] for row in np.sort(sampled_rows).tolist()]
 
 
 def read_corpus(source: str, file: str | Path, exclusions: Exclusions) -> PhotoCorpus:
@@ -105,14 +105,14 @@ def read_corpus(source: str, file: str | Path, exclusions: Exclusions) -> PhotoC
         )
     path = _installed_coco() if str(file) == PYCOCOEVALCAP else Path(file)
     photos: list[Photo] = []
-    excluded = 0
-    for image, references in _read_references(path):
-        number = identify_photo(image, source)[1]
-        captions = tuple(text for each in references if (text := " ".join(each.split())))
-        if number in exclusions.get(source, frozenset()):
-            excluded += 1
+    excluded_count = 0
+    for image_id, references in _read_references(path):
+        photo_number = identify_photo(image_id, source)[1]
+        captions = tuple(text for reference_text in references if (text := " ".join(reference_text.split())))
+        if photo_number in exclusions.get(source, frozenset()):
+            excluded_count += 1
         elif len(captions) > 1:
-            photos.append(Photo(source, number, captions))
+            photos.append(Photo(source, photo_number, captions))
     if len({photo.number for photo in photos}) < len(photos):
         raise InputError(
             f"{path}: two images have the same photo number of {source}; give every photo's captions together, once, "
@@ -120,9 +120,11 @@ def read_corpus(source: str, file: str | Path, exclusions: Exclusions) -> PhotoC
         )
     if len(photos) < SMALL_CORPUS:
         photos = [replace(photo, held_out_percent=SMALL_PERCENT) for photo in photos]
-    digest = hashlib.sha256(json.dumps([(each.number, each.captions) for each in photos]).encode("ascii")).hexdigest()
+    digest = hashlib.sha256(
+        json.dumps([(photo.number, photo.captions) for photo in photos]).encode("ascii")
+    ).hexdigest()
     return PhotoCorpus(
-        tuple(photos), excluded, TrainingData(source, digest, sum(len(each.captions) for each in photos))
+        tuple(photos), excluded_count, TrainingData(source, digest, sum(len(photo.captions) for photo in photos))
     )
 
 
@@ -136,29 +138,29 @@ def sample_splits(
     """
     splits: tuple[list[Photo], list[Photo]] = [], []
     for corpus in corpora:
-        candidates = corpus.sample(0, min_captions=CAPTIONS_PER_PHOTO)
-        for split, is_held_out_split, total in ((splits[0], False, photos), (splits[1], True, held_out)):
-            available = [photo for photo in candidates if photo.held_out is is_held_out_split]
-            count = -(-total // len(corpora))
-            if len(available) < count:
+        candidate_photos = corpus.sample(0, min_captions=CAPTIONS_PER_PHOTO)
+        for split, is_held_out_split, split_size in ((splits[0], False, photos), (splits[1], True, held_out)):
+            available_photos = [photo for photo in candidate_photos if photo.held_out is is_held_out_split]
+            count = -(-split_size // len(corpora))
+            if len(available_photos) < count:
                 purpose = "to hold out" if is_held_out_split else "to train on"
-                fewer = f"{len(available):,} photos with {CAPTIONS_PER_PHOTO} captions {purpose}"
-                if len(available) < 2 or len(corpus.photos) >= SMALL_CORPUS:
-                    raise InputError(f"{corpus.data.name}: expected {count:,}, but there are {fewer}")
-                report_progress(f"{corpus.data.name}: {fewer}, fewer than the {count:,} asked for: all are used")
-                count = len(available)
-            rows = np.random.default_rng(seed).choice(len(available), count, replace=False)
-            split.extend(available[row] for row in np.sort(rows).tolist())
+                shortage = f"{len(available_photos):,} photos with {CAPTIONS_PER_PHOTO} captions {purpose}"
+                if len(available_photos) < 2 or len(corpus.photos) >= SMALL_CORPUS:
+                    raise InputError(f"{corpus.data.name}: expected {count:,}, but there are {shortage}")
+                report_progress(f"{corpus.data.name}: {shortage}, fewer than the {count:,} asked for: all are used")
+                count = len(available_photos)
+            sampled_rows = np.random.default_rng(seed).choice(len(available_photos), count, replace=False)
+            split.extend(available_photos[row] for row in np.sort(sampled_rows).tolist())
     return splits
 
 
 def sample_more(corpora: Sequence[PhotoCorpus], train: Sequence[Photo], count: int, seed: int) -> list[Photo]:
     """More training photos with five captions, up to `count`."""
     train_ids = {photo.id for photo in train}
-    candidates = (photo for corpus in corpora for photo in corpus.sample(0, min_captions=CAPTIONS_PER_PHOTO))
-    available = [photo for photo in candidates if not photo.held_out and photo.id not in train_ids]
-    rows = np.random.default_rng(seed).permutation(len(available))[:count]
-    return [available[row] for row in np.sort(rows).tolist()]
+    candidate_photos = (photo for corpus in corpora for photo in corpus.sample(0, min_captions=CAPTIONS_PER_PHOTO))
+    available_photos = [photo for photo in candidate_photos if not photo.held_out and photo.id not in train_ids]
+    sampled_rows = np.random.default_rng(seed).permutation(len(available_photos))[:count]
+    return [available_photos[row] for row in np.sort(sampled_rows).tolist()]
 
 
 def split_source_file(text: str) -> tuple[str, str]:
@@ -178,18 +180,18 @@ def _read_references(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
         return
     try:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            names = [name for name in sorted(archive.namelist()) if _ANNOTATIONS.fullmatch(name)]
-            if not names:
+            member_names = [member for member in sorted(archive.namelist()) if _ANNOTATIONS.fullmatch(member)]
+            if not member_names:
                 raise InputError(f"{path}: expected COCO's captions_….json in this archive, but there is none")
-            for name in names:
-                yield from load_references(archive.extract(name, folder)).items()
+            for member in member_names:
+                yield from load_references(archive.extract(member, folder)).items()
     except (OSError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: not an archive of captions ({error})") from error
 
 
 def _installed_coco() -> Path:
-    folder = package_folder(PYCOCOEVALCAP, "spice")
-    archive = folder / "spice-1.0.jar" if folder else None
+    spice_folder = package_folder(PYCOCOEVALCAP, "spice")
+    archive = spice_folder / "spice-1.0.jar" if spice_folder else None
     if archive is None or not archive.is_file():
         raise AssetError('the COCO captions come with pycocoevalcap: pip install "capmeter[meteor]"')
     return archive

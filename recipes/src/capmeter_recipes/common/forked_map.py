@@ -34,13 +34,13 @@ def forked_map(
 
 
 def _call_ahead(pool: ProcessPoolExecutor, items: Iterable[Any], ahead: int) -> Iterator[Any]:
-    pending: deque[Future[Any]] = deque()
+    pending_results: deque[Future[Any]] = deque()
     for item in items:
-        pending.append(pool.submit(_call, item))
-        if len(pending) >= ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+        pending_results.append(pool.submit(_call, item))
+        if len(pending_results) >= ahead:
+            yield pending_results.popleft().result()
+    while pending_results:
+        yield pending_results.popleft().result()
 
 
 def _call(item: Any) -> Any:

@@ -178,52 +178,54 @@ class Run(Generic[Batch]):
         return self._outcome()
 
     def _prepare(self, job: tuple[int, int, Batch]) -> Any:
-        epoch, number, batch = job
-        return self.learner.prepare(batch, self._rng(epoch, number))
+        epoch, batch_number, batch = job
+        return self.learner.prepare(batch, self._rng(epoch, batch_number))
 
     def _train_epoch(self, prepare: Callable[[Iterable[tuple[int, int, Batch]]], Iterator[Any]]) -> None:
         batches = self.learner.batches(self.epoch, self._rng(self.epoch))
         self.learner.module.train()
-        started, seconds_before = time.monotonic(), self.seconds
-        jobs = [(self.epoch, number, batches[number]) for number in range(self.batch, len(batches))]
-        for (_, number, _), prepared in zip(jobs, prepare(jobs), strict=True):
-            self._train_step(prepared, number, len(batches))
-            self.batch = number + 1
+        start_time, seconds_before = time.monotonic(), self.seconds
+        jobs = [(self.epoch, batch_number, batches[batch_number]) for batch_number in range(self.batch, len(batches))]
+        for (_, batch_number, _), prepared in zip(jobs, prepare(jobs), strict=True):
+            self._train_step(prepared, batch_number, len(batches))
+            self.batch = batch_number + 1
             # gradients are not part of the state
             if not self.batch % self.recipe.accumulate and self._seconds_unsaved() > self.learner.save_seconds:
-                self.seconds = seconds_before + time.monotonic() - started
+                self.seconds = seconds_before + time.monotonic() - start_time
                 self._save()
-        means = {name: round(value / max(1, len(batches)), 6) for name, value in self._finite_sums().items()}
+        mean_losses = {
+            loss_name: round(loss_sum / max(1, len(batches)), 6) for loss_name, loss_sum in self._finite_sums().items()
+        }
         scores = self._evaluate()
         self.epoch += 1
-        entry = {
+        epoch_entry = {
             "epoch": self.epoch,
             "step": self.step,
-            "seconds": round(seconds_before + time.monotonic() - started, 2),
-            "losses": means,
-            "scores": {name: float(value) for name, value in scores.items()},
+            "seconds": round(seconds_before + time.monotonic() - start_time, 2),
+            "losses": mean_losses,
+            "scores": {score_name: float(score) for score_name, score in scores.items()},
         }
-        self.history.append(entry)
-        self._update_best(entry)
+        self.history.append(epoch_entry)
+        self._update_best(epoch_entry)
         self.batch, self.loss_sums, self.seconds = 0, {}, 0.0
         if self._seconds_unsaved() > self.learner.save_seconds * _EPOCH_SHARE:
             self._save()
 
-    def _train_step(self, batch: Any, number: int, batch_count: int) -> None:
+    def _train_step(self, batch: Any, batch_number: int, batch_count: int) -> None:
         recipe = self.recipe
-        lr = recipe.lr_at((self.epoch + (number + 0.5) / batch_count) / recipe.epochs, self.epoch)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr * group.get("lr_scale", 1.0)
-        mixed = recipe.precision == "bfloat16"
-        with torch.autocast(self.learner.device.type, torch.bfloat16) if mixed else nullcontext():
-            losses = self.learner.losses(batch, self._rng(self.epoch, number))
+        lr = recipe.lr_at((self.epoch + (batch_number + 0.5) / batch_count) / recipe.epochs, self.epoch)
+        for parameter_group in self.optimizer.param_groups:
+            parameter_group["lr"] = lr * parameter_group.get("lr_scale", 1.0)
+        mixed_precision = recipe.precision == "bfloat16"
+        with torch.autocast(self.learner.device.type, torch.bfloat16) if mixed_precision else nullcontext():
+            losses = self.learner.losses(batch, self._rng(self.epoch, batch_number))
         # for one loss and one batch per step the same number without the sum: a third of a small network's time
-        only = next(iter(losses.values())).float() if len(losses) == 1 else None
-        total = torch.stack([loss.float() for loss in losses.values()]).sum() if only is None else only
+        single_loss = next(iter(losses.values())).float() if len(losses) == 1 else None
+        total = torch.stack([loss.float() for loss in losses.values()]).sum() if single_loss is None else single_loss
         (total / recipe.accumulate if recipe.accumulate > 1 else total).backward()  # type: ignore[no-untyped-call]
-        for name, loss in losses.items():
-            self.loss_sums[name] = self.loss_sums.get(name, 0.0) + loss.detach().double()
-        if (number + 1) % recipe.accumulate and number + 1 < batch_count:
+        for loss_name, loss in losses.items():
+            self.loss_sums[loss_name] = self.loss_sums.get(loss_name, 0.0) + loss.detach().double()
+        if (batch_number + 1) % recipe.accumulate and batch_number + 1 < batch_count:
             return
         if recipe.max_grad_norm:
             clip_grad_norm_(self.learner.module.parameters(), recipe.max_grad_norm)
@@ -236,21 +238,21 @@ class Run(Generic[Batch]):
     def _update_average(self, average: dict[str, Tensor]) -> None:
         decay = min(self.recipe.ema_decay, 1 - 1 / (1 + self.step / 20))
         with torch.no_grad():
-            for name, values in self.learner.module.state_dict().items():
+            for weight_name, values in self.learner.module.state_dict().items():
                 if values.is_floating_point():
-                    average[name].lerp_(values, 1 - decay)
+                    average[weight_name].lerp_(values, 1 - decay)
                 else:
-                    average[name].copy_(values)
+                    average[weight_name].copy_(values)
 
     def _finite_sums(self) -> dict[str, float]:
-        sums = {name: float(value) for name, value in self.loss_sums.items()}
-        if not all(map(math.isfinite, sums.values())):
+        loss_sums = {loss_name: float(loss_sum) for loss_name, loss_sum in self.loss_sums.items()}
+        if not all(map(math.isfinite, loss_sums.values())):
             clipping = self.recipe.max_grad_norm or "not clipped"
             raise InputError(
-                f"{self.description}: a loss of epoch {self.epoch + 1} is not a number ({sums}); "
+                f"{self.description}: a loss of epoch {self.epoch + 1} is not a number ({loss_sums}); "
                 f"lower the learning rate ({self.recipe.lr}) or clip gradients ({clipping})"
             )
-        return sums
+        return loss_sums
 
     def _rng(self, *numbers: int) -> np.random.Generator:
         return np.random.default_rng((self.recipe.seed, *numbers))
@@ -264,35 +266,35 @@ class Run(Generic[Batch]):
     def _evaluate(self) -> Mapping[str, float]:
         """Scores of the averaged weights if there are any; leaves torch's random state as it was."""
         module = self.learner.module
-        trained = self._copy_weights() if self.average is not None else None
+        trained_weights = self._copy_weights() if self.average is not None else None
         if self.average is not None:
             module.load_state_dict(self.average)
         module.eval()
         devices = [self.learner.device] if self.learner.device.type == "cuda" else []
         with torch.no_grad(), torch.random.fork_rng(devices=devices):
             scores = self.learner.evaluate()
-        if trained is not None:
-            module.load_state_dict(trained)
+        if trained_weights is not None:
+            module.load_state_dict(trained_weights)
         return scores
 
     def _update_best(self, entry: Mapping[str, Any]) -> None:
-        name = self.learner.select
-        value = entry["scores"][name] if name else float(self.epoch)
-        if self.best is None or value > self.best["value"]:
+        score_name = self.learner.select
+        selection_score = entry["scores"][score_name] if score_name else float(self.epoch)
+        if self.best is None or selection_score > self.best["value"]:
             weights = self.average if self.average is not None else self.learner.module.state_dict()
-            copied = {name: values.detach().clone() for name, values in weights.items()}
-            self.best = {"value": value, "epoch": self.epoch, "weights": copied}
+            copied_weights = {weight_name: values.detach().clone() for weight_name, values in weights.items()}
+            self.best = {"value": selection_score, "epoch": self.epoch, "weights": copied_weights}
 
     def _is_finished(self) -> bool:
         patience = self.recipe.patience
-        waited = self.epoch - self.best["epoch"] if self.best else 0
-        return self.epoch >= self.recipe.epochs or bool(patience and waited >= patience)
+        epochs_waited = self.epoch - self.best["epoch"] if self.best else 0
+        return self.epoch >= self.recipe.epochs or bool(patience and epochs_waited >= patience)
 
     def _outcome(self) -> Outcome:
         if self.best is None:
             raise InputError(f"{self.description}: no epoch was trained; expected at least one")
         epoch = self.best["epoch"]
-        weights = {name: values.cpu().numpy() for name, values in self.best["weights"].items()}
+        weights = {weight_name: values.cpu().numpy() for weight_name, values in self.best["weights"].items()}
         return Outcome(weights, epoch, self.history[epoch - 1]["scores"], self.history)
 
     def _write_metrics(self) -> None:
@@ -361,15 +363,16 @@ class Run(Generic[Batch]):
         self.average, self.best = state["average"], state["best"]
         if (self.average is None) != (not self.recipe.ema_decay):
             raise ValueError("the averaged weights are missing, or there are some that nothing asks for")
-        for other in (self.average, None if self.best is None else self.best["weights"]):
-            check_same_sizes(weights, other)
+        for other_weights in (self.average, None if self.best is None else self.best["weights"]):
+            check_same_sizes(weights, other_weights)
         groups = [{name: value for name, value in each.items() if name not in ("params", "lr")} for each in
                   self.optimizer.param_groups]  # fmt: skip
         self.optimizer.load_state_dict(state["optimizer"])
         check_optimizer(self.optimizer, groups, state["position"][0])
         self.history, self.seconds = state["history"], state["seconds"]
         self.loss_sums = {
-            name: torch.tensor(value, dtype=torch.float64, device=device) for name, value in state["loss_sums"].items()
+            loss_name: torch.tensor(loss_sum, dtype=torch.float64, device=device)
+            for loss_name, loss_sum in state["loss_sums"].items()
         }
         self.step, self.epoch, self.batch = state["position"]
         torch.set_rng_state(state["random"].cpu())
@@ -389,8 +392,9 @@ def run_with_seeds(
     """
     if runs < 1:
         raise InputError(f"runs: expected 1 or more, but got {runs}")
-    scores = [train(seed + number) for number in range(runs)]
-    table = {name: [each[name] for each in scores] for name in scores[0]}
+    run_scores = [train(seed + run_number) for run_number in range(runs)]
+    scores_by_name = {score_name: [scores[score_name] for scores in run_scores] for score_name in run_scores[0]}
     return {
-        name: (float(np.mean(each)), float(np.std(each, ddof=1)) if runs > 1 else 0.0) for name, each in table.items()
+        score_name: (float(np.mean(scores)), float(np.std(scores, ddof=1)) if runs > 1 else 0.0)
+        for score_name, scores in scores_by_name.items()
     }

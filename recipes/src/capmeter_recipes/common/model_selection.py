@@ -29,28 +29,28 @@ def load_selection_judgments(benchmark: str, path: Path, limit: int | None = Non
     Raises:
         InputError: it is not a benchmark of ratings, or its protocol uses another statistic than Kendall's τ.
     """
-    name, _, protocol = benchmark.partition(":")
-    judgments = named_benchmark(name).load(path, protocol or None)
+    benchmark_name, _, protocol = benchmark.partition(":")
+    judgments = named_benchmark(benchmark_name).load(path, protocol or None)
     if not isinstance(judgments, Points):
         raise InputError(f"{benchmark} has no ratings of captions, so it cannot select; flickr8k-cf has")
     require_kendall(judgments)
     captions = judgments.captions
     if limit is None or len(captions) <= limit:
         return judgments
-    order = sorted(range(len(captions)), key=lambda row: hashlib.sha256(captions.image_ids[row].encode()).digest())
-    selected = np.sort(order[:limit])
+    hash_order = sorted(range(len(captions)), key=lambda row: hashlib.sha256(captions.image_ids[row].encode()).digest())
+    selected_rows = np.sort(hash_order[:limit])
     new_row = np.full(len(captions), -1)
-    new_row[selected] = np.arange(len(selected))
-    judged = np.flatnonzero(new_row[judgments.rows] >= 0)
+    new_row[selected_rows] = np.arange(len(selected_rows))
+    judgment_rows = np.flatnonzero(new_row[judgments.rows] >= 0)
     return replace(
         judgments,
-        captions=captions.select(selected),
-        clusters=tuple(judgments.clusters[k] for k in judged.tolist()),
+        captions=captions.select(selected_rows),
+        clusters=tuple(judgments.clusters[k] for k in judgment_rows.tolist()),
         groups=None,
-        ids=tuple(judgments.ids[k] for k in selected.tolist()),
-        rows=new_row[judgments.rows[judged]],
-        human=judgments.human[judged],
-        ratings=tuple(judgments.ratings[k] for k in selected.tolist()) if judgments.ratings else (),
+        ids=tuple(judgments.ids[k] for k in selected_rows.tolist()),
+        rows=new_row[judgments.rows[judgment_rows]],
+        human=judgments.human[judgment_rows],
+        ratings=tuple(judgments.ratings[k] for k in selected_rows.tolist()) if judgments.ratings else (),
     )
 
 

@@ -96,8 +96,8 @@ def require_torch(threads: int | None = None) -> None:
 
 def override(recipe: AnyRecipe, options: Any, *names: str, **values: Any) -> AnyRecipe:
     """The recipe with what is given (not None) of these options, and of further values by field."""
-    values |= {name: getattr(options, name) for name in names}
-    return replace(recipe, **{name: value for name, value in values.items() if value is not None})
+    values |= {option_name: getattr(options, option_name) for option_name in names}
+    return replace(recipe, **{field_name: value for field_name, value in values.items() if value is not None})
 
 
 def read_corpora(files: Iterable[str], exclusions: Path | None, sources: Iterable[str] = ()) -> list[PhotoCorpus]:
@@ -108,10 +108,10 @@ def read_corpora(files: Iterable[str], exclusions: Path | None, sources: Iterabl
         exclusions: the file of benchmark photos, if there is one.
         sources: further sources, none of whose photos are in a benchmark.
     """
-    excluded = read_exclusions(exclusions) | {source: frozenset[str]() for source in sources}
+    excluded_photos = read_exclusions(exclusions) | {source: frozenset[str]() for source in sources}
     corpora = []
     for source, file in map(split_source_file, files):
-        corpus = read_corpus(source, file, excluded)
+        corpus = read_corpus(source, file, excluded_photos)
         left_out = format_count(corpus.excluded, "benchmark photo was", "benchmark photos were")
         report_progress(f"{source}: {format_count(len(corpus.photos), 'photo')}; {left_out} left out")
         corpora.append(corpus)

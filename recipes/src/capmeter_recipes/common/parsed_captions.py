@@ -42,21 +42,21 @@ def read_parsed_captions(path: Path, exclusions: Exclusions) -> tuple[list[Parse
         InputError: a line is not a parsed caption, or has a source that the exclusions do not list.
     """
     captions: list[ParsedCaption] = []
-    excluded = 0
-    for number, row in read_gzipped_rows(path, "parsed captions"):
+    excluded_count = 0
+    for line_number, row in read_gzipped_rows(path, "parsed captions"):
         try:
             parse = CaptionParse.from_dict(row)
             caption = ParsedCaption(row["source"], str(row["photo"]), row["form"], row["caption"], parse)
         except (KeyError, TypeError, InputError) as error:
-            raise InputError(f"{path}, line {number}: not a parsed caption: {error}") from error
+            raise InputError(f"{path}, line {line_number}: not a parsed caption: {error}") from error
         try:
             if is_excluded((caption.source, caption.photo), exclusions):
-                excluded += 1
+                excluded_count += 1
             else:
                 captions.append(caption)
         except InputError as error:
-            raise InputError(f"{path}, line {number}: {error}") from None
-    return captions, excluded
+            raise InputError(f"{path}, line {line_number}: {error}") from None
+    return captions, excluded_count
 
 
 def read_gzipped_rows(path: Path, content: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -71,7 +71,7 @@ def read_gzipped_rows(path: Path, content: str) -> Iterator[tuple[int, Mapping[s
     """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                yield number, json.loads(line)
+            for line_number, line in enumerate(lines, start=1):
+                yield line_number, json.loads(line)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: expected gzipped JSON lines of {content}: {error}") from error

@@ -18,9 +18,9 @@ def mean_directions(embeddings: NDArray[np.float32], captions: NDArray[np.int64]
     Returns:
         Unit vectors (photos, dim).
     """
-    means: NDArray[np.float32] = embeddings[captions].mean(axis=1)
-    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
-    return means
+    mean_embeddings: NDArray[np.float32] = embeddings[captions].mean(axis=1)
+    mean_embeddings /= np.maximum(np.linalg.norm(mean_embeddings, axis=1, keepdims=True), 1e-9)
+    return mean_embeddings
 
 
 def nearest_neighbours(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
@@ -37,8 +37,8 @@ def nearest_neighbours(vectors: NDArray[np.float32], count: int) -> NDArray[np.i
     [[2], [2], [0]]
     """
     neighbours = []
-    for start in range(0, len(vectors), _BLOCK):
-        similarity = vectors[start : start + _BLOCK] @ vectors.T
-        similarity[np.arange(len(similarity)), np.arange(start, start + len(similarity))] = -np.inf
+    for block_start in range(0, len(vectors), _BLOCK):
+        similarity = vectors[block_start : block_start + _BLOCK] @ vectors.T
+        similarity[np.arange(len(similarity)), np.arange(block_start, block_start + len(similarity))] = -np.inf
         neighbours.append(np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)])
     return np.concatenate(neighbours)

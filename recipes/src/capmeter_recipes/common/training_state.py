@@ -31,20 +31,20 @@ def check_state(state: Any, select: str) -> None:
     if len(history) != epoch or (best is None) != (not epoch):
         raise ValueError(f"it has the history of {len(history)} epochs of {epoch}")
     json.dumps(history)  # which goes into the log
-    numbers = [state["seconds"], *state["loss_sums"].values()]
-    for number, entry in enumerate(history, start=1):
-        if (entry["epoch"], type(entry["step"])) != (number, int) or (select and select not in entry["scores"]):
-            raise ValueError(f"its history is not that of epoch {number}")
-        numbers += [entry["seconds"], *entry["losses"].values()]
+    checked_numbers = [state["seconds"], *state["loss_sums"].values()]
+    for epoch_number, entry in enumerate(history, start=1):
+        if (entry["epoch"], type(entry["step"])) != (epoch_number, int) or (select and select not in entry["scores"]):
+            raise ValueError(f"its history is not that of epoch {epoch_number}")
+        checked_numbers += [entry["seconds"], *entry["losses"].values()]
         if not all(isinstance(each, int | float) for each in entry["scores"].values()):
             raise TypeError("a score is not a number")
     if best is not None:
-        numbers.append(best["value"])
+        checked_numbers.append(best["value"])
         if type(best["epoch"]) is not int or not 1 <= best["epoch"] <= epoch:
             raise ValueError(f"its best epoch is {best['epoch']!r} of {epoch}")
-    if not all(type(each) in (int, float) and math.isfinite(each) for each in numbers):
+    if not all(type(each) in (int, float) and math.isfinite(each) for each in checked_numbers):
         raise ValueError("a loss, score or time is not a finite number")
-    if not all(isinstance(name, str) for name in state["loss_sums"]):
+    if not all(isinstance(loss_name, str) for loss_name in state["loss_sums"]):
         raise TypeError("the name of a loss is not text")
 
 
@@ -58,9 +58,9 @@ def check_same_sizes(weights: Mapping[str, Tensor], other: Mapping[str, Tensor] 
         return
     if list(other) != list(weights):
         raise ValueError("the weights have other names")
-    for name, each in weights.items():
-        if other[name].shape != each.shape or other[name].dtype != each.dtype:
-            raise ValueError(f"weight {name}: expected {each.dtype} {list(each.shape)}")
+    for weight_name, weight in weights.items():
+        if other[weight_name].shape != weight.shape or other[weight_name].dtype != weight.dtype:
+            raise ValueError(f"weight {weight_name}: expected {weight.dtype} {list(weight.shape)}")
 
 
 def check_optimizer(optimizer: Optimizer, groups: Sequence[Mapping[str, Any]], steps: int) -> None:
@@ -74,9 +74,9 @@ def check_optimizer(optimizer: Optimizer, groups: Sequence[Mapping[str, Any]], s
     Raises:
         ValueError, TypeError, AttributeError: a setting, a count of steps or a moment is another.
     """
-    for group, expected in zip(optimizer.param_groups, groups, strict=True):
-        if any(group[name] != value for name, value in expected.items()):
-            raise ValueError(f"the optimiser's settings are not {expected}")
+    for parameter_group, expected_settings in zip(optimizer.param_groups, groups, strict=True):
+        if any(parameter_group[setting_name] != setting for setting_name, setting in expected_settings.items()):
+            raise ValueError(f"the optimiser's settings are not {expected_settings}")
     needed = {"step", "exp_avg", "exp_avg_sq"} if "betas" in optimizer.defaults else set[str]()
     for parameter, moments in optimizer.state.items():
         if needed - set(moments) or any(each.ndim and each.shape != parameter.shape for each in moments.values()):

@@ -84,13 +84,13 @@ def _decode_stepwise(
 ) -> list[DecodedCaption]:
     import torch
 
-    count, device = len(sources), sources.device
+    source_count, device = len(sources), sources.device
     thresholds = None if uniform is None else torch.from_numpy(uniform).to(device)
-    captions = torch.full((count, module.longest), PAD, dtype=torch.int64, device=device)
-    totals = torch.zeros(count, device=device)
-    live = torch.arange(count, device=device)  # the rows of the batch
-    unfinished = torch.ones(count, dtype=torch.bool, device=device)  # of the live rows
-    pieces = torch.full((count,), BEGIN, dtype=torch.int64, device=device)
+    captions = torch.full((source_count, module.longest), PAD, dtype=torch.int64, device=device)
+    totals = torch.zeros(source_count, device=device)
+    live_rows = torch.arange(source_count, device=device)  # the rows of the batch
+    unfinished = torch.ones(source_count, dtype=torch.bool, device=device)  # of the live rows
+    pieces = torch.full((source_count,), BEGIN, dtype=torch.int64, device=device)
     cache = module.start(sources)
     for step in range(module.longest):
         log_probs = _log_softmax(module.step(pieces, cache))
@@ -98,21 +98,21 @@ def _decode_stepwise(
             pieces = log_probs.argmax(-1)
         else:
             cumulative = torch.softmax(log_probs.double() / temperature, -1).cumsum(-1)
-            threshold = thresholds[live, step].double() * cumulative[:, -1]
+            threshold = thresholds[live_rows, step].double() * cumulative[:, -1]
             pieces = torch.searchsorted(cumulative, threshold[:, None], right=True)[:, 0]
             pieces = pieces.clamp_max(log_probs.shape[-1] - 1)
-        totals[live] += torch.where(unfinished, log_probs.gather(1, pieces[:, None])[:, 0], 0)
+        totals[live_rows] += torch.where(unfinished, log_probs.gather(1, pieces[:, None])[:, 0], 0)
         pieces = torch.where(unfinished, pieces, PAD)
-        captions[live, step] = pieces
+        captions[live_rows, step] = pieces
         unfinished = unfinished & (pieces != END)
         unfinished_count = int(unfinished.sum())
         if not unfinished_count:
             break
-        if unfinished_count <= _COMPACT_BELOW * len(live):
-            live, pieces, cache = live[unfinished], pieces[unfinished], cache.take(unfinished)
+        if unfinished_count <= _COMPACT_BELOW * len(live_rows):
+            live_rows, pieces, cache = live_rows[unfinished], pieces[unfinished], cache.take(unfinished)
             unfinished = unfinished[unfinished]
-    rows = zip(captions.tolist(), totals.tolist(), strict=True)
-    return [DecodedCaption(_strip_end(row), total) for row, total in rows]
+    decoded_rows = zip(captions.tolist(), totals.tolist(), strict=True)
+    return [DecodedCaption(_strip_end(caption_pieces), log_prob) for caption_pieces, log_prob in decoded_rows]
 
 
 def beam_search(
@@ -131,42 +131,44 @@ def beam_search(
     """
     import torch
 
-    count, device = len(sources), sources.device
-    best = greedy_search(module, sources)
+    source_count, device = len(sources), sources.device
+    best_captions = greedy_search(module, sources)
     if width == 1:
-        return best
+        return best_captions
     longest = module.longest
-    cache = module.start(sources).take(torch.arange(count, device=device).repeat_interleave(width))
-    live = torch.arange(count, device=device)
-    lengths = [min(len(each.pieces) + 1, longest) if per_token else 1 for each in best]
-    bound = torch.tensor([each.log_probability / n for each, n in zip(best, lengths, strict=True)], device=device)
-    totals = torch.full((count, width), -torch.inf, device=device)
+    cache = module.start(sources).take(torch.arange(source_count, device=device).repeat_interleave(width))
+    live_rows = torch.arange(source_count, device=device)
+    lengths = [min(len(caption.pieces) + 1, longest) if per_token else 1 for caption in best_captions]
+    bound = torch.tensor(
+        [caption.log_probability / n for caption, n in zip(best_captions, lengths, strict=True)], device=device
+    )
+    totals = torch.full((source_count, width), -torch.inf, device=device)
     totals[:, 0] = 0  # all hypotheses of a source are equal before the first step
-    prefixes = torch.full((count, width, longest), PAD, dtype=torch.int64, device=device)
-    pieces = torch.full((count * width,), BEGIN, dtype=torch.int64, device=device)
+    prefixes = torch.full((source_count, width, longest), PAD, dtype=torch.int64, device=device)
+    pieces = torch.full((source_count * width,), BEGIN, dtype=torch.int64, device=device)
     for step in range(longest):
-        scores = _log_softmax(module.step(pieces, cache)).view(len(live), width, -1) + totals[:, :, None]
+        scores = _log_softmax(module.step(pieces, cache)).view(len(live_rows), width, -1) + totals[:, :, None]
         vocabulary_size = scores.shape[-1]
-        finished, hypothesis = scores[:, :, END].max(1)
-        finished_score = finished / (step + 1) if per_token else finished
+        finished_log_probs, hypothesis = scores[:, :, END].max(1)
+        finished_score = finished_log_probs / (step + 1) if per_token else finished_log_probs
         for row in torch.nonzero(finished_score > bound)[:, 0].tolist():
-            text = tuple(prefixes[row, hypothesis[row], :step].tolist())
-            best[int(live[row])] = DecodedCaption(text, float(finished[row]))
+            caption_pieces = tuple(prefixes[row, hypothesis[row], :step].tolist())
+            best_captions[int(live_rows[row])] = DecodedCaption(caption_pieces, float(finished_log_probs[row]))
         bound = torch.maximum(bound, finished_score)
         scores[:, :, END] = -torch.inf
-        totals, top = scores.flatten(1).topk(width, dim=1)
-        origin, piece = top // vocabulary_size, top % vocabulary_size
+        totals, top_indices = scores.flatten(1).topk(width, dim=1)
+        origin, piece = top_indices // vocabulary_size, top_indices % vocabulary_size
         open_rows = totals[:, 0] / (longest if per_token else 1) > bound  # an upper bound: totals only fall
         if not open_rows.any():
             break
-        live, bound, totals = live[open_rows], bound[open_rows], totals[open_rows]
-        origin, piece, numbers = origin[open_rows], piece[open_rows], torch.nonzero(open_rows)[:, :1]
-        prefixes = prefixes[numbers, origin]
+        live_rows, bound, totals = live_rows[open_rows], bound[open_rows], totals[open_rows]
+        origin, piece, open_indices = origin[open_rows], piece[open_rows], torch.nonzero(open_rows)[:, :1]
+        prefixes = prefixes[open_indices, origin]
         prefixes[:, :, step] = piece
-        rows = (numbers * width + origin).flatten()
-        cache = cache.reordered(rows) if open_rows.all() else cache.take(rows)
+        hypothesis_rows = (open_indices * width + origin).flatten()
+        cache = cache.reordered(hypothesis_rows) if open_rows.all() else cache.take(hypothesis_rows)
         pieces = piece.flatten()
-    return best
+    return best_captions
 
 
 def log_probabilities(module: WritingModule[Source], sources: Source, targets: Tensor) -> Tensor:
@@ -188,4 +190,4 @@ def _log_softmax(logits: Tensor) -> Tensor:
 
 def _strip_end(pieces: list[int]) -> tuple[int, ...]:
     """The pieces before the end token."""
-    return tuple(pieces[: pieces.index(END)] if END in pieces else [each for each in pieces if each != PAD])
+    return tuple(pieces[: pieces.index(END)] if END in pieces else [piece for piece in pieces if piece != PAD])

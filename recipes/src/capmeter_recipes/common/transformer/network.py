@@ -116,8 +116,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """The next states (batch, source length, width)."""
-        normed = self.norms[0](states)
-        states = states + self.dropout(self.attention(normed, self.attention.pairs(normed), mask))
+        normed_states = self.norms[0](states)
+        states = states + self.dropout(self.attention(normed_states, self.attention.pairs(normed_states), mask))
         output: Tensor = states + self.dropout(self.feed(self.norms[1](states)))
         return output
 
@@ -138,18 +138,18 @@ class DecoderLayer(nn.Module):
 
     def forward(self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor) -> Tensor:
         """The next states (batch, target length, width) of complete targets."""
-        normed = self.norms[0](states)
-        states = states + self.dropout(self.own(normed, self.own.pairs(normed), causal=True))
+        normed_states = self.norms[0](states)
+        states = states + self.dropout(self.own(normed_states, self.own.pairs(normed_states), causal=True))
         return self._after_self_attention(states, source_pairs, source_mask)
 
     def step(
         self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor, target_pairs: KeysValues
     ) -> tuple[Tensor, KeysValues]:
         """The next states (rows, 1, width) of one more subword, and all target keys and values including it."""
-        normed = self.norms[0](states)
-        key, value = self.own.pairs(normed)
-        pairs = torch.cat([target_pairs[0], key], 2), torch.cat([target_pairs[1], value], 2)
-        return self._after_self_attention(states + self.own(normed, pairs), source_pairs, source_mask), pairs
+        normed_states = self.norms[0](states)
+        new_keys, new_values = self.own.pairs(normed_states)
+        pairs = torch.cat([target_pairs[0], new_keys], 2), torch.cat([target_pairs[1], new_values], 2)
+        return self._after_self_attention(states + self.own(normed_states, pairs), source_pairs, source_mask), pairs
 
     def _after_self_attention(self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor) -> Tensor:
         states = states + self.dropout(self.source(self.norms[1](states), source_pairs, source_mask))
