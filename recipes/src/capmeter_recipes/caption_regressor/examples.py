@@ -55,9 +55,11 @@ def read_examples(
         InputError: see `read_rated`.
     """
     rated = read_rated(captions, inputs, share=share, seed=seed)
-    read = inputs.compute(captions, settings or Settings())
-    starts = np.searchsorted(read.rows, np.arange(len(captions) + 1))
-    return RegressionExamples(read.values, inputs.cosine_count, read.rows, starts.astype(np.int64), rated)
+    computed_inputs = inputs.compute(captions, settings or Settings())
+    input_starts = np.searchsorted(computed_inputs.rows, np.arange(len(captions) + 1))
+    return RegressionExamples(
+        computed_inputs.values, inputs.cosine_count, computed_inputs.rows, input_starts.astype(np.int64), rated
+    )
 
 
 def read_rated(captions: CaptionSet, inputs: InputSpec, *, share: float, seed: int) -> RegressionTargets:
@@ -66,10 +68,10 @@ def read_rated(captions: CaptionSet, inputs: InputSpec, *, share: float, seed: i
     Raises:
         InputError: captions without a human score or a picture, scores that are all equal, or too few images.
     """
-    bare = [id for id, human in zip(captions.ids, captions.humans, strict=True) if not human]
-    if bare:
-        have = format_count(len(bare), "caption has", "captions have")
-        raise InputError(f"{have} no human score (the first: {', '.join(bare[:5])})")
+    unrated_ids = [id for id, human_scores in zip(captions.ids, captions.humans, strict=True) if not human_scores]
+    if unrated_ids:
+        have = format_count(len(unrated_ids), "caption has", "captions have")
+        raise InputError(f"{have} no human score (the first: {', '.join(unrated_ids[:5])})")
     unseen = [captions.ids[k] for k in np.flatnonzero(captions.image_indices < 0)[:5].tolist()]
     if unseen and inputs.shape != "text":
         raise InputError(
@@ -81,35 +83,35 @@ def read_rated(captions: CaptionSet, inputs: InputSpec, *, share: float, seed: i
             f"captions have no references, which the shape {inputs.shape} needs; give them, or choose pair, which "
             "reads pictures only"
         )
-    human = np.array([float(np.mean(each or (0.0,))) for each in captions.humans])
-    low, high = float(human.min()), float(human.max())
+    human_scores = np.array([float(np.mean(human_ratings or (0.0,))) for human_ratings in captions.humans])
+    low, high = float(human_scores.min()), float(human_scores.max())
     if low == high:
         raise InputError(f"all human scores are {low:g}; there is nothing to learn")
-    images = sorted(set(captions.image_ids), key=lambda image: _uniform(seed, image))
-    count = max(_FEWEST_HELD_OUT, sum(_uniform(seed, image) < share for image in images))
-    held_out = np.isin(captions.image_ids, images[:count])
-    while count < len(images) // 2 and len(set(human[held_out].tolist())) < 2:  # equal scores select no epoch
+    images = sorted(set(captions.image_ids), key=lambda image_id: _uniform(seed, image_id))
+    count = max(_FEWEST_HELD_OUT, sum(_uniform(seed, image_id) < share for image_id in images))
+    is_held_out = np.isin(captions.image_ids, images[:count])
+    while count < len(images) // 2 and len(set(human_scores[is_held_out].tolist())) < 2:  # equal scores select no epoch
         count += 1
-        held_out = np.isin(captions.image_ids, images[:count])
-    if held_out.all() or not held_out.any() or len(set(human[held_out].tolist())) < 2:
+        is_held_out = np.isin(captions.image_ids, images[:count])
+    if is_held_out.all() or not is_held_out.any() or len(set(human_scores[is_held_out].tolist())) < 2:
         raise InputError(
             f"{len(set(captions.image_ids)):,} images are too few to hold some out with "
             "different human scores; give more"
         )
     report_progress(
-        f"{int((~held_out).sum()):,} captions are trained on; {int(held_out.sum()):,} captions of {count:,} of "
+        f"{int((~is_held_out).sum()):,} captions are trained on; {int(is_held_out.sum()):,} captions of {count:,} of "
         f"{len(images):,} images are held out"
     )
     return RegressionTargets(
-        human=(human - low) / (high - low),
+        human=(human_scores - low) / (high - low),
         low=low,
         high=high,
-        trained=np.flatnonzero(~held_out),
-        held_out=np.flatnonzero(held_out),
+        trained=np.flatnonzero(~is_held_out),
+        held_out=np.flatnonzero(is_held_out),
     )
 
 
-def _uniform(seed: int, image: str) -> float:
+def _uniform(seed: int, image_id: str) -> float:
     """A number in [0, 1) that follows from the seed and the image alone."""
-    digest = hashlib.blake2b(f"{seed}\0{image}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{seed}\0{image_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") / (1 << 64)

@@ -118,5 +118,5 @@ def _read_captions(options: RegressorOptions, folder: Path) -> tuple[CaptionSet,
         scene.render().save(folder / f"{scene.id}.png")
     captions = world.captions(str(folder))
     labels = labels_of_world(world) if options.shape == "infometic" else {}
-    name = str(world)
-    return captions, labels, TrainingData(name, hashlib.sha256(name.encode()).hexdigest(), len(captions))
+    world_name = str(world)
+    return captions, labels, TrainingData(world_name, hashlib.sha256(world_name.encode()).hexdigest(), len(captions))

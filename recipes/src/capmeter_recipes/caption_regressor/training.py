@@ -26,10 +26,12 @@ class HeadModule(nn.Module):
 
     def __init__(self, inputs: int, cosines: int, recipe: RegressorRecipe) -> None:
         super().__init__()
-        last = nn.Linear(recipe.hidden, 1)
-        nn.init.zeros_(last.weight)
-        first = nn.Linear(inputs, recipe.hidden)
-        self.perceptron = nn.Sequential(nn.Dropout(recipe.dropout), first, nn.Tanh(), nn.Dropout(recipe.dropout), last)
+        output_layer = nn.Linear(recipe.hidden, 1)
+        nn.init.zeros_(output_layer.weight)
+        input_layer = nn.Linear(inputs, recipe.hidden)
+        self.perceptron = nn.Sequential(
+            nn.Dropout(recipe.dropout), input_layer, nn.Tanh(), nn.Dropout(recipe.dropout), output_layer
+        )
         self.cosines = nn.Parameter(torch.full((cosines,), 0.5))
 
     def forward(self, values: Tensor) -> Tensor:
@@ -61,8 +63,11 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.int64]]:
         """The captions in random order."""
-        order = rng.permutation(self.examples.rated.trained)
-        return [order[start : start + self.recipe.batch] for start in range(0, len(order), self.recipe.batch)]
+        caption_order = rng.permutation(self.examples.rated.trained)
+        return [
+            caption_order[start : start + self.recipe.batch]
+            for start in range(0, len(caption_order), self.recipe.batch)
+        ]
 
     def losses(self, batch: npt.NDArray[np.int64], rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The squared error."""
@@ -71,23 +76,28 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
 
     def evaluate(self) -> Mapping[str, float]:
         """On held-out images: Kendall's tau-c with the human scores, and the mean squared error."""
-        rows = torch.from_numpy(self.examples.rated.held_out).to(self._human.device)
+        held_out_rows = torch.from_numpy(self.examples.rated.held_out).to(self._human.device)
         scores = (
-            torch.cat([self._scores(part) for part in torch.split(rows, _AT_ONCE)]).cpu().numpy().astype(np.float64)
+            torch.cat([self._scores(part) for part in torch.split(held_out_rows, _AT_ONCE)])
+            .cpu()
+            .numpy()
+            .astype(np.float64)
         )
-        human = self.examples.rated.human[self.examples.rated.held_out]
-        tau, error = float(tau_c(scores, human)), float(((scores - human) ** 2).mean())
+        human_scores = self.examples.rated.human[self.examples.rated.held_out]
+        tau, error = float(tau_c(scores, human_scores)), float(((scores - human_scores) ** 2).mean())
         return {"tau-c": tau, "error": error, "tau-c less error": tau - error}
 
     def _scores(self, captions: Tensor) -> Tensor:
         """The highest score over the references of these captions."""
-        starts, ends = self._first[captions], self._first[captions + 1]
-        counts = ends - starts
-        owner = torch.repeat_interleave(torch.arange(len(captions), device=captions.device), counts)
-        within = torch.arange(len(owner), device=captions.device) - (counts.cumsum(0) - counts)[owner]
-        scores = torch.sigmoid(self.head_module(self._standardised(starts[owner] + within)).float())
-        best = torch.full((len(captions),), -1.0, device=captions.device)
-        return best.scatter_reduce(0, owner, scores, "amax", include_self=False)
+        input_starts, input_ends = self._first[captions], self._first[captions + 1]
+        input_counts = input_ends - input_starts
+        owner_rows = torch.repeat_interleave(torch.arange(len(captions), device=captions.device), input_counts)
+        input_offsets = (
+            torch.arange(len(owner_rows), device=captions.device) - (input_counts.cumsum(0) - input_counts)[owner_rows]
+        )
+        scores = torch.sigmoid(self.head_module(self._standardised(input_starts[owner_rows] + input_offsets)).float())
+        best_scores = torch.full((len(captions),), -1.0, device=captions.device)
+        return best_scores.scatter_reduce(0, owner_rows, scores, "amax", include_self=False)
 
     def _standardised(self, rows: Tensor) -> Tensor:
         """These rows of inputs as the head reads them."""

@@ -57,12 +57,12 @@ class TunedLearner(RegressorLearner):
         self._joint = load_joint_encoder(find_joint_encoder(inputs.encoder), settings)
         self.encoder: Any = copy.deepcopy(self._joint.model).float().requires_grad_(True)
         self.module = nn.ModuleDict({"head": self.head_module, "encoder": self.encoder})
-        self._moments = tuple(torch.from_numpy(each).to(device) for each in (self.mean, self.deviation))
+        self._moments = tuple(torch.from_numpy(moment).to(device) for moment in (self.mean, self.deviation))
         self._reader = ImageReader(captions.image_pool.items, self._joint.preprocessing)
         self._pixels: LRUCache[int, npt.NDArray[np.float32]] | None = None
         self._captions, self._with_references = captions, inputs.shape == "polos"
-        used = [captions.candidates, *([captions.references.values] if self._with_references else [])]
-        self._sentences = np.unique(np.concatenate(used))
+        sentence_indices = [captions.candidates, *([captions.references.values] if self._with_references else [])]
+        self._sentences = np.unique(np.concatenate(sentence_indices))
         self._pieces: PieceTable = self._joint.pieces(
             [add_prefix(inputs.prefix, captions.pool[k]) for k in self._sentences.tolist()]
         )
@@ -70,8 +70,8 @@ class TunedLearner(RegressorLearner):
         if self._with_references and inputs.text_encoder:
             text_encoder = find_encoder(inputs.text_encoder)
             layer = load_encoder(text_encoder, settings).layers
-            vectors = normalise_rows(captions.pool.analyse(SentenceVectors(text_encoder, layer, settings)))
-            self._texts = torch.from_numpy(vectors.astype(np.float32)).to(device)
+            text_vectors = normalise_rows(captions.pool.analyse(SentenceVectors(text_encoder, layer, settings)))
+            self._texts = torch.from_numpy(text_vectors.astype(np.float32)).to(device)
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """AdamW; the encoder has its share of the rate, and no decay."""
@@ -87,41 +87,44 @@ class TunedLearner(RegressorLearner):
         """The captions with their pictures in random order: those of one picture side by side, for which it is encoded
         once in a batch.
         """
-        trained = self.examples.rated.trained
-        place = rng.permutation(int(self._captions.image_indices.max()) + 1)[self._captions.image_indices[trained]]
-        order = trained[np.lexsort((rng.random(len(trained)), place))]
-        return [order[start : start + self.recipe.batch] for start in range(0, len(order), self.recipe.batch)]
+        trained_rows = self.examples.rated.trained
+        place = rng.permutation(int(self._captions.image_indices.max()) + 1)[self._captions.image_indices[trained_rows]]
+        caption_order = trained_rows[np.lexsort((rng.random(len(trained_rows)), place))]
+        return [
+            caption_order[start : start + self.recipe.batch]
+            for start in range(0, len(caption_order), self.recipe.batch)
+        ]
 
     def _standardised(self, rows: Tensor) -> Tensor:
         row_array = rows.cpu().numpy()
-        of = self.examples.rows[row_array]
-        candidate = self._captions.candidates[of]
-        pictures = self._image_features(self._captions.image_indices[of])
+        caption_rows = self.examples.rows[row_array]
+        candidate_rows = self._captions.candidates[caption_rows]
+        picture_features = self._image_features(self._captions.image_indices[caption_rows])
         references = texts = None
         if self._with_references:
-            reference = self._captions.references.values[row_array]
-            read = self._sentence_features(np.concatenate([candidate, reference]))
-            candidates, references = read[: len(of)], read[len(of) :]
+            reference_rows = self._captions.references.values[row_array]
+            sentence_features = self._sentence_features(np.concatenate([candidate_rows, reference_rows]))
+            candidates, references = sentence_features[: len(caption_rows)], sentence_features[len(caption_rows) :]
             if self._texts is not None:
-                texts = self._texts[candidate.tolist()], self._texts[reference.tolist()]
+                texts = self._texts[candidate_rows.tolist()], self._texts[reference_rows.tolist()]
         else:
-            candidates = self._sentence_features(candidate)
+            candidates = self._sentence_features(candidate_rows)
         mean, deviation = self._moments
-        values = torch.cat(joint_parts(pictures, candidates, references, texts), dim=1)
+        values = torch.cat(joint_parts(picture_features, candidates, references, texts), dim=1)
         return (values - mean) / deviation
 
-    def _image_features(self, places: npt.NDArray[Any]) -> Tensor:
+    def _image_features(self, picture_rows: npt.NDArray[Any]) -> Tensor:
         """The unit features of these pictures."""
-        distinct, inverse = np.unique(places, return_inverse=True)
-        pixels = torch.from_numpy(np.stack([self._picture(row) for row in distinct.tolist()])).to(self.device)
+        distinct_rows, inverse = np.unique(picture_rows, return_inverse=True)
+        pixels = torch.from_numpy(np.stack([self._picture(row) for row in distinct_rows.tolist()])).to(self.device)
         return _unit(self.encoder.get_image_features(pixel_values=pixels))[torch.from_numpy(inverse)]
 
     def _picture(self, row: int) -> npt.NDArray[np.float32]:
         cached_pixels = None if self._pixels is None else self._pixels.get(row)
         if cached_pixels is None:
-            read = self._reader.pixels(row)
+            raw_pixels = self._reader.pixels(row)
             self._reader.check()
-            cached_pixels = self._joint.preprocessing(np.asarray(read))
+            cached_pixels = self._joint.preprocessing(np.asarray(raw_pixels))
             if self._pixels is None:
                 self._pixels = LRUCache(max(1, _PICTURE_BYTES // cached_pixels.nbytes))
             self._pixels.put(row, cached_pixels)
@@ -129,17 +132,17 @@ class TunedLearner(RegressorLearner):
 
     def _sentence_features(self, sentences: npt.NDArray[Any]) -> Tensor:
         """The unit features of these sentences of the pool; those of one length go through the encoder together."""
-        distinct, inverse = np.unique(np.searchsorted(self._sentences, sentences), return_inverse=True)
-        lengths = self._pieces.lengths[distinct]
-        order = np.argsort(lengths, kind="stable")
-        groups = np.split(distinct[order], np.flatnonzero(np.diff(lengths[order])) + 1)
-        features = []
-        for group in groups:
-            ids = torch.from_numpy(np.stack([self._pieces[row] for row in group.tolist()]).astype(np.int64))
-            features.append(_unit(self.encoder.get_text_features(input_ids=ids.to(self.device))))
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return torch.cat(features)[torch.from_numpy(back[inverse])]
+        distinct_rows, inverse = np.unique(np.searchsorted(self._sentences, sentences), return_inverse=True)
+        lengths = self._pieces.lengths[distinct_rows]
+        length_order = np.argsort(lengths, kind="stable")
+        length_groups = np.split(distinct_rows[length_order], np.flatnonzero(np.diff(lengths[length_order])) + 1)
+        feature_parts = []
+        for group in length_groups:
+            piece_ids = torch.from_numpy(np.stack([self._pieces[row] for row in group.tolist()]).astype(np.int64))
+            feature_parts.append(_unit(self.encoder.get_text_features(input_ids=piece_ids.to(self.device))))
+        inverse_order = np.empty(len(length_order), np.int64)
+        inverse_order[length_order] = np.arange(len(length_order))
+        return torch.cat(feature_parts)[torch.from_numpy(inverse_order[inverse])]
 
     def chosen_head(self, outcome: Outcome) -> Outcome:
         """The outcome with the head's weights alone."""
@@ -153,8 +156,8 @@ class TunedLearner(RegressorLearner):
         """Writes the tuned encoder: the files of the one that it began from, and the selected weights."""
         folder.mkdir(parents=True, exist_ok=True)
         model = copy.deepcopy(self.encoder)
-        state = _within(outcome, _ENCODER)
-        model.load_state_dict({name: torch.from_numpy(values) for name, values in state.items()})
+        encoder_weights = _within(outcome, _ENCODER)
+        model.load_state_dict({name: torch.from_numpy(values) for name, values in encoder_weights.items()})
         model.save_pretrained(folder)
         for file in self._joint.handle.folder.iterdir():
             if file.suffix in (".json", ".txt", ".model") and "index" not in file.name:
@@ -162,7 +165,7 @@ class TunedLearner(RegressorLearner):
 
 
 def _within(outcome: Outcome, prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): each for name, each in outcome.weights.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): array for name, array in outcome.weights.items() if name.startswith(prefix)}
 
 
 def _unit(features: Any) -> Tensor:

@@ -40,18 +40,18 @@ def read_rows(path: str | Path) -> Iterator[WrittenRow]:
     Raises:
         InputError: a line is not such a row.
     """
-    for number, line in text_lines(path):
+    for line_number, line in text_lines(path):
         try:
             row = json.loads(line)
-            named = [row[name] for name in ("source", "photo", "system", "candidate")]
+            row_texts = [row[field_name] for field_name in ("source", "photo", "system", "candidate")]
             places = row.get("read", [])
-            if not all(isinstance(each, str) for each in named) or not all(type(each) is int for each in places):
+            if not all(isinstance(text, str) for text in row_texts) or not all(type(place) is int for place in places):
                 raise TypeError("source, photo, system and candidate are text, read is a list of places")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
-                f'{path}, line {number}: expected {{"source", "photo", "system", "candidate", "read"}}: {error!r}'
+                f'{path}, line {line_number}: expected {{"source", "photo", "system", "candidate", "read"}}: {error!r}'
             ) from error
-        yield WrittenRow(named[0], named[1], named[2], named[3], tuple(places))
+        yield WrittenRow(row_texts[0], row_texts[1], row_texts[2], row_texts[3], tuple(places))
 
 
 def machine_captions(
@@ -87,13 +87,13 @@ def machine_captions(
     write_for = [sample_systems(tuple(systems), each, photo, seed) for photo in photos]
     writers: dict[str, Writer] = {}
     for system, writing in systems.items():
-        folder = strength_folder(checkpoint, writing.strength)
-        if folder not in writers:
-            writers[folder] = Writer(folder, device=device)
-        rows = [row for row, names in enumerate(write_for) if system in names]
+        writer_folder = strength_folder(checkpoint, writing.strength)
+        if writer_folder not in writers:
+            writers[writer_folder] = Writer(writer_folder, device=device)
+        rows = [row for row, system_names in enumerate(write_for) if system in system_names]
         batch_photos = [photos[row] for row in rows]
         read = [read_places(photo, writing.read, f"{seed} {system}") for photo in batch_photos]
-        captions = writers[folder].write(
+        captions = writers[writer_folder].write(
             [[photo.captions[index] for index in places] for photo, places in zip(batch_photos, read, strict=True)],
             writing,
             style=[style or photo.source for photo in batch_photos],
@@ -129,8 +129,8 @@ def sample_systems(systems: tuple[str, ...], count: int, photo: Photo, seed: int
     """The systems that write for a photo, by a hash, so that other photos do not matter."""
     if not count:
         return frozenset(systems)
-    order = np.random.default_rng(_number(f"{seed} {photo.source} {photo.number}")).permutation(len(systems))
-    return frozenset(systems[index] for index in order[:count].tolist())
+    system_order = np.random.default_rng(_number(f"{seed} {photo.source} {photo.number}")).permutation(len(systems))
+    return frozenset(systems[index] for index in system_order[:count].tolist())
 
 
 def _number(text: str) -> int:

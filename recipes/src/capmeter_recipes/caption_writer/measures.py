@@ -70,11 +70,11 @@ class ReferenceNgrams:
         Raises:
             InputError: no photo is held out.
         """
-        held_out = [tokenise(text) for photo in photos if photo.held_out for text in photo.captions]
-        if not held_out:
+        held_out_sentences = [tokenise(text) for photo in photos if photo.held_out for text in photo.captions]
+        if not held_out_sentences:
             raise InputError(f"none of {len(photos)} photos is held out; give more photos, for the trigrams")
-        trained = chain.from_iterable(photo.captions for photo in photos if not photo.held_out)
-        return cls(Trigrams(held_out), frozenset(map(_plain, trained)))
+        trained_captions = chain.from_iterable(photo.captions for photo in photos if not photo.held_out)
+        return cls(Trigrams(held_out_sentences), frozenset(map(_plain, trained_captions)))
 
 
 def describe(
@@ -95,54 +95,56 @@ def describe(
         seed: of the captions that are taken away.
         critics: metrics by name, for `pairwise_accuracy`; they see captions in lower case and without punctuation.
     """
-    away = {key: read_places(photo, 1, str(seed)) for key, photo in photos.items()}
-    human = {key: photos[key].captions[places[0]] for key, places in away.items()}
+    withheld_places = {key: read_places(photo, 1, str(seed)) for key, photo in photos.items()}
+    human_captions = {key: photos[key].captions[places[0]] for key, places in withheld_places.items()}
     critics = critics or {}
-    described: dict[str, CaptionStatistics] = {}
-    of_people: dict[str, Floats] = {}
+    system_statistics: dict[str, CaptionStatistics] = {}
+    human_scores: dict[str, Floats] = {}
     with task("measuring captions", total=len(systems) + 1) as advance:
-        for system, system_captions in {HUMAN: human, **systems}.items():
-            places = read.get(system, away)
-            rows = [
-                Caption(key, key, text, unread(photos[key], places.get(key, away[key])))
+        for system, system_captions in {HUMAN: human_captions, **systems}.items():
+            places = read.get(system, withheld_places)
+            scored_captions = [
+                Caption(key, key, text, unread(photos[key], places.get(key, withheld_places[key])))
                 for key, text in system_captions.items()
             ]
-            marks = _marked(rows, critics)
-            of_people = of_people or marks
-            discrimination = {critic: _area(of_people[critic], marks[critic]) for critic in critics}
-            described[system] = replace(_described(rows, references), pairwise_accuracy=discrimination)
+            critic_scores = _marked(scored_captions, critics)
+            human_scores = human_scores or critic_scores
+            discrimination = {critic: _area(human_scores[critic], critic_scores[critic]) for critic in critics}
+            system_statistics[system] = replace(
+                _described(scored_captions, references), pairwise_accuracy=discrimination
+            )
             advance(1)
-    return described
+    return system_statistics
 
 
 def _marked(rows: Sequence[Caption], critics: Mapping[str, Metric]) -> dict[str, Floats]:
     """Each critic's scores of these captions, which are spelled as in the training of LCEval."""
     if not critics:
         return {}
-    spelled = tokenise_sentences("ptb", [row.candidate for row in rows])
+    respelled_captions = tokenise_sentences("ptb", [row.candidate for row in rows])
     captions = CaptionSet.from_captions(
-        replace(row, candidate=" ".join(tokens)) for row, tokens in zip(rows, spelled, strict=True)
+        replace(row, candidate=" ".join(tokens)) for row, tokens in zip(rows, respelled_captions, strict=True)
     )
     results = score(captions, list(critics.values()))
-    return {name: results[str(critic)].items.array for name, critic in critics.items()}
+    return {critic_name: results[str(critic)].items.array for critic_name, critic in critics.items()}
 
 
-def _area(people: Floats, others: Floats) -> float:
+def _area(human_scores: Floats, machine_scores: Floats) -> float:
     from scipy.stats import mannwhitneyu
 
-    return float(mannwhitneyu(people, others).statistic / (len(people) * len(others)))
+    return float(mannwhitneyu(human_scores, machine_scores).statistic / (len(human_scores) * len(machine_scores)))
 
 
 def _described(rows: Sequence[Caption], references: ReferenceNgrams) -> CaptionStatistics:
-    tokens = [tokenise(row.candidate) for row in rows]
-    words = sum(map(len, tokens))
+    tokenised_captions = [tokenise(row.candidate) for row in rows]
+    word_count = sum(map(len, tokenised_captions))
     results = score(CaptionSet.from_captions(rows), ["cider-d"])
     return CaptionStatistics(
         captions=len(rows),
-        perplexity=references.trigrams.perplexity(tokens),
-        words=words / max(1, len(rows)),
-        distinct_1=_distinct((word,) for each in tokens for word in each),
-        distinct_2=_distinct(pair for each in tokens for pair in pairwise(each)),
+        perplexity=references.trigrams.perplexity(tokenised_captions),
+        words=word_count / max(1, len(rows)),
+        distinct_1=_distinct((word,) for caption_words in tokenised_captions for word in caption_words),
+        distinct_2=_distinct(pair for caption_words in tokenised_captions for pair in pairwise(caption_words)),
         novel=sum(_plain(row.candidate) not in references.trained for row in rows) / max(1, len(rows)),
         cider_d=results["cider-d"].score,
     )
@@ -155,4 +157,4 @@ def _distinct(grams: Iterable[tuple[str, ...]]) -> float:
 
 def _plain(caption: str) -> str:
     """The words in lower case, without punctuation around them."""
-    return " ".join(bare for word in caption.split() if (bare := word.strip(".,;:!?\"'()").lower()))
+    return " ".join(bare_word for word in caption.split() if (bare_word := word.strip(".,;:!?\"'()").lower()))

@@ -31,38 +31,40 @@ class WriterModule(nn.Module):
         self.writers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.write_layers))
         self.read_norm, self.written_norm = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
         self.dropout = nn.Dropout(shape.dropout)
-        for table in (self.pieces, self.read_places, self.written_places):
-            nn.init.normal_(table.weight, std=shape.width**-0.5)
+        for embedding in (self.pieces, self.read_places, self.written_places):
+            nn.init.normal_(embedding.weight, std=shape.width**-0.5)
 
     def read(self, sources: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Each layer's keys and values of the sources [B, S], and their mask [B, 1, 1, S]."""
-        mask = (sources != PAD)[:, None, None]
+        source_mask = (sources != PAD)[:, None, None]
         states = self._embedded(sources, self.read_places.weight[: sources.shape[1]])
         for layer in self.readers:
-            states = layer(states, mask)
+            states = layer(states, source_mask)
         states = self.read_norm(states)
-        return [layer.pairs(states) for layer in self._written_by()], mask
+        return [layer.pairs(states) for layer in self._written_by()], source_mask
 
     def forward(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Scores [B, T, subwords] of the subword after each of the targets [B, T]."""
-        pairs, mask = self.read(sources)
+        source_pairs, source_mask = self.read(sources)
         states = self._embedded(targets, self.written_places.weight[: targets.shape[1]])
-        for layer, source in zip(self.writers, pairs, strict=True):
-            states = layer(states, source, mask)
+        for layer, source in zip(self.writers, source_pairs, strict=True):
+            states = layer(states, source, source_mask)
         return self._scores(states)
 
     def start(self, sources: Tensor) -> DecoderCache:
         """An empty cache for captions of these sources [B, S]."""
-        pairs, mask = self.read(sources)
-        return DecoderCache(mask, pairs, [(keys[:, :, :0], values[:, :, :0]) for keys, values in pairs])
+        source_pairs, source_mask = self.read(sources)
+        return DecoderCache(
+            source_mask, source_pairs, [(keys[:, :, :0], values[:, :, :0]) for keys, values in source_pairs]
+        )
 
     def step(self, pieces: Tensor, cache: DecoderCache) -> Tensor:
         """Scores [R, subwords] of the subword after these [R], which are added to the cache."""
-        at = cache.length
-        states = self._embedded(pieces[:, None], self.written_places.weight[at : at + 1])
-        for number, layer in enumerate(self._written_by()):
-            states, cache.target_pairs[number] = layer.step(
-                states, cache.source_pairs[number], cache.source_mask, cache.target_pairs[number]
+        position = cache.length
+        states = self._embedded(pieces[:, None], self.written_places.weight[position : position + 1])
+        for layer_index, layer in enumerate(self._written_by()):
+            states, cache.target_pairs[layer_index] = layer.step(
+                states, cache.source_pairs[layer_index], cache.source_mask, cache.target_pairs[layer_index]
             )
         return self._scores(states)[:, 0]
 

@@ -56,21 +56,23 @@ class CaptionTable:
     @classmethod
     def of(cls, captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> CaptionTable:
         """The table of these captions."""
-        number: dict[str, int] = {}
+        word_numbers: dict[str, int] = {}
         word_ids: dict[str, int] = {}  # of words as they are written; -1: no content word
-        rows: list[list[int]] = []
+        word_rows: list[list[int]] = []
         for caption in captions:
             caption_words = caption.split()
-            for each in caption_words:
-                if each not in word_ids:
-                    word = strip_punctuation(each)
-                    word_ids[each] = number.setdefault(word, len(number)) if is_content(word) else -1
-            rows.append([word_id for each in caption_words if (word_id := word_ids[each]) >= 0])
+            for written_word in caption_words:
+                if written_word not in word_ids:
+                    word = strip_punctuation(written_word)
+                    word_ids[written_word] = (
+                        word_numbers.setdefault(word, len(word_numbers)) if is_content(word) else -1
+                    )
+            word_rows.append([word_id for written_word in caption_words if (word_id := word_ids[written_word]) >= 0])
         return cls(
-            pieces=Ragged.from_rows([[*ids, END] for ids in subwords.encode(captions)], np.int32),
-            words=Ragged.from_rows(rows, np.int32),
-            spelled=Ragged.from_rows(subwords.encode(list(number)), np.int32),
-            noun=np.fromiter((word in nouns for word in number), np.bool_, len(number)),
+            pieces=Ragged.from_rows([[*piece_ids, END] for piece_ids in subwords.encode(captions)], np.int32),
+            words=Ragged.from_rows(word_rows, np.int32),
+            spelled=Ragged.from_rows(subwords.encode(list(word_numbers)), np.int32),
+            noun=np.fromiter((word in nouns for word in word_numbers), np.bool_, len(word_numbers)),
         )
 
     def __len__(self) -> int:
@@ -134,19 +136,21 @@ class SourceReader:
             if sight.near.any():
                 raise InputError("near: there is no similar photo to read from; expected at least two photos")
             similar = np.zeros(len(read_captions), np.int64)
-        bags = sight.form > 0
+        is_bag = sight.form > 0
         head = np.arange(len(read_captions))
-        marks = np.array(self.marks, np.int64)[sight.form]
-        photo, piece = [head, head], [styles, marks]
-        for part, tokens in (
-            self._bags(read_captions, sight, similar, bags, rng),
-            self._captions(read_captions, sight, similar, ~bags, rng),
+        form_marks = np.array(self.marks, np.int64)[sight.form]
+        photo_parts, piece_parts = [head, head], [styles, form_marks]
+        for part_photos, part_pieces in (
+            self._bags(read_captions, sight, similar, is_bag, rng),
+            self._captions(read_captions, sight, similar, ~is_bag, rng),
         ):
-            photo.append(part)
-            piece.append(tokens)
-        photos, pieces = np.concatenate(photo), np.concatenate(piece)
-        order = np.argsort(photos, kind="stable")
-        sources = Ragged.from_lengths(pieces[order].astype(np.int32), np.bincount(photos, minlength=len(read_captions)))
+            photo_parts.append(part_photos)
+            piece_parts.append(part_pieces)
+        photos, pieces = np.concatenate(photo_parts), np.concatenate(piece_parts)
+        photo_order = np.argsort(photos, kind="stable")
+        sources = Ragged.from_lengths(
+            pieces[photo_order].astype(np.int32), np.bincount(photos, minlength=len(read_captions))
+        )
         return _cut(sources, LONGEST_SOURCE)
 
     def _bags(
@@ -154,26 +158,26 @@ class SourceReader:
         read_captions: Ragged,
         sight: InputCorruption,
         similar: Integers,
-        bags: npt.NDArray[np.bool_],
+        is_bag: npt.NDArray[np.bool_],
         rng: np.random.Generator,
     ) -> tuple[Integers, Any]:
-        words, bag_photos = self.table.words, np.flatnonzero(bags)
-        rows = read_captions.take(bag_photos)
-        other = bag_photos[sight.near[bag_photos] > 0]
-        own_words, similar_words = words.take(rows.values), words.take(similar[other])
-        photo_of_theirs = other[similar_words.rows]
-        photo = np.concatenate([bag_photos[rows.rows[own_words.rows]], photo_of_theirs])
+        words, bag_photos = self.table.words, np.flatnonzero(is_bag)
+        caption_rows = read_captions.take(bag_photos)
+        near_photos = bag_photos[sight.near[bag_photos] > 0]
+        own_words, similar_words = words.take(caption_rows.values), words.take(similar[near_photos])
+        photo_of_theirs = near_photos[similar_words.rows]
+        word_photos = np.concatenate([bag_photos[caption_rows.rows[own_words.rows]], photo_of_theirs])
         word = np.concatenate([own_words.values, similar_words.values]).astype(np.int64)
-        share = np.concatenate([1 - sight.near[photo[: len(own_words.values)]], sight.near[photo_of_theirs]])
-        is_read = rng.random(len(word)) < share * sight.kept[photo]
-        is_read &= self.table.noun[word] | (sight.form[photo] != FORMS.index("nouns"))
-        photo, word = photo[is_read], word[is_read]
-        mistaken = rng.random(len(word)) < sight.noise[photo]
-        if mistaken.any():
-            word[mistaken] = rng.choice(words.values, int(mistaken.sum()))
-        order = np.lexsort((rng.random(len(word)), photo))
-        spelled = self.table.spelled.take(word[order])
-        return photo[order][spelled.rows], spelled.values
+        read_share = np.concatenate([1 - sight.near[word_photos[: len(own_words.values)]], sight.near[photo_of_theirs]])
+        is_read = rng.random(len(word)) < read_share * sight.kept[word_photos]
+        is_read &= self.table.noun[word] | (sight.form[word_photos] != FORMS.index("nouns"))
+        word_photos, word = word_photos[is_read], word[is_read]
+        is_mistaken = rng.random(len(word)) < sight.noise[word_photos]
+        if is_mistaken.any():
+            word[is_mistaken] = rng.choice(words.values, int(is_mistaken.sum()))
+        word_order = np.lexsort((rng.random(len(word)), word_photos))
+        spelled_pieces = self.table.spelled.take(word[word_order])
+        return word_photos[word_order][spelled_pieces.rows], spelled_pieces.values
 
     def _captions(
         self,
@@ -184,13 +188,13 @@ class SourceReader:
         rng: np.random.Generator,
     ) -> tuple[Integers, Any]:
         caption_photos = np.flatnonzero(whole_captions)
-        rows = read_captions.take(caption_photos)
-        photo = caption_photos[rows.rows]
-        elsewhere = rng.random(len(photo)) < sight.near[photo]
-        pieces = self.table.pieces.take(np.where(elsewhere, similar[photo], rows.values))
-        photo = photo[pieces.rows]
-        is_read = (rng.random(len(photo)) < sight.kept[photo]) | (pieces.values == END)
-        return photo[is_read], pieces.values[is_read]
+        caption_rows = read_captions.take(caption_photos)
+        piece_photos = caption_photos[caption_rows.rows]
+        from_similar = rng.random(len(piece_photos)) < sight.near[piece_photos]
+        pieces = self.table.pieces.take(np.where(from_similar, similar[piece_photos], caption_rows.values))
+        piece_photos = piece_photos[pieces.rows]
+        is_read = (rng.random(len(piece_photos)) < sight.kept[piece_photos]) | (pieces.values == END)
+        return piece_photos[is_read], pieces.values[is_read]
 
     @cached_property
     def targets(self) -> Ragged:
@@ -208,5 +212,5 @@ def padded(rows: Ragged, fill: int) -> npt.NDArray[np.int64]:
 
 def _cut(rows: Ragged, longest: int) -> Ragged:
     """The rows, none longer than this."""
-    position = np.arange(len(rows.values)) - rows.offsets[:-1][rows.rows]
-    return Ragged.from_lengths(rows.values[position < longest], np.minimum(rows.lengths, longest))
+    piece_positions = np.arange(len(rows.values)) - rows.offsets[:-1][rows.rows]
+    return Ragged.from_lengths(rows.values[piece_positions < longest], np.minimum(rows.lengths, longest))

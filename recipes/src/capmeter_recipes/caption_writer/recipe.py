@@ -54,18 +54,20 @@ class WriterRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("nouns", "captions", "two", "blank", "lost", "noise"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name}: expected a share from 0 to 1, but got {getattr(self, name)}")
+        for field_name in ("nouns", "captions", "two", "blank", "lost", "noise"):
+            if not 0 <= getattr(self, field_name) <= 1:
+                raise InputError(f"{field_name}: expected a share from 0 to 1, but got {getattr(self, field_name)}")
         if self.nouns + self.captions > 1:
             raise InputError(f"nouns and captions: expected at most 1 together, but got {self.nouns + self.captions}")
         if self.photos < 0:
             raise InputError(f"photos: expected 0 (all) or more, but got {self.photos}")
         if self.batch < 1 or self.pieces < 300:
             raise InputError(f"batch={self.batch}, pieces={self.pieces}: expected at least 1, and at least 300")
-        wrong = [each for each in self.strengths if each < 1 or each % STEPS_PER_EPOCH]
-        if wrong:
-            raise InputError(f"strengths: expected multiples of {STEPS_PER_EPOCH} steps, but got {wrong[0]}")
+        invalid_strengths = [strength for strength in self.strengths if strength < 1 or strength % STEPS_PER_EPOCH]
+        if invalid_strengths:
+            raise InputError(
+                f"strengths: expected multiples of {STEPS_PER_EPOCH} steps, but got {invalid_strengths[0]}"
+            )
 
     @property
     def shape(self) -> WriterShape:

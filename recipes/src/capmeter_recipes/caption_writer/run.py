@@ -65,22 +65,22 @@ def train_writer(
 
     photos = [photo for corpus in corpora for photo in corpus.photos]
     rng = np.random.default_rng(recipe.seed)
-    learned, held_out = _sampled(photos, recipe, rng)
-    captions = list(chain.from_iterable(photo.captions for photo in learned))
+    training_photos, held_out_photos = _sampled(photos, recipe, rng)
+    captions = list(chain.from_iterable(photo.captions for photo in training_photos))
     styles = sorted({photo.source for photo in photos})
     marks = [*map(form_mark, FORMS), *map(style_mark, styles)]
     subwords = Subwords.learned(sample(captions, SUBWORDS_FROM, rng), recipe.pieces, marks)
     named = sorted(learn_nouns(sample(captions, NOUNS_FROM, rng)) if nouns is None else nouns)
-    reader, evaluated = reader_of(captions, subwords, named), _evaluated(held_out, subwords, named, recipe)
-    styles_of = style_marks(learned, subwords)
-    learner = WriterLearner(reader, bounds(learned), styles_of, evaluated, recipe, len(subwords))
+    reader, evaluated = reader_of(captions, subwords, named), _evaluated(held_out_photos, subwords, named, recipe)
+    styles_of = style_marks(training_photos, subwords)
+    learner = WriterLearner(reader, bounds(training_photos), styles_of, evaluated, recipe, len(subwords))
     run = Run(learner, recipe, folder, description="training the writer", device=device)
     parameters = {"shape": asdict(recipe.shape), "subwords": str(subwords), "nouns": named, "styles": styles}
     unsaved = Checkpoint(
         kind=KIND,
         parameters=parameters,
         weights={},
-        data=_learned_from(corpora, learned),
+        data=_learned_from(corpora, training_photos),
         training={**asdict(recipe), "captions": len(captions), "device": device, "threads": threads},
     )
     for steps in sorted(recipe.strengths):
@@ -103,41 +103,41 @@ def _sampled(
     photos: list[Photo], recipe: WriterRecipe, rng: np.random.Generator
 ) -> tuple[Sequence[Photo], Sequence[Photo]]:
     """The photos to train on, and those held out; an `InputError` where there are none of one kind."""
-    learned = sample([photo for photo in photos if not photo.held_out], recipe.photos or len(photos), rng)
-    held_out = sample([photo for photo in photos if photo.held_out], HELD_OUT_PHOTOS, rng)
-    if not learned or not held_out:
+    training_photos = sample([photo for photo in photos if not photo.held_out], recipe.photos or len(photos), rng)
+    held_out_photos = sample([photo for photo in photos if photo.held_out], HELD_OUT_PHOTOS, rng)
+    if not training_photos or not held_out_photos:
         raise InputError(
-            f"{len(photos)} photos give {len(learned)} to train on and {len(held_out)} held out; expected some of "
-            "each: give more photos"
+            f"{len(photos)} photos give {len(training_photos)} to train on and {len(held_out_photos)} held out; "
+            "expected some of each: give more photos"
         )
-    return learned, held_out
+    return training_photos, held_out_photos
 
 
-def _learned_from(corpora: Sequence[PhotoCorpus], learned: Sequence[Photo]) -> tuple[TrainingData, ...]:
+def _learned_from(corpora: Sequence[PhotoCorpus], training_photos: Sequence[Photo]) -> tuple[TrainingData, ...]:
     """The corpora, each with the number of captions that are learned from."""
-    used: Counter[str] = Counter()
-    for photo in learned:
-        used[photo.source] += len(photo.captions)
-    return tuple(replace(each.data, examples=used[each.data.name]) for each in corpora)
+    caption_counts: Counter[str] = Counter()
+    for photo in training_photos:
+        caption_counts[photo.source] += len(photo.captions)
+    return tuple(replace(corpus.data, examples=caption_counts[corpus.data.name]) for corpus in corpora)
 
 
 def _keep_strength(run: Run[Batch], steps: int, unsaved: Checkpoint, folder: Path) -> None:
     """Trains up to a number of steps and keeps the weights, unless a resumed run is past it or the run is shorter."""
-    ahead = steps // STEPS_PER_EPOCH - run.epoch
-    past = ahead < 0 or (ahead == 0 and run.batch > 0)
-    if past or steps // STEPS_PER_EPOCH > run.recipe.epochs:
+    epochs_ahead = steps // STEPS_PER_EPOCH - run.epoch
+    is_past = epochs_ahead < 0 or (epochs_ahead == 0 and run.batch > 0)
+    if is_past or steps // STEPS_PER_EPOCH > run.recipe.epochs:
         return
-    if ahead:
-        run.train(epochs=ahead)
+    if epochs_ahead:
+        run.train(epochs=epochs_ahead)
     weights = {name: values.detach().cpu().numpy() for name, values in run.learner.module.state_dict().items()}
-    scores = run.history[-1]["scores"] if run.history else {}
-    _save(unsaved, weights, folder, f"the weights after {steps} steps", scores)
+    held_out_scores = run.history[-1]["scores"] if run.history else {}
+    _save(unsaved, weights, folder, f"the weights after {steps} steps", held_out_scores)
 
 
 def _save(unsaved: Checkpoint, weights: Mapping[str, Any], folder: Path, how: str, scores: Mapping[str, float]) -> None:
-    halved = {name: values.astype(np.float16) for name, values in weights.items()}
-    values = {each: getattr(unsaved, each) for each in ("kind", "parameters", "data", "training")}
-    Checkpoint(**values, weights=halved, selection=how, scores=scores).save(folder)
+    half_weights = {weight_name: values.astype(np.float16) for weight_name, values in weights.items()}
+    fields = {field_name: getattr(unsaved, field_name) for field_name in ("kind", "parameters", "data", "training")}
+    Checkpoint(**fields, weights=half_weights, selection=how, scores=scores).save(folder)
 
 
 def reader_of(captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> SourceReader:
@@ -153,18 +153,18 @@ def bounds(photos: Sequence[Photo]) -> np.ndarray[tuple[int], np.dtype[np.int64]
 
 def style_marks(photos: Sequence[Photo], subwords: Subwords) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The mark of each photo's style."""
-    marks = {source: subwords.mark(style_mark(source)) for source in {photo.source for photo in photos}}
-    return np.array([marks[photo.source] for photo in photos], np.int64)
+    source_marks = {source: subwords.mark(style_mark(source)) for source in {photo.source for photo in photos}}
+    return np.array([source_marks[photo.source] for photo in photos], np.int64)
 
 
 def learn_nouns(captions: Sequence[str]) -> set[str]:
     """The content words, in lower case, that the parser that ships most often takes for nouns."""
-    tagged: dict[str, Counter[bool]] = {}
+    noun_votes: dict[str, Counter[bool]] = {}
     for parse in CaptionParser().parse(captions):
         for sentence in parse.sentences if parse else ():
             for word, tag in zip(sentence.words, sentence.tags, strict=True):
-                tagged.setdefault(strip_punctuation(word), Counter())[tag.startswith("NN")] += 1
-    return {word for word, votes in tagged.items() if is_content(word) and votes[True] > votes[False]}
+                noun_votes.setdefault(strip_punctuation(word), Counter())[tag.startswith("NN")] += 1
+    return {word for word, votes in noun_votes.items() if is_content(word) and votes[True] > votes[False]}
 
 
 def sample(items: Sequence[Item], count: int, rng: np.random.Generator) -> Sequence[Item]:
@@ -179,12 +179,12 @@ def _evaluated(
 ) -> tuple[Ragged, Ragged]:
     """Sources and targets of held-out photos: the first caption is written after reading the second as words."""
     reader = reader_of(list(chain.from_iterable(photo.captions for photo in photos)), subwords, nouns)
-    first = bounds(photos)[:-1]
+    first_captions = bounds(photos)[:-1]
     rng = np.random.default_rng(recipe.seed)
     sources = reader.read(
-        Ragged.from_lengths(first + 1, np.ones_like(first)),
+        Ragged.from_lengths(first_captions + 1, np.ones_like(first_captions)),
         WriterSystem().sight(len(photos)),
         style_marks(photos, subwords),
         rng,
     )
-    return sources, reader.targets.take(first)
+    return sources, reader.targets.take(first_captions)

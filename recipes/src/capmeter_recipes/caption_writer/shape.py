@@ -28,10 +28,10 @@ class WriterShape:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name != "dropout" and not (type(value) is int and value > 0):
-                raise InputError(f"writer: {each.name}={value!r}, expected a whole number from 1")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "dropout" and not (type(value) is int and value > 0):
+                raise InputError(f"writer: {field.name}={value!r}, expected a whole number from 1")
         if self.width % self.heads:
             raise InputError(f"writer: width {self.width} is not divisible by {self.heads} heads")
         if not 0 <= self.dropout < 1:

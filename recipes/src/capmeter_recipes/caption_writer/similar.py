@@ -26,22 +26,23 @@ def near_captions(photos: Sequence[Photo], seed: int = 0) -> list[str]:
         photos: of one source, at least two for anything to be found; the only photo has "".
         seed: of the choices.
     """
-    count = len(photos)
-    if count < 2:
-        return [""] * count
-    table = _weighted(photos)
-    columns = table.T.tocsr()
+    photo_count = len(photos)
+    if photo_count < 2:
+        return [""] * photo_count
+    stem_vectors = _weighted(photos)
+    columns = stem_vectors.T.tocsr()
     rng = np.random.default_rng(seed)
-    among = min(AMONG, count - 1)
+    neighbour_count = min(AMONG, photo_count - 1)
     similar_captions: list[str] = []
-    for start in range(0, count, _ROWS):
-        likeness = (table[start : start + _ROWS] @ columns).toarray()
-        rows = np.arange(len(likeness))
-        likeness[rows, start + rows] = -1
-        nearest = np.argpartition(-likeness, among - 1, axis=1)[:, :among]
-        sampled = np.sort(nearest, axis=1)[rows, rng.integers(0, among, len(rows))]
+    for block_start in range(0, photo_count, _ROWS):
+        similarity = (stem_vectors[block_start : block_start + _ROWS] @ columns).toarray()
+        block_rows = np.arange(len(similarity))
+        similarity[block_rows, block_start + block_rows] = -1
+        nearest_photos = np.argpartition(-similarity, neighbour_count - 1, axis=1)[:, :neighbour_count]
+        sampled_photos = np.sort(nearest_photos, axis=1)[block_rows, rng.integers(0, neighbour_count, len(block_rows))]
         similar_captions += [
-            photos[other].captions[int(rng.integers(len(photos[other].captions)))] for other in sampled.tolist()
+            photos[other_photo].captions[int(rng.integers(len(photos[other_photo].captions)))]
+            for other_photo in sampled_photos.tolist()
         ]
     return similar_captions
 
@@ -52,26 +53,26 @@ def _weighted(photos: Sequence[Photo]) -> Any:
 
     word_ids: dict[str, int] = {}
     stems: dict[str, int] = {}  # of words as they are written; -1: no content word
-    columns: list[int] = []
-    counts: list[int] = []
-    offsets = [0]
+    column_ids: list[int] = []
+    stem_counts: list[int] = []
+    row_offsets = [0]
     for photo in photos:
         document_counts: Counter[int] = Counter()
         for caption in photo.captions:
             for word in caption.split():
                 if word not in stems:
-                    plain = strip_punctuation(word)
-                    stems[word] = word_ids.setdefault(stem(plain), len(word_ids)) if is_content(plain) else -1
+                    plain_word = strip_punctuation(word)
+                    stems[word] = word_ids.setdefault(stem(plain_word), len(word_ids)) if is_content(plain_word) else -1
                 document_counts[stems[word]] += 1
         del document_counts[-1]
-        columns += document_counts
-        counts += document_counts.values()
-        offsets.append(len(columns))
-    parts = np.array(counts, np.float32), np.array(columns, np.int32), np.array(offsets, np.int32)
-    table: Any = csr_array(parts, (len(photos), len(word_ids)))
-    having = np.bincount(table.indices, minlength=len(word_ids))
-    table.data *= np.log(len(photos) / np.maximum(having, 1)).astype(np.float32)[table.indices]
-    norms: npt.NDArray[np.float32] = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
+        column_ids += document_counts
+        stem_counts += document_counts.values()
+        row_offsets.append(len(column_ids))
+    csr_parts = np.array(stem_counts, np.float32), np.array(column_ids, np.int32), np.array(row_offsets, np.int32)
+    stem_vectors: Any = csr_array(csr_parts, (len(photos), len(word_ids)))
+    photo_counts = np.bincount(stem_vectors.indices, minlength=len(word_ids))
+    stem_vectors.data *= np.log(len(photos) / np.maximum(photo_counts, 1)).astype(np.float32)[stem_vectors.indices]
+    norms: npt.NDArray[np.float32] = np.sqrt(np.asarray(stem_vectors.multiply(stem_vectors).sum(axis=1)).ravel())
     norms[norms == 0] = 1
-    table.data *= np.repeat(1 / norms, np.diff(table.indptr))
-    return table
+    stem_vectors.data *= np.repeat(1 / norms, np.diff(stem_vectors.indptr))
+    return stem_vectors

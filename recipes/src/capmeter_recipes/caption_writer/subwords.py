@@ -73,7 +73,7 @@ class Subwords:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text's subwords; a text that spells a mark, such as "<end>", has none of that mark."""
         texts = [text.replace("<", " < ") if "<" in text else text for text in texts]
-        return [each.ids for each in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
+        return [encoding.ids for encoding in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, without special ids, with single spaces."""

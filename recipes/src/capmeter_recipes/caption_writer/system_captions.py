@@ -43,28 +43,28 @@ def collect_captions(files: Sequence[str], written: Sequence[Path]) -> SystemCap
     systems: dict[str, dict[str, str]] = {}
     for source, file in map(split_source_file, files):
         for system, captions in load_systems(file).items():
-            for each in captions:
-                photo = Photo(*identify_photo(each.image_id, source), each.references)
+            for system_caption in captions:
+                photo = Photo(*identify_photo(system_caption.image_id, source), system_caption.references)
                 key = f"{source} {photo.number}"
                 photos.setdefault(key, photo)
-                systems.setdefault(system, {})[key] = each.candidate
-    read: dict[str, dict[str, list[int]]] = {}
+                systems.setdefault(system, {})[key] = system_caption.candidate
+    places_read: dict[str, dict[str, list[int]]] = {}
     for path in written:
         for row in read_rows(path):
             key = f"{row.source} {row.photo}"
             if key not in photos:
                 raise InputError(f"{path}: photo {row.photo} of {row.source} is in none of the files; write for these")
             systems.setdefault(row.system, {})[key] = row.candidate
-            read.setdefault(row.system, {})[key] = list(row.read)
-    common = set(photos).intersection(*systems.values())  # statistics of different photos are not comparable
-    if not common:
+            places_read.setdefault(row.system, {})[key] = list(row.read)
+    common_keys = set(photos).intersection(*systems.values())  # statistics of different photos are not comparable
+    if not common_keys:
         raise InputError("no photo has captions of all systems; write for the photos of the files")
-    if len(common) < len(photos):
+    if len(common_keys) < len(photos):
         report_progress(
-            f"{len(common):,} of {len(photos):,} photos have captions of all systems; the others are left out"
+            f"{len(common_keys):,} of {len(photos):,} photos have captions of all systems; the others are left out"
         )
     return SystemCaptions(
-        {key: photo for key, photo in photos.items() if key in common},
-        {system: {key: texts[key] for key in photos if key in common} for system, texts in systems.items()},
-        read,
+        {key: photo for key, photo in photos.items() if key in common_keys},
+        {system: {key: texts[key] for key in photos if key in common_keys} for system, texts in systems.items()},
+        places_read,
     )

@@ -55,11 +55,13 @@ class WriterLearner(Learner[Batch]):
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """Batches of examples of about the same length, in random order; captions to write are drawn uniformly."""
         targets = rng.integers(0, len(self.reader.table), STEPS_PER_EPOCH * self.recipe.batch)
-        photo = np.searchsorted(self.photos, targets, side="right") - 1
-        read_captions = others(self.photos, photo, targets, self.recipe, rng)
-        sources = self.reader.read(read_captions, drawn_sight(len(targets), self.recipe, rng), self.styles[photo], rng)
+        target_photos = np.searchsorted(self.photos, targets, side="right") - 1
+        read_captions = others(self.photos, target_photos, targets, self.recipe, rng)
+        sources = self.reader.read(
+            read_captions, drawn_sight(len(targets), self.recipe, rng), self.styles[target_photos], rng
+        )
         batches = batched(sources, self.reader.targets.take(targets), self.recipe.batch)
-        return [batches[number] for number in rng.permutation(len(batches))]
+        return [batches[batch_index] for batch_index in rng.permutation(len(batches))]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy per subword."""
@@ -67,23 +69,23 @@ class WriterLearner(Learner[Batch]):
 
     def evaluate(self) -> Mapping[str, float]:
         """The mean log-probability of a subword, and the perplexity, of held-out captions read as words."""
-        lost, count = 0.0, 0
+        total_loss, subword_count = 0.0, 0
         for batch in self.held_out:
-            lost += float(self._cross_entropy(batch, "sum").double())
-            count += int((batch[1] != PAD).sum())
-        return {"log_likelihood": -lost / count, "perplexity": float(np.exp(lost / count))}
+            total_loss += float(self._cross_entropy(batch, "sum").double())
+            subword_count += int((batch[1] != PAD).sum())
+        return {"log_likelihood": -total_loss / subword_count, "perplexity": float(np.exp(total_loss / subword_count))}
 
     def _cross_entropy(self, batch: Batch, reduction: str) -> Tensor:
-        sources, targets = (torch.from_numpy(each).to(self.device, non_blocking=True) for each in batch)
-        scores = self.module(sources, pad(targets[:, :-1], (1, 0), value=BEGIN))
-        return cross_entropy(scores.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD, reduction=reduction)
+        sources, targets = (torch.from_numpy(array).to(self.device, non_blocking=True) for array in batch)
+        logits = self.module(sources, pad(targets[:, :-1], (1, 0), value=BEGIN))
+        return cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD, reduction=reduction)
 
 
 def batched(sources: Ragged, targets: Ragged, size: int) -> list[Batch]:
     """Padded batches of examples with about the same lengths, the shortest first."""
-    order = np.lexsort((sources.lengths, targets.lengths))
-    row_groups = [order[start : start + size] for start in range(0, len(order), size)]
-    return [(padded(sources.take(rows), PAD), padded(targets.take(rows), PAD)) for rows in row_groups]
+    length_order = np.lexsort((sources.lengths, targets.lengths))
+    row_groups = [length_order[batch_start : batch_start + size] for batch_start in range(0, len(length_order), size)]
+    return [(padded(sources.take(group_rows), PAD), padded(targets.take(group_rows), PAD)) for group_rows in row_groups]
 
 
 def others(
@@ -91,13 +93,15 @@ def others(
 ) -> Ragged:
     """For each caption to write, one or two others of its photo, or none, to read."""
     start, size = photos[photo], photos[photo + 1] - photos[photo]
-    first = 1 + (rng.random(len(photo)) * (size - 1)).astype(np.int64)
-    second = 1 + (first - 1 + 1 + (rng.random(len(photo)) * (size - 2)).astype(np.int64)) % (size - 1)
+    first_offset = 1 + (rng.random(len(photo)) * (size - 1)).astype(np.int64)
+    second_offset = 1 + (first_offset - 1 + 1 + (rng.random(len(photo)) * (size - 2)).astype(np.int64)) % (size - 1)
     target_index = targets - start
-    rows = np.stack([start + (target_index + first) % size, start + (target_index + second) % size], axis=1)
-    count = 1 + ((rng.random(len(photo)) < recipe.two) & (size > 2)).astype(np.int64)
-    count[rng.random(len(photo)) < recipe.blank] = 0
-    return Ragged.from_lengths(rows[np.arange(2) < count[:, None]], count)
+    rows = np.stack(
+        [start + (target_index + first_offset) % size, start + (target_index + second_offset) % size], axis=1
+    )
+    read_counts = 1 + ((rng.random(len(photo)) < recipe.two) & (size > 2)).astype(np.int64)
+    read_counts[rng.random(len(photo)) < recipe.blank] = 0
+    return Ragged.from_lengths(rows[np.arange(2) < read_counts[:, None]], read_counts)
 
 
 def drawn_sight(count: int, recipe: WriterRecipe, rng: np.random.Generator) -> InputCorruption:
@@ -106,7 +110,7 @@ def drawn_sight(count: int, recipe: WriterRecipe, rng: np.random.Generator) -> I
     form = np.full(count, FORMS.index("words"), np.int64)
     form[uniforms < recipe.captions] = FORMS.index("captions")
     form[uniforms >= 1 - recipe.nouns] = FORMS.index("nouns")
-    lost = rng.random(count) * recipe.lost
-    lost[form == FORMS.index("captions")] /= 2
-    none: npt.NDArray[np.float64] = np.zeros(count)
-    return InputCorruption(form, 1 - lost, none, np.full(count, recipe.noise))
+    lost_shares = rng.random(count) * recipe.lost
+    lost_shares[form == FORMS.index("captions")] /= 2
+    near_shares: npt.NDArray[np.float64] = np.zeros(count)
+    return InputCorruption(form, 1 - lost_shares, near_shares, np.full(count, recipe.noise))

@@ -53,20 +53,20 @@ class Trigrams:
         for order, (counts, totals, successors) in enumerate(
             zip(self._counts, self._totals, self._successors, strict=True)
         ):
-            before = context[len(context) - order :]
-            total = totals[before]
-            if total:
-                gram = (*before, word)
-                discounted = max(counts[gram] - DISCOUNT, 0)
-                probability = (discounted + DISCOUNT * successors[before] * probability) / total
+            shorter_context = context[len(context) - order :]
+            context_count = totals[shorter_context]
+            if context_count:
+                gram = (*shorter_context, word)
+                discounted_count = max(counts[gram] - DISCOUNT, 0)
+                probability = (discounted_count + DISCOUNT * successors[shorter_context] * probability) / context_count
         return probability
 
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> float:
         """exp of the mean negative log-probability of a word, the ends included; 1 for no sentence."""
-        total, count = 0.0, 0
+        log_sum, word_count = 0.0, 0
         for sentence in sentences:
             padded = [BEGIN, BEGIN, *(word if word in self.words else UNKNOWN for word in sentence), END]
             for position in range(2, len(padded)):
-                total += math.log(self.probability((padded[position - 2], padded[position - 1]), padded[position]))
-                count += 1
-        return math.exp(-total / count) if count else 1.0
+                log_sum += math.log(self.probability((padded[position - 2], padded[position - 1]), padded[position]))
+                word_count += 1
+        return math.exp(-log_sum / word_count) if word_count else 1.0

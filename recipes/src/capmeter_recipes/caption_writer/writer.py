@@ -69,8 +69,8 @@ class Writer:
             self.nouns = frozenset(checkpoint_content.parameters["nouns"])
             self.styles: tuple[str, ...] = tuple(checkpoint_content.parameters["styles"])
             shape = WriterShape(**checkpoint_content.parameters["shape"])
-            layers = {"read_layers": shape.read_layers, "write_layers": shape.write_layers}
-            check_sizes(layers, checkpoint_content.weights)
+            layer_counts = {"read_layers": shape.read_layers, "write_layers": shape.write_layers}
+            check_sizes(layer_counts, checkpoint_content.weights)
             module = load_module(lambda: WriterModule(shape, len(self.subwords)), checkpoint_content.weights)
         self.module = module.to(device)
         self.device = device
@@ -130,11 +130,13 @@ class Writer:
         """
         if n < 1:
             raise InputError(f"samples: expected 1 or more, but got {n}")
-        how = writing or WriterSystem()
-        drawing = WriterSystem(**{**how.parameters(), "decode": "sample", "temperature": temperature})
-        sources = self.sources(captions, drawing, style=style, similar=similar, seed=seed)
-        rounds = [self._texts(self.decoded(sources, drawing, seed, number)) for number in range(n)]
-        return [list(samples) for samples in zip(*rounds, strict=True)]
+        base_system = writing or WriterSystem()
+        sampling_system = WriterSystem(**{**base_system.parameters(), "decode": "sample", "temperature": temperature})
+        sources = self.sources(captions, sampling_system, style=style, similar=similar, seed=seed)
+        sample_rounds = [
+            self._texts(self.decoded(sources, sampling_system, seed, sample_number)) for sample_number in range(n)
+        ]
+        return [list(samples) for samples in zip(*sample_rounds, strict=True)]
 
     def log_probabilities(
         self, texts: Sequence[str], captions: Sequence[Sequence[str]] | None = None, *, style: str | None = None
@@ -150,14 +152,14 @@ class Writer:
 
         from capmeter_recipes.common.transformer.decoding import log_probabilities
 
-        read = [()] * len(texts) if captions is None else captions
-        sources = self.sources(read, WriterSystem(form="captions"), style=style)
+        read_captions = [()] * len(texts) if captions is None else captions
+        sources = self.sources(read_captions, WriterSystem(form="captions"), style=style)
         targets = self._reader(texts).targets
 
         def measure(rows: npt.NDArray[np.int64], matrix: Tensor) -> list[float]:
             target_ids = torch.from_numpy(padded(targets.take(rows), PAD)).to(self.device)
-            values: list[float] = log_probabilities(self.module, matrix, target_ids).tolist()
-            return values
+            log_probs: list[float] = log_probabilities(self.module, matrix, target_ids).tolist()
+            return log_probs
 
         return np.array(self._batched(sources, measure), np.float64)
 
@@ -171,16 +173,18 @@ class Writer:
         seed: int = 0,
     ) -> Ragged:
         """What is read of each photo, as subwords."""
-        count = len(captions)
-        if similar is not None and len(similar) != count:
-            raise InputError(f"near: expected a caption for each of {count} photos, but got {len(similar)}")
-        flat = [*chain.from_iterable(captions), *(similar or ())]
+        photo_count = len(captions)
+        if similar is not None and len(similar) != photo_count:
+            raise InputError(f"near: expected a caption for each of {photo_count} photos, but got {len(similar)}")
+        all_captions = [*chain.from_iterable(captions), *(similar or ())]
         read_captions = Ragged.from_lengths(
-            np.arange(len(flat) - len(similar or ())), np.fromiter(map(len, captions), np.int64, count)
+            np.arange(len(all_captions) - len(similar or ())), np.fromiter(map(len, captions), np.int64, photo_count)
         )
-        others = None if similar is None else np.arange(len(flat) - count, len(flat))
+        similar_rows = None if similar is None else np.arange(len(all_captions) - photo_count, len(all_captions))
         rng = np.random.default_rng((seed, 0))
-        return self._reader(flat).read(read_captions, writing.sight(count), self._styles(style, count), rng, others)
+        return self._reader(all_captions).read(
+            read_captions, writing.sight(photo_count), self._styles(style, photo_count), rng, similar_rows
+        )
 
     def decoded(self, sources: Ragged, writing: WriterSystem, seed: int = 0, number: int = 0) -> list[DecodedCaption]:
         """What is written for each source, as subwords with log-probabilities; `number` is that of the sample."""
@@ -206,34 +210,34 @@ class Writer:
         """The work's results for all sources, done in batches of about the same length."""
         import torch
 
-        order = np.argsort(sources.lengths, kind="stable")
-        size = max(1, _AT_ONCE.get(torch.device(self.device).type, 256) // width)
-        done: list[Any] = [None] * len(sources)
+        length_order = np.argsort(sources.lengths, kind="stable")
+        batch_size = max(1, _AT_ONCE.get(torch.device(self.device).type, 256) // width)
+        results: list[Any] = [None] * len(sources)
         with torch.inference_mode(), task("caption writer", total=len(sources)) as advance:
-            for start in range(0, len(order), size):
-                rows = order[start : start + size]
-                matrix = torch.from_numpy(padded(sources.take(rows), PAD)).to(self.device)
-                for row, result in zip(rows.tolist(), work(rows, matrix), strict=True):
-                    done[row] = result
-                advance(len(rows))
-        return done
+            for batch_start in range(0, len(length_order), batch_size):
+                batch_rows = length_order[batch_start : batch_start + batch_size]
+                matrix = torch.from_numpy(padded(sources.take(batch_rows), PAD)).to(self.device)
+                for row, result in zip(batch_rows.tolist(), work(batch_rows, matrix), strict=True):
+                    results[row] = result
+                advance(len(batch_rows))
+        return results
 
     def _texts(self, decoded: Sequence[DecodedCaption]) -> list[str]:
-        return self.subwords.decode([each.pieces for each in decoded])
+        return self.subwords.decode([caption.pieces for caption in decoded])
 
     def _reader(self, captions: Sequence[str]) -> SourceReader:
-        table = CaptionTable.of(captions, self.subwords, self.nouns)
-        return SourceReader(table, [self.subwords.mark(form_mark(form)) for form in FORMS])
+        caption_table = CaptionTable.of(captions, self.subwords, self.nouns)
+        return SourceReader(caption_table, [self.subwords.mark(form_mark(form)) for form in FORMS])
 
     def _styles(self, style: str | Sequence[str] | None, count: int) -> npt.NDArray[np.int64]:
-        named = [style or self.styles[0]] * count if style is None or isinstance(style, str) else list(style)
-        if len(named) != count:
-            raise InputError(f"style: expected one for each of {count} photos, but got {len(named)}")
-        unknown = sorted(set(named) - set(self.styles))
-        if unknown:
-            raise InputError(f"style {unknown[0]!r}: this writer was trained on {', '.join(self.styles)}")
-        marks = {each: self.subwords.mark(style_mark(each)) for each in set(named)}
-        return np.array([marks[each] for each in named], np.int64)
+        style_names = [style or self.styles[0]] * count if style is None or isinstance(style, str) else list(style)
+        if len(style_names) != count:
+            raise InputError(f"style: expected one for each of {count} photos, but got {len(style_names)}")
+        unknown_styles = sorted(set(style_names) - set(self.styles))
+        if unknown_styles:
+            raise InputError(f"style {unknown_styles[0]!r}: this writer was trained on {', '.join(self.styles)}")
+        style_ids = {style_name: self.subwords.mark(style_mark(style_name)) for style_name in set(style_names)}
+        return np.array([style_ids[style_name] for style_name in style_names], np.int64)
 
 
 def strength_folder(checkpoint: str | Path, strength: str) -> str:
@@ -242,13 +246,13 @@ def strength_folder(checkpoint: str | Path, strength: str) -> str:
     Raises:
         AssetError: there is none of this strength.
     """
-    final = find_checkpoint(str(checkpoint))
-    if strength == FINAL or final is None:
+    final_folder = find_checkpoint(str(checkpoint))
+    if strength == FINAL or final_folder is None:
         return str(checkpoint)
-    weaker = final / strength
-    if not (weaker / CHECKPOINT).is_file():
+    weaker_folder = final_folder / strength
+    if not (weaker_folder / CHECKPOINT).is_file():
         raise AssetError(
             f"{checkpoint}: no weights of strength {strength}; `capmeter train writer` keeps those of its --strength "
             "options"
         )
-    return str(weaker)
+    return str(weaker_folder)

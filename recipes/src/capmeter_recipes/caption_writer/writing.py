@@ -50,12 +50,12 @@ class WriterSystem(Named):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("kept", "near", "noise"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"writer: {name}={getattr(self, name)} is not a share from 0 to 1")
-        for name in ("read", "beams"):
-            if getattr(self, name) < 1:
-                raise InputError(f"writer: {name}={getattr(self, name)}, expected 1 or more")
+        for parameter_name in ("kept", "near", "noise"):
+            if not 0 <= getattr(self, parameter_name) <= 1:
+                raise InputError(f"writer: {parameter_name}={getattr(self, parameter_name)} is not a share from 0 to 1")
+        for parameter_name in ("read", "beams"):
+            if getattr(self, parameter_name) < 1:
+                raise InputError(f"writer: {parameter_name}={getattr(self, parameter_name)}, expected 1 or more")
         if self.temperature <= 0:
             raise InputError(
                 f"writer: temperature={self.temperature}, expected more than 0 (decode=greedy is its limit)"
@@ -97,10 +97,10 @@ def parse_writing(text: str) -> WriterSystem:
     Raises:
         InputError: the text has another name, or a parameter is unknown or out of range.
     """
-    name, inside = split_name(text, "way of writing")
-    if name != WriterSystem.NAME:
+    writer_name, parameter_text = split_name(text, "way of writing")
+    if writer_name != WriterSystem.NAME:
         raise InputError(f"{text!r}: expected {WriterSystem.NAME}, or {WriterSystem.NAME}(parameter=value,…)")
-    return WriterSystem(**read_parameters(WriterSystem, inside, name))
+    return WriterSystem(**read_parameters(WriterSystem, parameter_text, writer_name))
 
 
 def named_systems(texts: Iterable[str]) -> dict[str, WriterSystem]:
@@ -111,10 +111,10 @@ def named_systems(texts: Iterable[str]) -> dict[str, WriterSystem]:
     """
     systems: dict[str, WriterSystem] = {}
     for text in texts:
-        name, equals, writing = text.partition("=")
-        if not equals or not name.strip() or "(" in name:
+        system_name, equals, writing = text.partition("=")
+        if not equals or not system_name.strip() or "(" in system_name:
             raise InputError(f"{text!r}: expected NAME=WRITING, such as brief=writer(decode=beam)")
-        if name in systems:
-            raise InputError(f"{text!r}: duplicate name {name!r}; name each system differently")
-        systems[name] = parse_writing(writing)
+        if system_name in systems:
+            raise InputError(f"{text!r}: duplicate name {system_name!r}; name each system differently")
+        systems[system_name] = parse_writing(writing)
     return systems or dict(SYSTEMS)

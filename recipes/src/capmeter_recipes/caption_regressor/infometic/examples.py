@@ -48,11 +48,11 @@ def read_examples(
 ) -> StateExamples:
     """The examples of these captions; labels by their ids, as far as they are known."""
     states = CaptionImageStates.of(captions, encoder, prefix, settings)
-    words, regions = [], []
-    for row, id in enumerate(captions.ids):
-        caption_labels = labels.get(id, Labels())
-        count = len(captions.pool[int(captions.candidates[row])].split())
-        words.append(np.full(count, np.nan) if caption_labels.words is None else caption_labels.words)
+    word_labels, regions = [], []
+    for row, caption_id in enumerate(captions.ids):
+        caption_labels = labels.get(caption_id, Labels())
+        word_count = len(captions.pool[int(captions.candidates[row])].split())
+        word_labels.append(np.full(word_count, np.nan) if caption_labels.words is None else caption_labels.words)
         image_row = states.image[row]
         regions.append(region_labels(caption_labels, encoder.labels, states.images.boxes[image_row]))
-    return StateExamples(states, rated, tuple(words), np.array(regions))
+    return StateExamples(states, rated, tuple(word_labels), np.array(regions))

@@ -39,10 +39,12 @@ def word_labels(text: str, right: str) -> Floats:
     >>> word_labels("two red dogs run", "a red dog runs fast").tolist()
     [0.0, 1.0, 0.0, 0.0]
     """
-    words, others = text.split(), right.split()
-    labels = np.zeros(len(words))
-    for start, _, length in difflib.SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks():
-        labels[start : start + length] = 1
+    caption_words, right_words = text.split(), right.split()
+    labels = np.zeros(len(caption_words))
+    for block_start, _, block_length in difflib.SequenceMatcher(
+        None, caption_words, right_words, autojunk=False
+    ).get_matching_blocks():
+        labels[block_start : block_start + block_length] = 1
     return labels
 
 
@@ -53,16 +55,16 @@ def labels_of_world(world: World) -> Mapping[str, Labels]:
     captions of another scene.
     """
     labels = {}
-    for index, scene in enumerate(world):
-        candidates = world.candidates(index)
-        right = candidates["true"].text
+    for scene_index, scene in enumerate(world):
+        candidates = world.candidates(scene_index)
+        true_text = candidates["true"].text
         for system, caption in candidates.items():
             fully_labelled = system in ("true", "missing", *_ADDING)
-            words = None
+            word_values = None
             if fully_labelled:
-                count = len(caption.text.split())
-                words = word_labels(caption.text, right) if system in _ADDING else np.ones(count)
-            labels[f"{scene.id}#{system}"] = Labels(words, _mentioned(scene, caption), scene)
+                word_count = len(caption.text.split())
+                word_values = word_labels(caption.text, true_text) if system in _ADDING else np.ones(word_count)
+            labels[f"{scene.id}#{system}"] = Labels(word_values, _mentioned(scene, caption), scene)
     return labels
 
 
@@ -75,14 +77,14 @@ def region_labels(labels: Labels, names_of_regions: tuple[str, ...], boxes: npt.
     if labels.scene is None or labels.mentioned is None:
         return region_values
     for group in labels.scene.groups:
-        value = float(group.look.kind in labels.mentioned)
+        is_mentioned = float(group.look.kind in labels.mentioned)
         if names_of_regions:
             if group.look.kind in names_of_regions:
-                region_values[names_of_regions.index(group.look.kind)] = value
+                region_values[names_of_regions.index(group.look.kind)] = is_mentioned
             continue
         x0, y0, x1, y1 = group.box
         x, y = boxes[:, [0, 2]].mean(axis=1), boxes[:, [1, 3]].mean(axis=1)
-        region_values[(x0 <= x) & (x <= x1) & (y0 <= y) & (y <= y1)] = value
+        region_values[(x0 <= x) & (x <= x1) & (y0 <= y) & (y <= y1)] = is_mentioned
     if "background" in names_of_regions:
         region_values[names_of_regions.index("background")] = float("background" in labels.mentioned)
     return region_values

@@ -41,10 +41,10 @@ class InfoMetICLearner(Learner[Rows]):
         self._human = torch.from_numpy(examples.rated.human.astype(np.float32)).to(device)
         self._picture = torch.from_numpy(examples.states.image).to(device)
         self._regions = torch.from_numpy(examples.regions.astype(np.float32)).to(device)
-        trained = examples.rated.trained
-        order = np.argsort(examples.states.image[trained], kind="stable")
-        starts = np.flatnonzero(np.diff(examples.states.image[trained][order])) + 1
-        self._groups = np.split(trained[order], starts)
+        trained_rows = examples.rated.trained
+        image_order = np.argsort(examples.states.image[trained_rows], kind="stable")
+        group_starts = np.flatnonzero(np.diff(examples.states.image[trained_rows][image_order])) + 1
+        self._groups = np.split(trained_rows[image_order], group_starts)
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """AdamW."""
@@ -54,8 +54,8 @@ class InfoMetICLearner(Learner[Rows]):
         """Pictures in random order, with all their captions."""
         batches: list[Rows] = []
         batch: list[Rows] = []
-        for k in rng.permutation(len(self._groups)).tolist():
-            batch.append(self._groups[k])
+        for group_index in rng.permutation(len(self._groups)).tolist():
+            batch.append(self._groups[group_index])
             if sum(map(len, batch)) >= self.recipe.batch:
                 batches.append(np.concatenate(batch))
                 batch = []
@@ -66,17 +66,17 @@ class InfoMetICLearner(Learner[Rows]):
         output, rows = self._output(batch), torch.from_numpy(batch).to(self.on)
         human, score = self._human[rows], output.score.float()
         losses = {"error": (score.sigmoid() - human).square().mean()}
-        same = self._picture[rows][:, None] == self._picture[rows]
-        better = same & (human[:, None] > human + 1e-6)
-        if better.any():
-            losses["order"] = softplus(score - score[:, None])[better].mean()
-        for name, logits, labels in (
+        same_picture = self._picture[rows][:, None] == self._picture[rows]
+        is_better = same_picture & (human[:, None] > human + 1e-6)
+        if is_better.any():
+            losses["order"] = softplus(score - score[:, None])[is_better].mean()
+        for loss_name, logits, labels in (
             ("words", output.right, self._piece_labels(batch, output.right.shape[1])),
             ("regions", output.mentioned, self._regions[rows]),
         ):
             is_labelled = labels.isfinite()
             if is_labelled.any():
-                losses[name] = binary_cross_entropy_with_logits(logits[is_labelled].float(), labels[is_labelled])
+                losses[loss_name] = binary_cross_entropy_with_logits(logits[is_labelled].float(), labels[is_labelled])
         return losses
 
     def evaluate(self) -> Mapping[str, float]:
@@ -89,24 +89,24 @@ class InfoMetICLearner(Learner[Rows]):
         held_out = self.examples.rated.held_out
         scores = np.zeros(len(held_out))
         words: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = []
-        regions: list[bool] = []
-        for start in range(0, len(held_out), _AT_ONCE):
-            rows = held_out[start : start + _AT_ONCE]
-            output = self._output(rows)
-            scores[start : start + _AT_ONCE] = output.score.float().sigmoid().cpu().numpy()
+        regions_right: list[bool] = []
+        for batch_start in range(0, len(held_out), _AT_ONCE):
+            batch_rows = held_out[batch_start : batch_start + _AT_ONCE]
+            output = self._output(batch_rows)
+            scores[batch_start : batch_start + _AT_ONCE] = output.score.float().sigmoid().cpu().numpy()
             right = output.right.float().sigmoid().cpu().numpy().astype(np.float64)
-            mentioned = (output.mentioned > 0).cpu().numpy()
-            for k, row in enumerate(rows.tolist()):
+            is_mentioned = (output.mentioned > 0).cpu().numpy()
+            for k, row in enumerate(batch_rows.tolist()):
                 places = self.examples.states.sentences.word_indices[self.examples.states.sentence[row]]
                 words.append((word_scores(right[k], places, len(self.examples.words[row])), self.examples.words[row]))
                 is_labelled = np.isfinite(self.examples.regions[row])
-                regions.extend(mentioned[k, is_labelled] == (self.examples.regions[row, is_labelled] > 0.5))
-        human = self.examples.rated.human[held_out]
-        measures = {"tau-c": float(tau_c(scores, human)), "error": float(((scores - human) ** 2).mean())}
-        measures["right order"] = _ordered(scores, human, self.examples.states.image[held_out])
+                regions_right.extend(is_mentioned[k, is_labelled] == (self.examples.regions[row, is_labelled] > 0.5))
+        human_scores = self.examples.rated.human[held_out]
+        measures = {"tau-c": float(tau_c(scores, human_scores)), "error": float(((scores - human_scores) ** 2).mean())}
+        measures["right order"] = _ordered(scores, human_scores, self.examples.states.image[held_out])
         measures |= shares_of_words(words)
-        if regions:
-            measures["regions right"] = float(np.mean(regions))
+        if regions_right:
+            measures["regions right"] = float(np.mean(regions_right))
         f1 = 0.0
         if "wrong words found" in measures:
             f1 = 0.5 * (measures["wrong words found"] + measures["right words kept"])
@@ -118,14 +118,14 @@ class InfoMetICLearner(Learner[Rows]):
 
     def _piece_labels(self, rows: Rows, longest: int) -> Tensor:
         labels = np.full((len(rows), longest), np.nan, np.float32)
-        for k, row in enumerate(rows.tolist()):
+        for row_index, row in enumerate(rows.tolist()):
             pieces_of_row = self.examples.of_pieces(row)
-            labels[k, : len(pieces_of_row)] = pieces_of_row
+            labels[row_index, : len(pieces_of_row)] = pieces_of_row
         return torch.from_numpy(labels).to(self.on)
 
     def weights(self, outcome: Outcome) -> dict[str, npt.NDArray[np.float32]]:
         """The selected weights."""
-        return {name: each.astype(np.float32) for name, each in outcome.weights.items()}
+        return {weight_name: array.astype(np.float32) for weight_name, array in outcome.weights.items()}
 
 
 def shares_of_words(
@@ -136,28 +136,32 @@ def shares_of_words(
     >>> shares_of_words([(np.array([0.9, 0.2, 0.8]), np.array([1.0, 0.0, 0.0])), (np.array([0.4]), np.array([1.0]))])
     {'wrong words found': 0.5, 'right words kept': 0.5, 'worst word is wrong': 1.0}
     """
-    labelled = [(each, labels) for each, labels in words if len(labels) and np.isfinite(labels).all()]
+    labelled = [
+        (caption_scores, labels) for caption_scores, labels in words if len(labels) and np.isfinite(labels).all()
+    ]
     if not labelled:
         return {}
-    scores, labels = (np.concatenate(each) for each in zip(*labelled, strict=True))
-    wrong = labels < 0.5
-    if not wrong.any() or wrong.all():
+    scores, labels = (np.concatenate(parts) for parts in zip(*labelled, strict=True))
+    is_wrong = labels < 0.5
+    if not is_wrong.any() or is_wrong.all():
         return {}
-    worst = [labels[int(each.argmin())] < 0.5 for each, labels in labelled if (labels < 0.5).any()]
+    worst_is_wrong = [
+        labels[int(caption_scores.argmin())] < 0.5 for caption_scores, labels in labelled if (labels < 0.5).any()
+    ]
     return {
-        "wrong words found": float((scores[wrong] < MIN_PROBABILITY).mean()),
-        "right words kept": float((scores[~wrong] >= MIN_PROBABILITY).mean()),
-        "worst word is wrong": float(np.mean(worst)),
+        "wrong words found": float((scores[is_wrong] < MIN_PROBABILITY).mean()),
+        "right words kept": float((scores[~is_wrong] >= MIN_PROBABILITY).mean()),
+        "worst word is wrong": float(np.mean(worst_is_wrong)),
     }
 
 
 def _ordered(scores: npt.NDArray[np.float64], human: npt.NDArray[np.float64], pictures: Rows) -> float:
     """The share of pairs of one picture's captions, of different human scores, in the order of these."""
-    right: list[npt.NDArray[np.bool_]] = []
+    in_order: list[npt.NDArray[np.bool_]] = []
     for picture in np.unique(pictures):
         same_picture = pictures == picture
         own_scores, own_human = scores[same_picture], human[same_picture]
-        pairs = own_human[:, None] > own_human + 1e-6
-        right.append((own_scores[:, None] > own_scores)[pairs])
-    everything = np.concatenate(right)
-    return float(everything.mean()) if len(everything) else 0.0
+        is_better = own_human[:, None] > own_human + 1e-6
+        in_order.append((own_scores[:, None] > own_scores)[is_better])
+    all_pairs = np.concatenate(in_order)
+    return float(all_pairs.mean()) if len(all_pairs) else 0.0
