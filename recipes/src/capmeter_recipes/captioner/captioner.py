@@ -69,10 +69,10 @@ class DecodingStrategy(Named):
 
 def parse_decoding(text: str) -> DecodingStrategy:
     """The value of a text form such as `captioner(decode=beam)`, or of `greedy`, `beam` or `sample` alone."""
-    name, inside = split_name(f"{KIND}(decode={text})" if text in _WAYS else text, "way of decoding")
-    if name != KIND:
+    strategy_name, parameter_text = split_name(f"{KIND}(decode={text})" if text in _WAYS else text, "way of decoding")
+    if strategy_name != KIND:
         raise InputError(f"{text!r}: expected greedy, beam, sample, or captioner(parameter=value,…)")
-    return DecodingStrategy(**read_parameters(DecodingStrategy, inside, name))
+    return DecodingStrategy(**read_parameters(DecodingStrategy, parameter_text, strategy_name))
 
 
 class Captioner:
@@ -96,11 +96,11 @@ class Captioner:
             segmentation_parameters = checkpoint_content.parameters["segmentation"]
             self.segmentation = Segmentation(segmentation_parameters["kind"], segmentation_parameters["model"])
             self.shape = CaptionerShape(**checkpoint_content.parameters["shape"])
-            layers = {"encoder_layers": self.shape.encoder_layers, "decoder_layers": self.shape.decoder_layers}
-            check_sizes(layers, checkpoint_content.weights)
+            layer_counts = {"encoder_layers": self.shape.encoder_layers, "decoder_layers": self.shape.decoder_layers}
+            check_sizes(layer_counts, checkpoint_content.weights)
             self.longest = int(checkpoint_content.parameters["longest"])
-            sizes = self.shape, len(self.segmentation), self.longest + 1
-            module = load_module(lambda: CaptionerModule(*sizes), checkpoint_content.weights)
+            network_sizes = self.shape, len(self.segmentation), self.longest + 1
+            module = load_module(lambda: CaptionerModule(*network_sizes), checkpoint_content.weights)
         self.module = module.to(device)
         self.device, self.label = device, checkpoint_content.label
 
@@ -126,7 +126,7 @@ class Captioner:
                 f"regions have {pictures.features} features each, but this captioner reads {self.shape.features}; give "
                 "regions of the extractor that it was trained with"
             )
-        return self.segmentation.decode([each.pieces for each in self._decode(pictures, how, samples, seed)])
+        return self.segmentation.decode([caption.pieces for caption in self._decode(pictures, how, samples, seed)])
 
     def _decode(
         self, pictures: CaptionedImages, how: DecodingStrategy, samples: int, seed: int
@@ -135,17 +135,19 @@ class Captioner:
 
         from capmeter_recipes.captioner.network import RegionBatch
 
-        kind = torch.device(self.device).type
+        device_type = torch.device(self.device).type
         width = how.beams if how.decode == "beam" else samples
-        size = max(1, _AT_ONCE.get(kind, 64) // width)
+        batch_size = max(1, _AT_ONCE.get(device_type, 64) // width)
         decode = self._decoder(how, len(pictures), samples, seed)
-        decoded: list[DecodedCaption] = []
+        decoded_captions: list[DecodedCaption] = []
         with torch.inference_mode(), task("captioner", total=len(pictures)) as advance:
-            for start in range(0, len(pictures), size):
-                rows = np.arange(start, min(start + size, len(pictures)))
-                decoded += decode(rows, RegionBatch.of([pictures.regions(row) for row in rows.tolist()], self.device))
-                advance(len(rows))
-        return decoded
+            for batch_start in range(0, len(pictures), batch_size):
+                picture_rows = np.arange(batch_start, min(batch_start + batch_size, len(pictures)))
+                decoded_captions += decode(
+                    picture_rows, RegionBatch.of([pictures.regions(row) for row in picture_rows.tolist()], self.device)
+                )
+                advance(len(picture_rows))
+        return decoded_captions
 
     def _decoder(
         self, how: DecodingStrategy, count: int, samples: int, seed: int

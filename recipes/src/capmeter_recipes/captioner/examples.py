@@ -71,8 +71,8 @@ class CaptionedImages:
     def take(self, numbers: Sequence[int]) -> CaptionedImages:
         """Some of the pictures."""
         return CaptionedImages(
-            tuple(self.ids[k] for k in numbers),
-            tuple(self.captions[k] for k in numbers),
+            tuple(self.ids[picture_index] for picture_index in numbers),
+            tuple(self.captions[picture_index] for picture_index in numbers),
             self.bank,
             self.rows[np.asarray(numbers, np.int64)],
         )
@@ -85,10 +85,10 @@ class CaptionedImages:
         """
         if len(self) < 2:
             raise InputError("one picture cannot get the regions of another; expected at least two")
-        order = np.random.default_rng(seed).permutation(len(self))
-        rows = np.empty_like(self.rows)
-        rows[order] = self.rows[np.roll(order, 1)]
-        return replace(self, rows=rows)
+        picture_order = np.random.default_rng(seed).permutation(len(self))
+        shuffled_rows = np.empty_like(self.rows)
+        shuffled_rows[picture_order] = self.rows[np.roll(picture_order, 1)]
+        return replace(self, rows=shuffled_rows)
 
 
 def world_pictures(world: World, encoder: WorldEncoder) -> CaptionedImages:
@@ -97,33 +97,35 @@ def world_pictures(world: World, encoder: WorldEncoder) -> CaptionedImages:
     The boxes are the scene's own, and stand in for a detector's. A region's features are what the encoder makes of the
     picture's pixels in its box; labels and attributes are not among them.
     """
-    texts: list[tuple[str, ...]] = []
-    features, boxes, captions = [], [], []
+    true_texts: list[tuple[str, ...]] = []
+    features, boxes, picture_pixels = [], [], []
     with task("rendering synthetic scenes", total=len(world)) as advance:
-        for index in range(len(world)):
-            scene = world[index]
-            texts.append(tuple(each.text for each in true_captions(scene, world.seed, CAPTIONS)))
+        for scene_index in range(len(world)):
+            scene = world[scene_index]
+            true_texts.append(tuple(caption.text for caption in true_captions(scene, world.seed, CAPTIONS)))
             boxes.append(scene.regions().boxes / np.float32(world.pixels))
-            captions.append(resized(np.asarray(scene.render(), np.uint8)))
-            if len(captions) == _AT_ONCE or index == len(world) - 1:
-                features.append(_features(encoder, captions, boxes[-len(captions) :]))
-                captions = []
+            picture_pixels.append(resized(np.asarray(scene.render(), np.uint8)))
+            if len(picture_pixels) == _AT_ONCE or scene_index == len(world) - 1:
+                features.append(_features(encoder, picture_pixels, boxes[-len(picture_pixels) :]))
+                picture_pixels = []
             advance(1)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(each) for each in boxes])])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(picture_boxes) for picture_boxes in boxes])])
     regions = Regions(np.concatenate(features), np.concatenate(boxes))
     bank = MemoryBank(regions.features, regions.positions, offsets)
-    return CaptionedImages(tuple(scene.id for scene in world), tuple(texts), bank, np.arange(len(world)))
+    return CaptionedImages(tuple(scene.id for scene in world), tuple(true_texts), bank, np.arange(len(world)))
 
 
 def _features(encoder: WorldEncoder, pixels: Sequence[Any], boxes: Sequence[Any]) -> npt.NDArray[np.float32]:
     """The features of several pictures' regions, one after another."""
     import torch
 
-    picture = np.repeat(np.arange(len(boxes)), [len(each) for each in boxes])
+    box_pictures = np.repeat(np.arange(len(boxes)), [len(picture_boxes) for picture_boxes in boxes])
     with torch.inference_mode():
-        maps = encoder.network.maps(torch.from_numpy(np.stack(pixels)).to(encoder.device))
+        feature_maps = encoder.network.maps(torch.from_numpy(np.stack(pixels)).to(encoder.device))
         places = torch.from_numpy(np.concatenate(boxes).astype(np.float32)).to(encoder.device)
-        region_features = encoder.network.regions(maps, places, torch.from_numpy(picture).to(encoder.device))
+        region_features = encoder.network.regions(
+            feature_maps, places, torch.from_numpy(box_pictures).to(encoder.device)
+        )
     return np.asarray(region_features.cpu().numpy(), np.float32)
 
 
@@ -138,10 +140,10 @@ def file_pictures(references: Mapping[str, Sequence[str]], regions: str, rule: B
     if not keys:
         raise InputError(f"{regions}: no image with captions has regions here; check how both name images")
     texts = {image: tuple(text for each in references[image] if (text := " ".join(each.split()))) for image in keys}
-    silent = [image for image, captions in texts.items() if not captions]
-    if silent:
-        have = format_count(len(silent), "image has", "images have")
-        raise InputError(f"{have} no caption that is not empty (the first: {silent[0]!r})")
+    captionless_images = [image for image, captions in texts.items() if not captions]
+    if captionless_images:
+        have = format_count(len(captionless_images), "image has", "images have")
+        raise InputError(f"{have} no caption that is not empty (the first: {captionless_images[0]!r})")
     bank = FileBank(regions, tuple(keys.values()), rule)
     return CaptionedImages(tuple(keys), tuple(texts.values()), bank, np.arange(len(keys)))
 
@@ -153,15 +155,20 @@ def uncaptioned_pictures(regions: str, images: Sequence[str] | None = None, rule
         InputError: an image has no regions.
     """
     source = regions_at(regions)
-    names = list(source) if images is None else list(images)
-    keys = [source.find(name) for name in names]
-    absent = [name for name, key in zip(names, keys, strict=True) if key is None]
-    if absent or not names:
+    image_ids = list(source) if images is None else list(images)
+    keys = [source.find(image_id) for image_id in image_ids]
+    absent = [image_id for image_id, key in zip(image_ids, keys, strict=True) if key is None]
+    if absent or not image_ids:
         first = ", ".join(map(repr, absent[:5]))
-        raise InputError(f"{regions}: {len(absent)} of {len(names)} images have no regions here (the first: {first})")
+        raise InputError(
+            f"{regions}: {len(absent)} of {len(image_ids)} images have no regions here (the first: {first})"
+        )
     bank = FileBank(regions, tuple(key for key in keys if key is not None), rule)
     return CaptionedImages(
-        tuple(name.removesuffix(".npz") for name in names), ((),) * len(names), bank, np.arange(len(names))
+        tuple(image_id.removesuffix(".npz") for image_id in image_ids),
+        ((),) * len(image_ids),
+        bank,
+        np.arange(len(image_ids)),
     )
 
 
@@ -172,9 +179,9 @@ def divided(pictures: CaptionedImages) -> tuple[CaptionedImages, CaptionedImages
         InputError: one part is empty.
     """
     is_held_out = [
-        int(hashlib.sha256(name.encode()).hexdigest(), 16) % 100 < _HELD_OUT_PERCENT for name in pictures.ids
+        int(hashlib.sha256(image_id.encode()).hexdigest(), 16) % 100 < _HELD_OUT_PERCENT for image_id in pictures.ids
     ]
-    parts = [[k for k, out in enumerate(is_held_out) if out is held_out] for held_out in (False, True)]
+    parts = [[k for k, is_out in enumerate(is_held_out) if is_out is held_out] for held_out in (False, True)]
     if not all(parts):
         raise InputError(f"{len(pictures)} pictures are too few to hold some out; give more, or --held-out FILE")
     return pictures.take(parts[0]), pictures.take(parts[1])

@@ -79,14 +79,14 @@ class RegionBatch:
         positions = np.zeros((len(regions), most, _POSITIONS), np.float32)
         positions[..., 2:6] = 1.0  # padding has a size, too
         mask = np.zeros((len(regions), most), bool)
-        for row, (region_features, places) in enumerate(regions):
+        for picture_index, (region_features, places) in enumerate(regions):
             (
-                features[row, : len(region_features)],
-                positions[row, : len(region_features)],
-                mask[row, : len(region_features)],
+                features[picture_index, : len(region_features)],
+                positions[picture_index, : len(region_features)],
+                mask[picture_index, : len(region_features)],
             ) = region_features, places, True
-        filled = [torch.from_numpy(array).to(device) for array in (features, positions, mask)]
-        return cls(filled[0], filled[1], filled[2])
+        region_tensors = [torch.from_numpy(array).to(device) for array in (features, positions, mask)]
+        return cls(region_tensors[0], region_tensors[1], region_tensors[2])
 
     def repeated(self, each: int) -> RegionBatch:
         """The same images, each repeated for several captions."""
@@ -98,14 +98,14 @@ def displacements(boxes: Tensor) -> Tensor:
     centre = (boxes[..., :2] + boxes[..., 2:4]) / 2
     size = (boxes[..., 2:4] - boxes[..., :2]).clamp_min(_NEAREST)
     distances = (centre[..., :, None, :] - centre[..., None, :, :]).abs() / size[..., :, None, :]
-    scale = size[..., None, :, :] / size[..., :, None, :]
-    return torch.cat([distances.clamp_min(_NEAREST), scale], dim=-1).log()
+    size_ratios = size[..., None, :, :] / size[..., :, None, :]
+    return torch.cat([distances.clamp_min(_NEAREST), size_ratios], dim=-1).log()
 
 
 def embedded(displacement: Tensor, width: int) -> Tensor:
     """Emb(λ): sines, then cosines, of displacements [..., 4] at width / 8 wavelengths: [..., width]."""
-    rates = _ANGLE * _WAVE ** (-torch.arange(width // 8, device=displacement.device) * (8 / width))
-    angles = (displacement[..., None] * rates).flatten(-2)
+    angular_rates = _ANGLE * _WAVE ** (-torch.arange(width // 8, device=displacement.device) * (8 / width))
+    angles = (displacement[..., None] * angular_rates).flatten(-2)
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
 
@@ -141,9 +141,9 @@ class CaptionerModule(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
         self.register_buffer("places", sinusoids(longest, shape.width), persistent=False)
         self.register_buffer("scale", torch.ones(()))  # features are divided by it
-        for values in self.parameters():
-            if values.dim() > 1:
-                nn.init.xavier_uniform_(values)
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
         nn.init.normal_(self.pieces.weight, std=shape.width**-0.5)
         with torch.no_grad():
             self.pieces.weight[PAD] = 0
@@ -161,14 +161,14 @@ class CaptionerModule(nn.Module):
         if self.shape.positions:
             features = torch.cat([features, pictures.positions], dim=-1)
         states = self.dropout(relu(self.see(features)))
-        absent = torch.zeros_like(pictures.there, dtype=states.dtype).masked_fill(~pictures.there, -torch.inf)
-        mask = absent[:, None, None]
+        absent_bias = torch.zeros_like(pictures.there, dtype=states.dtype).masked_fill(~pictures.there, -torch.inf)
+        mask = absent_bias[:, None, None]
         weights = self.geometric_weights(pictures.positions[..., :4])
-        for number, layer in enumerate(self.encoders):
-            bias = weights[number].clamp_min(_WEAKEST).log().to(states.dtype) if weights else 0.0
+        for layer_index, layer in enumerate(self.encoders):
+            bias = weights[layer_index].clamp_min(_WEAKEST).log().to(states.dtype) if weights else 0.0
             states = layer(states, mask + bias)
-        normed: Tensor = self.encoder_norm(states)
-        return normed
+        normed_states: Tensor = self.encoder_norm(states)
+        return normed_states
 
     def read(self, pictures: RegionBatch) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Each decoder layer's keys and values of the regions, and their mask [B, 1, 1, N]."""
@@ -179,12 +179,12 @@ class CaptionerModule(nn.Module):
         self, read: tuple[list[tuple[Tensor, Tensor]], Tensor], targets: Tensor, rows: Tensor | None = None
     ) -> Tensor:
         """Scores [R, T, tokens] of the token after each of the targets [R, T], which are of the pictures `rows` [R]."""
-        pairs, mask = read
+        source_pairs, source_mask = read
         if rows is not None:
-            pairs, mask = [(keys[rows], values[rows]) for keys, values in pairs], mask[rows]
+            source_pairs, source_mask = [(keys[rows], values[rows]) for keys, values in source_pairs], source_mask[rows]
         states = self._embedded(targets, self.places[: targets.shape[1]])
-        for layer, source in zip(self._decoders(), pairs, strict=True):
-            states = layer(states, source, mask)
+        for layer, source in zip(self._decoders(), source_pairs, strict=True):
+            states = layer(states, source, source_mask)
         logits: Tensor = self.predict(self.decoder_norm(states))
         return logits
 
@@ -195,19 +195,21 @@ class CaptionerModule(nn.Module):
 
     def start(self, pictures: RegionBatch) -> DecoderCache:
         """An empty cache for captions of these pictures."""
-        pairs, mask = self.read(pictures)
-        cache = DecoderCache(mask, pairs, [(keys[:, :, :0], values[:, :, :0]) for keys, values in pairs])
+        source_pairs, source_mask = self.read(pictures)
+        cache = DecoderCache(
+            source_mask, source_pairs, [(keys[:, :, :0], values[:, :, :0]) for keys, values in source_pairs]
+        )
         if pictures.each == 1:
             return cache
-        return cache.take(torch.arange(len(mask), device=mask.device).repeat_interleave(pictures.each))
+        return cache.take(torch.arange(len(source_mask), device=source_mask.device).repeat_interleave(pictures.each))
 
     def step(self, pieces: Tensor, cache: DecoderCache) -> Tensor:
         """Scores [R, tokens] of the token after these [R], which are added to the cache."""
-        at = cache.length
-        states = self._embedded(pieces[:, None], self.places[at : at + 1])
-        for number, layer in enumerate(self._decoders()):
-            states, cache.target_pairs[number] = layer.step(
-                states, cache.source_pairs[number], cache.source_mask, cache.target_pairs[number]
+        position = cache.length
+        states = self._embedded(pieces[:, None], self.places[position : position + 1])
+        for layer_index, layer in enumerate(self._decoders()):
+            states, cache.target_pairs[layer_index] = layer.step(
+                states, cache.source_pairs[layer_index], cache.source_mask, cache.target_pairs[layer_index]
             )
         logits: Tensor = self.predict(self.decoder_norm(states))
         return logits[:, 0]
@@ -224,4 +226,4 @@ def parameter_count(shape: CaptionerShape, pieces: int) -> int:
     """How many numbers are trained."""
     with torch.device("meta"):
         module = CaptionerModule(shape, pieces, 1)
-    return sum(values.numel() for values in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())

@@ -97,10 +97,10 @@ class SelfCriticalRecipe(Recipe):
             raise InputError(f"temperature: expected more than 0, but got {self.temperature}")
 
 
-def _at_least(least: int, recipe: Recipe, *names: str) -> None:
-    for name in names:
-        if getattr(recipe, name) < least:
-            raise InputError(f"{name}: expected {least} or more, but got {getattr(recipe, name)}")
+def _at_least(least: int, recipe: Recipe, *field_names: str) -> None:
+    for field_name in field_names:
+        if getattr(recipe, field_name) < least:
+            raise InputError(f"{field_name}: expected {least} or more, but got {getattr(recipe, field_name)}")
 
 
 WORLD = CaptionerRecipe(

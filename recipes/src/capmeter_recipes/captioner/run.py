@@ -87,8 +87,8 @@ def train_captioner(
 
     data = (TrainingData("pictures", pictures.digest, len(pictures)),)
     pieces = {"kind": segmentation.kind, "model": segmentation.model}
-    sizes = {"shape": asdict(module.shape), "segmentation": pieces, "longest": longest}
-    parameters: dict[str, Any] = {"kind": KIND, "parameters": sizes, "data": data}
+    network_parameters = {"shape": asdict(module.shape), "segmentation": pieces, "longest": longest}
+    parameters: dict[str, Any] = {"kind": KIND, "parameters": network_parameters, "data": data}
     training: dict[str, Any] = {CROSS_ENTROPY: asdict(recipe), "device": device}
     _save(folder / CROSS_ENTROPY, parameters, training, outcome)
     scores = {CROSS_ENTROPY: dict(outcome.scores)}
@@ -99,12 +99,12 @@ def train_captioner(
     module.load_state_dict({name: torch.from_numpy(values) for name, values in outcome.weights.items()})
     reward = rewards(then.reward, pictures.references, end)
     checked = Checked(_first(held_out, then.checked), checked.scorer)
-    critical = SelfCriticalLearner(module, pictures, reward, end, checked, segmentation, then)
-    second = Run(critical, then, folder / SELF_CRITICAL, description="captioner, self-critical", device=device)
+    critical_learner = SelfCriticalLearner(module, pictures, reward, end, checked, segmentation, then)
+    second = Run(critical_learner, then, folder / SELF_CRITICAL, description="captioner, self-critical", device=device)
     outcome = second.train()
     training |= {SELF_CRITICAL: asdict(then), "reward": reward.signature}
     _save(folder, parameters, training, outcome)
-    return CaptionerRun({**scores, SELF_CRITICAL: dict(outcome.scores)}, dict(critical.seconds))
+    return CaptionerRun({**scores, SELF_CRITICAL: dict(outcome.scores)}, dict(critical_learner.seconds))
 
 
 def _check(pictures: CaptionedImages, held_out: CaptionedImages) -> None:
@@ -120,10 +120,12 @@ def _check(pictures: CaptionedImages, held_out: CaptionedImages) -> None:
 def _tokenised(pictures: CaptionedImages, recipe: CaptionerRecipe) -> tuple[Segmentation, list[list[list[int]]], int]:
     """The segmentation learned from the captions, their token ids by image, and the length at which they are cut."""
     texts = [[prepared(text, recipe) for text in captions] for captions in pictures.captions]
-    segmentation = Segmentation.learned((text for each in texts for text in each), recipe.segmentation, recipe.pieces)
-    tokens = [segmentation.encode(each) for each in texts]
-    longest = unaltered_length([row for each in tokens for row in each])
-    return segmentation, [[row[:longest] for row in each] for each in tokens], longest
+    segmentation = Segmentation.learned(
+        (text for picture_texts in texts for text in picture_texts), recipe.segmentation, recipe.pieces
+    )
+    tokens = [segmentation.encode(picture_texts) for picture_texts in texts]
+    longest = unaltered_length([row for rows in tokens for row in rows])
+    return segmentation, [[row[:longest] for row in rows] for rows in tokens], longest
 
 
 def prepared(caption: str, recipe: CaptionerRecipe) -> str:
@@ -141,7 +143,7 @@ def _first(pictures: CaptionedImages, count: int) -> CaptionedImages:
 def _size(pictures: CaptionedImages) -> float:
     """The root mean square of the features of the first pictures."""
     features = [pictures.regions(row)[0] for row in range(min(_SCALED_BY, len(pictures)))]
-    size = float(np.sqrt(np.mean(np.concatenate([each.ravel() for each in features], dtype=np.float64) ** 2)))
+    size = float(np.sqrt(np.mean(np.concatenate([array.ravel() for array in features], dtype=np.float64) ** 2)))
     return size or 1.0
 
 

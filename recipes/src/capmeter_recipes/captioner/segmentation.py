@@ -50,13 +50,13 @@ class Segmentation:
         try:
             self._backend: Any = library.SentencePieceProcessor()
             self._backend.LoadFromSerializedProto(base64.b64decode(model, validate=True))
-            special = [getattr(self._backend, f"{name}_id")() for name in ("pad", "bos", "eos", "unk")]
+            special_ids = [getattr(self._backend, f"{name}_id")() for name in ("pad", "bos", "eos", "unk")]
         except (RuntimeError, binascii.Error, ValueError, TypeError) as error:
             raise AssetError(
                 f"segmentation: SentencePiece's model is damaged ({error}); train the captioner again"
             ) from error
-        if special != [PAD, BEGIN, END, UNKNOWN]:
-            raise AssetError(f"segmentation: special ids {special}, expected {[PAD, BEGIN, END, UNKNOWN]}")
+        if special_ids != [PAD, BEGIN, END, UNKNOWN]:
+            raise AssetError(f"segmentation: special ids {special_ids}, expected {[PAD, BEGIN, END, UNKNOWN]}")
 
     @classmethod
     def learned(cls, captions: Iterable[str], kind: str, size: int) -> Segmentation:
@@ -76,14 +76,14 @@ class Segmentation:
         """
         if kind not in KINDS:
             raise InputError(f"segmentation: expected one of {', '.join(KINDS)}, but got {kind!r}")
-        texts = [text for text in captions if text.strip()]
+        texts = [caption_text for caption_text in captions if caption_text.strip()]
         if not texts:
             raise InputError("segmentation: there is no caption to learn from")
-        buffer = io.BytesIO()
+        model_buffer = io.BytesIO()
         try:
             _sentencepiece().SentencePieceTrainer.Train(
                 sentence_iterator=iter(texts),
-                model_writer=buffer,
+                model_writer=model_buffer,
                 model_type=kind,
                 vocab_size=size,
                 hard_vocab_limit=False,
@@ -105,7 +105,7 @@ class Segmentation:
                 f"segmentation: SentencePiece learns no {kind} vocabulary of {size:,} entries from {len(texts):,} "
                 f"captions ({error}); expected more entries than characters, and fewer than the captions have"
             ) from error
-        return cls(kind, base64.b64encode(buffer.getvalue()).decode("ascii"))
+        return cls(kind, base64.b64encode(model_buffer.getvalue()).decode("ascii"))
 
     def __len__(self) -> int:
         return int(self._backend.GetPieceSize())
@@ -128,7 +128,7 @@ class Segmentation:
 
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
         """The text of each row of ids, without padding, begin and end; what is unknown is `⁇`."""
-        ids = [[int(each) for each in row if each not in (PAD, BEGIN, END)] for row in rows]
+        ids = [[int(token_id) for token_id in token_ids if token_id not in (PAD, BEGIN, END)] for token_ids in rows]
         texts: list[str] = [" ".join(text.split()) for text in self._backend.Decode(ids)] if ids else []
         return texts
 
@@ -139,8 +139,8 @@ def plain(caption: str, words: int = 0) -> str:
     >>> plain("A man's T-shirt, on a bed.", words=4)
     'a mans tshirt on'
     """
-    kept = caption.lower().translate(_PUNCTUATION).split()
-    return " ".join(kept[:words] if words else kept)
+    plain_words = caption.lower().translate(_PUNCTUATION).split()
+    return " ".join(plain_words[:words] if words else plain_words)
 
 
 def unaltered_length(rows: Sequence[Sequence[int]], share: float = UNALTERED) -> int:

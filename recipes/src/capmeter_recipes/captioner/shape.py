@@ -35,10 +35,10 @@ class CaptionerShape:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value, least = getattr(self, each.name), int(each.name != "geometry")
-            if each.name not in ("dropout", "positions") and not (type(value) is int and value >= least):
-                raise InputError(f"captioner: {each.name}={value!r}, expected a whole number from {least}")
+        for field in fields(self):
+            value, minimum = getattr(self, field.name), int(field.name != "geometry")
+            if field.name not in ("dropout", "positions") and not (type(value) is int and value >= minimum):
+                raise InputError(f"captioner: {field.name}={value!r}, expected a whole number from {minimum}")
         if type(self.positions) is not bool:
             raise InputError(f"captioner: positions={self.positions!r}, expected true or false")
         if self.width % self.heads or self.width % 2:

@@ -41,12 +41,12 @@ def token_lengths(captions: Sequence[str]) -> Iterator[Length]:
     Raises:
         InputError: there are too few captions for these vocabularies.
     """
-    texts = [text for caption in captions if (text := plain(caption, WORDS))]
+    texts = [plain_text for caption in captions if (plain_text := plain(caption, WORDS))]
     if not texts:
         raise InputError("there is no caption to count; expected thousands")
-    counts = Counter(word for text in texts for word in text.split())
-    words = sum(count > RARE for count in counts.values())
-    yield Length("word", words, unaltered_length([range(len(text.split())) for text in texts]))
+    word_counts = Counter(word for plain_text in texts for word in plain_text.split())
+    vocabulary_size = sum(count > RARE for count in word_counts.values())
+    yield Length("word", vocabulary_size, unaltered_length([range(len(plain_text.split())) for plain_text in texts]))
     for kind, size in (*VOCABULARIES, *OTHERS):
         parts = Segmentation.learned(texts, kind, size)
         yield Length(kind, size if kind == "char" else len(parts), unaltered_length(parts.encode(texts)))
@@ -72,16 +72,16 @@ def segmented(
     captioner: Captioner, pictures: CaptionedImages, metrics: Sequence[Metric], settings: Settings | None = None
 ) -> Segmented:
     """What a captioner's captions of pictures are like, by beam search of width 5 as in the paper."""
-    written = captioner.write(pictures, DecodingStrategy(decode="beam"))
+    written_captions = captioner.write(pictures, DecodingStrategy(decode="beam"))
     captions = CaptionSet.from_captions(
-        Caption(name, name, text, tuple(references))
-        for name, text, references in zip(pictures.ids, written, pictures.captions, strict=True)
+        Caption(image_id, image_id, text, tuple(references))
+        for image_id, text, references in zip(pictures.ids, written_captions, pictures.captions, strict=True)
     )
     results = Evaluation(tuple(metrics), settings or Settings()).with_collected_states(captions).run(captions)
     return Segmented(
         len(captioner.segmentation),
         captioner.longest,
         sum(values.numel() for values in captioner.module.parameters()),
-        **described(written),
-        scores={name: results[name].score for name in results},
+        **described(written_captions),
+        scores={metric_name: results[metric_name].score for metric_name in results},
     )

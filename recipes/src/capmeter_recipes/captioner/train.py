@@ -104,9 +104,9 @@ class CaptionerOptions:
     def recipe(self) -> CaptionerRecipe:
         """The settings of cross-entropy."""
         names = ("width", "hidden", "heads", "geometry", "pieces", "words", "segmentation", "epochs", "lr", "batch")
-        start = WORLD if self.scenes else CaptionerRecipe()
-        layers = {"encoder_layers": self.layers, "decoder_layers": self.layers}
-        return override(start, self, *names, "precision", "seed", **layers)
+        default_recipe = WORLD if self.scenes else CaptionerRecipe()
+        layer_counts = {"encoder_layers": self.layers, "decoder_layers": self.layers}
+        return override(default_recipe, self, *names, "precision", "seed", **layer_counts)
 
     @property
     def self_critical_recipe(self) -> SelfCriticalRecipe | None:
@@ -147,18 +147,20 @@ def train(options: CaptionerOptions) -> TrainedCaptioner:
     settings = Settings() if options.device is None else Settings(device=options.device)
     device = device_name(settings.device)
     recipe, self_critical = options.recipe, options.self_critical_recipe
-    test = None
+    test_pictures = None
     if options.scenes:
-        pictures, held_out, test = options.synthetic.read(options.scenes, options.seed, device)
+        pictures, held_out, test_pictures = options.synthetic.read(options.scenes, options.seed, device)
     else:
         pictures, held_out = _read_pictures(options)
     report_progress(f"{format_count(len(pictures), 'training image')}, {len(held_out):,} held out")
     rewards = frozen_rewards(settings)
     end = END_WORD if word_based(options.reward) else ""
     run = train_captioner(pictures, held_out, recipe, self_critical, options.output, rewards, end=end, device=device)
-    if test is None:
+    if test_pictures is None:
         return TrainedCaptioner(run.scores, run.scores, run.seconds)
-    return TrainedCaptioner(_evaluate(options, test, rewards, list(run.scores), device), run.scores, run.seconds)
+    return TrainedCaptioner(
+        _evaluate(options, test_pictures, rewards, list(run.scores), device), run.scores, run.seconds
+    )
 
 
 def frozen_rewards(settings: Settings) -> Rewards:
@@ -183,8 +185,8 @@ def _evaluate(
     scorer = rewards(CHECKED, test.references, "")
     scores: dict[str, Mapping[str, float]] = {}
     for stage in stages:
-        folder = options.output / CROSS_ENTROPY if stage == CROSS_ENTROPY else options.output
-        captioner = Captioner(folder, device=device)
+        stage_folder = options.output / CROSS_ENTROPY if stage == CROSS_ENTROPY else options.output
+        captioner = Captioner(stage_folder, device=device)
         scores[stage] = score_captioner(captioner, test, scorer)
     scores[SHUFFLED] = score_captioner(captioner, test.shuffled(options.seed), scorer)
     return scores

@@ -45,11 +45,11 @@ class Checked:
 def greedy_captions(module: CaptionerModule, segmentation: Segmentation, pictures: CaptionedImages) -> list[str]:
     """The most probable token at each step, for every image."""
     device = next(module.parameters()).device
-    decoded: list[decoding.DecodedCaption] = []
-    for start in range(0, len(pictures), _CHECKED_AT_ONCE):
-        rows = np.arange(start, min(start + _CHECKED_AT_ONCE, len(pictures)))
-        decoded += decoding.greedy_search(module, region_batch(pictures, rows, device))
-    return segmentation.decode([each.pieces for each in decoded])
+    decoded_captions: list[decoding.DecodedCaption] = []
+    for batch_start in range(0, len(pictures), _CHECKED_AT_ONCE):
+        batch_rows = np.arange(batch_start, min(batch_start + _CHECKED_AT_ONCE, len(pictures)))
+        decoded_captions += decoding.greedy_search(module, region_batch(pictures, batch_rows, device))
+    return segmentation.decode([caption.pieces for caption in decoded_captions])
 
 
 def region_batch(pictures: CaptionedImages, rows: Rows, device: torch.device) -> RegionBatch:
@@ -94,19 +94,19 @@ class CaptionLearner(Learner[Rows]):
 
     def losses(self, batch: Rows, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy per token of several captions per image."""
-        sampled = [_some(self.tokens[row], self.recipe.captions, rng) for row in batch.tolist()]
-        picture = np.repeat(np.arange(len(batch)), [len(each) for each in sampled])
+        sampled_captions = [_some(self.tokens[row], self.recipe.captions, rng) for row in batch.tolist()]
+        caption_pictures = np.repeat(np.arange(len(batch)), [len(captions) for captions in sampled_captions])
         read = self.module.read(region_batch(self.pictures, batch, self.device))
-        total = torch.zeros((), device=self.device)
-        tokens = list(chain.from_iterable(sampled))
-        for rows, targets in _together(tokens, self.module.longest):
+        total_loss = torch.zeros((), device=self.device)
+        tokens = list(chain.from_iterable(sampled_captions))
+        for caption_rows, targets in _together(tokens, self.module.longest):
             target_ids = targets.to(self.device)
-            picture_index = torch.from_numpy(picture[rows]).to(self.device)
+            picture_index = torch.from_numpy(caption_pictures[caption_rows]).to(self.device)
             scores = self.module.scores(read, pad(target_ids[:, :-1], (1, 0), value=BEGIN), picture_index)
-            total = total + cross_entropy(
+            total_loss = total_loss + cross_entropy(
                 scores.flatten(0, 1).float(), target_ids.flatten(), ignore_index=PAD, reduction="sum"
             )
-        return {"cross_entropy": total / sum(len(each) + 1 for each in tokens)}
+        return {"cross_entropy": total_loss / sum(len(caption_tokens) + 1 for caption_tokens in tokens)}
 
     def evaluate(self) -> Mapping[str, float]:
         """CIDEr-D, words and distinct captions of held-out pictures."""
@@ -166,28 +166,32 @@ class SelfCriticalLearner(Learner[Rows]):
         """The loss of samples of each picture."""
         self._spent("gradient")  # of the step before, with the optimiser's
         self.module.eval()
-        each = self.recipe.samples
+        sample_count = self.recipe.samples
         pictures = region_batch(self.pictures, batch, self.device)
-        uniform = rng.random((len(batch) * each, self.module.longest), dtype=np.float32)
+        uniform = rng.random((len(batch) * sample_count, self.module.longest), dtype=np.float32)
         with torch.no_grad():
-            sampled = decoding.sample(self.module, pictures.repeated(each), uniform, self.recipe.temperature)
-            greedy = decoding.greedy_search(self.module, pictures)
+            sampled_captions = decoding.sample(
+                self.module, pictures.repeated(sample_count), uniform, self.recipe.temperature
+            )
+            greedy_captions = decoding.greedy_search(self.module, pictures)
         self._spent("decoding")
-        names = [self.pictures.ids[row] for row in batch.tolist()]
-        advantage = self._advantage(sampled, greedy, names)
+        image_ids = [self.pictures.ids[row] for row in batch.tolist()]
+        advantage = self._advantage(sampled_captions, greedy_captions, image_ids)
         self._spent("reward")
         read = self.module.read(pictures)
-        total = torch.zeros((), device=self.device)
-        tokens = [row.pieces for row in sampled]
-        for rows, targets in _together(tokens, self.module.longest):
+        total_loss = torch.zeros((), device=self.device)
+        tokens = [row.pieces for row in sampled_captions]
+        for caption_rows, targets in _together(tokens, self.module.longest):
             target_ids = targets.to(self.device)
-            picture_index = torch.from_numpy(rows // each).to(self.device)
+            picture_index = torch.from_numpy(caption_rows // sample_count).to(self.device)
             scores = self.module.scores(read, pad(target_ids[:, :-1], (1, 0), value=BEGIN), picture_index)
             scores = scores.float() / self.recipe.temperature
             scores[..., :END] = -torch.inf  # as in sampling
-            lost = cross_entropy(scores.transpose(1, 2), target_ids, ignore_index=PAD, reduction="none").sum(1)
-            total = total + (lost * torch.from_numpy(advantage[rows]).to(lost)).sum()
-        return {"self_critical": total / sum(min(len(row) + 1, self.module.longest) for row in tokens)}
+            sample_losses = cross_entropy(scores.transpose(1, 2), target_ids, ignore_index=PAD, reduction="none").sum(1)
+            total_loss = (
+                total_loss + (sample_losses * torch.from_numpy(advantage[caption_rows]).to(sample_losses)).sum()
+            )
+        return {"self_critical": total_loss / sum(min(len(row) + 1, self.module.longest) for row in tokens)}
 
     def evaluate(self) -> Mapping[str, float]:
         """CIDEr-D, words and distinct captions of held-out pictures."""
@@ -198,49 +202,52 @@ class SelfCriticalLearner(Learner[Rows]):
         self,
         sampled: Sequence[decoding.DecodedCaption],
         greedy: Sequence[decoding.DecodedCaption],
-        names: Sequence[str],
+        image_ids: Sequence[str],
     ) -> npt.NDArray[np.float64]:
         """r(sample) - r(greedy)."""
-        each = self.recipe.samples
+        sample_count = self.recipe.samples
         rewards = self.reward(
-            self._texts([*sampled, *greedy]), [*(name for name in names for _ in range(each)), *names]
+            self._texts([*sampled, *greedy]),
+            [*(image_id for image_id in image_ids for _ in range(sample_count)), *image_ids],
         )
-        return rewards[: len(sampled)] - np.repeat(rewards[len(sampled) :], each)
+        return rewards[: len(sampled)] - np.repeat(rewards[len(sampled) :], sample_count)
 
     def _texts(self, decoded: Sequence[decoding.DecodedCaption]) -> list[str]:
-        texts = self.segmentation.decode([each.pieces for each in decoded])
+        texts = self.segmentation.decode([caption.pieces for caption in decoded])
         if not self.end:
             return texts
         longest = self.module.longest
-        pairs = zip(texts, decoded, strict=True)
-        return [f"{text} {self.end}".lstrip() if len(each.pieces) < longest else text for text, each in pairs]
+        decoded_pairs = zip(texts, decoded, strict=True)
+        return [
+            f"{text} {self.end}".lstrip() if len(caption.pieces) < longest else text for text, caption in decoded_pairs
+        ]
 
-    def _spent(self, on: str) -> None:
+    def _spent(self, phase_name: str) -> None:
         now = time.perf_counter()
-        self.seconds[on] += now - self._marked
+        self.seconds[phase_name] += now - self._marked
         self._marked = now
 
 
 def _split(order: Rows, size: int) -> list[Rows]:
-    return [order[start : start + size] for start in range(0, len(order), size)]
+    return [order[batch_start : batch_start + size] for batch_start in range(0, len(order), size)]
 
 
 def _some(captions: Sequence[Sequence[int]], count: int, rng: np.random.Generator) -> list[Sequence[int]]:
     """So many of the captions, without replacement; all where there are no more."""
     if len(captions) <= count:
         return list(captions)
-    return [captions[k] for k in rng.choice(len(captions), count, replace=False).tolist()]
+    return [captions[caption_index] for caption_index in rng.choice(len(captions), count, replace=False).tolist()]
 
 
 def _together(tokens: Sequence[Sequence[int]], longest: int) -> list[tuple[Rows, Tensor]]:
     """Rows of captions with about the same length, and their tokens with an end, padded: [n, T]."""
     lengths = np.array([len(row) for row in tokens])
-    rows_of_ids = []
-    for rows in _split(np.argsort(lengths, kind="stable"), _TOGETHER):
-        width = min(int(lengths[rows].max()) + 1, longest)
-        targets = np.full((len(rows), width), PAD, np.int64)
-        for index, row in enumerate(rows.tolist()):
-            ids = [*tokens[row], END][:width]
-            targets[index, : len(ids)] = ids
-        rows_of_ids.append((rows, torch.from_numpy(targets)))
-    return rows_of_ids
+    padded_groups = []
+    for group_rows in _split(np.argsort(lengths, kind="stable"), _TOGETHER):
+        width = min(int(lengths[group_rows].max()) + 1, longest)
+        targets = np.full((len(group_rows), width), PAD, np.int64)
+        for row_index, row in enumerate(group_rows.tolist()):
+            target_ids = [*tokens[row], END][:width]
+            targets[row_index, : len(target_ids)] = target_ids
+        padded_groups.append((group_rows, torch.from_numpy(targets)))
+    return padded_groups

@@ -50,14 +50,14 @@ def read_documents(path: Path, excluded: Collection[str] = ()) -> list[DocumentG
         InputError: the file cannot be read, or a line is not a document with a graph.
     """
     documents = []
-    for number, row in read_gzipped_rows(path, "documents with graphs"):
+    for line_number, row in read_gzipped_rows(path, "documents with graphs"):
         try:
             triples = tuple(tuple(" ".join(part.lower().split()) for part in triple) for triple in row["graph"])
             if not all(map(is_triple, triples)) or not isinstance(row["caption"], str):
                 raise ValueError('"graph" is a list of [subject, predicate, object] and [entity], "caption" a text')
             documents.append(DocumentGraph(row["caption"], triples))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{path}, line {number}: not a document with a scene graph: {error!r}") from error
+            raise InputError(f"{path}, line {line_number}: not a document with a scene graph: {error!r}") from error
     return [document for document in documents if document.text not in excluded]
 
 
@@ -117,22 +117,27 @@ def train_document_network(
     if not documents:
         raise InputError("0 documents with graphs; expected one at least")
     torch.set_num_threads(threads)
-    loaded, parser = load_checkpoint(str(checkpoint), KIND), FactualParser(checkpoint)
+    parser_checkpoint, parser = load_checkpoint(str(checkpoint), KIND), FactualParser(checkpoint)
     packer = CaptionPacker(parser.vocabulary, parser.pieces, parser.spelling, parser.lemmas, recipe.shape.steps)
     examples = packer.pack(sentence_examples(documents, parser))
-    runs = []
-    for number in range(recipe.runs):
-        settings = replace(recipe, seed=recipe.seed + number)
-        set_seed(settings.seed)
-        learner = _DocumentLearner(build_module(parser, loaded.weights, settings), examples, {}, settings)
-        description = f"training the network for documents, run {number + 1} of {recipe.runs}"
-        run = Run(learner, settings, folder / f"run-{number + 1}", description=description, device=device)
-        runs.append(run.train().weights)
-    weights = {name: np.mean([each[name].astype(np.float32) for each in runs], axis=0) for name in runs[0]}
+    run_weights = []
+    for run_number in range(recipe.runs):
+        run_recipe = replace(recipe, seed=recipe.seed + run_number)
+        set_seed(run_recipe.seed)
+        learner = _DocumentLearner(
+            build_module(parser, parser_checkpoint.weights, run_recipe), examples, {}, run_recipe
+        )
+        description = f"training the network for documents, run {run_number + 1} of {recipe.runs}"
+        run = Run(learner, run_recipe, folder / f"run-{run_number + 1}", description=description, device=device)
+        run_weights.append(run.train().weights)
+    weights = {
+        weight_name: np.mean([weights_of_run[weight_name].astype(np.float32) for weights_of_run in run_weights], axis=0)
+        for weight_name in run_weights[0]
+    }
     Checkpoint(
         kind=DOCUMENT_KIND,
-        parameters={"parser": loaded.label},
-        weights=pack_changes(loaded.weights, weights),
+        parameters={"parser": parser_checkpoint.label},
+        weights=pack_changes(parser_checkpoint.weights, weights),
         data=tuple(data),
         training={**asdict(recipe), "documents": len(documents)},
         selection="none: the mean of the weights after the last epoch of every run",
@@ -169,15 +174,17 @@ def cross_validate(
     if not 2 <= folds <= len(documents):
         raise InputError(f"{folds} folds of {len(documents)} documents; expected two at least, with a document each")
     evaluator = SceneGraphEvaluator(load_english_synonyms())
-    scores = []
+    fold_scores = []
     for fold in range(folds):
-        rest = [document for k, document in enumerate(documents) if k % folds != fold]
-        output = folder / f"fold-{fold + 1}"
-        train_document_network(rest, checkpoint, output, recipe=recipe, threads=threads, device=device)
-        graphs = FactualParser(checkpoint, output).parse([each.text for each in documents[fold::folds]])
-        scores.append(evaluator.scores(graphs, [each.triples for each in documents[fold::folds]]).spice)
-        report_progress(f"fold {fold + 1} of {folds}: SPICE F {scores[-1]:.1f}")
-    return scores
+        training_documents = [document for k, document in enumerate(documents) if k % folds != fold]
+        fold_folder = folder / f"fold-{fold + 1}"
+        train_document_network(
+            training_documents, checkpoint, fold_folder, recipe=recipe, threads=threads, device=device
+        )
+        graphs = FactualParser(checkpoint, fold_folder).parse([document.text for document in documents[fold::folds]])
+        fold_scores.append(evaluator.scores(graphs, [document.triples for document in documents[fold::folds]]).spice)
+        report_progress(f"fold {fold + 1} of {folds}: SPICE F {fold_scores[-1]:.1f}")
+    return fold_scores
 
 
 def build_module(parser: FactualParser, weights: Mapping[str, Any], recipe: SceneGraphRecipe) -> SceneGraphModule:
@@ -191,7 +198,7 @@ def build_module(parser: FactualParser, weights: Mapping[str, Any], recipe: Scen
         dropout=recipe.dropout,
         word_dropout=recipe.word_dropout,
     )
-    count = len({name.split(".")[1] for name in weights if name.startswith("writers.")})
+    decoder_count = len({weight_name.split(".")[1] for weight_name in weights if weight_name.startswith("writers.")})
     decoder_width = len(weights["writers.0.joined.bias"])
     decoders = [
         GraphDecoderModule(
@@ -202,10 +209,12 @@ def build_module(parser: FactualParser, weights: Mapping[str, Any], recipe: Scen
             dropout=recipe.dropout,
             token_dropout=recipe.token_dropout,
         )
-        for _ in range(count)
+        for _ in range(decoder_count)
     ]
     module = SceneGraphModule(encoder, decoders)
-    module.load_state_dict({name: torch.from_numpy(np.asarray(each, np.float32)) for name, each in weights.items()})
+    module.load_state_dict(
+        {weight_name: torch.from_numpy(np.asarray(array, np.float32)) for weight_name, array in weights.items()}
+    )
     return module
 
 
@@ -214,17 +223,17 @@ def sentence_examples(documents: Sequence[DocumentGraph], parser: FactualParser)
     base_form = SceneGraphEvaluator(load_english_synonyms()).base_noun
     examples = []
     for document, sentences in zip(documents, parser.read_documents([each.text for each in documents]), strict=True):
-        lemmas = [[base_form(word) for word in words] for words in sentences]
+        sentence_lemmas = [[base_form(word) for word in words] for words in sentences]
         triples: list[list[Triple]] = [[] for _ in sentences]
         for triple in document.triples:
-            parts = [[base_form(word) for word in part.split()] for part in triple]
-            scores = [_mention_score(parts, words) for words in lemmas]
-            best = max(range(len(scores)), key=lambda k: (scores[k], -k), default=None)
-            if best is not None and scores[best] >= 2:
-                triples[best].append(triple)
+            triple_lemmas = [[base_form(word) for word in part.split()] for part in triple]
+            scores = [_mention_score(triple_lemmas, words) for words in sentence_lemmas]
+            best_sentence = max(range(len(scores)), key=lambda index: (scores[index], -index), default=None)
+            if best_sentence is not None and scores[best_sentence] >= 2:
+                triples[best_sentence].append(triple)
         examples += [
-            name_as_in_caption(SceneGraphExample(" ".join(words), tuple(each)), parser.spelling, base_form)
-            for words, each in zip(sentences, triples, strict=True)
+            name_as_in_caption(SceneGraphExample(" ".join(words), tuple(sentence_triples)), parser.spelling, base_form)
+            for words, sentence_triples in zip(sentences, triples, strict=True)
         ]
     return examples
 
@@ -237,13 +246,15 @@ def _mention_score(parts: Sequence[list[str]], words: Sequence[str]) -> float:
         words: of the sentence, as lemmas.
     """
     ends = (parts[0], parts[-1])
-    places = [[k for k, word in enumerate(words) if word in (end[-1], *_NUMBERS.get(end[-1], ()))] for end in ends]
-    if not all(places):
-        return float(sum(map(bool, places))) / 2
+    end_positions = [
+        [k for k, word in enumerate(words) if word in (end[-1], *_NUMBERS.get(end[-1], ()))] for end in ends
+    ]
+    if not all(end_positions):
+        return float(sum(map(bool, end_positions))) / 2
     if len(parts) == 1:
         return 2.0
-    nearness = 1 / (1 + min(abs(a - b) for a in places[0] for b in places[1]))
+    nearness = 1 / (1 + min(abs(a - b) for a in end_positions[0] for b in end_positions[1]))
     if parts[1] == [IS]:
         return 2 + nearness / 2
-    stems = {word[:4] for word in parts[1] if len(word) > 2}
-    return 2 + nearness / 3 + any(word[:4] in stems for word in words) / 2
+    predicate_stems = {word[:4] for word in parts[1] if len(word) > 2}
+    return 2 + nearness / 3 + any(word[:4] in predicate_stems for word in words) / 2

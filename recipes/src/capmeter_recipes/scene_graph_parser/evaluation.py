@@ -45,14 +45,16 @@ class SceneGraphEvaluator:
     def scores(self, predicted: Sequence[Iterable[Triple]], gold: Sequence[Iterable[Triple]]) -> SceneGraphScores:
         """The agreement of predicted graphs with gold graphs."""
         exact = as_written = 0
-        total = 0.0
-        for one, two in zip(predicted, gold, strict=True):
-            as_written += set(one) == set(two)
-            candidate, reference = self.lemmatise(one), self.lemmatise(two)
+        f1_sum = 0.0
+        for predicted_triples, gold_triples in zip(predicted, gold, strict=True):
+            as_written += set(predicted_triples) == set(gold_triples)
+            candidate, reference = self.lemmatise(predicted_triples), self.lemmatise(gold_triples)
             exact += candidate == reference
-            total += self.f1(spice_tuples(candidate), spice_tuples(reference))
-        count = max(1, len(gold))
-        return SceneGraphScores(len(gold), 100 * exact / count, 100 * total / count, 100 * as_written / count)
+            f1_sum += self.f1(spice_tuples(candidate), spice_tuples(reference))
+        caption_count = max(1, len(gold))
+        return SceneGraphScores(
+            len(gold), 100 * exact / caption_count, 100 * f1_sum / caption_count, 100 * as_written / caption_count
+        )
 
     def lemmatise(self, triples: Iterable[Triple]) -> frozenset[Triple]:
         """The set of triples, each word as the base form of a noun."""
@@ -64,28 +66,31 @@ class SceneGraphEvaluator:
     def base_noun(self, word: str) -> str:
         """The shortest known form of a word: itself, its base, or itself without a plural ending."""
         if word not in self._base_nouns:
-            forms = self.synonyms.bases(word) or [
+            base_forms = self.synonyms.bases(word) or [
                 word[: -len(ending)] + replacement for ending, replacement in _PLURAL_ENDINGS if word.endswith(ending)
             ]
-            known = (form for form in (word, *forms) if self.synonyms.knows(form))
-            self._base_nouns[word] = min(known, key=len, default=word)
+            known_forms = (base_form for base_form in (word, *base_forms) if self.synonyms.knows(base_form))
+            self._base_nouns[word] = min(known_forms, key=len, default=word)
         return self._base_nouns[word]
 
     def f1(self, candidate: set[Triple], reference: set[Triple]) -> float:
         """F1 of two graphs' tuples, each of which matches at most one other."""
-        equal = candidate & reference
-        unmatched, remaining = sorted(candidate - equal), sorted(reference - equal)
-        matches = len(equal)
-        for each in unmatched:
-            other = next((k for k, other in enumerate(remaining) if self._tuples_match(each, other)), None)
-            if other is not None:
-                del remaining[other]
+        equal_tuples = candidate & reference
+        unmatched_tuples, remaining_tuples = sorted(candidate - equal_tuples), sorted(reference - equal_tuples)
+        matches = len(equal_tuples)
+        for candidate_tuple in unmatched_tuples:
+            matched_index = next(
+                (k for k, other in enumerate(remaining_tuples) if self._tuples_match(candidate_tuple, other)), None
+            )
+            if matched_index is not None:
+                del remaining_tuples[matched_index]
                 matches += 1
         return 2 * matches / (len(candidate) + len(reference)) if matches else 0.0
 
-    def _tuples_match(self, one: Triple, two: Triple) -> bool:
-        return len(one) == len(two) and all(
-            not self.synsets(a).isdisjoint(self.synsets(b)) for a, b in zip(one, two, strict=True)
+    def _tuples_match(self, candidate_tuple: Triple, reference_tuple: Triple) -> bool:
+        return len(candidate_tuple) == len(reference_tuple) and all(
+            not self.synsets(a).isdisjoint(self.synsets(b))
+            for a, b in zip(candidate_tuple, reference_tuple, strict=True)
         )
 
     def synsets(self, phrase: str) -> frozenset[int]:

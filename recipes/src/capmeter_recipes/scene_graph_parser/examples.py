@@ -52,16 +52,16 @@ def read_factual(path: Path) -> list[SceneGraphExample]:
         InputError: the file cannot be read, or a line is not a caption with a graph.
     """
     examples = []
-    for number, row in read_gzipped_rows(path, "captions with graphs"):
+    for line_number, caption_row in read_gzipped_rows(path, "captions with graphs"):
         try:
-            triples = tuple(tuple(" ".join(part.lower().split()) for part in triple) for triple in row["graph"])
+            triples = tuple(tuple(" ".join(part.lower().split()) for part in triple) for triple in caption_row["graph"])
             if not triples or not all(map(is_triple, triples)):
                 raise ValueError('"graph" is a list of [subject, predicate, object] and [entity]')
-            if not isinstance(row["caption"], str):
+            if not isinstance(caption_row["caption"], str):
                 raise TypeError('"caption" is a text')
-            examples.append(SceneGraphExample(row["caption"], triples, row["split"]))
+            examples.append(SceneGraphExample(caption_row["caption"], triples, caption_row["split"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{path}, line {number}: not a caption with a scene graph: {error!r}") from error
+            raise InputError(f"{path}, line {line_number}: not a caption with a scene graph: {error!r}") from error
     return examples
 
 
@@ -69,8 +69,8 @@ def sample_parsed_examples(captions: Iterable[ParsedCaption], count: int = PARSE
     """A fixed sample of `count` captions with the triples of their parses, without long and empty ones."""
     undamaged = [caption for caption in captions if caption.form in _UNDAMAGED_FORMS]
     random.Random(0).shuffle(undamaged)
-    short = [each for each in undamaged[:count] if sum(map(len, each.parse.sentences)) <= _MAX_PARSED_WORDS]
-    examples = [SceneGraphExample(each.caption, triples_from_parse(each.parse), "parsed") for each in short]
+    short_captions = [each for each in undamaged[:count] if sum(map(len, each.parse.sentences)) <= _MAX_PARSED_WORDS]
+    examples = [SceneGraphExample(each.caption, triples_from_parse(each.parse), "parsed") for each in short_captions]
     return [example for example in examples if example.triples]
 
 
@@ -82,23 +82,23 @@ def triples_from_parse(parse: CaptionParse) -> tuple[Triple, ...]:
     >>> triples_from_parse(CaptionParse((Parse(words, tags, lemmas, (3, 3, 0), ("nummod", "amod", "root")),)))
     (('birds', 'is', 'red'), ('birds', 'is', 'two'))
     """
-    nouns: dict[str, str] = {}
+    noun_forms: dict[str, str] = {}
     for sentence in parse.sentences:
         for word, tag, lemma in zip(sentence.words, sentence.tags, sentence.lemmas, strict=True):
             if tag.startswith(_NOUN_PREFIX):
-                nouns.setdefault(lemma, word.lower())
+                noun_forms.setdefault(lemma, word.lower())
 
     def inflect(lemmas: str) -> str:
-        return " ".join(nouns.get(lemma, lemma) for lemma in lemmas.split())
+        return " ".join(noun_forms.get(lemma, lemma) for lemma in lemmas.split())
 
     triples: list[Triple] = []
-    for entity, *others in extract_tuples(parse):
-        if len(others) == 2:
-            triples.append((inflect(entity), others[1], inflect(others[0])))
+    for entity, *other_parts in extract_tuples(parse):
+        if len(other_parts) == 2:
+            triples.append((inflect(entity), other_parts[1], inflect(other_parts[0])))
         else:
-            triples.append((inflect(entity), IS, others[0]) if others else (inflect(entity),))
-    spaced = [tuple(part.replace("_", " ") for part in triple) for triple in triples if all(triple)]
-    return tuple(drop_redundant_entities(spaced))
+            triples.append((inflect(entity), IS, other_parts[0]) if other_parts else (inflect(entity),))
+    spaced_triples = [tuple(part.replace("_", " ") for part in triple) for triple in triples if all(triple)]
+    return tuple(drop_redundant_entities(spaced_triples))
 
 
 def name_as_in_caption(
@@ -115,12 +115,12 @@ def name_as_in_caption(
         base_form: of a noun.
     """
     words = spelling.correct(caption_words(example.caption))
-    by_base: dict[str, str] = {}
+    word_by_base: dict[str, str] = {}
     for word in words:
-        by_base.setdefault(base_form(word), word)
+        word_by_base.setdefault(base_form(word), word)
 
     def name(entity: str) -> str:
-        return " ".join(word if word in words else by_base.get(base_form(word), word) for word in entity.split())
+        return " ".join(word if word in words else word_by_base.get(base_form(word), word) for word in entity.split())
 
     triples = tuple((name(triple[0]), *triple[1:-1], *map(name, triple[1:][-1:])) for triple in example.triples)
     return replace(example, triples=triples)

@@ -56,21 +56,21 @@ class SentenceEncoderModule(nn.Module):
         Args:
             pieces: (batch, length, pieces per word), ids.
         """
-        count, length, _ = pieces.shape
+        sentence_count, length, _ = pieces.shape
         if self.training and self.word_dropout:
-            hidden = torch.rand(count, length, 1, device=pieces.device) < self.word_dropout
-            first = torch.arange(pieces.shape[2], device=pieces.device) == 0
-            pieces = torch.where(hidden, (first * word_pieces.UNKNOWN_ID).to(pieces.dtype), pieces)
+            is_hidden = torch.rand(sentence_count, length, 1, device=pieces.device) < self.word_dropout
+            is_first = torch.arange(pieces.shape[2], device=pieces.device) == 0
+            pieces = torch.where(is_hidden, (is_first * word_pieces.UNKNOWN_ID).to(pieces.dtype), pieces)
         padding = word_pieces.PAD_ID
-        words = functional.embedding_bag(pieces.flatten(0, 1), self.pieces, mode="mean", padding_idx=padding)
-        words = words.view(count, length, self.width)
-        begin, end = (self.pieces[k].expand(count, 1, -1) for k in (word_pieces.BEGIN_ID, word_pieces.END_ID))
-        x = self.norm(torch.cat([begin, words, end], dim=1) + self.places[: length + 2]).flatten(0, 1)
+        word_embeddings = functional.embedding_bag(pieces.flatten(0, 1), self.pieces, mode="mean", padding_idx=padding)
+        word_embeddings = word_embeddings.view(sentence_count, length, self.width)
+        begin, end = (self.pieces[k].expand(sentence_count, 1, -1) for k in (word_pieces.BEGIN_ID, word_pieces.END_ID))
+        x = self.norm(torch.cat([begin, word_embeddings, end], dim=1) + self.places[: length + 2]).flatten(0, 1)
         dropout = self.dropout if self.training else 0.0
         for layer in self.layers:
-            shape, weights = (count, self.shape.heads), layer_weights(layer)
+            shape, weights = (sentence_count, self.shape.heads), layer_weights(layer)
             x, _ = transformer_layer(weights, x, None, shape, LAYER_NORM_EPSILON, dropout, approximate="tanh")
-        return torch.cat([words, x.view(count, length + 2, -1)[:, 1:-1]], dim=2)
+        return torch.cat([word_embeddings, x.view(sentence_count, length + 2, -1)[:, 1:-1]], dim=2)
 
 
 class _EncoderLayer(nn.Module):
@@ -84,8 +84,8 @@ class _EncoderLayer(nn.Module):
 
 def layer_weights(layer: nn.Module) -> TransformerLayer:
     """The weights of a `SentenceEncoderModule`'s layer, for `transformer_layer`."""
-    parts = (layer.get_submodule(name) for name in STORED_NAMES.values())
-    return TransformerLayer(*((part.get_parameter("weight"), part.get_parameter("bias")) for part in parts))
+    stored_modules = (layer.get_submodule(stored_name) for stored_name in STORED_NAMES.values())
+    return TransformerLayer(*((part.get_parameter("weight"), part.get_parameter("bias")) for part in stored_modules))
 
 
 class SceneGraphModule(nn.Module):
@@ -111,15 +111,17 @@ class SceneGraphModule(nn.Module):
 
     def next_token_probabilities(self, encoded: Tensor, source_ids: Tensor, prefix: Tensor) -> Tensor:
         """The decoders' mean probability (batch, tokens + 2 length) of each token and copied word after the prefix."""
-        total = torch.zeros(1, device=source_ids.device)
+        probability_sum = torch.zeros(1, device=source_ids.device)
         for logits in self(encoded, source_ids, prefix):
             token_count = logits.shape[2] - source_ids.shape[1]
-            both = logits[:, -1].float().softmax(dim=1)
-            by_token = torch.zeros_like(both)
-            by_token[:, :token_count] = both[:, :token_count]
-            total = total + by_token.scatter_add(1, source_ids, both[:, token_count:])
-        total[:, [PAD_ID, UNKNOWN_ID]] = 0
-        return total / len(self.writers)
+            token_probabilities = logits[:, -1].float().softmax(dim=1)
+            by_token = torch.zeros_like(token_probabilities)
+            by_token[:, :token_count] = token_probabilities[:, :token_count]
+            probability_sum = probability_sum + by_token.scatter_add(
+                1, source_ids, token_probabilities[:, token_count:]
+            )
+        probability_sum[:, [PAD_ID, UNKNOWN_ID]] = 0
+        return probability_sum / len(self.writers)
 
 
 class GraphDecoderModule(nn.Module):
@@ -171,18 +173,18 @@ class GraphDecoderModule(nn.Module):
         source_index = prefix - self.token_count  # negative for tokens of the vocabulary
         is_copied = source_index >= 0
         embeddings = self.tokens(prefix.masked_fill(is_copied, UNKNOWN_ID))
-        index = source_index.clamp(min=0)[:, :, None].expand(-1, -1, self.width)
-        copied = torch.gather(_split_words_and_lemmas(self.copied(states)), 1, index)
-        x = torch.where(is_copied[:, :, None], copied, embeddings)
+        gather_index = source_index.clamp(min=0)[:, :, None].expand(-1, -1, self.width)
+        copied_states = torch.gather(_split_words_and_lemmas(self.copied(states)), 1, gather_index)
+        x = torch.where(is_copied[:, :, None], copied_states, embeddings)
         if self.training and self.token_dropout:
-            hidden = (torch.rand(prefix.shape, device=prefix.device) < self.token_dropout) & (prefix != PAD_ID)
-            x = torch.where(hidden[:, :, None], self.tokens.weight[UNKNOWN_ID], x)
+            is_hidden = (torch.rand(prefix.shape, device=prefix.device) < self.token_dropout) & (prefix != PAD_ID)
+            x = torch.where(is_hidden[:, :, None], self.tokens.weight[UNKNOWN_ID], x)
         x = x + self.steps.weight[: x.shape[1]]
         for layer in self.layers:
             x = layer(x, states)
         x = self.written(x)
-        keys = _split_words_and_lemmas(self.copy_key(states))
-        copy_logits = self.copy_query(x) @ keys.transpose(1, 2) / math.sqrt(self.width)
+        copy_keys = _split_words_and_lemmas(self.copy_key(states))
+        copy_logits = self.copy_query(x) @ copy_keys.transpose(1, 2) / math.sqrt(self.width)
         return torch.cat([self.choice(x), copy_logits], dim=2)
 
 
@@ -211,13 +213,13 @@ def copy_loss(logits: Tensor, source_ids: Tensor, targets: Tensor) -> Tensor:
     """
     token_count = logits.shape[2] - source_ids.shape[1]
     logits = logits.float()
-    generated = logits.gather(2, targets.clamp(max=token_count - 1)[..., None])[..., 0]
-    generated = generated.masked_fill(targets >= token_count, _MASKED)
+    generated_logits = logits.gather(2, targets.clamp(max=token_count - 1)[..., None])[..., 0]
+    generated_logits = generated_logits.masked_fill(targets >= token_count, _MASKED)
     is_target = source_ids[:, None, :] == targets[:, :, None]
-    copied = logits[:, :, token_count:].masked_fill(~is_target, _MASKED).logsumexp(dim=2)
-    log_probability = torch.logaddexp(generated, copied) - logits.logsumexp(dim=2)
-    counts = (targets != UNKNOWN_ID) & (targets != PAD_ID)
-    return -(log_probability * counts).sum() / counts.sum().clamp(min=1)
+    copied_logits = logits[:, :, token_count:].masked_fill(~is_target, _MASKED).logsumexp(dim=2)
+    log_probability = torch.logaddexp(generated_logits, copied_logits) - logits.logsumexp(dim=2)
+    is_counted = (targets != UNKNOWN_ID) & (targets != PAD_ID)
+    return -(log_probability * is_counted).sum() / is_counted.sum().clamp(min=1)
 
 
 class _DecoderLayer(nn.Module):
@@ -241,8 +243,8 @@ class _DecoderLayer(nn.Module):
         (queries,) = self._split_heads(self.query(self.read_norm(x)), 1)
         keys, values = self._split_heads(self.key_value(states), 2)
         x = x + self._drop(self.read_join(_join_heads(attention(queries, keys, values))))
-        result: Tensor = x + self._drop(self.narrow(functional.relu(self.widen(self.norm(x)))))
-        return result
+        next_states: Tensor = x + self._drop(self.narrow(functional.relu(self.widen(self.norm(x)))))
+        return next_states
 
     def _drop(self, x: Tensor) -> Tensor:
         return _drop(x, self.dropout, self.training)
@@ -270,14 +272,14 @@ def decode_greedily(module: SceneGraphModule, pieces: Tensor, source_ids: Tensor
         For each sentence the tokens without `STOP_ID`.
     """
     encoded = module.encode(pieces)
-    tokens = torch.full((len(pieces), 1), PAD_ID, device=pieces.device)
-    stopped = torch.zeros(len(pieces), dtype=torch.bool, device=pieces.device)
+    token_rows = torch.full((len(pieces), 1), PAD_ID, device=pieces.device)
+    is_stopped = torch.zeros(len(pieces), dtype=torch.bool, device=pieces.device)
     for _ in range(max_steps):
-        probabilities = module.next_token_probabilities(encoded, source_ids, tokens)
-        probabilities = probabilities.scatter(1, tokens[:, -1:], 0.0)  # no token follows itself
-        last = probabilities.argmax(dim=1).masked_fill(stopped, PAD_ID)
-        tokens = torch.cat([tokens, last[:, None]], dim=1)
-        stopped |= last == STOP_ID
-        if bool(stopped.all()):
+        probabilities = module.next_token_probabilities(encoded, source_ids, token_rows)
+        probabilities = probabilities.scatter(1, token_rows[:, -1:], 0.0)  # no token follows itself
+        last_tokens = probabilities.argmax(dim=1).masked_fill(is_stopped, PAD_ID)
+        token_rows = torch.cat([token_rows, last_tokens[:, None]], dim=1)
+        is_stopped |= last_tokens == STOP_ID
+        if bool(is_stopped.all()):
             break
-    return [[token for token in row[1:] if token not in (STOP_ID, PAD_ID)] for row in tokens.tolist()]
+    return [[token for token in token_row[1:] if token not in (STOP_ID, PAD_ID)] for token_row in token_rows.tolist()]

@@ -46,17 +46,22 @@ def learn_spelling(
         correct_words: rare words that are not corrected.
         dictionary: more such words; those that would be corrected are stored ("grout" to "group").
     """
-    counts = count_words(examples)
-    often = [
-        word for word, count in counts.most_common() if count >= _FREQUENT_COUNT and len(word) >= _MIN_CORRECTION_LENGTH
+    word_counts = count_words(examples)
+    frequent_words = [
+        word
+        for word, count in word_counts.most_common()
+        if count >= _FREQUENT_COUNT and len(word) >= _MIN_CORRECTION_LENGTH
     ]
-    right = {*correct_words, *filter(dictionary.synsets, counts)}
-    first = Spelling((), right)
-    first = Spelling([word for word in often if first.is_correct(word)], right)
-    frequent = [word for word in often if first.correct([word]) == [word]]
-    base = Spelling(frequent, correct_words)
-    protected = right.union(dictionary.words)
-    return Spelling(frequent, base.rare.union(word for word in protected if base.correct([word]) != [word]))
+    known_words = {*correct_words, *filter(dictionary.synsets, word_counts)}
+    first_spelling = Spelling((), known_words)
+    first_spelling = Spelling([word for word in frequent_words if first_spelling.is_correct(word)], known_words)
+    correction_targets = [word for word in frequent_words if first_spelling.correct([word]) == [word]]
+    base_spelling = Spelling(correction_targets, correct_words)
+    protected_words = known_words.union(dictionary.words)
+    return Spelling(
+        correction_targets,
+        base_spelling.rare.union(word for word in protected_words if base_spelling.correct([word]) != [word]),
+    )
 
 
 def select_word_pieces(
@@ -73,20 +78,22 @@ def select_word_pieces(
     Returns:
         Ids in the encoder's vocabulary, those of `SPECIAL_PIECES` first.
     """
-    ids = {piece: number for number, piece in enumerate(vocabulary)}
+    id_by_piece = {piece: piece_id for piece_id, piece in enumerate(vocabulary)}
     pieces = WordPieceVocabulary([*SPECIAL_PIECES, *(piece for piece in vocabulary if piece not in SPECIAL_PIECES)])
 
     def piece_ids(words: Iterable[str]) -> set[int]:
-        return {ids[pieces.pieces[each]] for word in words for each in pieces.ids(word)}
+        return {id_by_piece[pieces.pieces[word_piece]] for word in words for word_piece in pieces.ids(word)}
 
     letters = {
-        number for piece, number in ids.items() if piece.isascii() and len(piece.removeprefix(CONTINUATION)) == 1
+        piece_id
+        for piece, piece_id in id_by_piece.items()
+        if piece.isascii() and len(piece.removeprefix(CONTINUATION)) == 1
     }
-    required = letters | piece_ids(words)
-    optional = sorted(piece_ids(more_words) - required)
-    special = [ids[piece] for piece in SPECIAL_PIECES]
-    room = max(0, max_pieces - len(required) - len(special))
-    return [*special, *sorted((required | set(optional[:room])) - set(special))]
+    required_ids = letters | piece_ids(words)
+    optional_ids = sorted(piece_ids(more_words) - required_ids)
+    special_ids = [id_by_piece[piece] for piece in SPECIAL_PIECES]
+    optional_count = max(0, max_pieces - len(required_ids) - len(special_ids))
+    return [*special_ids, *sorted((required_ids | set(optional_ids[:optional_count])) - set(special_ids))]
 
 
 def learn_vocabulary(
@@ -94,22 +101,22 @@ def learn_vocabulary(
 ) -> DecoderVocabulary:
     """The tokens that occur twice: predicates, what follows their verbs, and words that are not in their caption."""
     predicate_counts = Counter(triple[1] for each in examples for triple in each.triples if len(triple) == 3)
-    predicates: Counter[str] = Counter()
-    missing: Counter[str] = Counter()
+    suffix_counts: Counter[str] = Counter()
+    missing_counts: Counter[str] = Counter()
     for example in examples:
         words = spelling.correct(caption_words(example.caption))
-        in_caption, verbs = set(words), base_verbs(words, lemmas)
+        in_caption, caption_verbs = set(words), base_verbs(words, lemmas)
         for triple in example.triples:
             parts = [triple[0], triple[-1]]
             if len(triple) == 3:
                 verb, _, rest = triple[1].partition(" ")
-                predicates[rest if verb in verbs else triple[1]] += 1
-                rare = predicate_counts[triple[1]] < _MIN_TOKEN_COUNT and verb not in verbs
-                parts += [triple[1]] if rare else []
-            missing.update(word for part in parts for word in part.split() if word not in in_caption)
-    frequent = [PREDICATE + each for each, count in predicates.items() if count >= _MIN_TOKEN_COUNT]
-    missing_words = [word for word, count in missing.items() if count >= _MIN_TOKEN_COUNT]
-    return DecoderVocabulary([*SPECIAL_TOKENS, *sorted(frequent), *sorted(missing_words)])
+                suffix_counts[rest if verb in caption_verbs else triple[1]] += 1
+                is_rare = predicate_counts[triple[1]] < _MIN_TOKEN_COUNT and verb not in caption_verbs
+                parts += [triple[1]] if is_rare else []
+            missing_counts.update(word for part in parts for word in part.split() if word not in in_caption)
+    frequent_predicates = [PREDICATE + each for each, count in suffix_counts.items() if count >= _MIN_TOKEN_COUNT]
+    missing_words = [word for word, count in missing_counts.items() if count >= _MIN_TOKEN_COUNT]
+    return DecoderVocabulary([*SPECIAL_TOKENS, *sorted(frequent_predicates), *sorted(missing_words)])
 
 
 def base_verbs(words: Sequence[str], lemmas: LemmaRules) -> set[str]:
@@ -145,15 +152,15 @@ class CaptionPacker:
         for example in examples:
             words = self.spelling.correct(caption_words(example.caption)[:MAX_WORDS])
             if words:
-                source = self.vocabulary.source_tokens(words, verb_lemmas(words, self.lemmas))
+                source_tokens = self.vocabulary.source_tokens(words, verb_lemmas(words, self.lemmas))
                 verbs = base_verbs(words, self.lemmas)
                 tokens = linearise_triples(example.triples, words, self.vocabulary.predicates, verbs)
-                targets = [*self.vocabulary.ids(tokens, source), STOP_ID][: self.max_steps]
-                rows = [self.pieces.row(word) for word in words]
-                by_length.setdefault(len(rows), []).append((rows, source.ids, targets))
+                targets = [*self.vocabulary.ids(tokens, source_tokens), STOP_ID][: self.max_steps]
+                piece_rows = [self.pieces.row(word) for word in words]
+                by_length.setdefault(len(piece_rows), []).append((piece_rows, source_tokens.ids, targets))
         return {
             length: PackedCaptions(
-                np.array([rows for rows, _, _ in group], np.int32),
+                np.array([piece_rows for piece_rows, _, _ in group], np.int32),
                 np.array([source_ids for _, source_ids, _ in group], np.int64),
                 _pad([targets for _, _, targets in group]),
             )
@@ -162,7 +169,7 @@ class CaptionPacker:
 
 
 def _pad(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
-    table = np.full((len(rows), max(map(len, rows))), PAD_ID, np.int64)
-    for row, values in zip(table, rows, strict=True):
-        row[: len(values)] = values
-    return table
+    padded_rows = np.full((len(rows), max(map(len, rows))), PAD_ID, np.int64)
+    for padded_row, token_ids in zip(padded_rows, rows, strict=True):
+        padded_row[: len(token_ids)] = token_ids
+    return padded_rows

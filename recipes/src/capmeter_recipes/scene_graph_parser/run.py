@@ -74,21 +74,21 @@ def train_scene_graph_parser(
         InputError: no training captions, or none held out.
     """
     torch.set_num_threads(threads)
-    train = [example for example in examples if example.split == "train" and not example.held_out]
+    training_examples = [example for example in examples if example.split == "train" and not example.held_out]
     held_out = [example for example in examples if example.held_out]
-    if not train or not held_out:
+    if not training_examples or not held_out:
         raise InputError(
-            f"{len(examples)} captions give {len(train)} training captions and {len(held_out)} held out; "
+            f"{len(examples)} captions give {len(training_examples)} training captions and {len(held_out)} held out; "
             "expected some of each: give more captions"
         )
     caption_parser, pretrained = load_checkpoint(parser, PARSER), PretrainedEncoder.load(find_encoder(encoder))
-    resources = _learn_resources(train, parsed, caption_parser, pretrained, recipe)
-    outcome = _train_epochs(train, held_out, parsed, resources, recipe, folder, device)
+    resources = _learn_resources(training_examples, parsed, caption_parser, pretrained, recipe)
+    outcome = _train_epochs(training_examples, held_out, parsed, resources, recipe, folder, device)
     training = {
         **asdict(recipe),
         "reader": pretrained.label,
         "lemmas": caption_parser.label,
-        "captions": len(train),
+        "captions": len(training_examples),
         "parsed_captions": len(parsed),
         "threads": threads,
         "device": torch.device(device).type,
@@ -116,26 +116,28 @@ def _learn_resources(
     pretrained: PretrainedEncoder,
     recipe: SceneGraphRecipe,
 ) -> _Resources:
-    rules = caption_parser.parameters["lemmas"]
-    lemmas = LemmaRules(**rules)
+    lemma_rules = caption_parser.parameters["lemmas"]
+    lemmas = LemmaRules(**lemma_rules)
     parser_words = [
-        each.removeprefix(_WORD_PREFIX) for each in caption_parser.vocabulary if each.startswith(_WORD_PREFIX)
+        feature_name.removeprefix(_WORD_PREFIX)
+        for feature_name in caption_parser.vocabulary
+        if feature_name.startswith(_WORD_PREFIX)
     ]
     spelling = learn_spelling([*train, *parsed], pretrained.words, load_english_synonyms())
-    words = spelling.correct(list(count_words(train)))
+    caption_words = spelling.correct(list(count_words(train)))
     piece_ids, checkpoint_piece_ids = (
-        select_word_pieces(pretrained.vocabulary, words, parser_words, count)
-        for count in (recipe.pieces, min(recipe.pieces, CHECKPOINT_PIECES))
+        select_word_pieces(pretrained.vocabulary, caption_words, parser_words, piece_count)
+        for piece_count in (recipe.pieces, min(recipe.pieces, CHECKPOINT_PIECES))
     )
     packer = CaptionPacker(
         learn_vocabulary(train, lemmas, spelling),
-        WordPieceVocabulary([pretrained.vocabulary[number] for number in piece_ids]),
+        WordPieceVocabulary([pretrained.vocabulary[piece_id] for piece_id in piece_ids]),
         spelling,
         lemmas,
         recipe.shape.steps,
     )
     shape = SentenceEncoderShape(recipe.encoder_layers, pretrained.heads)
-    return _Resources(pretrained, piece_ids, checkpoint_piece_ids, shape, packer, rules)
+    return _Resources(pretrained, piece_ids, checkpoint_piece_ids, shape, packer, lemma_rules)
 
 
 def _train_epochs(
@@ -157,14 +159,14 @@ def _train_epochs(
     outcome = Run(learner, recipe, folder, description="training the scene-graph parser", device=device).train()
     if not recipe.naming_epochs:
         return outcome
-    module.load_state_dict({name: torch.from_numpy(values) for name, values in outcome.weights.items()})
+    module.load_state_dict({weight_name: torch.from_numpy(values) for weight_name, values in outcome.weights.items()})
     module = SceneGraphModule(encoder, decoders[: recipe.kept_decoders])
     base_form = SceneGraphEvaluator(load_english_synonyms()).base_noun
-    renamed, renamed_held_out = (
-        packer.pack([name_as_in_caption(each, packer.spelling, base_form) for each in examples])
+    renamed_examples, renamed_held_out = (
+        packer.pack([name_as_in_caption(example, packer.spelling, base_form) for example in examples])
         for examples in (train, held_out)
     )
-    learner = SceneGraphLearner(module, renamed, renamed_held_out, recipe.naming)
+    learner = SceneGraphLearner(module, renamed_examples, renamed_held_out, recipe.naming)
     description = "training it to name entities as in the caption"
     return Run(learner, recipe.naming, folder / NAMING_FOLDER, description=description, device=device).train()
 
@@ -177,11 +179,13 @@ def _build_checkpoint(
     training: Mapping[str, Any],
 ) -> Checkpoint:
     packer, pretrained = resources.packer, resources.pretrained
-    dropped = tuple(DECODER_PREFIX.format(number) for number in range(recipe.kept_decoders, recipe.decoders))
-    weights: Weights = {name: values for name, values in outcome.weights.items() if not name.startswith(dropped)}
-    row = {number: k for k, number in enumerate(resources.piece_ids)}
-    rows = [row[number] for number in resources.checkpoint_piece_ids]
-    weights[ENCODER_PREFIX + "pieces"] = weights[ENCODER_PREFIX + "pieces"][rows]
+    dropped_prefixes = tuple(DECODER_PREFIX.format(number) for number in range(recipe.kept_decoders, recipe.decoders))
+    weights: Weights = {
+        name: values for name, values in outcome.weights.items() if not name.startswith(dropped_prefixes)
+    }
+    row_by_piece = {number: k for k, number in enumerate(resources.piece_ids)}
+    piece_rows = [row_by_piece[number] for number in resources.checkpoint_piece_ids]
+    weights[ENCODER_PREFIX + "pieces"] = weights[ENCODER_PREFIX + "pieces"][piece_rows]
     return Checkpoint(
         kind=KIND,
         parameters={
@@ -221,11 +225,11 @@ class PretrainedEncoder:
         if encoder.base is not None:
             raise AssetError(f"encoder {encoder.name!r} is adapted; name its base {encoder.base.name}")
         try:
-            pieces = json.loads((encoder.folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+            piece_ids = json.loads((encoder.folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
             heads = json.loads((encoder.folder / CONFIG).read_text(encoding="utf-8"))["num_attention_heads"]
             weights = load_file(str(encoder.folder / WEIGHTS))
-            weights = {name.removeprefix("bert."): values.float() for name, values in weights.items()}
-            vocabulary = sorted(pieces, key=pieces.__getitem__)
+            weights = {weight_name.removeprefix("bert."): values.float() for weight_name, values in weights.items()}
+            vocabulary = sorted(piece_ids, key=piece_ids.__getitem__)
             return cls(encoder.label, vocabulary, weights, int(heads))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise AssetError(

@@ -109,38 +109,44 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
         require_torch()
         return _train_on_documents(options, options.documents, options.output)
     examples = read_factual(options.graphs)
-    dev = [example for example in examples if example.split == "dev"]
-    report_progress(f"{options.graphs.name}: {format_count(len(examples), 'caption')}, {len(dev):,} of them dev")
+    dev_examples = [example for example in examples if example.split == "dev"]
+    report_progress(
+        f"{options.graphs.name}: {format_count(len(examples), 'caption')}, {len(dev_examples):,} of them dev"
+    )
     if options.output is not None and not options.evaluate:
         require_torch()
         from capmeter.encoders.devices import device_name
         from capmeter_recipes.scene_graph_parser.run import train_scene_graph_parser
         from capmeter_recipes.scene_graph_parser.training import SceneGraphRecipe
 
-        data: list[TrainingData] = [describe_file(options.graphs, len(examples) - len(dev))]
-        parsed: list[SceneGraphExample] = []
+        data: list[TrainingData] = [describe_file(options.graphs, len(examples) - len(dev_examples))]
+        parsed_examples: list[SceneGraphExample] = []
         if options.parses is not None and options.exclusions is not None:
             captions_with_parses, _ = read_parsed_captions(options.parses, read_exclusions(options.exclusions))
-            parsed = sample_parsed_examples(captions_with_parses)
-            data.append(describe_file(options.parses, len(parsed)))
-            report_progress(f"{options.parses.name}: facts of {format_count(len(parsed), 'caption')}")
+            parsed_examples = sample_parsed_examples(captions_with_parses)
+            data.append(describe_file(options.parses, len(parsed_examples)))
+            report_progress(f"{options.parses.name}: facts of {format_count(len(parsed_examples), 'caption')}")
         train_scene_graph_parser(
             examples,
             SceneGraphRecipe(**options.settings),
             options.output,
             data=data,
-            parsed=parsed,
+            parsed=parsed_examples,
             threads=options.threads,
             device=device_name(options.device),
         )
     parser = FactualParser() if options.output is None else FactualParser(options.output)
-    captions = [example.caption for example in dev]
+    captions = [example.caption for example in dev_examples]
     parser.parse(captions[:_WARM_UP])
-    started = time.perf_counter()
-    graphs = parser.parse(captions)
-    speed = len(dev) / max(time.perf_counter() - started, 1e-9)
-    scores = SceneGraphEvaluator(load_english_synonyms()).scores(graphs, [example.triples for example in dev])
-    return TrainingReport(parser.version, "dev captions, %", {**asdict(scores), "captions_per_second": round(speed)})
+    start_time = time.perf_counter()
+    predicted_graphs = parser.parse(captions)
+    captions_per_second = len(dev_examples) / max(time.perf_counter() - start_time, 1e-9)
+    scores = SceneGraphEvaluator(load_english_synonyms()).scores(
+        predicted_graphs, [example.triples for example in dev_examples]
+    )
+    return TrainingReport(
+        parser.version, "dev captions, %", {**asdict(scores), "captions_per_second": round(captions_per_second)}
+    )
 
 
 def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Path) -> TrainingReport:
@@ -152,19 +158,19 @@ def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Pa
         train_document_network,
     )
 
-    rows = [] if options.without is None else [row for _, row in read_gzipped_rows(options.without, "texts")]
-    excluded = {value for row in rows for value in row.values() if isinstance(value, str)}
-    documents = read_documents(path, excluded)
+    excluded_rows = [] if options.without is None else [row for _, row in read_gzipped_rows(options.without, "texts")]
+    excluded_texts = {value for row in excluded_rows for value in row.values() if isinstance(value, str)}
+    documents = read_documents(path, excluded_texts)
     report_progress(f"{path.name}: graphs of {format_count(len(documents), 'document')}")
     recipe, device = DocumentRecipe(**options.settings), device_name(options.device)
     if options.folds:
-        scores = cross_validate(
+        fold_scores = cross_validate(
             documents, BUNDLED, output, options.folds, recipe=recipe, threads=options.threads, device=device
         )
-        values = {f"fold {number}": score for number, score in enumerate(scores, 1)} | {
-            "mean": sum(scores) / len(scores)
+        fold_values = {f"fold {fold_number}": score for fold_number, score in enumerate(fold_scores, 1)} | {
+            "mean": sum(fold_scores) / len(fold_scores)
         }
-        return TrainingReport(FactualParser().version, "SPICE F of documents, %", values)
+        return TrainingReport(FactualParser().version, "SPICE F of documents, %", fold_values)
     data = [describe_file(path, len(documents))]
     train_document_network(documents, BUNDLED, output, data=data, recipe=recipe, threads=options.threads, device=device)
     return TrainingReport(FactualParser(BUNDLED, output).version, "training", {"documents": len(documents)})

@@ -101,21 +101,21 @@ class SceneGraphLearner(Learner[Batch]):
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """Adam, with lower learning rates for the pretrained encoder."""
-        groups: dict[float, list[Tensor]] = {}
-        for name, values in self.module.named_parameters():
-            lr_scale = self._lr_scale(name)
-            values.requires_grad_(bool(lr_scale))
-            groups.setdefault(lr_scale, []).append(values)
-        parameters = [{"params": values, "lr_scale": lr_scale} for lr_scale, values in groups.items()]
+        scale_groups: dict[float, list[Tensor]] = {}
+        for parameter_name, parameter in self.module.named_parameters():
+            lr_scale = self._lr_scale(parameter_name)
+            parameter.requires_grad_(bool(lr_scale))
+            scale_groups.setdefault(lr_scale, []).append(parameter)
+        parameters = [{"params": parameter, "lr_scale": lr_scale} for lr_scale, parameter in scale_groups.items()]
         return torch.optim.Adam(parameters, lr=lr, betas=(0.9, 0.98), fused=True)
 
-    def _lr_scale(self, name: str) -> float:
+    def _lr_scale(self, parameter_name: str) -> float:
         recipe = self.recipe
-        if not name.startswith(ENCODER_PREFIX):
+        if not parameter_name.startswith(ENCODER_PREFIX):
             return 1.0
-        if name.startswith(_FROZEN):
+        if parameter_name.startswith(_FROZEN):
             return 0.0
-        layer = int(name.split(".")[2]) if name.startswith(_LAYERS) else 0
+        layer = int(parameter_name.split(".")[2]) if parameter_name.startswith(_LAYERS) else 0
         return recipe.encoder_lr_scale * recipe.layer_lr_decay ** (recipe.encoder_layers - 1 - layer)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
@@ -123,21 +123,24 @@ class SceneGraphLearner(Learner[Batch]):
         batches = self._shuffled_batches(self.examples, rng, annotated=True)
         if not self.parsed or epoch >= self.recipe.parsed_epochs:
             return batches
-        parsed = self._shuffled_batches(self.parsed, rng, annotated=False)[: len(batches)]
-        return [parsed[number] for number in rng.permutation(len(parsed))]
+        parsed_batches = self._shuffled_batches(self.parsed, rng, annotated=False)[: len(batches)]
+        return [parsed_batches[batch_index] for batch_index in rng.permutation(len(parsed_batches))]
 
     def _shuffled_batches(
         self, examples: Mapping[int, _CaptionTensors], rng: np.random.Generator, *, annotated: bool
     ) -> list[Batch]:
         batches: list[Batch] = []
-        for length, packed in examples.items():
-            size = max(8, self.recipe.words // length)
-            order = rng.permutation(len(packed.target_lengths))
-            for start in range(0, len(order), 16 * size):
-                block = order[start : start + 16 * size]
-                block = block[np.argsort(packed.target_lengths[block], kind="stable")]
-                batches += [(length, block[first : first + size], annotated) for first in range(0, len(block), size)]
-        return [batches[number] for number in rng.permutation(len(batches))]
+        for length, caption_tensors in examples.items():
+            batch_size = max(8, self.recipe.words // length)
+            caption_order = rng.permutation(len(caption_tensors.target_lengths))
+            for block_start in range(0, len(caption_order), 16 * batch_size):
+                block = caption_order[block_start : block_start + 16 * batch_size]
+                block = block[np.argsort(caption_tensors.target_lengths[block], kind="stable")]
+                batches += [
+                    (length, block[batch_start : batch_start + batch_size], annotated)
+                    for batch_start in range(0, len(block), batch_size)
+                ]
+        return [batches[batch_index] for batch_index in rng.permutation(len(batches))]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy of the tokens, averaged over the decoders."""
@@ -146,19 +149,21 @@ class SceneGraphLearner(Learner[Batch]):
         pieces, source_ids, targets = examples[length].select_captions(indices, self.device)
         prefix = torch.nn.functional.pad(targets[:, :-1], (1, 0), value=PAD_ID)
         logits = self.module(self.module.encode(pieces), source_ids, prefix)
-        return {"tokens": torch.stack([copy_loss(each, source_ids, targets) for each in logits]).mean()}
+        return {
+            "tokens": torch.stack([copy_loss(decoder_logits, source_ids, targets) for decoder_logits in logits]).mean()
+        }
 
     def evaluate(self) -> Mapping[str, float]:
         """The percentage of held-out captions with exactly the right tokens."""
-        exact = count = 0
-        for packed in self.held_out.values():
-            indices = np.arange(len(packed.target_lengths))
-            pieces, source_ids, targets = packed.select_captions(indices, self.device)
+        exact_count = caption_count = 0
+        for caption_tensors in self.held_out.values():
+            indices = np.arange(len(caption_tensors.target_lengths))
+            pieces, source_ids, targets = caption_tensors.select_captions(indices, self.device)
             decoded = decode_greedily(self.module, pieces, source_ids, _MAX_STEPS)
-            for tokens, gold in zip(decoded, targets.tolist(), strict=True):
-                exact += [*tokens, STOP_ID] == [token for token in gold if token != PAD_ID]
-                count += 1
-        return {"exact": round(100 * exact / max(1, count), 3)}
+            for tokens, gold_tokens in zip(decoded, targets.tolist(), strict=True):
+                exact_count += [*tokens, STOP_ID] == [token for token in gold_tokens if token != PAD_ID]
+                caption_count += 1
+        return {"exact": round(100 * exact_count / max(1, caption_count), 3)}
 
 
 class _CaptionTensors(DeviceTensors):
