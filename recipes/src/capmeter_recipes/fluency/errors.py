@@ -41,22 +41,22 @@ def make_error(caption: str, rng: random.Random) -> str:
     if kind == "repeat event":
         length = rng.randint(2, max(2, min(len(words), 7)))
         start = rng.randint(0, max(0, len(words) - length))
-        joint = rng.choice(_JOINTS).split()
-        event = words[start : start + length]
-        return " ".join([*words[: start + length], *joint, *event, *words[start + length :]])
+        joint_words = rng.choice(_JOINTS).split()
+        event_words = words[start : start + length]
+        return " ".join([*words[: start + length], *joint_words, *event_words, *words[start + length :]])
     if kind == "repeat words":
         start, length = rng.randrange(len(words)), rng.choice((1, 1, 2, 3))
         return " ".join([*words[: start + length], *words[start : start + length], *words[start + length :]])
     if kind == "break off":
-        ends = [k for k, word in enumerate(words) if word in _BREAKS and k > 1]
-        if ends:
-            return " ".join(words[: rng.choice(ends) + 1])
-    omitted = {
+        break_positions = [k for k, word in enumerate(words) if word in _BREAKS and k > 1]
+        if break_positions:
+            return " ".join(words[: rng.choice(break_positions) + 1])
+    omittable_positions = {
         "conjunction": [k for k, word in enumerate(words) if word in _CONJUNCTIONS],
         "verb": [k for k, word in enumerate(words) if word.endswith("ing") or word in ("is", "are")],
         "word": list(range(len(words))) if len(words) > 3 else [],
     }.get(kind, [])
-    if omitted:
-        k = rng.choice(omitted)
+    if omittable_positions:
+        k = rng.choice(omittable_positions)
         return " ".join([*words[:k], *words[k + 1 :]])
     return f"{caption} {rng.choice(TAILS)}"

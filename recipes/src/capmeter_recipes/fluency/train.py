@@ -63,30 +63,33 @@ def train(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, float]]:
         held-out captions of each file of sounds.
     """
     exclusions = read_exclusions(options.exclusions)
-    corpora = [read_corpus(*split_source_file(each), exclusions) for each in options.captions]
-    sounds = [SoundCorpus.read(path) for path in options.also]
+    corpora = [read_corpus(*split_source_file(source_file), exclusions) for source_file in options.captions]
+    sound_corpora = [SoundCorpus.read(path) for path in options.also]
     rng = random.Random(options.seed)
-    fluent = sample_captions(corpora, options.number, rng, held_out=False)
-    fluent += [write_sound_caption(rng) for _ in range(options.number)]
-    fluent += [text for each in sounds for text in each.sample(options.number, rng, held_out=False)]
-    weights, bias = fit([*fluent, *(make_error(text, rng) for text in fluent)], len(fluent), options)
+    fluent_texts = sample_captions(corpora, options.number, rng, held_out=False)
+    fluent_texts += [write_sound_caption(rng) for _ in range(options.number)]
+    fluent_texts += [text for corpus in sound_corpora for text in corpus.sample(options.number, rng, held_out=False)]
+    weights, bias = fit([*fluent_texts, *(make_error(text, rng) for text in fluent_texts)], len(fluent_texts), options)
     bias += math.log(_ERROR_SHARE / (1 - _ERROR_SHARE))
     scores: dict[str, float] = {}
-    draft = FluencyDetector(weights.astype(np.float16).astype(np.float64), bias, KIND)
-    test = max(options.number // 10, 5)
-    for name, texts in (
-        ("photos", sample_captions(corpora, test, rng, held_out=True)),
-        ("sounds", [write_sound_caption(rng) for _ in range(test)]),
-        *((each.data.name, each.sample(test, rng, held_out=True)) for each in sounds),
+    draft_detector = FluencyDetector(weights.astype(np.float16).astype(np.float64), bias, KIND)
+    test_count = max(options.number // 10, 5)
+    for source_name, test_texts in (
+        ("photos", sample_captions(corpora, test_count, rng, held_out=True)),
+        ("sounds", [write_sound_caption(rng) for _ in range(test_count)]),
+        *((corpus.data.name, corpus.sample(test_count, rng, held_out=True)) for corpus in sound_corpora),
     ):
-        right, wrong = draft.probabilities(texts), draft.probabilities([make_error(text, rng) for text in texts])
-        scores[f"auc {name}"] = area_under_curve(right, wrong)
-    used: list[PhotoCorpus | SoundCorpus] = [*corpora, *sounds]
+        fluent_probabilities, faulty_probabilities = (
+            draft_detector.probabilities(test_texts),
+            draft_detector.probabilities([make_error(text, rng) for text in test_texts]),
+        )
+        scores[f"auc {source_name}"] = area_under_curve(fluent_probabilities, faulty_probabilities)
+    all_corpora: list[PhotoCorpus | SoundCorpus] = [*corpora, *sound_corpora]
     checkpoint = Checkpoint(
         kind=KIND,
         parameters={"bias": bias},
         weights={"weights": weights.astype(np.float16)},
-        data=tuple(replace(each.data, examples=options.number) for each in used),
+        data=tuple(replace(corpus.data, examples=options.number) for corpus in all_corpora),
         training={
             "number": options.number,
             "epochs": options.epochs,
@@ -117,10 +120,10 @@ class SoundCorpus:
         Raises:
             InputError: it cannot be read, or has too few sounds to hold some out.
         """
-        captions = {sound: tuple(texts) for sound, texts in load_references(path).items()}
+        captions = {sound: tuple(sound_texts) for sound, sound_texts in load_references(path).items()}
         digest = hashlib.sha256(json.dumps(list(captions.items())).encode()).hexdigest()
-        name = path.name.partition(".")[0]
-        corpus = cls(captions, TrainingData(name, digest, sum(map(len, captions.values()))))
+        file_stem = path.name.partition(".")[0]
+        corpus = cls(captions, TrainingData(file_stem, digest, sum(map(len, captions.values()))))
         for held_out in (False, True):
             if not corpus.texts(held_out):
                 raise InputError(f"{path}: {len(captions):,} sounds are too few to train on some and hold out others")
@@ -150,31 +153,35 @@ def sample_captions(corpora: Sequence[PhotoCorpus], number: int, rng: random.Ran
 
 def sample_plain(texts: Sequence[str], number: int, rng: random.Random) -> list[str]:
     """Some of these captions in lower case, without a full stop."""
-    plain = (text.lower().strip(" .") for text in rng.sample(texts, min(3 * number, len(texts))))
-    return [text for text in plain if len(text.split()) > 1][:number]
+    plain_texts = (text.lower().strip(" .") for text in rng.sample(texts, min(3 * number, len(texts))))
+    return [text for text in plain_texts if len(text.split()) > 1][:number]
 
 
 def fit(texts: Sequence[str], fluent: int, options: FluencyOptions) -> tuple[Floats, float]:
     """The weights (size,) and the bias; the first `fluent` texts are without an error."""
-    rows: list[npt.NDArray[np.int64]] = []
-    for start in range(0, len(texts), _BLOCK):
-        rows += [feature_indices(words, options.size) for words in tag_words(texts[start : start + _BLOCK])]
-        report_progress(f"features of {len(rows):,} of {len(texts):,} captions")
-    table = Ragged.from_rows([row.tolist() for row in rows], np.int64)
+    feature_rows: list[npt.NDArray[np.int64]] = []
+    for block_start in range(0, len(texts), _BLOCK):
+        feature_rows += [
+            feature_indices(words, options.size) for words in tag_words(texts[block_start : block_start + _BLOCK])
+        ]
+        report_progress(f"features of {len(feature_rows):,} of {len(texts):,} captions")
+    feature_table = Ragged.from_rows([feature_row.tolist() for feature_row in feature_rows], np.int64)
     labels = (np.arange(len(texts)) >= fluent).astype(np.float64)
-    weights, squares, bias = np.zeros(options.size), np.full(options.size, 1e-8), 0.0
+    weights, squared_gradients, bias = np.zeros(options.size), np.full(options.size, 1e-8), 0.0
     generator = np.random.default_rng(options.seed)
     for _ in range(options.epochs):
-        order = generator.permutation(len(texts))
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
-            part: Any = table.take(batch)
-            logits = np.bincount(part.rows, weights[part.values], len(batch)) + bias
-            error = (1 / (1 + np.exp(-np.clip(logits, -30, 30))) - labels[batch]) / len(batch)
-            gradient = np.bincount(part.values, error[part.rows], options.size) + _DECAY * weights
-            squares += gradient**2
-            weights -= _RATE * gradient / np.sqrt(squares)
-            bias -= _RATE * float(error.sum())
+        text_order = generator.permutation(len(texts))
+        for block_start in range(0, len(text_order), _BATCH):
+            batch_rows = text_order[block_start : block_start + _BATCH]
+            batch_features: Any = feature_table.take(batch_rows)
+            logits = np.bincount(batch_features.rows, weights[batch_features.values], len(batch_rows)) + bias
+            residuals = (1 / (1 + np.exp(-np.clip(logits, -30, 30))) - labels[batch_rows]) / len(batch_rows)
+            gradient = (
+                np.bincount(batch_features.values, residuals[batch_features.rows], options.size) + _DECAY * weights
+            )
+            squared_gradients += gradient**2
+            weights -= _RATE * gradient / np.sqrt(squared_gradients)
+            bias -= _RATE * float(residuals.sum())
     return weights, bias
 
 

@@ -77,8 +77,10 @@ def read_human_captions(path: Path, exclusions: Exclusions) -> tuple[dict[PhotoI
     captions: dict[PhotoId, list[str]] = {}
     for photo, texts in _photo_captions(path):
         captions.setdefault(photo, []).extend(text for text in texts if text.strip())
-    trainable = {photo: tuple(texts) for photo, texts in captions.items() if not is_excluded(photo, exclusions)}
-    return trainable, len(captions) - len(trainable)
+    trainable_captions = {
+        photo: tuple(texts) for photo, texts in captions.items() if not is_excluded(photo, exclusions)
+    }
+    return trainable_captions, len(captions) - len(trainable_captions)
 
 
 def read_machine_captions(path: Path) -> list[MachineCaption]:
@@ -89,54 +91,56 @@ def read_machine_captions(path: Path) -> list[MachineCaption]:
     captions that capmeter reads.
     """
     captions: list[MachineCaption] = []
-    for number, row in _rows(path):
-        if row is None:
+    for line_number, caption_row in _rows(path):
+        if caption_row is None:
             return _read_systems(path)
-        image = row.get("photo", row.get("image_id"))
-        by_system = row.get("captions")
-        if not isinstance(by_system, Mapping):
-            key = "candidate" if "candidate" in row else "candidate_a"
-            by_system = {str(row.get("system") or path.name.partition(".")[0]): row.get(key)}
-        if image is None or not all(isinstance(each, str) for each in by_system.values()):
-            raise InputError(f'{path}, line {number}: expected {{"photo" or "image_id", "candidate", "system"?}}')
-        photo, inputs = identify_photo(str(image), row.get("source")), row.get("read", [])
+        image_id = caption_row.get("photo", caption_row.get("image_id"))
+        caption_by_system = caption_row.get("captions")
+        if not isinstance(caption_by_system, Mapping):
+            key = "candidate" if "candidate" in caption_row else "candidate_a"
+            caption_by_system = {str(caption_row.get("system") or path.name.partition(".")[0]): caption_row.get(key)}
+        if image_id is None or not all(isinstance(caption_text, str) for caption_text in caption_by_system.values()):
+            raise InputError(f'{path}, line {line_number}: expected {{"photo" or "image_id", "candidate", "system"?}}')
+        photo, inputs = identify_photo(str(image_id), caption_row.get("source")), caption_row.get("read", [])
         if not isinstance(inputs, list) or any(type(index) is not int for index in inputs):
-            raise InputError(f"{path}, line {number}: read is {inputs!r}; expected the indices of captions, from 0")
-        texts = ((system, text) for system, text in by_system.items() if text.strip())
+            raise InputError(
+                f"{path}, line {line_number}: read is {inputs!r}; expected the indices of captions, from 0"
+            )
+        texts = ((system, text) for system, text in caption_by_system.items() if text.strip())
         captions += [MachineCaption(photo, system, text, tuple(inputs)) for system, text in texts]
     return captions
 
 
 def _read_systems(path: Path) -> list[MachineCaption]:
     return [
-        MachineCaption(identify_photo(each.image_id), system, each.candidate)
+        MachineCaption(identify_photo(system_caption.image_id), system, system_caption.candidate)
         for system, captions in load_systems(str(path), on_missing="keep").items()
-        for each in captions
-        if each.candidate.strip()
+        for system_caption in captions
+        if system_caption.candidate.strip()
     ]
 
 
 def _photo_captions(path: Path) -> Iterator[tuple[PhotoId, Sequence[str]]]:
-    for number, row in _rows(path):
+    for line_number, row in _rows(path):
         if row is None:
             break
         texts = row.get("references")
-        if "image_id" not in row or not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-            raise InputError(f'{path}, line {number}: expected {{"image_id", "references": [human captions]}}')
+        if "image_id" not in row or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise InputError(f'{path}, line {line_number}: expected {{"image_id", "references": [human captions]}}')
         yield identify_photo(str(row["image_id"]), row.get("source")), texts
     else:
         return
     try:
-        for each in json.loads(_read_text(path))["annotations"]:
-            yield ("coco", str(each["image_id"])), (each["caption"],)
+        for annotation in json.loads(_read_text(path))["annotations"]:
+            yield ("coco", str(annotation["image_id"])), (annotation["caption"],)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: expected JSON lines of photos or COCO's annotations ({error!r})") from None
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Any]]:
     """The objects of a JSON lines file by line number; a single None if it is another file."""
-    first = True
-    for number, line in enumerate(_read_text(path).splitlines(), 1):
+    is_first = True
+    for line_number, line in enumerate(_read_text(path).splitlines(), 1):
         if not line.strip():
             continue
         try:
@@ -144,12 +148,12 @@ def _rows(path: Path) -> Iterator[tuple[int, Any]]:
         except ValueError:
             row = None
         if not (isinstance(row, dict) and {"image_id", "photo"} & row.keys() and "annotations" not in row):
-            if first:
-                yield number, None
+            if is_first:
+                yield line_number, None
                 return
-            raise InputError(f"{path}, line {number}: expected an object with a photo or an image_id")
-        first = False
-        yield number, row
+            raise InputError(f"{path}, line {line_number}: expected an object with a photo or an image_id")
+        is_first = False
+        yield line_number, row
 
 
 def _read_text(path: Path) -> str:
@@ -199,31 +203,35 @@ def build_examples(
             f"no training example: {len(human):,} photos with human captions, {len(machine_by_photo):,} of them with "
             f"machine captions, {len(photos):,} with at least {REFERENCES + 1} human captions"
         )
-    candidates = tokenise_sentences("ptb", [each.candidate for each in examples])
+    candidates = tokenise_sentences("ptb", [example.candidate for example in examples])
     return [
-        LabelledCandidate(each.photo, " ".join(tokens), each.references, each.system)
-        for each, tokens in zip(examples, candidates, strict=True)
+        LabelledCandidate(example.photo, " ".join(candidate_tokens), example.references, example.system)
+        for example, candidate_tokens in zip(examples, candidates, strict=True)
     ]
 
 
 def _photo_examples(human: Sequence[str], machine: Sequence[MachineCaption], seed: int) -> list[LabelledCandidate]:
     photo = machine[0].photo
     rng = np.random.default_rng([seed, *hashlib.sha256(":".join(photo).encode()).digest()[:8]])
-    texts = list(dict.fromkeys(human))
-    five = [texts[k] for k in rng.permutation(len(texts))[: REFERENCES + 1]]
+    distinct_texts = list(dict.fromkeys(human))
+    chosen_texts = [distinct_texts[k] for k in rng.permutation(len(distinct_texts))[: REFERENCES + 1]]
     human_spellings = {_NON_LETTERS.sub("", text.lower()) for text in human}
-    distinct: dict[str, tuple[MachineCaption, tuple[str, ...]]] = {}  # by spelling, each with its references
+    distinct_captions: dict[str, tuple[MachineCaption, tuple[str, ...]]] = {}  # by spelling, each with its references
     for k in rng.permutation(len(machine)).tolist():
         spelling = _NON_LETTERS.sub("", machine[k].caption.lower())
-        inputs = {human[index] for index in machine[k].inputs if 0 <= index < len(human)}
-        unread = [text for text in five if text not in inputs]
-        if spelling and spelling not in human_spellings and len(unread) >= REFERENCES:
-            rows = np.sort(rng.permutation(len(unread))[:REFERENCES])
-            distinct.setdefault(spelling, (machine[k], tuple(unread[row] for row in rows.tolist())))
+        input_texts = {human[index] for index in machine[k].inputs if 0 <= index < len(human)}
+        unread_texts = [text for text in chosen_texts if text not in input_texts]
+        if spelling and spelling not in human_spellings and len(unread_texts) >= REFERENCES:
+            reference_rows = np.sort(rng.permutation(len(unread_texts))[:REFERENCES])
+            distinct_captions.setdefault(
+                spelling, (machine[k], tuple(unread_texts[row] for row in reference_rows.tolist()))
+            )
     examples = []
-    for k, (each, references) in enumerate(_alternate_systems(list(distinct.values()))[:CANDIDATES]):
-        examples.append(LabelledCandidate(photo, five[k], tuple(five[:k] + five[k + 1 :])))
-        examples.append(LabelledCandidate(photo, each.caption, references, each.system))
+    for k, (machine_caption, references) in enumerate(
+        _alternate_systems(list(distinct_captions.values()))[:CANDIDATES]
+    ):
+        examples.append(LabelledCandidate(photo, chosen_texts[k], tuple(chosen_texts[:k] + chosen_texts[k + 1 :])))
+        examples.append(LabelledCandidate(photo, machine_caption.caption, references, machine_caption.system))
     return examples
 
 
@@ -231,17 +239,19 @@ def _alternate_systems(
     machine: Sequence[tuple[MachineCaption, tuple[str, ...]]],
 ) -> list[tuple[MachineCaption, tuple[str, ...]]]:
     """The same captions, one of each system before the second of any."""
-    turns: dict[str, int] = {}
-    order = []
-    for k, (each, _) in enumerate(machine):
-        turns[each.system] = turn = turns.get(each.system, -1) + 1
-        order.append((turn, k))
-    return [machine[k] for _, k in sorted(order)]
+    system_turns: dict[str, int] = {}
+    turn_order = []
+    for caption_index, (machine_caption, _) in enumerate(machine):
+        system_turns[machine_caption.system] = turn = system_turns.get(machine_caption.system, -1) + 1
+        turn_order.append((turn, caption_index))
+    return [machine[caption_index] for _, caption_index in sorted(turn_order)]
 
 
 def build_caption_set(examples: Sequence[LabelledCandidate]) -> CaptionSet:
     """The examples as a caption set; ids are their positions."""
     return CaptionSet.from_captions(
-        Caption(str(k), " ".join(each.photo), each.candidate, each.references, system=each.system or "human")
-        for k, each in enumerate(examples)
+        Caption(
+            str(k), " ".join(example.photo), example.candidate, example.references, system=example.system or "human"
+        )
+        for k, example in enumerate(examples)
     )

@@ -49,34 +49,39 @@ def perturb_captions(
         photos: those whose captions are perturbed.
         seed: chooses captions and words, which depend on seed, photo and perturbation alone.
     """
-    vocabulary = ReplacementWords.of(text for texts in human.values() for text in texts)
+    vocabulary = ReplacementWords.of(text for distinct_texts in human.values() for text in distinct_texts)
     substitute = partial(substitute_words, vocabulary=vocabulary)
     perturbations: dict[str, tuple[Perturb, float]] = {
         "permutation": (permute_words, 1.0),
         **{f"substitution-{k}": (substitute, 0.5) for k in range(1, FORMS - 1)},
     }
-    rows = []
+    form_examples = []
     for photo in photos:
-        texts = list(dict.fromkeys(human[photo]))
+        distinct_texts = list(dict.fromkeys(human[photo]))
         random = _random(seed, "caption", photo)
-        caption, *references = [texts[k] for k in random.permutation(len(texts))[: REFERENCES + 1]]
+        caption, *references = [distinct_texts[k] for k in random.permutation(len(distinct_texts))[: REFERENCES + 1]]
         original = LabelledCandidate(photo, caption, tuple(references))
         if len(references) < REFERENCES or original.held_out:
             continue
         forms = {name: _perturb(caption, *how, _random(seed, name, photo)) for name, how in perturbations.items()}
         if caption not in forms.values():
-            rows += [original, *(replace(original, candidate=form, system=name) for name, form in forms.items())]
-    tokens = tokenise_sentences("ptb", [each.candidate for each in rows])
-    return [replace(each, candidate=" ".join(words)) for each, words in zip(rows, tokens, strict=True)]
+            form_examples += [
+                original,
+                *(replace(original, candidate=form, system=name) for name, form in forms.items()),
+            ]
+    form_tokens = tokenise_sentences("ptb", [example.candidate for example in form_examples])
+    return [
+        replace(example, candidate=" ".join(words)) for example, words in zip(form_examples, form_tokens, strict=True)
+    ]
 
 
 def _perturb(caption: str, perturb: Perturb, largest: float, random: np.random.Generator) -> str:
     """The caption with a random number of words perturbed: half of the largest share to all of it, at least two."""
     words = SentenceWords.of(caption)
-    most = max(2, round(largest * len(words.core)))
-    number = int(random.integers(max(2, most // 2), most + 1))
-    return words.sentence(perturb(words.core, number, random))
+    max_words = max(2, round(largest * len(words.core)))
+    word_count = int(random.integers(max(2, max_words // 2), max_words + 1))
+    return words.sentence(perturb(words.core, word_count, random))
 
 
-def _random(seed: int, name: str, photo: PhotoId) -> np.random.Generator:
-    return np.random.default_rng([seed, *hashlib.sha256(f"{name} {photo}".encode()).digest()[:8]])
+def _random(seed: int, purpose: str, photo: PhotoId) -> np.random.Generator:
+    return np.random.default_rng([seed, *hashlib.sha256(f"{purpose} {photo}".encode()).digest()[:8]])

@@ -27,9 +27,9 @@ class LcEvalRecipe(Recipe):
         super().__post_init__()
         if len(self.hidden) > 2 or any(nodes < 1 for nodes in self.hidden):
             raise InputError(f"hidden: expected at most two layers of one or more nodes, but got {self.hidden}")
-        for name in ("batch", "restarts"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: expected 1 or more, but got {getattr(self, name)}")
-        for name in ("ranking_weight", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name}: expected 0 or more, but got {getattr(self, name)}")
+        for field_name in ("batch", "restarts"):
+            if getattr(self, field_name) < 1:
+                raise InputError(f"{field_name}: expected 1 or more, but got {getattr(self, field_name)}")
+        for field_name in ("ranking_weight", "weight_decay"):
+            if getattr(self, field_name) < 0:
+                raise InputError(f"{field_name}: expected 0 or more, but got {getattr(self, field_name)}")

@@ -46,25 +46,25 @@ def retrieve_captions(
         ranks: of the retrieved photos; a rank above the number of other photos is the last one.
         seed: chooses the input captions, which depend on seed, photo and rank alone.
     """
-    names = list(human)
-    number = {name: k for k, name in enumerate(names)}
-    texts = [text for name in names for text in human[name]]
-    starts = np.cumsum([0, *(len(human[name]) for name in names)])
+    photo_ids = list(human)
+    photo_rows = {photo: k for k, photo in enumerate(photo_ids)}
+    texts = [text for photo in photo_ids for text in human[photo]]
+    starts = np.cumsum([0, *(len(human[photo]) for photo in photo_ids)])
     captions = _tf_idf(texts)
     photo_vectors = _normalise_rows(_photo_sums(starts) @ captions)
     results: list[MachineCaption] = []
     for rank in ranks:
-        inputs = [_input_index(seed, rank, name, len(human[name])) for name in photos]
-        input_rows = np.array([starts[number[name]] + index for name, index in zip(photos, inputs, strict=True)])
-        for start in range(0, len(photos), _ROWS):
-            rows = input_rows[start : start + _ROWS]
-            similarity = (captions[rows] @ photo_vectors.T).toarray()
-            for k, name in enumerate(photos[start : start + _ROWS]):
-                similarity[k, number[name]] = -np.inf
-                other = np.argsort(-similarity[k], kind="stable")[min(rank, len(names) - 1) - 1]
-                to_input = captions[starts[other] : starts[other + 1]] @ captions[[rows[k]]].T
-                text = texts[starts[other] + int(np.argmax(to_input.toarray()[:, 0]))]
-                results.append(MachineCaption(name, f"retrieval-{rank}", text, (inputs[start + k],)))
+        inputs = [_input_index(seed, rank, photo, len(human[photo])) for photo in photos]
+        input_rows = np.array([starts[photo_rows[photo]] + index for photo, index in zip(photos, inputs, strict=True)])
+        for block_start in range(0, len(photos), _ROWS):
+            block_rows = input_rows[block_start : block_start + _ROWS]
+            similarity = (captions[block_rows] @ photo_vectors.T).toarray()
+            for k, photo in enumerate(photos[block_start : block_start + _ROWS]):
+                similarity[k, photo_rows[photo]] = -np.inf
+                other_photo = np.argsort(-similarity[k], kind="stable")[min(rank, len(photo_ids) - 1) - 1]
+                to_input = captions[starts[other_photo] : starts[other_photo + 1]] @ captions[[block_rows[k]]].T
+                text = texts[starts[other_photo] + int(np.argmax(to_input.toarray()[:, 0]))]
+                results.append(MachineCaption(photo, f"retrieval-{rank}", text, (inputs[block_start + k],)))
     return results
 
 
@@ -77,33 +77,36 @@ def _tf_idf(texts: Sequence[str]) -> Any:
     """Unit vectors (texts, stems), sparse: stems of content words, weighted by idf."""
     from scipy.sparse import csr_array
 
-    stems: dict[str, int] = {}
-    columns: dict[str, int] = {}  # by word; -1: a stop word
-    lists = []
+    stem_columns: dict[str, int] = {}
+    word_columns: dict[str, int] = {}  # by word; -1: a stop word
+    column_lists = []
     for tokens in tokenise_sentences("ptb", texts):
         for word in tokens:
-            if word not in columns:
-                columns[word] = -1 if word in STOP_WORDS else stems.setdefault(stem(word), len(stems))
-        lists.append([columns[word] for word in tokens if columns[word] >= 0])
-    lengths = np.array([len(each) for each in lists])
-    flat = np.array([column for each in lists for column in each], np.int64)
-    counts = csr_array(
-        (np.ones(len(flat)), flat, np.concatenate([[0], np.cumsum(lengths)])), shape=(len(texts), max(len(stems), 1))
+            if word not in word_columns:
+                word_columns[word] = (
+                    -1 if word in STOP_WORDS else stem_columns.setdefault(stem(word), len(stem_columns))
+                )
+        column_lists.append([word_columns[word] for word in tokens if word_columns[word] >= 0])
+    lengths = np.array([len(caption_columns) for caption_columns in column_lists])
+    flat_columns = np.array([column for caption_columns in column_lists for column in caption_columns], np.int64)
+    stem_counts = csr_array(
+        (np.ones(len(flat_columns)), flat_columns, np.concatenate([[0], np.cumsum(lengths)])),
+        shape=(len(texts), max(len(stem_columns), 1)),
     )
-    counts.sum_duplicates()
-    documents = np.maximum(np.bincount(counts.indices, minlength=counts.shape[1]), 1)
-    counts.data *= np.log((1 + len(texts)) / documents)[counts.indices]
-    return _normalise_rows(counts)
+    stem_counts.sum_duplicates()
+    document_counts = np.maximum(np.bincount(stem_counts.indices, minlength=stem_counts.shape[1]), 1)
+    stem_counts.data *= np.log((1 + len(texts)) / document_counts)[stem_counts.indices]
+    return _normalise_rows(stem_counts)
 
 
 def _normalise_rows(table: Any) -> Any:
-    length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
-    return table.multiply((1 / np.maximum(length, 1e-12))[:, None]).tocsr()
+    row_norms = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
+    return table.multiply((1 / np.maximum(row_norms, 1e-12))[:, None]).tocsr()
 
 
 def _photo_sums(starts: Any) -> Any:
     """The matrix (photos, captions) that sums the captions of each photo."""
     from scipy.sparse import csr_array
 
-    total = int(starts[-1])
-    return csr_array((np.ones(total), np.arange(total), starts), shape=(len(starts) - 1, total))
+    caption_count = int(starts[-1])
+    return csr_array((np.ones(caption_count), np.arange(caption_count), starts), shape=(len(starts) - 1, caption_count))

@@ -42,8 +42,8 @@ def train_lceval(
         InputError: there are no human or no machine captions to train on.
     """
     torch.set_num_threads(threads)
-    labels = examples.human[~examples.held_out]
-    counts = int(labels.sum()), int((~labels).sum())
+    is_human = examples.human[~examples.held_out]
+    counts = int(is_human.sum()), int((~is_human).sum())
     if not all(counts):
         raise InputError(f"{counts[0]} human and {counts[1]} machine captions to train on; expected some of each")
     if recipe.restarts > 1:
@@ -74,14 +74,14 @@ def train_lceval(
             "threads": threads,
         },
         selection=_describe_selection(examples, recipe),
-        scores={name: round(value, 6) for name, value in outcome.scores.items()},
+        scores={score_name: round(score, 6) for score_name, score in outcome.scores.items()},
     ).save(folder)
     return outcome
 
 
 def _describe_selection(examples: TrainingSet, recipe: LcEvalRecipe) -> str:
     judgments = examples.judgments
-    score = "accuracy on held-out photos" if judgments is None else f"Kendall's τ on {judgments.name}"
+    score_name = "accuracy on held-out photos" if judgments is None else f"Kendall's τ on {judgments.name}"
     if recipe.restarts > 1:
-        return f"distilled from {recipe.restarts} restarts, fitted to convergence; evaluated by {score}"
-    return f"the epoch with the highest {score}"
+        return f"distilled from {recipe.restarts} restarts, fitted to convergence; evaluated by {score_name}"
+    return f"the epoch with the highest {score_name}"

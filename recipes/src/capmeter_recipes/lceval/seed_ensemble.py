@@ -33,19 +33,21 @@ def distil_seed_ensemble(examples: TrainingSet, recipe: LcEvalRecipe, descriptio
     """A learner whose network was fitted to the mean logit of `recipe.restarts` networks."""
     learners = []
     with task(description, total=recipe.restarts) as advance:
-        for k in range(recipe.restarts):
-            learner = LcEvalLearner(examples, replace(recipe, seed=recipe.seed * recipe.restarts + k))
+        for restart_index in range(recipe.restarts):
+            learner = LcEvalLearner(examples, replace(recipe, seed=recipe.seed * recipe.restarts + restart_index))
             minimise(learner.module.double(), _penalised_entropy(learner), _TEACHER_ITERATIONS)
             learners.append(learner)
             advance(1)
     inputs = torch.cat([learners[0].inputs, learners[0].perturbed.flatten(0, 1)]).double()
     with torch.no_grad():
-        logits = torch.stack([human_logit(each.module, inputs) for each in learners])
-        mean = logits.mean(dim=0)
-        nearest = int(((logits - mean) ** 2).mean(dim=1).argmin())
-    student = learners[nearest]
+        logits = torch.stack([human_logit(learner.module, inputs) for learner in learners])
+        mean_logits = logits.mean(dim=0)
+        nearest_index = int(((logits - mean_logits) ** 2).mean(dim=1).argmin())
+    student = learners[nearest_index]
     minimise(
-        student.module, lambda: functional.mse_loss(human_logit(student.module, inputs), mean), _STUDENT_ITERATIONS
+        student.module,
+        lambda: functional.mse_loss(human_logit(student.module, inputs), mean_logits),
+        _STUDENT_ITERATIONS,
     )
     return student
 
@@ -58,24 +60,24 @@ def minimise(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> 
 
     def value_and_gradient(values: Floats) -> Any:
         vector_to_parameters(torch.from_numpy(values), parameters)
-        value = loss()
-        gradients = torch.autograd.grad(value, parameters)
-        return float(value.detach()), torch.cat([gradient.reshape(-1) for gradient in gradients]).numpy()
+        loss_value = loss()
+        gradients = torch.autograd.grad(loss_value, parameters)
+        return float(loss_value.detach()), torch.cat([gradient.reshape(-1) for gradient in gradients]).numpy()
 
-    start: Any = parameters_to_vector(parameters).detach().numpy()
-    options: Any = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-8}
-    optimum = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x
+    start_values: Any = parameters_to_vector(parameters).detach().numpy()
+    optimizer_options: Any = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-8}
+    optimum = minimize(value_and_gradient, start_values, jac=True, method="L-BFGS-B", options=optimizer_options).x
     vector_to_parameters(torch.from_numpy(optimum), parameters)
 
 
 def _penalised_entropy(learner: LcEvalLearner) -> Callable[[], Tensor]:
     """Eq. 7.6: cross-entropy and the L2 penalty on weights; and the ranking loss."""
     inputs, labels, perturbed = learner.inputs.double(), learner.labels, learner.perturbed.double()
-    weights = [values for values in learner.module.parameters() if values.ndim > 1]
-    half = learner.recipe.weight_decay / 2
+    weights = [weight_matrix for weight_matrix in learner.module.parameters() if weight_matrix.ndim > 1]
+    half_decay = learner.recipe.weight_decay / 2
 
     def loss() -> Tensor:
-        penalty = half * torch.stack([(values**2).sum() for values in weights]).sum()
+        penalty = half_decay * torch.stack([(weight_matrix**2).sum() for weight_matrix in weights]).sum()
         ranking = learner.recipe.ranking_weight * ranking_loss(learner.module, perturbed)
         return functional.cross_entropy(learner.module(inputs), labels) + ranking + penalty
 

@@ -50,42 +50,48 @@ def measure_rows(
     """The rows (captions, columns) that each metric measures."""
     evaluation = Evaluation(tuple(metrics), settings or Settings()).with_collected_states(captions)
     corpus_metrics = [metric for metric in metrics if metric.corpus_state() is not None]
-    files = {
+    row_files = {
         metric: None if folder is None else _rows_file(folder, metric, evaluation.signature(metric))
         for metric in metrics
         if metric not in corpus_metrics
     }
-    stored = {metric: {} if file is None else _read_rows(file) for metric, file in files.items()}
-    digests = [_digest(each) for each in captions]
+    stored_rows = {metric: {} if row_file is None else _read_rows(row_file) for metric, row_file in row_files.items()}
+    digests = [_digest(caption) for caption in captions]
     corpus_evaluation = Evaluation(tuple(corpus_metrics), evaluation.settings, evaluation.states)
     rows: dict[Metric, list[Floats]] = {metric: [] for metric in metrics}
     with task("features", total=len(captions)) as advance:
-        for start in range(0, len(captions), _BLOCK):
-            block = range(start, min(start + _BLOCK, len(captions)))
+        for block_start in range(0, len(captions), _BLOCK):
+            block_rows = range(block_start, min(block_start + _BLOCK, len(captions)))
             # caption sets per block: the parses of a large corpus would not all fit in memory
-            part = CaptionSet.from_captions(captions[captions.ids[row]] for row in block)
-            for metric, metric_rows in stored.items():
-                if _add_missing_rows(metric_rows, metric, evaluation, part, digests[block.start : block.stop]):
-                    _write_rows(files[metric], metric_rows)
-                rows[metric].append(np.stack([metric_rows[digests[row]] for row in block]))
-            for metric, measurement in corpus_evaluation.measure(part).items():
+            block_captions = CaptionSet.from_captions(captions[captions.ids[row]] for row in block_rows)
+            for metric, metric_rows in stored_rows.items():
+                if _add_missing_rows(
+                    metric_rows, metric, evaluation, block_captions, digests[block_rows.start : block_rows.stop]
+                ):
+                    _write_rows(row_files[metric], metric_rows)
+                rows[metric].append(np.stack([metric_rows[digests[row]] for row in block_rows]))
+            for metric, measurement in corpus_evaluation.measure(block_captions).items():
                 if metric in rows:
                     rows[metric].append(measurement.values)
-            advance(len(block))
-    return {metric: np.concatenate(parts) for metric, parts in rows.items()}
+            advance(len(block_rows))
+    return {metric: np.concatenate(row_parts) for metric, row_parts in rows.items()}
 
 
 def _add_missing_rows(
-    stored: StoredRows, metric: Metric, evaluation: Evaluation, part: CaptionSet, digests: Sequence[bytes]
+    stored_rows: StoredRows,
+    metric: Metric,
+    evaluation: Evaluation,
+    block_captions: CaptionSet,
+    digests: Sequence[bytes],
 ) -> bool:
     """Measures the captions that are not stored yet; whether there were any."""
-    missing = list({digest: row for row, digest in enumerate(digests) if digest not in stored}.values())
-    if not missing:
+    missing_rows = list({digest: row for row, digest in enumerate(digests) if digest not in stored_rows}.values())
+    if not missing_rows:
         return False
-    alone = Evaluation((metric,), evaluation.settings)
-    for chunk in part.select(missing).chunks(metric.PART_SIZE):
-        values = alone.measure(chunk)[metric].values
-        stored.update((_digest(each), row) for each, row in zip(chunk, values, strict=True))
+    metric_evaluation = Evaluation((metric,), evaluation.settings)
+    for chunk in block_captions.select(missing_rows).chunks(metric.PART_SIZE):
+        measured_rows = metric_evaluation.measure(chunk)[metric].values
+        stored_rows.update((_digest(caption), row) for caption, row in zip(chunk, measured_rows, strict=True))
     return True
 
 
@@ -101,18 +107,21 @@ def _rows_file(folder: Path, metric: Metric, signature: str) -> Path:
 def _read_rows(path: Path) -> StoredRows:
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            return {name.tobytes(): row for name, row in zip(arrays["names"], arrays["rows"], strict=True)}
+            return {
+                digest.tobytes(): feature_row
+                for digest, feature_row in zip(arrays["names"], arrays["rows"], strict=True)
+            }
     except (ValueError, OSError, EOFError, KeyError, BadZipFile):  # absent or damaged: computed again
         return {}
 
 
-def _write_rows(path: Path | None, stored: StoredRows) -> None:
+def _write_rows(path: Path | None, stored_rows: StoredRows) -> None:
     if path is None:
         return
-    stored = {**_read_rows(path), **stored}  # another process may have added some
+    stored_rows = {**_read_rows(path), **stored_rows}  # another process may have added some
     content = io.BytesIO()
-    names = np.frombuffer(b"".join(stored), np.uint8).reshape(-1, _DIGEST)
-    np.savez(content, names=names, rows=np.stack(list(stored.values())))
+    digest_bytes = np.frombuffer(b"".join(stored_rows), np.uint8).reshape(-1, _DIGEST)
+    np.savez(content, names=digest_bytes, rows=np.stack(list(stored_rows.values())))
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as file:
         file.write(content.getvalue())

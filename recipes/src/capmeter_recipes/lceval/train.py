@@ -86,8 +86,10 @@ class LcEvalOptions:
 
         if self.features is None:
             return None
-        nodes = tuple(int(each) for each in self.hidden.split("+") if each.isdigit() and int(each))
-        return Variant(select_features(self.features), nodes, self.pool)  # type: ignore[arg-type]
+        hidden_nodes = tuple(
+            int(node_count) for node_count in self.hidden.split("+") if node_count.isdigit() and int(node_count)
+        )
+        return Variant(select_features(self.features), hidden_nodes, self.pool)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -118,23 +120,23 @@ def train(options: LcEvalOptions) -> dict[str, NetworkRun]:
         MissingBackend: torch is not installed.
     """
     require_torch()
-    examples, perturbed, data = _read_examples(options)
-    systems = sorted({each.system for each in examples if each.system})
-    photos = len({each.photo for each in examples})
+    examples, perturbed_forms, data = _read_examples(options)
+    systems = sorted({example.system for example in examples if example.system})
+    photo_count = len({example.photo for example in examples})
     report_progress(
-        f"{format_count(len(examples), 'example')} of {format_count(photos, 'photo')}; {', '.join(systems)}"
+        f"{format_count(len(examples), 'example')} of {format_count(photo_count, 'photo')}; {', '.join(systems)}"
     )
-    custom = options.custom_variant
-    variants = resolve_variants(options.network, systems) if custom is None else {CUSTOM: custom}
-    training_sets = _build_training_sets(options, variants, examples, perturbed, data)
+    custom_variant = options.custom_variant
+    variants = resolve_variants(options.network, systems) if custom_variant is None else {CUSTOM: custom_variant}
+    training_sets = _build_training_sets(options, variants, examples, perturbed_forms, data)
     networks = {}
-    for name, variant in variants.items():
+    for network_name, variant in variants.items():
         training_set = training_sets[variant.pool].with_features(variant.features)
         if variant.system is not None:
             training_set = training_set.against_system(variant.system)
         recipe = override(LcEvalRecipe(), options, *_RECIPE_OPTIONS, hidden=variant.hidden)
-        folder = options.output if len(variants) == 1 else options.output / name
-        networks[name] = _train_network(name, training_set, recipe, folder, options)
+        network_folder = options.output if len(variants) == 1 else options.output / network_name
+        networks[network_name] = _train_network(network_name, training_set, recipe, network_folder, options)
     return networks
 
 
@@ -157,9 +159,9 @@ def _read_examples(
         files.append(describe_file(path, len(captions)))
     machine = []
     for path in options.machine:
-        machine_captions = read_machine_captions(path)
-        machine += machine_captions
-        files.append(describe_file(path, len(machine_captions)))
+        file_captions = read_machine_captions(path)
+        machine += file_captions
+        files.append(describe_file(path, len(file_captions)))
     seed = options.seed
     order = sorted(human, key=lambda photo: hashlib.sha256(f"{seed} {photo}".encode()).digest())
     if options.retrieval:
@@ -185,25 +187,27 @@ def _build_training_sets(
     if options.judgments is not None:
         judgments = load_selection_judgments(options.select, options.judgments, options.max_judgments)
     settings = Settings() if options.device is None else Settings(device=options.device)
-    folder = options.keep or options.output / "features"
+    feature_folder = options.keep or options.output / "features"
     training_sets: dict[str, TrainingSet] = {}
     for pool in dict.fromkeys(variant.pool for variant in variants.values()):
-        names = {name for variant in variants.values() if variant.pool == pool for name in variant.features}
-        features = Features(tuple(name for name in FEATURES if name in names), pool=pool, vectors=options.vectors)
-        if judgments is None and options.restarts == 1 and not any(each.held_out for each in examples):
-            photos = len({each.photo for each in examples})
+        feature_names = {name for variant in variants.values() if variant.pool == pool for name in variant.features}
+        features = Features(
+            tuple(name for name in FEATURES if name in feature_names), pool=pool, vectors=options.vectors
+        )
+        if judgments is None and options.restarts == 1 and not any(example.held_out for example in examples):
+            photos = len({example.photo for example in examples})
             raise InputError(
                 f"none of {photos:,} photos is held out and there are no judgments, so nothing selects the epoch; give "
                 "more photos (five per cent are held out), --judgments, or --restarts"
             )
         training_sets[pool] = build_training_set(
-            examples, judgments, features, folder, perturbed=perturbed, data=data, settings=settings
+            examples, judgments, features, feature_folder, perturbed=perturbed, data=data, settings=settings
         )
     return training_sets
 
 
 def _train_network(
-    name: str, training_set: TrainingSet, recipe: LcEvalRecipe, folder: Path, options: LcEvalOptions
+    network_name: str, training_set: TrainingSet, recipe: LcEvalRecipe, folder: Path, options: LcEvalOptions
 ) -> NetworkRun:
     """Trains with each seed; the run that selection prefers becomes the network."""
     from capmeter_recipes.common.loop import Outcome, run_with_seeds
@@ -218,17 +222,17 @@ def _train_network(
             replace(recipe, seed=seed),
             run_folder,
             threads=options.threads,
-            description=f"training {name}, seed {seed}",
+            description=f"training {network_name}, seed {seed}",
         )
         return dict(outcomes[run_folder].scores)
 
     scores = run_with_seeds(train_seed, options.runs, recipe.seed)
     selection = "tau" if training_set.judgments is not None else "accuracy"
-    best = max(outcomes, key=lambda run_folder: outcomes[run_folder].scores[selection])
+    best_folder = max(outcomes, key=lambda run_folder: outcomes[run_folder].scores[selection])
     if options.runs > 1:
-        Checkpoint.read(best).save(folder)
-        log: dict[str, Any] = {"runs": options.runs, "selected": best.name}
-        log["scores"] = {key: list(pair) for key, pair in scores.items()}
+        Checkpoint.read(best_folder).save(folder)
+        run_log: dict[str, Any] = {"runs": options.runs, "selected": best_folder.name}
+        run_log["scores"] = {score_name: list(pair) for score_name, pair in scores.items()}
         with atomic_file(folder / METRICS) as file:
-            file.write(json.dumps(log, indent=1).encode() + b"\n")
-    return NetworkRun(len(training_set.human), recipe.hidden, outcomes[best].epoch, scores)
+            file.write(json.dumps(run_log, indent=1).encode() + b"\n")
+    return NetworkRun(len(training_set.human), recipe.hidden, outcomes[best_folder].epoch, scores)

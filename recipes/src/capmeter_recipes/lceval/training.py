@@ -65,34 +65,39 @@ class LcEvalLearner(Learner[Batch]):
         self.perturbed = torch.from_numpy(examples.perturbed.astype(np.float32))
         self.held_out = examples.matrix[held_out], examples.human[held_out]
         set_seed(recipe.seed)
-        widths = [examples.matrix.shape[1], *recipe.hidden, 2]
+        layer_widths = [examples.matrix.shape[1], *recipe.hidden, 2]
         layers: list[nn.Module] = []
-        for k, (inputs, outputs) in enumerate(pairwise(widths)):
-            layers += [nn.ReLU()] if k else []
-            linear = nn.Linear(inputs, outputs)
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
-            layers.append(linear)
+        for layer_index, (inputs, outputs) in enumerate(pairwise(layer_widths)):
+            layers += [nn.ReLU()] if layer_index else []
+            linear_layer = nn.Linear(inputs, outputs)
+            nn.init.xavier_uniform_(linear_layer.weight)
+            nn.init.zeros_(linear_layer.bias)
+            layers.append(linear_layer)
         self.module = nn.Sequential(*layers)
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """Adam, with the L2 penalty on weights."""
-        weights = [values for values in self.module.parameters() if values.ndim > 1]
-        biases = [values for values in self.module.parameters() if values.ndim == 1]
-        groups: list[dict[str, Any]] = [
+        weights = [parameter for parameter in self.module.parameters() if parameter.ndim > 1]
+        biases = [parameter for parameter in self.module.parameters() if parameter.ndim == 1]
+        parameter_groups: list[dict[str, Any]] = [
             {"params": weights, "weight_decay": self.recipe.weight_decay},
             {"params": biases},
         ]
-        return torch.optim.Adam(groups, lr=lr, fused=True)
+        return torch.optim.Adam(parameter_groups, lr=lr, fused=True)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """All examples in a random order."""
-        order = torch.from_numpy(rng.permutation(len(self.inputs)))
-        inputs, labels = self.inputs[order].to(self.device), self.labels[order].to(self.device)
-        size = self.recipe.batch
-        batches = zip(torch.split(inputs, size), torch.split(labels, size), strict=True)
-        rows = [rng.permutation(len(self.perturbed))[:size] for _ in range(0, len(order), size)]
-        return [(*batch, self.perturbed[each].to(self.device)) for batch, each in zip(batches, rows, strict=True)]
+        example_order = torch.from_numpy(rng.permutation(len(self.inputs)))
+        inputs, labels = self.inputs[example_order].to(self.device), self.labels[example_order].to(self.device)
+        batch_size = self.recipe.batch
+        batches = zip(torch.split(inputs, batch_size), torch.split(labels, batch_size), strict=True)
+        perturbed_rows = [
+            rng.permutation(len(self.perturbed))[:batch_size] for _ in range(0, len(example_order), batch_size)
+        ]
+        return [
+            (*batch, self.perturbed[batch_rows].to(self.device))
+            for batch, batch_rows in zip(batches, perturbed_rows, strict=True)
+        ]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy, and the ranking loss with its weight."""
@@ -114,7 +119,7 @@ class LcEvalLearner(Learner[Batch]):
     def to_network(self, weights: Mapping[str, Tensor] | Mapping[str, npt.NDArray[np.float32]]) -> FeedForwardNetwork:
         """The network with these weights, in numpy."""
         arrays = {name: np.asarray(values, np.float64) for name, values in weights.items()}
-        names = [name.removesuffix(".weight") for name in arrays if name.endswith(".weight")]
+        layer_names = [name.removesuffix(".weight") for name in arrays if name.endswith(".weight")]
         return FeedForwardNetwork(
-            tuple(DenseLayer(arrays[f"{name}.weight"].T, arrays[f"{name}.bias"]) for name in names)
+            tuple(DenseLayer(arrays[f"{name}.weight"].T, arrays[f"{name}.bias"]) for name in layer_names)
         )

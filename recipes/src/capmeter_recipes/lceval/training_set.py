@@ -47,39 +47,39 @@ class TrainingSet:
 
     def with_features(self, names: Sequence[str]) -> TrainingSet:
         """The same examples with these features only."""
-        columns = [self.features.names.index(name) for name in names]
+        feature_columns = [self.features.names.index(feature_name) for feature_name in names]
         judgments = self.judgments
         if judgments is not None:
-            judgments = replace(judgments, features=judgments.features[:, columns])
+            judgments = replace(judgments, features=judgments.features[:, feature_columns])
         features = replace(self.features, names=tuple(names))
         return replace(
             self,
             features=features,
-            matrix=self.matrix[:, columns],
-            perturbed=self.perturbed[:, :, columns],
+            matrix=self.matrix[:, feature_columns],
+            perturbed=self.perturbed[:, :, feature_columns],
             judgments=judgments,
         )
 
     def against_system(self, system: str) -> TrainingSet:
         """All human captions, and the machine captions of one system only (section 7.5.6)."""
-        rows = self.human | (self.systems == system)
-        if not (rows & ~self.human).any():
-            systems = ", ".join(sorted(set(self.systems[~self.human].tolist())))
-            raise InputError(f"unknown system {system!r} of machine captions; expected one of {systems}")
+        used_rows = self.human | (self.systems == system)
+        if not (used_rows & ~self.human).any():
+            system_names = ", ".join(sorted(set(self.systems[~self.human].tolist())))
+            raise InputError(f"unknown system {system!r} of machine captions; expected one of {system_names}")
         return replace(
             self,
-            matrix=self.matrix[rows],
-            human=self.human[rows],
-            held_out=self.held_out[rows],
-            systems=self.systems[rows],
+            matrix=self.matrix[used_rows],
+            human=self.human[used_rows],
+            held_out=self.held_out[used_rows],
+            systems=self.systems[used_rows],
         )
 
     @property
     def mean_features(self) -> Floats:
         """The features (features) of the mean training caption; human and machine captions have equal weight."""
-        trained = ~self.held_out
-        means = [self.matrix[trained & label].mean(axis=0) for label in (self.human, ~self.human)]
-        mean: Floats = np.mean(means, axis=0)
+        is_trained = ~self.held_out
+        class_means = [self.matrix[is_trained & has_label].mean(axis=0) for has_label in (self.human, ~self.human)]
+        mean: Floats = np.mean(class_means, axis=0)
         return mean
 
 
@@ -114,16 +114,16 @@ def build_training_set(
         selection = SelectionJudgments(
             describe_judgments(judgments), matrix, judgments.rows, judgments.human, judgments.protocol.statistic
         )
-    forms = np.zeros((0, len(features.names)))
+    form_matrix = np.zeros((0, len(features.names)))
     if perturbed:
-        forms = feature_matrix(build_caption_set(perturbed), features, folder, settings=settings)
+        form_matrix = feature_matrix(build_caption_set(perturbed), features, folder, settings=settings)
     return TrainingSet(
         features,
         feature_matrix(build_caption_set(examples), features, folder, settings=settings),
-        human=np.array([each.human for each in examples]),
-        held_out=np.array([each.held_out for each in examples]),
-        systems=np.array([each.system for each in examples]),
-        perturbed=forms.reshape(-1, FORMS, len(features.names)),
+        human=np.array([example.human for example in examples]),
+        held_out=np.array([example.held_out for example in examples]),
+        systems=np.array([example.system for example in examples]),
+        perturbed=form_matrix.reshape(-1, FORMS, len(features.names)),
         judgments=selection,
         data=tuple(data),
     )

@@ -61,18 +61,19 @@ def resolve_variants(names: Iterable[str], systems: Iterable[str] = ()) -> dict[
         InputError: a name is unknown.
     """
     resolved: dict[str, Variant] = {}
-    for name in names:
-        if name == "study":
+    for network_name in names:
+        if network_name == "study":
             resolved |= VARIANTS
             resolved |= {f"{SINGLE_SYSTEM}{system}": Variant(system=system) for system in systems}
-        elif name == "bundled":
-            resolved |= {each: VARIANTS[each] for each in BUNDLED}
-        elif name.startswith(SINGLE_SYSTEM):
-            resolved[name] = Variant(system=name.removeprefix(SINGLE_SYSTEM))
-        elif name in VARIANTS:
-            resolved[name] = VARIANTS[name]
+        elif network_name == "bundled":
+            resolved |= {bundled_name: VARIANTS[bundled_name] for bundled_name in BUNDLED}
+        elif network_name.startswith(SINGLE_SYSTEM):
+            resolved[network_name] = Variant(system=network_name.removeprefix(SINGLE_SYSTEM))
+        elif network_name in VARIANTS:
+            resolved[network_name] = VARIANTS[network_name]
         else:
             raise InputError(
-                f"unknown network {name!r}; expected study, bundled, {', '.join(VARIANTS)} or {SINGLE_SYSTEM}SYSTEM"
+                f"unknown network {network_name!r}; expected study, bundled, {', '.join(VARIANTS)} or "
+                f"{SINGLE_SYSTEM}SYSTEM"
             )
     return resolved

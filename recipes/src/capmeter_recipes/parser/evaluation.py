@@ -39,21 +39,21 @@ class ParserScores:
 def evaluate_parser(parser: ParseFunction, captions: Sequence[ParsedCaption]) -> ParserScores:
     """The agreement of a parser with the captions' gold parses."""
     counts: Counter[str] = Counter()
-    for caption, parse in zip(captions, parser.parse([each.caption for each in captions]), strict=True):
-        gold, predicted = caption.parse, parse or CaptionParse()
-        gold_tuples, predicted_tuples = set(extract_tuples(gold)), set(extract_tuples(predicted))
+    for caption, parse in zip(captions, parser.parse([example.caption for example in captions]), strict=True):
+        gold_parse, predicted_parse = caption.parse, parse or CaptionParse()
+        gold_tuples, predicted_tuples = set(extract_tuples(gold_parse)), set(extract_tuples(predicted_parse))
         counts["right tuples"] += len(gold_tuples & predicted_tuples)
         counts["tuples"] += len(gold_tuples) + len(predicted_tuples)
         counts["same tuples"] += gold_tuples == predicted_tuples
-        if [one.words for one in gold.sentences] != [one.words for one in predicted.sentences]:
+        if [one.words for one in gold_parse.sentences] != [one.words for one in predicted_parse.sentences]:
             continue
-        pairs = list(zip(gold.sentences, predicted.sentences, strict=True))
+        sentence_pairs = list(zip(gold_parse.sentences, predicted_parse.sentences, strict=True))
         counts["split"] += 1
         counts["exact"] += all(
-            (one.tags, one.heads, one.labels) == (two.tags, two.heads, two.labels) for one, two in pairs
+            (one.tags, one.heads, one.labels) == (two.tags, two.heads, two.labels) for one, two in sentence_pairs
         )
-        for pair in pairs:
-            counts.update(_count_words(*pair))
+        for sentence_pair in sentence_pairs:
+            counts.update(_count_words(*sentence_pair))
     return ParserScores(
         captions=len(captions),
         split=_percent(counts["split"], len(captions)),
@@ -69,15 +69,15 @@ def evaluate_parser(parser: ParseFunction, captions: Sequence[ParsedCaption]) ->
 
 def _count_words(gold: Parse, predicted: Parse) -> dict[str, int]:
     """The number of words, and of those with the right tag, tag and lemma, head, head and label."""
-    tags = [a == b for a, b in zip(gold.tags, predicted.tags, strict=True)]
-    heads = [a == b for a, b in zip(gold.heads, predicted.heads, strict=True)]
-    lemmas = zip(tags, gold.lemmas, predicted.lemmas, strict=True)
-    arcs = zip(heads, gold.labels, predicted.labels, strict=True)
+    same_tags = [a == b for a, b in zip(gold.tags, predicted.tags, strict=True)]
+    same_heads = [a == b for a, b in zip(gold.heads, predicted.heads, strict=True)]
+    lemmas = zip(same_tags, gold.lemmas, predicted.lemmas, strict=True)
+    arcs = zip(same_heads, gold.labels, predicted.labels, strict=True)
     return {
         "words": len(gold),
-        "tags": sum(tags),
+        "tags": sum(same_tags),
         "lemmas": sum(right and a == b for right, a, b in lemmas),
-        "heads": sum(heads),
+        "heads": sum(same_heads),
         "arcs": sum(right and a == b for right, a, b in arcs),
     }
 

@@ -31,25 +31,28 @@ def learn_vocabulary(parses: Sequence[Parse]) -> tuple[ParserVocabulary, npt.NDA
     Returns:
         The vocabulary, and the probabilities (feature ids).
     """
-    words = Counter(word for parse in parses for word in parse.words)
-    tokens: Counter[str] = Counter()
-    types: Counter[str] = Counter()
-    for word, count in words.items():
+    word_counts = Counter(word for parse in parses for word in parse.words)
+    token_counts: Counter[str] = Counter()
+    type_counts: Counter[str] = Counter()
+    for word, count in word_counts.items():
         for feature in word_features(word):
-            tokens[feature] += count
-            types[feature] += 1
+            token_counts[feature] += count
+            type_counts[feature] += 1
     features = [
-        name
-        for name, count in tokens.items()
-        if (count >= 2 if name.startswith(_WORD_FEATURES) else types[name] >= 3 or count >= 20)
+        feature_name
+        for feature_name, count in token_counts.items()
+        if (count >= 2 if feature_name.startswith(_WORD_FEATURES) else type_counts[feature_name] >= 3 or count >= 20)
     ]
     vocabulary = ParserVocabulary(
-        {name: number for number, name in enumerate(features, start=FIRST_FEATURE_ID)},
+        {feature_name: feature_id for feature_id, feature_name in enumerate(features, start=FIRST_FEATURE_ID)},
         sorted({tag for parse in parses for tag in parse.tags}),
         sorted({label for parse in parses for label in parse.labels}),
     )
-    hiding = [1 / (1 + 2 * tokens[name]) if name.startswith(_WORD_FEATURES) else 0.0 for name in features]
-    return vocabulary, np.array([0.0, 0.0, *hiding], np.float32)
+    hiding_probabilities = [
+        1 / (1 + 2 * token_counts[feature_name]) if feature_name.startswith(_WORD_FEATURES) else 0.0
+        for feature_name in features
+    ]
+    return vocabulary, np.array([0.0, 0.0, *hiding_probabilities], np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +70,8 @@ class PackedSentences:
 
 def pack_sentences(parses: Iterable[Parse], vocabulary: ParserVocabulary) -> dict[int, PackedSentences]:
     """The sentences by length, without those over `MAX_LENGTH`; unknown tags and labels have id 0."""
-    tags = {tag: number for number, tag in enumerate(vocabulary.tags)}
-    labels = {label: number for number, label in enumerate(vocabulary.labels)}
+    tag_ids = {tag: tag_id for tag_id, tag in enumerate(vocabulary.tags)}
+    label_ids = {label: label_id for label_id, label in enumerate(vocabulary.labels)}
     by_length: dict[int, list[Parse]] = {}
     for parse in parses:
         if len(parse) <= MAX_LENGTH:
@@ -76,9 +79,9 @@ def pack_sentences(parses: Iterable[Parse], vocabulary: ParserVocabulary) -> dic
     return {
         length: PackedSentences(
             np.array([[vocabulary.row(word) for word in parse.words] for parse in group], np.int32),
-            np.array([[tags.get(tag, 0) for tag in parse.tags] for parse in group], np.int64),
+            np.array([[tag_ids.get(tag, 0) for tag in parse.tags] for parse in group], np.int64),
             np.array([parse.heads for parse in group], np.int64),
-            np.array([[labels.get(label, 0) for label in parse.labels] for parse in group], np.int64),
+            np.array([[label_ids.get(label, 0) for label in parse.labels] for parse in group], np.int64),
         )
         for length, group in sorted(by_length.items())
     }

@@ -26,40 +26,40 @@ def learn_lemma_rules(parses: Iterable[Parse]) -> dict[str, Any]:
     for parse in parses:
         for word, tag, lemma in zip(parse.words, parse.tags, parse.lemmas, strict=True):
             lemma_counts[fold_case(word, tag), tag][lemma] += 1
-    usual = {key: counts.most_common(1)[0][0] for key, counts in lemma_counts.items()}
+    usual_lemmas = {word_tag: counts.most_common(1)[0][0] for word_tag, counts in lemma_counts.items()}
     votes: dict[str, defaultdict[str, Counter[str]]] = {"NNS": defaultdict(Counter), "V": defaultdict(Counter)}
     for (word, tag), counts in lemma_counts.items():
         kind = inflection_class(tag)
         if kind is not None and word.isalpha():
             votes[kind][word] += counts
     endings = {
-        kind: learn_endings({word: counts.most_common(1)[0][0] for word, counts in words.items()})
-        for kind, words in votes.items()
+        kind: learn_endings({word: counts.most_common(1)[0][0] for word, counts in word_votes.items()})
+        for kind, word_votes in votes.items()
     }
-    table: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for (word, tag), lemma in usual.items():
+    lemma_table: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for (word, tag), lemma in usual_lemmas.items():
         kind = inflection_class(tag)
         if lemma != (word if kind is None else replace_ending(word, endings[kind])):
-            table[tag][word] = lemma
-    return {"endings": endings, "table": dict(table)}
+            lemma_table[tag][word] = lemma
+    return {"endings": endings, "table": dict(lemma_table)}
 
 
 def learn_endings(lemmas: Mapping[str, str]) -> dict[str, str]:
     """The endings and their replacements that turn every word into its lemma."""
     edit_counts: defaultdict[str, Counter[_Edit]] = defaultdict(Counter)
     for word, lemma in lemmas.items():
-        same = _common_prefix_length(word, lemma)
-        edit = (len(word) - same, lemma[same:])
-        for start in range(len(word) + 1):
-            edit_counts[word[start:]][edit] += 1
+        prefix_length = _common_prefix_length(word, lemma)
+        edit = (len(word) - prefix_length, lemma[prefix_length:])
+        for ending_start in range(len(word) + 1):
+            edit_counts[word[ending_start:]][edit] += 1
         edit_counts[WHOLE_WORD + word][edit] += 1
     rules: dict[str, _Edit] = {}
     for ending in sorted(edit_counts, key=len):
         edit, count = edit_counts[ending].most_common(1)[0]
         if edit[0] > len(ending.removeprefix(WHOLE_WORD)):
             continue  # a longer ending decides
-        shorter = next((rules[ending[k:]] for k in range(1, len(ending) + 1) if ending[k:] in rules), (0, ""))
-        if shorter != edit and edit_counts[ending][shorter] < count:
+        shorter_edit = next((rules[ending[k:]] for k in range(1, len(ending) + 1) if ending[k:] in rules), (0, ""))
+        if shorter_edit != edit and edit_counts[ending][shorter_edit] < count:
             rules[ending] = edit
     return {ending: _apply_edit(ending, edit) for ending, edit in rules.items()}
 

@@ -83,13 +83,13 @@ class ParserModule(nn.Module):
         """
         tag_logits, states = self.encode(features, tags, gold_tag_share=gold_tag_share)
         rooted = torch.cat([self.root.expand(len(features), 1, -1), states], 1)
-        arcs = self._governor_logits(states, rooted)
+        arc_logits = self._governor_logits(states, rooted)
         if heads is None:
-            heads = arcs.argmax(-1)
-        mapped = self.relation_head(rooted)
-        governors = torch.gather(mapped, 1, heads[..., None].expand(-1, -1, mapped.shape[2]))
-        hidden = functional.relu(self.relation_dependent(states) + governors)
-        return tag_logits, arcs, self.relation(self.dropout(hidden))
+            heads = arc_logits.argmax(-1)
+        head_states = self.relation_head(rooted)
+        governor_states = torch.gather(head_states, 1, heads[..., None].expand(-1, -1, head_states.shape[2]))
+        relation_states = functional.relu(self.relation_dependent(states) + governor_states)
+        return tag_logits, arc_logits, self.relation(self.dropout(relation_states))
 
     def encode(
         self, features: Tensor, tags: Tensor | None = None, *, gold_tag_share: float = 0.0
@@ -98,24 +98,24 @@ class ParserModule(nn.Module):
 
         Args: as `forward`; without `tags` the later layers get the predicted ones.
         """
-        count, length, width = features.shape
+        sentence_count, length, width = features.shape
         if self.training:
-            hidden = torch.rand(features.shape, device=features.device) < self.hiding[features]
-            features = features.masked_fill(hidden, UNKNOWN_ID)
-        states = self.features(features.reshape(count * length, width)).view(count, length, -1)
+            is_hidden = torch.rand(features.shape, device=features.device) < self.hiding[features]
+            features = features.masked_fill(is_hidden, UNKNOWN_ID)
+        states = self.features(features.reshape(sentence_count * length, width)).view(sentence_count, length, -1)
         if self.training and self.word_dropout:
-            mask = torch.rand(count, 1, states.shape[2], device=features.device) > self.word_dropout
+            mask = torch.rand(sentence_count, 1, states.shape[2], device=features.device) > self.word_dropout
             states = states * mask / (1 - self.word_dropout)
-        padded = functional.pad(states, (0, 0, 1, 1))
-        windows = torch.cat([padded[:, :-2], states, padded[:, 2:]], 2)
-        states = states + self.dropout(functional.relu(self.window(windows)))
+        padded_states = functional.pad(states, (0, 0, 1, 1))
+        window_states = torch.cat([padded_states[:, :-2], states, padded_states[:, 2:]], 2)
+        states = states + self.dropout(functional.relu(self.window(window_states)))
         tag_logits = states
-        for number, layer in enumerate(self.layers):
-            if number == self.shape.tags_after:
+        for layer_index, layer in enumerate(self.layers):
+            if layer_index == self.shape.tags_after:
                 tag_logits = self.tag(self.dropout(self.tag_norm(states)))
                 input_tags = tag_logits.argmax(-1)
                 if self.training and tags is not None:
-                    use_gold = torch.rand(count, 1, device=features.device) < gold_tag_share
+                    use_gold = torch.rand(sentence_count, 1, device=features.device) < gold_tag_share
                     input_tags = torch.where(use_gold, tags, input_tags)
                 states = states + self.tag_vectors(input_tags)
             states = layer(states)
@@ -146,21 +146,25 @@ class _Layer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         distance = torch.arange(-_ATTENTION_REACH, _ATTENTION_REACH + 1).float()
         # heads are initialised to attend to the left, to the right, nearby and everywhere
-        biases = [-(distance + 1).abs() * 0.7, -(distance - 1).abs() * 0.7, -distance.abs() * 0.3, 0 * distance]
-        self.distance = nn.Parameter(torch.stack([biases[head % len(biases)] for head in range(heads)]))
+        head_biases = [-(distance + 1).abs() * 0.7, -(distance - 1).abs() * 0.7, -distance.abs() * 0.3, 0 * distance]
+        self.distance = nn.Parameter(torch.stack([head_biases[head % len(head_biases)] for head in range(heads)]))
 
     def forward(self, states: Tensor) -> Tensor:
         """The next states (batch, length, width)."""
-        count, length, width = states.shape
-        parts = self.attend(self.attention_norm(states)).view(count, length, 3, self.heads, width // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        sentence_count, length, width = states.shape
+        projected_states = self.attend(self.attention_norm(states)).view(
+            sentence_count, length, 3, self.heads, width // self.heads
+        )
+        query, key, value = projected_states.permute(2, 0, 3, 1, 4)
         scores = query @ key.transpose(2, 3) / math.sqrt(width // self.heads)
         scores = scores + self.distance[:, _distances(length, _ATTENTION_REACH, states.device)[:, 1:]]
-        attended = (self.dropout(scores.softmax(-1)) @ value).transpose(1, 2).reshape(count, length, width)
-        states = states + self.dropout(self.mix(attended))
-        wide = self.dropout(functional.relu(self.widen(self.perceptron_norm(states))))
-        result: Tensor = states + self.dropout(self.narrow(wide))
-        return result
+        attended_states = (
+            (self.dropout(scores.softmax(-1)) @ value).transpose(1, 2).reshape(sentence_count, length, width)
+        )
+        states = states + self.dropout(self.mix(attended_states))
+        wide_states = self.dropout(functional.relu(self.widen(self.perceptron_norm(states))))
+        next_states: Tensor = states + self.dropout(self.narrow(wide_states))
+        return next_states
 
 
 def _distances(length: int, reach: int, device: torch.device) -> Tensor:

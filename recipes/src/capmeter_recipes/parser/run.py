@@ -46,10 +46,10 @@ def train_parser(
     """
     torch.set_num_threads(threads)
     train = collect_sentences(each for each in captions if not each.held_out and _is_within_share(each, share))
-    held_out = collect_sentences(each for each in captions if each.held_out)
+    held_out = collect_sentences(caption for caption in captions if caption.held_out)
     if not train or not held_out:
-        counts = f"{len(train)} training sentences and {len(held_out)} held out"
-        raise InputError(f"{len(captions)} captions give {counts}; expected some of each: give more captions")
+        count_text = f"{len(train)} training sentences and {len(held_out)} held out"
+        raise InputError(f"{len(captions)} captions give {count_text}; expected some of each: give more captions")
     vocabulary, hiding = learn_vocabulary(train)
     packed, packed_held_out = (pack_sentences(parses, vocabulary) for parses in (train, held_out))
     learner = ParserLearner(packed, packed_held_out, vocabulary, hiding, recipe)
@@ -71,7 +71,7 @@ def train_parser(
     Checkpoint(
         kind=KIND,
         parameters=parameters,
-        weights={name: values.astype(np.float16) for name, values in outcome.weights.items()},
+        weights={weight_name: values.astype(np.float16) for weight_name, values in outcome.weights.items()},
         vocabulary=tuple(sorted(vocabulary.features, key=vocabulary.features.__getitem__)),
         data=tuple(data),
         training=training,

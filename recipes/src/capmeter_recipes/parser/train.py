@@ -57,14 +57,14 @@ def train(options: ParserOptions) -> tuple[str, Mapping[str, ParserScores]]:
     """
     exclusions = read_exclusions(options.exclusions)
     examples: list[ParsedCaption] = []
-    files = []
+    data_files = []
     for path in options.parses:
         captions, excluded = read_parsed_captions(path, exclusions)
         report_progress(
             f"{path.name}: {format_count(len(captions), 'caption')}; {excluded:,} of benchmark photos were left out"
         )
         examples += captions
-        files.append(describe_file(path, len(captions)))
+        data_files.append(describe_file(path, len(captions)))
     if options.output is not None and not options.evaluate:
         require_torch()
         from capmeter.encoders.devices import device_name
@@ -73,7 +73,9 @@ def train(options: ParserOptions) -> tuple[str, Mapping[str, ParserScores]]:
 
         recipe = ParserRecipe(epochs=options.epochs, seed=options.seed)
         device, threads = device_name(options.device), options.threads
-        train_parser(examples, recipe, options.output, data=files, share=options.share, threads=threads, device=device)
+        train_parser(
+            examples, recipe, options.output, data=data_files, share=options.share, threads=threads, device=device
+        )
     parser = CaptionParser() if options.output is None else CaptionParser(options.output)
-    groups = group_by_form(example for example in examples if example.held_out)
-    return parser.version, {name: evaluate_parser(parser, group) for name, group in groups.items() if group}
+    form_groups = group_by_form(example for example in examples if example.held_out)
+    return parser.version, {name: evaluate_parser(parser, group) for name, group in form_groups.items() if group}

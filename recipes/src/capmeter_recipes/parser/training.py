@@ -101,33 +101,38 @@ class ParserLearner(Learner[Batch]):
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """Sentences of one length, in a new order each epoch."""
         batches: list[Batch] = []
-        for length, count in self.counts.items():
-            order, size = rng.permutation(count), max(8, self.recipe.tokens // length)
-            batches += [(length, order[start : start + size]) for start in range(0, count, size)]
-        order = rng.permutation(len(batches))
-        return [batches[number] for number in order]
+        for length, sentence_count in self.counts.items():
+            sentence_order, batch_size = rng.permutation(sentence_count), max(8, self.recipe.tokens // length)
+            batches += [
+                (length, sentence_order[batch_start : batch_start + batch_size])
+                for batch_start in range(0, sentence_count, batch_size)
+            ]
+        batch_order = rng.permutation(len(batches))
+        return [batches[batch_index] for batch_index in batch_order]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """Cross-entropies of tags, governors and relations."""
         length, indices = batch
-        features, *gold = self.examples[length].select(indices, self.device)
-        logits = self.module(features, gold[0], gold[1], gold_tag_share=self.recipe.gold_tag_share)
+        features, *gold_targets = self.examples[length].select(indices, self.device)
+        logits = self.module(features, gold_targets[0], gold_targets[1], gold_tag_share=self.recipe.gold_tag_share)
         return {
-            name: functional.cross_entropy(predicted.flatten(0, 1).float(), true.flatten())
-            for name, predicted, true in zip(("tags", "governors", "relations"), logits, gold, strict=True)
+            loss_name: functional.cross_entropy(predicted_logits.flatten(0, 1).float(), gold_ids.flatten())
+            for loss_name, predicted_logits, gold_ids in zip(
+                ("tags", "governors", "relations"), logits, gold_targets, strict=True
+            )
         }
 
     def evaluate(self) -> Mapping[str, float]:
         """Held-out `tags`, `uas` and `las` in per cent, each governor by itself (no tree is decoded)."""
-        correct, count = np.zeros(3), 0
-        for group in self.held_out.values():
-            features, gold_tags, gold_heads, gold_labels = group.select(slice(None), self.device)
+        correct_counts, word_count = np.zeros(3), 0
+        for group_tensors in self.held_out.values():
+            features, gold_tags, gold_heads, gold_labels = group_tensors.select(slice(None), self.device)
             tags, heads, labels = (logits.argmax(-1) for logits in self.module(features, gold_tags))
             same_head = heads == gold_heads
             matches = (tags == gold_tags, same_head, same_head & (labels == gold_labels))
-            correct += [float(each.sum()) for each in matches]
-            count += gold_tags.numel()
+            correct_counts += [float(match_mask.sum()) for match_mask in matches]
+            word_count += gold_tags.numel()
         return {
-            name: round(100 * float(n) / max(1, count), 2)
-            for name, n in zip(("tags", "uas", "las"), correct, strict=True)
+            score_name: round(100 * float(correct_count) / max(1, word_count), 2)
+            for score_name, correct_count in zip(("tags", "uas", "las"), correct_counts, strict=True)
         }

@@ -58,15 +58,15 @@ def train_encoder(
     """
     if encoder.adapters or not Bert.supports(encoder.folder):
         raise AssetError(f"encoder {encoder.name!r} cannot be adapted; name a BERT without adapters")
-    numbers: dict[str, int] = {}
-    rows = [
+    sentence_numbers: dict[str, int] = {}
+    caption_rows = [
         [
-            numbers.setdefault(strip_final_punctuation(each), len(numbers))
-            for each in photo.captions[:CAPTIONS_PER_PHOTO]
+            sentence_numbers.setdefault(strip_final_punctuation(caption), len(sentence_numbers))
+            for caption in photo.captions[:CAPTIONS_PER_PHOTO]
         ]
         for photo in (*train, *held_out)
     ]
-    captions, sentences, settings = np.array(rows, np.int64), tuple(numbers), Settings(device=device)
+    captions, sentences, settings = np.array(caption_rows, np.int64), tuple(sentence_numbers), Settings(device=device)
     bert = Bert(encoder.folder, device, torch.float32)
     set_seed(recipe.seed)
     module = AdaptedBert(bert, recipe.rank, recipe.slope, recipe.offset, recipe.dropout)
@@ -93,18 +93,18 @@ def load_or_embed_photos(
 ) -> NDArray[np.float32]:
     """`embed_photos`, kept in a file for when the run is resumed: a large encoder takes minutes for it."""
     content = json.dumps([encoder.sha256, settings.precision, sentences, captions.tolist()])
-    key = np.frombuffer(hashlib.sha256(content.encode()).digest(), np.uint8)
+    content_key = np.frombuffer(hashlib.sha256(content.encode()).digest(), np.uint8)
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            if np.array_equal(stored["key"], key):
-                vectors: NDArray[np.float32] = stored["vectors"]
+        with np.load(path, allow_pickle=False) as stored_arrays:
+            if np.array_equal(stored_arrays["key"], content_key):
+                vectors: NDArray[np.float32] = stored_arrays["vectors"]
                 return vectors
     except (OSError, ValueError, LookupError, EOFError, BadZipFile):
         pass  # absent or damaged
     vectors = embed_photos(sentences, captions, encoder, settings)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as file:
-        np.savez(file, key=key, vectors=vectors)
+        np.savez(file, key=content_key, vectors=vectors)
     return vectors
 
 
@@ -120,8 +120,8 @@ def embed_photos(
         settings: for the encoder.
     """
     vectors = SentenceVectors(encoder, load_encoder(encoder, settings).layers, settings)
-    parts = [
-        SentencePool(tuple(sentences[start : start + _SENTENCES_PER_CALL])).analyse(vectors)
-        for start in range(0, len(sentences), _SENTENCES_PER_CALL)
+    vector_parts = [
+        SentencePool(tuple(sentences[batch_start : batch_start + _SENTENCES_PER_CALL])).analyse(vectors)
+        for batch_start in range(0, len(sentences), _SENTENCES_PER_CALL)
     ]
-    return mean_directions(np.concatenate(parts), captions)
+    return mean_directions(np.concatenate(vector_parts), captions)

@@ -83,49 +83,51 @@ class EncoderLearner(Learner[bool]):
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """AdamW, with a higher learning rate for the logistic function."""
         recipe = self.recipe
-        groups: list[dict[str, Any]] = [
+        parameter_groups: list[dict[str, Any]] = [
             {"params": self.module.adapter_parameters()},
             {"params": [self.module.logistic], "lr_scale": recipe.calibration_lr_scale},
         ]
-        return torch.optim.AdamW(groups, lr=lr, weight_decay=recipe.weight_decay)
+        return torch.optim.AdamW(parameter_groups, lr=lr, weight_decay=recipe.weight_decay)
 
     def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
         photos, clusters = self.sample_clusters(rng)
-        order = rng.permuted(np.tile(np.arange(CAPTIONS_PER_PHOTO), (len(photos), 1)), axis=1)
-        sentences = np.take_along_axis(self.captions[photos], order, axis=1)
+        caption_order = rng.permuted(np.tile(np.arange(CAPTIONS_PER_PHOTO), (len(photos), 1)), axis=1)
+        sentences = np.take_along_axis(self.captions[photos], caption_order, axis=1)
         vectors = self.embed(sentences.ravel()).view(len(photos), CAPTIONS_PER_PHOTO, -1)
         references = normalize(vectors[:, 1 : 1 + int(rng.integers(1, CAPTIONS_PER_PHOTO))].mean(1), dim=1)
         slope, offset = self.module.logistic
         logits = slope * (vectors[:, 0] @ references.T) + offset
 
-        own = photos[:, None] == photos
-        same_cluster = (clusters[:, None] == clusters) & ~own
+        same_photo = photos[:, None] == photos
+        same_cluster = (clusters[:, None] == clusters) & ~same_photo
         similarity = self.photo_embeddings[photos] @ self.photo_embeddings[photos].T
         target = np.maximum(similarity, 0) ** self.recipe.target_power
-        target[own] = 1.0
+        target[same_photo] = 1.0
         loss = binary_cross_entropy_with_logits(logits, torch.from_numpy(target).to(self.device), reduction="none")
-        kinds = ((_OWN, own), (_CLUSTER, same_cluster), (_OTHER, ~own & ~same_cluster))
-        parts = [weight * loss[torch.from_numpy(pairs)].mean() for weight, pairs in kinds if pairs.any()]
-        return {"similarity": torch.stack(parts).sum()}
+        pair_kinds = ((_OWN, same_photo), (_CLUSTER, same_cluster), (_OTHER, ~same_photo & ~same_cluster))
+        loss_parts = [
+            weight * loss[torch.from_numpy(is_pair)].mean() for weight, is_pair in pair_kinds if is_pair.any()
+        ]
+        return {"similarity": torch.stack(loss_parts).sum()}
 
     def sample_clusters(self, rng: np.random.Generator) -> tuple[Rows, Rows]:
         """The photos of a step, and the cluster of each: (clusters · cluster_size) each."""
-        count, size = self.recipe.clusters, self.recipe.cluster_size
-        first = rng.integers(0, self.train_count, count)
-        ranks = rng.exponential(self.recipe.mean_neighbour_rank, (count, size - 1)).astype(np.int64)
-        others = self._neighbours[first[:, None], np.minimum(ranks, self._neighbours.shape[1] - 1)]
-        return np.column_stack([first, others]).ravel(), np.repeat(np.arange(count), size)
+        cluster_count, cluster_size = self.recipe.clusters, self.recipe.cluster_size
+        first_photos = rng.integers(0, self.train_count, cluster_count)
+        ranks = rng.exponential(self.recipe.mean_neighbour_rank, (cluster_count, cluster_size - 1)).astype(np.int64)
+        other_photos = self._neighbours[first_photos[:, None], np.minimum(ranks, self._neighbours.shape[1] - 1)]
+        return np.column_stack([first_photos, other_photos]).ravel(), np.repeat(np.arange(cluster_count), cluster_size)
 
     def embed(self, sentences: Rows) -> Tensor:
         """The unit vectors (sentences, width) of sentences by their indices."""
         lengths = self.pieces.lengths[sentences]
-        order = np.argsort(lengths, kind="stable")
+        length_order = np.argsort(lengths, kind="stable")
         vectors = []
-        for rows in np.array_split(order, min(_LENGTH_GROUPS, len(order))):
-            ids, mask = self.pieces.padded(sentences[rows])
+        for group_rows in np.array_split(length_order, min(_LENGTH_GROUPS, len(length_order))):
+            ids, mask = self.pieces.padded(sentences[group_rows])
             vectors.append(self.module(torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)))
-        return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(self.device)]
+        return torch.cat(vectors)[torch.from_numpy(np.argsort(length_order)).to(self.device)]
 
     def evaluate(self) -> Mapping[str, float]:
         """The percentage of held-out captions whose nearest references are those of their own photo."""
@@ -133,9 +135,11 @@ class EncoderLearner(Learner[bool]):
         if not len(held_out):
             return {}
         sentences = held_out.ravel()
-        starts = range(0, len(sentences), _EVALUATION_BATCH)
-        parts = [self.embed(sentences[start : start + _EVALUATION_BATCH]) for start in starts]
-        vectors = torch.cat(parts).view(len(held_out), CAPTIONS_PER_PHOTO, -1)
+        batch_starts = range(0, len(sentences), _EVALUATION_BATCH)
+        vector_parts = [
+            self.embed(sentences[batch_start : batch_start + _EVALUATION_BATCH]) for batch_start in batch_starts
+        ]
+        vectors = torch.cat(vector_parts).view(len(held_out), CAPTIONS_PER_PHOTO, -1)
         references = normalize(vectors[:, 1:].mean(1), dim=1)
-        nearest = (vectors[:, 0] @ references.T).argmax(1).cpu()
-        return {"own photo": 100 * float((nearest == torch.arange(len(held_out))).double().mean())}
+        nearest_photos = (vectors[:, 0] @ references.T).argmax(1).cpu()
+        return {"own photo": 100 * float((nearest_photos == torch.arange(len(held_out))).double().mean())}
