@@ -68,21 +68,23 @@ def caption(options: CaptionOptions) -> None:
     decoding = parse_decoding(options.decode)
     settings = Settings() if options.device is None else Settings(device=options.device)
     captioner = Captioner(options.captioner, device=device_name(settings.device))
-    names = None if options.images is None else list(load_references(options.images))
+    image_names = None if options.images is None else list(load_references(options.images))
     with show_progress():
-        images = uncaptioned_pictures(options.regions, names)
+        images = uncaptioned_pictures(options.regions, image_names)
         inputs = images.shuffled(options.seed) if options.shuffle else images
         captions = captioner.write(inputs, decoding, samples=options.samples, seed=options.seed)
-    ids = [image for image in images.ids for _ in range(options.samples)]
-    rows = [{"image_id": _coco_id(image), "caption": text} for image, text in zip(ids, captions, strict=True)]
+    image_ids = [image_id for image_id in images.ids for _ in range(options.samples)]
+    caption_rows = [
+        {"image_id": _coco_id(image_id), "caption": text} for image_id, text in zip(image_ids, captions, strict=True)
+    ]
     with text_writer(options.output) as file:
-        file.write(json.dumps(rows, ensure_ascii=False, indent=0) + "\n")
+        file.write(json.dumps(caption_rows, ensure_ascii=False, indent=0) + "\n")
     target = escape_controls(str(options.output))
-    counts = f"{format_count(len(rows), 'caption')} of {format_count(len(images), 'image')}"
-    echo(f"{target}: {counts} by {captioner.label}, {decoding}")
+    count_text = f"{format_count(len(caption_rows), 'caption')} of {format_count(len(images), 'image')}"
+    echo(f"{target}: {count_text} by {captioner.label}, {decoding}")
 
 
-def _coco_id(image: str) -> int | str:
+def _coco_id(image_name: str) -> int | str:
     """COCO's ids are numbers: 391895, also of COCO_val2014_000000391895; other names stay."""
-    matched = _COCO.fullmatch(image)
-    return int(matched.group(1)) if matched else image
+    coco_match = _COCO.fullmatch(image_name)
+    return int(coco_match.group(1)) if coco_match else image_name

@@ -57,25 +57,27 @@ def lengths(options: LengthOptions, table: FormatOptions) -> None:
     with show_progress():
         source, file = split_source_file(options.captions)
         photos = read_corpus(source, file, {source: frozenset()}).sample(options.photos, options.seed)
-        texts = [text for photo in photos for text in photo.captions]
-        echo(f"{source}: {format_count(len(texts), 'caption')} of {format_count(len(photos), 'photo')}")
-        rows = list(token_lengths(texts))
-    show(report.length_table(rows), report.length_to_dict(rows), table.format)
+        caption_texts = [text for photo in photos for text in photo.captions]
+        echo(f"{source}: {format_count(len(caption_texts), 'caption')} of {format_count(len(photos), 'photo')}")
+        length_rows = list(token_lengths(caption_texts))
+    show(report.length_table(length_rows), report.length_to_dict(length_rows), table.format)
 
 
-def _parse_entries(texts: list[str]) -> dict[str, int]:
+def _parse_entries(entry_texts: list[str]) -> dict[str, int]:
     """Entries by segmentation, of `KIND` or `KIND=ENTRIES`."""
     entries = {}
-    for text in texts:
-        kind, equals, number = text.partition("=")
-        if kind not in ENTRIES or (equals and not number.isdecimal()):
-            raise InputError(f"{text!r} is not one of {', '.join(ENTRIES)}, or one with its entries, such as bpe=500")
-        entries[kind] = int(number) if equals else ENTRIES[kind]
+    for entry_text in entry_texts:
+        segmentation_kind, equals, entry_count = entry_text.partition("=")
+        if segmentation_kind not in ENTRIES or (equals and not entry_count.isdecimal()):
+            raise InputError(
+                f"{entry_text!r} is not one of {', '.join(ENTRIES)}, or one with its entries, such as bpe=500"
+            )
+        entries[segmentation_kind] = int(entry_count) if equals else ENTRIES[segmentation_kind]
     return entries
 
 
-def _check_entries(texts: list[str]) -> None:
-    _parse_entries(texts)
+def _check_entries(entry_texts: list[str]) -> None:
+    _parse_entries(entry_texts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +119,13 @@ def segmentations(options: SegmentationOptions, table: FormatOptions) -> None:
     metrics = parse_list(options.metrics)
     recipe = override(WORLD, options, "epochs", "seed")
     self_critical = override(WORLD_SELF_CRITICAL, options, "seed", epochs=options.self_critical_epochs)
-    rows = {}
+    row_by_kind = {}
     with show_progress():
         train, dev, test = options.synthetic.read(options.scenes, options.seed, device)
         for kind, entries in (_parse_entries(options.segmentation) or ENTRIES).items():
             settings_of_kind = replace(recipe, segmentation=kind, pieces=entries)
             folder = options.output / kind
             train_captioner(train, dev, settings_of_kind, self_critical, folder, rewards, end=END_WORD, device=device)
-            rows[kind] = segmented(Captioner(folder, device=device), test, metrics, settings)
-            echo(f"{kind}: {', '.join(f'{name} {value:.3f}' for name, value in rows[kind].scores.items())}")
-    show(report.segmentation_table(rows), report.segmentation_to_dict(rows), table.format)
+            row_by_kind[kind] = segmented(Captioner(folder, device=device), test, metrics, settings)
+            echo(f"{kind}: {', '.join(f'{name} {value:.3f}' for name, value in row_by_kind[kind].scores.items())}")
+    show(report.segmentation_table(row_by_kind), report.segmentation_to_dict(row_by_kind), table.format)

@@ -66,19 +66,19 @@ def submission(options: SubmissionOptions, table: FormatOptions) -> None:
         samples = read_samples(options.samples, systems)
         human = ratings(systems, options.human)
         scores = []
-        for name, captions in systems.items():
-            result = judge(
+        for system_name, captions in systems.items():
+            submission_scores = judge(
                 captions,
                 options.critic.recipe,
                 options.output,
-                name=name,
+                name=system_name,
                 runs=options.runs,
-                samples=samples.get(name),
+                samples=samples.get(system_name),
                 features=options.features,
                 device=device,
             )
-            scores.append(result)
-            echo(f"{name}: {result.scores.mean():.4f}")
+            scores.append(submission_scores)
+            echo(f"{system_name}: {submission_scores.scores.mean():.4f}")
     scatter = against_people(scores, human)
     if options.plot:
         if scatter is None:
@@ -283,14 +283,14 @@ def scenes(options: SceneStudyOptions, table: FormatOptions) -> None:
 
     train, test, contexts = parse_world(options.train), parse_world(options.test), _split_names(options.contexts)
     if options.trained:
-        sees_image = any(load_critic(name).shape.sees_image for name in options.trained)
+        sees_image = any(load_critic(critic_name).shape.sees_image for critic_name in options.trained)
     else:
         sees_image = any(context in ("image", "both") for context in contexts)
     with show_progress():
         worlds = (test,) if options.trained else (train, test)
         features = write_features(worlds, options.reader, options.output) if sees_image else None
         if options.trained:
-            results = [critic_on_world(name, test, features) for name in options.trained]
+            results = [critic_on_world(critic_name, test, features) for critic_name in options.trained]
         else:
             results = contexts_on_world(
                 train,
@@ -308,4 +308,4 @@ def scenes(options: SceneStudyOptions, table: FormatOptions) -> None:
 
 
 def _split_names(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
+    return [part_text.strip() for part_text in text.split(",") if part_text.strip()]

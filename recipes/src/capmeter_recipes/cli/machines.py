@@ -60,18 +60,18 @@ def machines(options: MachineOptions, table: FormatOptions) -> None:
         corpora = read_corpora(options.corpus, options.exclusions)
         ngrams = ReferenceNgrams.of([photo for corpus in corpora for photo in corpus.photos])
         statistics = describe(captions.systems, captions.read, captions.photos, ngrams, options.seed, critics)
-    values = {system: each.to_dict() for system, each in statistics.items()}
-    rows = [
-        [system, *(f"{value:.{_DIGITS.get(name, 3)}f}" for name, value in each.items())]
-        for system, each in values.items()
+    values = {system: system_statistics.to_dict() for system, system_statistics in statistics.items()}
+    table_rows = [
+        [system, *(f"{value:.{_DIGITS.get(measure_name, 3)}f}" for measure_name, value in measures.items())]
+        for system, measures in values.items()
     ]
     columns = ["system", *next(iter(values.values()))]
     note = "perplexity: trigrams of held-out photos; cider_d: against all captions of the photo but one"
-    content = Table("machine captions", columns, rows, [False] + [True] * (len(columns) - 1), note)
+    content = Table("machine captions", columns, table_rows, [False] + [True] * (len(columns) - 1), note)
     show(content, {"systems": values}, table.format)
 
 
 def _split_name(text: str) -> tuple[str | None, str]:
     """Name and metric of `NAME=METRIC`; a metric's own parameters are in parentheses."""
-    name, equals, metric = text.partition("=")
-    return (name, metric) if equals and "(" not in name else (None, text)
+    metric_name, equals, metric = text.partition("=")
+    return (metric_name, metric) if equals and "(" not in metric_name else (None, text)

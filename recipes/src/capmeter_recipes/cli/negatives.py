@@ -60,15 +60,17 @@ def negatives(options: NegativeOptions, table: FormatOptions) -> None:
     recipe = parse_negatives(options.negatives)
     check_targets(options.output)
     refuse_shared_files([options.captions, *options.load.reference_files], output=options.output)
-    rows = []
+    table_rows = []
     with show_progress():
         captions = load_human_captions(options.captions, options.load)
         sampler = recipe.sampler(captions, scorer=score_image_pairs)
-        order = np.random.default_rng(options.seed).permutation(len(captions))
-        for row in order[: options.show].tolist():
-            rows.append([captions.ids[row], "caption", captions.pool[int(captions.candidates[row])]])
+        caption_order = np.random.default_rng(options.seed).permutation(len(captions))
+        for row in caption_order[: options.show].tolist():
+            table_rows.append([captions.ids[row], "caption", captions.pool[int(captions.candidates[row])]])
             rng = np.random.default_rng((options.seed, row))
-            rows += [["", kind, sampler.sample_kind(kind, row, rng)] for kind in KINDS if kind not in recipe.without]
+            table_rows += [
+                ["", kind, sampler.sample_kind(kind, row, rng)] for kind in KINDS if kind not in recipe.without
+            ]
         if options.output is not None:
             all_negatives = CaptionSet.from_captions(_with_negatives(captions, sampler, options.seed))
             save(all_negatives, options.output, to="jsonl")
@@ -76,15 +78,15 @@ def negatives(options: NegativeOptions, table: FormatOptions) -> None:
             echo(
                 f"wrote {options.output}: {format_count(len(all_negatives), 'caption')} of the systems caption, {kinds}"
             )
-    if rows:
-        examples = [{"id": id, "kind": kind, "text": text} for id, kind, text in rows]
+    if table_rows:
+        examples = [{"id": caption_id, "kind": kind, "text": text} for caption_id, kind, text in table_rows]
         data = {"negatives": str(recipe), "seed": options.seed, "examples": examples}
-        show(Table("negatives", ["id", "kind", "text"], rows, [False] * 3), data, table.format)
+        show(Table("negatives", ["id", "kind", "text"], table_rows, [False] * 3), data, table.format)
 
 
 def _with_negatives(captions: CaptionSet, sampler: NegativeSampler, seed: int) -> Iterator[Caption]:
     """Each caption, and its negatives, as captions of systems of their kinds."""
-    for row, each in enumerate(captions):
-        texts = {"caption": each.candidate, **sampler.sample(row, np.random.default_rng((seed, row)))}
-        for kind, text in texts.items():
-            yield Caption(f"{each.id}#{kind}", each.image_id, text, each.references, each.image, kind)
+    for row, caption in enumerate(captions):
+        text_by_kind = {"caption": caption.candidate, **sampler.sample(row, np.random.default_rng((seed, row)))}
+        for kind, text in text_by_kind.items():
+            yield Caption(f"{caption.id}#{kind}", caption.image_id, text, caption.references, caption.image, kind)

@@ -136,7 +136,7 @@ def grammar(options: GrammarOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         corrections = read_corrections(options.sentences, options.load.columns)
-        systems = {name: each for name, each in corrections.items() if name not in options.exclude}
+        systems = {name: corrected for name, corrected in corrections.items() if name not in options.exclude}
         scores = read_system_scores(options.human, options.key)
         comparison = compare_with_human_scores(systems, scores, parse_list(options.metrics), **options.study.sampling)
     if options.study.plot:
@@ -254,8 +254,8 @@ def tbr(options: AblationOptions, table: FormatOptions) -> None:
 
     `capmeter study tbr -d coco2015.jsonl.gz --scores scores.json`
     """
-    rows = ablation(options.data, options.scores)
-    show(ablation_table(rows), ablation_to_dict(rows), table.format)
+    ablation_rows = ablation(options.data, options.scores)
+    show(ablation_table(ablation_rows), ablation_to_dict(ablation_rows), table.format)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,9 +269,9 @@ class DistributionOptions:
     plot: list[Path] = plot_option()
 
     def __post_init__(self) -> None:
-        for text in self.benchmarks:
-            if "=" not in text:
-                raise InputError(f"{text!r} is not BENCHMARK=FILE")
+        for benchmark_text in self.benchmarks:
+            if "=" not in benchmark_text:
+                raise InputError(f"{benchmark_text!r} is not BENCHMARK=FILE")
 
 
 @app.command()
@@ -281,9 +281,9 @@ def distribution(options: DistributionOptions, table: FormatOptions) -> None:
     `capmeter study distribution capeval1k=capeval1k.jsonl.gz composite=composite.jsonl.gz --plot scores.png`
     """
     distributions = []
-    for text in options.benchmarks:
-        name, _, path = text.partition("=")
-        distributions.append(of_benchmark(name, path, sample=options.sample))
+    for benchmark_text in options.benchmarks:
+        benchmark_name, _, path = benchmark_text.partition("=")
+        distributions.append(of_benchmark(benchmark_name, path, sample=options.sample))
     if options.plot:
         save_figures(distribution_figure(distributions), options.plot)
     show(distribution_table(distributions), distribution_to_dict(distributions), table.format)
@@ -315,17 +315,17 @@ def errors(options: ErrorOptions, table: FormatOptions) -> None:
 
     `capmeter study errors composite=composite.jsonl.gz --protocol machines --sheet errors.csv`
     """
-    name, _, path = options.benchmark.partition("=")
+    benchmark_name, _, path = options.benchmark.partition("=")
     labels = {} if options.labelled is None else read_error_sheet(options.labelled)
     with show_progress():
         captions = worst_captions(
-            name, path, options.number, protocol=options.protocol, sample=options.sample, seed=options.seed
+            benchmark_name, path, options.number, protocol=options.protocol, sample=options.sample, seed=options.seed
         )
     captions = with_labels(captions, labels)
     if options.sheet is not None:
         write_error_sheet(captions, options.sheet)
-        *others, last = TYPES
-        echo(f"wrote {options.sheet}: write {', '.join(others)} or {last} into the column type, then --labelled")
+        *other_types, last = TYPES
+        echo(f"wrote {options.sheet}: write {', '.join(other_types)} or {last} into the column type, then --labelled")
     show(error_table(captions), errors_to_dict(captions), table.format)
 
 

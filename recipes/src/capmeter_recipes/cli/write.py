@@ -59,31 +59,31 @@ def write(options: WriteOptions) -> None:
     from capmeter_recipes.caption_writer.writing import named_systems
 
     check_targets(options.output)
-    files = [split_source_file(text)[1] for text in options.corpora]
+    files = [split_source_file(source_file)[1] for source_file in options.corpora]
     refuse_shared_files([*files, options.exclusions], output=options.output)
     systems = named_systems(options.system)
-    count = 0
+    row_count = 0
     with show_progress():
-        photos = _sample_photos(options, min_captions=1 + max(each.read for each in systems.values()))
+        photos = _sample_photos(options, min_captions=1 + max(system.read for system in systems.values()))
         with text_writer(options.output) as file:
             for row in _rows(options, photos, systems):
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                count += 1
-    written = f"{format_count(count, 'caption')} of {format_count(len(systems), 'system')}"
-    echo(f"{options.output}: {written} for {format_count(len(photos), 'photo')}")
+                row_count += 1
+    count_text = f"{format_count(row_count, 'caption')} of {format_count(len(systems), 'system')}"
+    echo(f"{options.output}: {count_text} for {format_count(len(photos), 'photo')}")
 
 
 def _sample_photos(options: WriteOptions, min_captions: int) -> list[Photo]:
     """The sampled photos of all files; reports their numbers."""
     exclusions = read_exclusions(options.exclusions) if options.exclusions else None
     photos = []
-    for text in options.corpora:
-        source, file = split_source_file(text)
+    for source_file in options.corpora:
+        source, file = split_source_file(source_file)
         corpus = read_corpus(source, file, {source: frozenset()} if exclusions is None else exclusions)
-        sample = corpus.sample(options.photos, options.seed, min_captions=min_captions)
-        excluded = f"; {corpus.excluded:,} benchmark photos were left out" if exclusions else ""
-        report_progress(f"{source}: {len(sample):,} of {len(corpus.photos):,} photos{excluded}")
-        photos += sample
+        sampled_photos = corpus.sample(options.photos, options.seed, min_captions=min_captions)
+        excluded_note = f"; {corpus.excluded:,} benchmark photos were left out" if exclusions else ""
+        report_progress(f"{source}: {len(sampled_photos):,} of {len(corpus.photos):,} photos{excluded_note}")
+        photos += sampled_photos
     return photos
 
 
@@ -92,8 +92,8 @@ def _rows(options: WriteOptions, photos: list[Photo], systems: Mapping[str, Any]
     from capmeter.encoders.devices import device_name
     from capmeter_recipes.caption_writer.machine import machine_captions, unread
 
-    by_id = {photo.id: photo for photo in photos}
-    for row in machine_captions(
+    photo_by_id = {photo.id: photo for photo in photos}
+    for caption_row in machine_captions(
         photos,
         systems,
         options.writer,
@@ -103,6 +103,6 @@ def _rows(options: WriteOptions, photos: list[Photo], systems: Mapping[str, Any]
         device=device_name(options.device),
     ):
         if options.references:
-            photo = by_id[row["source"], row["photo"]]
-            row |= {"image_id": photo.number, "references": unread(photo, row["read"])}
-        yield row
+            photo = photo_by_id[caption_row["source"], caption_row["photo"]]
+            caption_row |= {"image_id": photo.number, "references": unread(photo, caption_row["read"])}
+        yield caption_row

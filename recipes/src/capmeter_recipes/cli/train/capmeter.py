@@ -22,10 +22,10 @@ def capmeter(options: CapmeterOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         scores = train(options).scores
-    rows = [[name, f"{100 * value:.1f}"] for name, value in scores.items()]
+    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in scores.items()]
     title = "pairwise accuracy, caption vs. perturbed caption, held-out photos"
     data = {"scores": dict(scores), "checkpoint": str(options.output)}
-    show(Table(title, ["kind", "%"], rows, [False, True]), data, table.format)
+    show(Table(title, ["kind", "%"], table_rows, [False, True]), data, table.format)
     echo(f"capmeter: {options.output}")
 
 
@@ -41,9 +41,9 @@ def capmeter_large(options: LargerOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         checkpoint = train_larger(options)
-    rows = [[name, f"{100 * value:.1f}"] for name, value in checkpoint.scores.items()]
+    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in checkpoint.scores.items()]
     title = "pairwise accuracy, caption vs. perturbed caption, held-out photos; Kendall's τ by weight"
     data = {"scores": dict(checkpoint.scores), "weight": checkpoint.parameters["weight"]}
-    show(Table(title, ["kind", "%"], rows, [False, True]), data, table.format)
+    show(Table(title, ["kind", "%"], table_rows, [False, True]), data, table.format)
     echo(f"weight of the larger encoder's cosine: {checkpoint.parameters['weight']:g}")
     echo(f"capmeter(size=large): {options.output}")

@@ -31,11 +31,14 @@ def captioner(options: CaptionerOptions, table: FormatOptions) -> None:
         trained = train(options)
     scores, seconds = trained.scores, trained.seconds
     columns = list(next(iter(scores.values())))
-    rows = [[name, *(f"{values[each]:.3f}" for each in columns)] for name, values in scores.items()]
+    table_rows = [
+        [stage_name, *(f"{stage_scores[measure_name]:.3f}" for measure_name in columns)]
+        for stage_name, stage_scores in scores.items()
+    ]
     numeric = [False, *(True for _ in columns)]
     data = {"captions": scores, "held_out": trained.held_out, "seconds": seconds}
-    show(Table("captions of unseen images", ["captioner", *columns], rows, numeric), data, table.format)
-    total = sum(seconds.values())
-    if total:
-        echo(f"the reward took {seconds['reward'] / total:.1%} of the time of self-critical steps")
+    show(Table("captions of unseen images", ["captioner", *columns], table_rows, numeric), data, table.format)
+    total_seconds = sum(seconds.values())
+    if total_seconds:
+        echo(f"the reward took {seconds['reward'] / total_seconds:.1%} of the time of self-critical steps")
     echo(f"captioner: {options.output}")

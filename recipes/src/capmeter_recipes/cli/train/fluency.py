@@ -24,7 +24,7 @@ def fluency(options: FluencyOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         detector, scores = train(options)
-    rows = [[name, 100 * value] for name, value in scores.items()]
-    content = Table("held-out captions, %", ["captions", "area under the ROC curve"], rows, [False, True])
+    table_rows = [[source_name, 100 * value] for source_name, value in scores.items()]
+    content = Table("held-out captions, %", ["captions", "area under the ROC curve"], table_rows, [False, True])
     show(content, {"detector": detector.label, "held_out": scores}, table.format)
     echo(f"detector: {detector.label}")

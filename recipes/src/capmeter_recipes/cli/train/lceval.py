@@ -28,25 +28,29 @@ def lceval(options: LcEvalOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         networks = train(options)
-    rows = [
+    table_rows = [
         [
-            *(name, str(network.examples), "+".join(map(str, network.hidden)) or "0", str(network.epoch)),
+            *(network_name, str(network.examples), "+".join(map(str, network.hidden)) or "0", str(network.epoch)),
             *(_score_text(network, score, options.runs) for score in ("accuracy", "tau")),
         ]
-        for name, network in networks.items()
+        for network_name, network in networks.items()
     ]
     data = {
-        name: {"epoch": each.epoch, "runs": options.runs, **{key: list(pair) for key, pair in each.scores.items()}}
-        for name, each in networks.items()
+        network_name: {
+            "epoch": network.epoch,
+            "runs": options.runs,
+            **{score_name: list(pair) for score_name, pair in network.scores.items()},
+        }
+        for network_name, network in networks.items()
     }
     note = f"{options.runs} runs: mean ± standard deviation" if options.runs > 1 else ""
     columns = ["network", "examples", "hidden", "epoch", "accuracy", "τ"]
     title = "networks, on held-out photos and selecting judgments"
-    show(Table(title, columns, rows, [False] + [True] * 5, note), data, table.format)
+    show(Table(title, columns, table_rows, [False] + [True] * 5, note), data, table.format)
 
 
-def _score_text(network: NetworkRun, score: str, runs: int) -> str:
-    if score not in network.scores:
+def _score_text(network: NetworkRun, score_name: str, runs: int) -> str:
+    if score_name not in network.scores:
         return "-"
-    mean, deviation = network.scores[score]
+    mean, deviation = network.scores[score_name]
     return f"{mean:.4f} ± {deviation:.4f}" if runs > 1 else f"{mean:.4f}"

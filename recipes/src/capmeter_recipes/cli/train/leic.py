@@ -26,8 +26,10 @@ def leic(options: LeicOptions, table: FormatOptions) -> None:
     with show_progress():
         held_out, scores = train(options)
     several = options.runs > 1
-    rows = [[name, f"{mean:.4f}", f"{std:.4f}" if several else "-"] for name, (mean, std) in scores.items()]
+    table_rows = [
+        [source_name, f"{mean:.4f}", f"{std:.4f}" if several else "-"] for source_name, (mean, std) in scores.items()
+    ]
     title = f"held-out images: s(Θ, D) of human captions and of each source of negatives ({held_out:,} images)"
     columns = ["captions", "s", f"deviation over {options.runs} runs"]
-    data = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in scores.items()}
-    show(Table(title, columns, rows, [False, True, True]), data, table.format)
+    data = {source_name: {"mean": mean, "deviation": deviation} for source_name, (mean, deviation) in scores.items()}
+    show(Table(title, columns, table_rows, [False, True, True]), data, table.format)

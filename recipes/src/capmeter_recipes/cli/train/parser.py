@@ -26,9 +26,9 @@ def parser(options: ParserOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         version, scores = train(options)
-    by_form = {name: asdict(each) for name, each in scores.items()}
+    scores_by_form = {form_name: asdict(form_scores) for form_name, form_scores in scores.items()}
     columns = ["form", *(field.name for field in fields(ParserScores))]
-    rows = [[name, *values.values()] for name, values in by_form.items()]
-    content = Table("held-out captions, %", columns, rows, [False] + [True] * (len(columns) - 1))
-    show(content, {"parser": version, "held_out": by_form}, table.format)
+    table_rows = [[form_name, *score_values.values()] for form_name, score_values in scores_by_form.items()]
+    content = Table("held-out captions, %", columns, table_rows, [False] + [True] * (len(columns) - 1))
+    show(content, {"parser": version, "held_out": scores_by_form}, table.format)
     echo(f"parser: {version}")

@@ -32,7 +32,7 @@ def regressor(options: RegressorOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         outcome = train(options)
-    rows = [[name, f"{value:.4f}"] for name, value in outcome.scores.items()]
+    table_rows = [[score_name, f"{value:.4f}"] for score_name, value in outcome.scores.items()]
     data = {"epoch": outcome.epoch, "held_out": dict(outcome.scores)}
-    show(Table("held-out images", ["score", "value"], rows, [False, True]), data, table.format)
+    show(Table("held-out images", ["score", "value"], table_rows, [False, True]), data, table.format)
     echo(f"regressor: {options.output}")

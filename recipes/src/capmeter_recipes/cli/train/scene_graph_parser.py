@@ -28,7 +28,7 @@ def scene_graph_parser(options: SceneGraphParserOptions, table: FormatOptions) -
     """
     with show_progress():
         report = train(options)
-    row = [round(value, 2) for value in report.values.values()]
-    content = Table(report.subject, list(report.values), [row], [True] * len(row))
+    score_row = [round(value, 2) for value in report.values.values()]
+    content = Table(report.subject, list(report.values), [score_row], [True] * len(score_row))
     show(content, {"parser": report.version, "values": report.values}, table.format)
     echo(f"scene-graph parser: {report.version}")

@@ -70,13 +70,13 @@ def scene_clip(options: SceneClipOptions, table: FormatOptions) -> None:
     with show_progress():
         outcome, scores = train_scene_clip(options)
     names = dict.fromkeys(name for each in scores.values() for name in each)
-    rows = [[name, *(f"{each[name]:.3f}" if name in each else "" for each in scores.values())] for name in names]
-    content = Table("held-out pictures", ["share of pictures", *scores], rows, [False] + [True] * len(scores))
+    table_rows = [[name, *(f"{each[name]:.3f}" if name in each else "" for each in scores.values())] for name in names]
+    content = Table("held-out pictures", ["share of pictures", *scores], table_rows, [False] + [True] * len(scores))
     show(content, {"epoch": outcome.epoch, **scores}, table.format)
     echo(f"CLIP of synthetic scenes: {options.output}")
 
 
 def _show_scores(epoch: int, scores: Mapping[str, float], format: str) -> None:
-    rows = [[name, value] for name, value in scores.items()]
-    content = Table("held-out pictures", ["share right", "value"], rows, [False, True])
+    table_rows = [[share_name, value] for share_name, value in scores.items()]
+    content = Table("held-out pictures", ["share right", "value"], table_rows, [False, True])
     show(content, {"epoch": epoch, "held_out": dict(scores)}, format)

@@ -23,7 +23,7 @@ def text_encoder(options: TextEncoderOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         scores = train(options).scores
-    rows = [[name, f"{value:.1f}"] for name, value in scores.items()]
+    table_rows = [[score_name, f"{value:.1f}"] for score_name, value in scores.items()]
     data = {"scores": dict(scores), "checkpoint": str(options.output)}
-    show(Table("held-out photos, %", ["nearest references", "captions"], rows, [False, True]), data, table.format)
+    show(Table("held-out photos, %", ["nearest references", "captions"], table_rows, [False, True]), data, table.format)
     echo(f"encoder: {options.output}")

@@ -32,18 +32,18 @@ def umic(options: UmicOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         scores = train(options)
-    rows = []
+    table_rows = []
     for kind in scores["all"]:
-        pairs = [each[kind] for each in scores.values()]
+        pairs = [split_scores[kind] for split_scores in scores.values()]
         cells = [f"{mean:.1f}" + (f" ± {deviation:.1f}" if options.runs > 1 else "") for mean, deviation in pairs]
-        rows.append([kind, *cells])
+        table_rows.append([kind, *cells])
     title = "held-out images: pairwise accuracy, true caption vs. its negative, %"
     data = {
-        name: {kind: {"mean": mean, "spread": deviation} for kind, (mean, deviation) in each.items()}
-        for name, each in scores.items()
+        split_name: {kind: {"mean": mean, "spread": deviation} for kind, (mean, deviation) in split_scores.items()}
+        for split_name, split_scores in scores.items()
     }
     settings = {"runs": options.runs, "negatives": str(parse_negatives(options.negatives))}
-    content = Table(title, ["negative", *scores], rows, [False] + [True] * len(scores))
+    content = Table(title, ["negative", *scores], table_rows, [False] + [True] * len(scores))
     show(content, {"umic": data, **settings, "output": str(options.output)}, table.format)
 
 
@@ -68,6 +68,6 @@ def import_uniter(options: ImportOptions) -> None:
     from capmeter_recipes.umic.weights import convert_uniter
 
     checkpoint = convert_uniter(options.state_dict, options.vocabulary, options.output, options.config)
-    heads = [name.removesuffix(".weight") for name in checkpoint.weights if name.endswith("_output.weight")]
+    head_names = [name.removesuffix(".weight") for name in checkpoint.weights if name.endswith("_output.weight")]
     shape = checkpoint.parameters["shape"]
-    echo(f"{options.output}: {checkpoint.label}, {shape}, heads {', '.join(heads) or 'none'}")
+    echo(f"{options.output}: {checkpoint.label}, {shape}, heads {', '.join(head_names) or 'none'}")

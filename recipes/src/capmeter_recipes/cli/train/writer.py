@@ -21,7 +21,7 @@ def writer(options: WriterOptions, table: FormatOptions) -> None:
     """
     with show_progress():
         label, scores = train(options)
-    row = [label, *(f"{value:.3f}" for value in scores.values())]
+    score_row = [label, *(f"{value:.3f}" for value in scores.values())]
     numeric = [False, *(True for _ in scores)]
-    content = Table("held-out captions, per subword", ["writer", *scores], [row], numeric)
+    content = Table("held-out captions, per subword", ["writer", *scores], [score_row], numeric)
     show(content, {"writer": label, "held_out": dict(scores)}, table.format)
