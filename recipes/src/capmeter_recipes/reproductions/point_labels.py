@@ -20,24 +20,26 @@ def name_points(panel: Any, names: Sequence[str], x: Floats, y: Floats) -> None:
     panel.autoscale_view()
     to_pixels = panel.transData.transform
     points = to_pixels(np.stack([x, y], axis=1))
-    unit = panel.figure.dpi / 72
+    pixels_per_point = panel.figure.dpi / 72
     distances = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=2)) + np.diag(np.full(len(points), np.inf))
-    occupied_boxes = [_around(point, 5 * unit, 5 * unit) for point in points]
-    for k in np.argsort(distances.min(axis=1)) if len(points) > 1 else range(len(points)):
-        width, height = 0.62 * _SIZE * unit * len(names[k]), 1.1 * _SIZE * unit
-        others = occupied_boxes[:k] + occupied_boxes[k + 1 :]
-        boxes = [_beside(points[k], position, width, height, 5 * unit) for position in _PLACES]
-        crowded = [sum(_overlap(box, other) for other in others) for box in boxes]
-        best = int(np.argmin(crowded))
-        occupied_boxes.append(boxes[best])
-        across, up = _PLACES[best]
+    occupied_boxes = [_around(point, 5 * pixels_per_point, 5 * pixels_per_point) for point in points]
+    for point_index in np.argsort(distances.min(axis=1)) if len(points) > 1 else range(len(points)):
+        width, height = 0.62 * _SIZE * pixels_per_point * len(names[point_index]), 1.1 * _SIZE * pixels_per_point
+        other_boxes = occupied_boxes[:point_index] + occupied_boxes[point_index + 1 :]
+        label_boxes = [
+            _beside(points[point_index], position, width, height, 5 * pixels_per_point) for position in _PLACES
+        ]
+        box_overlaps = [sum(_overlap(box, other) for other in other_boxes) for box in label_boxes]
+        best_place = int(np.argmin(box_overlaps))
+        occupied_boxes.append(label_boxes[best_place])
+        x_side, y_side = _PLACES[best_place]
         panel.annotate(
-            names[k],
-            (x[k], y[k]),
-            xytext=(5 * across, 5 * up),
+            names[point_index],
+            (x[point_index], y[point_index]),
+            xytext=(5 * x_side, 5 * y_side),
             textcoords="offset points",
-            ha=_ALIGNED[across][0],
-            va=_ALIGNED[up][1],
+            ha=_ALIGNED[x_side][0],
+            va=_ALIGNED[y_side][1],
             fontsize=_SIZE,
         )
 

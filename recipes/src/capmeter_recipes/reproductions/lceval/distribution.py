@@ -42,20 +42,20 @@ def distribution(name: str, scores: Sequence[float], scale: tuple[float, float] 
     Raises:
         InputError: there is no score, or the scale has no extent.
     """
-    values = np.asarray(scores, np.float64)
-    low, high = scale or (float(values.min(initial=np.inf)), float(values.max(initial=-np.inf)))
+    score_array = np.asarray(scores, np.float64)
+    low, high = scale or (float(score_array.min(initial=np.inf)), float(score_array.max(initial=-np.inf)))
     if low >= high:
-        raise InputError(f"{name}: {len(values)} scores, none different; a distribution needs different ones")
-    unit = (values - low) / (high - low)
-    shares = np.histogram(unit, BINS, (0.0, 1.0))[0] / len(unit)
-    nonzero = shares[shares > 0]
+        raise InputError(f"{name}: {len(score_array)} scores, none different; a distribution needs different ones")
+    unit_scores = (score_array - low) / (high - low)
+    shares = np.histogram(unit_scores, BINS, (0.0, 1.0))[0] / len(unit_scores)
+    nonzero_shares = shares[shares > 0]
     return Distribution(
         name,
-        len(unit),
-        float(unit.mean()),
+        len(unit_scores),
+        float(unit_scores.mean()),
         tuple(shares.tolist()),
-        float(((unit < _LOW) | (unit > _HIGH)).mean()),
-        abs(float(-(nonzero * np.log(nonzero)).sum() / np.log(BINS))),
+        float(((unit_scores < _LOW) | (unit_scores > _HIGH)).mean()),
+        abs(float(-(nonzero_shares * np.log(nonzero_shares)).sum() / np.log(BINS))),
     )
 
 
@@ -69,6 +69,8 @@ def of_benchmark(name: str, path: str, *, sample: bool = False) -> Distribution:
     judgments = benchmark.load(path, sample=sample)
     if not isinstance(judgments, Points) or not judgments.ratings:
         raise InputError(f"{benchmark.name}: has {judgments.unit}, expected a benchmark of rated captions")
-    ratings = [rating for each in judgments.ratings for rating in each]
+    ratings = [rating for caption_ratings in judgments.ratings for rating in caption_ratings]
     scale = (0.0, 1.0) if 0 <= min(ratings) <= max(ratings) <= 1 else (min(ratings), max(ratings))
-    return distribution(benchmark.name, [float(np.mean(each)) for each in judgments.ratings], scale)
+    return distribution(
+        benchmark.name, [float(np.mean(caption_ratings)) for caption_ratings in judgments.ratings], scale
+    )

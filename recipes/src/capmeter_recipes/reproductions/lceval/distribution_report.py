@@ -15,20 +15,26 @@ from capmeter_recipes.reproductions.lceval.distribution import BINS, Distributio
 
 def distribution_table(distributions: Sequence[Distribution]) -> Table:
     """One row per benchmark."""
-    rows = [
-        [each.name, each.captions, f"{each.mean:.3f}", f"{each.extreme:.1%}", f"{each.entropy:.3f}"]
-        + [f"{share:.1%}" for share in each.shares]
-        for each in distributions
+    table_rows = [
+        [
+            benchmark.name,
+            benchmark.captions,
+            f"{benchmark.mean:.3f}",
+            f"{benchmark.extreme:.1%}",
+            f"{benchmark.entropy:.3f}",
+        ]
+        + [f"{share:.1%}" for share in benchmark.shares]
+        for benchmark in distributions
     ]
-    bins = [f"{k / BINS:.1f}" for k in range(BINS)]
+    bins = [f"{bin_index / BINS:.1f}" for bin_index in range(BINS)]
     columns = ["benchmark", "captions", "mean", "below .2 or above .8", "entropy", *bins]
     note = "from .0: the share of captions with a score from there to the next"
-    return Table("human scores, mapped to [0, 1]", columns, rows, [False] + [True] * (len(columns) - 1), note)
+    return Table("human scores, mapped to [0, 1]", columns, table_rows, [False] + [True] * (len(columns) - 1), note)
 
 
 def distribution_to_dict(distributions: Sequence[Distribution]) -> dict[str, Any]:
     """The same for a program."""
-    return {"distributions": [asdict(each) for each in distributions]}
+    return {"distributions": [asdict(benchmark) for benchmark in distributions]}
 
 
 def distribution_figure(distributions: Sequence[Distribution]) -> Any:
@@ -36,9 +42,11 @@ def distribution_figure(distributions: Sequence[Distribution]) -> Any:
     figure, axes = open_figure(width=6.4, height=4.0)
     with house_style():
         panel = axes[0, 0]
-        middle = (np.arange(BINS) + 0.5) / BINS
-        for number, each in enumerate(distributions):
-            panel.plot(middle, 100 * np.array(each.shares), label=each.name, **series_style(number))
+        bin_centres = (np.arange(BINS) + 0.5) / BINS
+        for series_index, benchmark in enumerate(distributions):
+            panel.plot(
+                bin_centres, 100 * np.array(benchmark.shares), label=benchmark.name, **series_style(series_index)
+            )
         panel.set_xlim(0, 1)
         panel.set_ylim(bottom=0)
         panel.set_xlabel("human score, mapped to [0, 1]")

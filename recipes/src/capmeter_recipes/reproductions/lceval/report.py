@@ -12,13 +12,13 @@ from capmeter_recipes.reproductions.published import paper_source
 
 def part_table(part: Part) -> Table:
     """One row per metric: what was found, and in parentheses what the paper printed."""
-    rows = [
+    table_rows = [
         [row.name, *(_cell(row.found.get(column), row.paper.get(column)) for column in part.columns)]
         for row in part.rows
     ]
     printed = any(row.paper for row in part.rows)
     notes = [*part.notes, *([f"in parentheses: {paper_source('lceval/main')}"] if printed else [])]
-    return Table(part.title, ["", *part.columns], rows, [False] + [True] * len(part.columns), "; ".join(notes))
+    return Table(part.title, ["", *part.columns], table_rows, [False] + [True] * len(part.columns), "; ".join(notes))
 
 
 def part_to_dict(part: Part) -> dict[str, Any]:
@@ -33,30 +33,39 @@ def part_figure(part: Part) -> Any:
     figure, axes = open_figure(width=6.4, height=4.4)
     panel = axes[0, 0]
     if len(part.columns) == 2:
-        across, up = part.columns
-        for number, row in enumerate(part.rows):
-            style = series_style(number)
-            panel.plot(row.found[across], row.found[up], marker=style["marker"], color=style["color"], linestyle="")
-            panel.annotate(
-                row.name, (row.found[across], row.found[up]), xytext=(4, 3), textcoords="offset points", fontsize=7
+        x_column, y_column = part.columns
+        for series_index, row in enumerate(part.rows):
+            style = series_style(series_index)
+            panel.plot(
+                row.found[x_column], row.found[y_column], marker=style["marker"], color=style["color"], linestyle=""
             )
-        panel.set_xlabel(across)
-        panel.set_ylabel(up)
+            panel.annotate(
+                row.name,
+                (row.found[x_column], row.found[y_column]),
+                xytext=(4, 3),
+                textcoords="offset points",
+                fontsize=7,
+            )
+        panel.set_xlabel(x_column)
+        panel.set_ylabel(y_column)
     else:
-        for number, row in enumerate(part.rows):
+        for series_index, row in enumerate(part.rows):
             paper_columns = [column for column in part.columns if column in row.found]
             panel.plot(
-                paper_columns, [row.found[column] for column in paper_columns], label=row.name, **series_style(number)
+                paper_columns,
+                [row.found[column] for column in paper_columns],
+                label=row.name,
+                **series_style(series_index),
             )
         figure.legend(loc="outside lower center", ncols=4)
     panel.set_title(part.title, fontsize=8)
     return figure
 
 
-def _cell(value: float | None, paper: float | None) -> str:
-    if value is None:
+def _cell(found_value: float | None, paper_value: float | None) -> str:
+    if found_value is None:
         return "-"
-    return _number(value) if paper is None else f"{_number(value)} ({_number(paper)})"
+    return _number(found_value) if paper_value is None else f"{_number(found_value)} ({_number(paper_value)})"
 
 
 def _number(value: float) -> str:

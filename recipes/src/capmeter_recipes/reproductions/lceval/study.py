@@ -77,21 +77,21 @@ class Networks:
     def metrics(self, names: Sequence[str]) -> tuple[dict[str, Metric], tuple[str, ...]]:
         """Metrics and networks by name, and a note of those that are not there."""
         metrics_by_name: dict[str, Metric] = {}
-        missing = []
+        missing_names = []
         for name in names:
-            learned = name.startswith(("lceval", "nneval", "spider-")) or name == "spider-network"
-            metric = self.metric(name.replace("spider-network", "spider")) if learned else parse(name)
+            is_learned = name.startswith(("lceval", "nneval", "spider-")) or name == "spider-network"
+            metric = self.metric(name.replace("spider-network", "spider")) if is_learned else parse(name)
             if metric is None:
-                missing.append(name)
+                missing_names.append(name)
             else:
                 metrics_by_name[name] = metric
-        note = f"not trained: {', '.join(missing)} (capmeter train lceval --network study)"
-        return metrics_by_name, ((note,) if missing else ())
+        note = f"not trained: {', '.join(missing_names)} (capmeter train lceval --network study)"
+        return metrics_by_name, ((note,) if missing_names else ())
 
     def against(self) -> list[str]:
         """The networks that were trained against one system alone."""
-        folders = [] if self.folder is None else sorted(self.folder.glob(f"{_AGAINST}*"))
-        return [folder.name for folder in folders]
+        network_folders = [] if self.folder is None else sorted(self.folder.glob(f"{_AGAINST}*"))
+        return [folder.name for folder in network_folders]
 
 
 @dataclass(frozen=True)
@@ -124,19 +124,19 @@ class Study:
 
     def scores(self, judgments: Points | JudgedPairs, metrics: Mapping[str, Metric]) -> dict[str, Floats]:
         """Each metric's scores of the judged captions, by the given names."""
-        values, *_ = score_judgments(judgments, list(dict.fromkeys(metrics.values())), self.settings)
-        return {name: values[str(metric)] for name, metric in metrics.items()}
+        metric_scores, *_ = score_judgments(judgments, list(dict.fromkeys(metrics.values())), self.settings)
+        return {name: metric_scores[str(metric)] for name, metric in metrics.items()}
 
 
 def coefficients(points: Points, scores: Floats) -> dict[str, float]:
     """Pearson's r, Spearman's ρ and Kendall's τb with the ratings."""
-    of_rows = scores[points.rows]
-    if not np.ptp(of_rows):
+    judged_scores = scores[points.rows]
+    if not np.ptp(judged_scores):
         return dict.fromkeys(COEFFICIENTS, 0.0)
     return {
-        "pearson": float(pearson(of_rows, points.human)),
-        "spearman": float(spearman(of_rows, points.human)),
-        "kendall": float(tau_b(of_rows, points.human)),
+        "pearson": float(pearson(judged_scores, points.human)),
+        "spearman": float(spearman(judged_scores, points.human)),
+        "kendall": float(tau_b(judged_scores, points.human)),
     }
 
 
@@ -144,8 +144,8 @@ def _correlated(study: Study, title: str, names: Sequence[str], printed: Mapping
     points = study.points("composite", "machines")
     metrics, notes = study.networks.metrics(names)
     scores = study.scores(points, metrics)
-    rows = tuple(StudyRow(name, coefficients(points, scores[name]), printed.get(name, {})) for name in metrics)
-    return Part(_on(title, points), COEFFICIENTS, rows, notes)
+    study_rows = tuple(StudyRow(name, coefficients(points, scores[name]), printed.get(name, {})) for name in metrics)
+    return Part(_on(title, points), COEFFICIENTS, study_rows, notes)
 
 
 def _on(title: str, judgments: Points | JudgedPairs) -> str:
@@ -159,16 +159,18 @@ def architectures(study: Study) -> Part:
         "lceval": ("lceval-linear", "lceval", "lceval-two-layers"),
         "spider": ("spider-linear", "spider-network", "spider-two-layers"),
     }
-    metrics, notes = study.networks.metrics([name for names in shapes.values() for name in names])
+    metrics, notes = study.networks.metrics([network_name for names in shapes.values() for network_name in names])
     metrics |= {"no learning": LcEval(learned=False), "spider": parse("spider")}
     scores = study.scores(points, metrics)
-    rows, columns = [], ("none", "1", "2", "3")
-    for name, networks in shapes.items():
-        row_names = ("spider" if name == "spider" else "no learning", *networks)
+    study_rows, columns = [], ("none", "1", "2", "3")
+    for network_name, layer_networks in shapes.items():
+        row_names = ("spider" if network_name == "spider" else "no learning", *layer_networks)
         layers = zip(columns, row_names, strict=True)
-        taus = {column: coefficients(points, scores[each])["kendall"] for column, each in layers if each in scores}
-        rows.append(StudyRow(name, taus, paper_table("lceval/architectures")[name]))
-    return Part(_on("layers of weights (Table 7.2)", points), columns, tuple(rows), notes)
+        taus = {
+            column: coefficients(points, scores[metric])["kendall"] for column, metric in layers if metric in scores
+        }
+        study_rows.append(StudyRow(network_name, taus, paper_table("lceval/architectures")[network_name]))
+    return Part(_on("layers of weights (Table 7.2)", points), columns, tuple(study_rows), notes)
 
 
 def main(study: Study) -> Part:
@@ -179,12 +181,12 @@ def main(study: Study) -> Part:
         return part
     all_points = study.points("composite", "clipscore2021")
     scores = study.scores(all_points, study.networks.metrics(names)[0])
-    rows = tuple(
+    study_rows = tuple(
         replace(row, found={**row.found, "all": coefficients(all_points, scores[row.name])["kendall"]})
         for row in part.rows
     )
     note = f"all: Kendall's τb of all {len(all_points):,} rows, human captions included ({all_points.protocol.name})"
-    return replace(part, columns=(*part.columns, "all"), rows=rows, notes=(*part.notes, note))
+    return replace(part, columns=(*part.columns, "all"), rows=study_rows, notes=(*part.notes, note))
 
 
 def embeddings(study: Study) -> Part:
@@ -204,13 +206,13 @@ def hwcm(study: Study) -> Part:
     """Table 7.6: Kendall's τ of head-word chains of each kind and length."""
     points = study.points("composite", "machines")
     kinds = ("word", "lemma", "tag", "dep")
-    rows = {n: {kind: parse(f"hwcm(kind={kind},n={n})") for kind in kinds} for n in range(1, 5)}
-    metrics = {str(metric): metric for row in rows.values() for metric in row.values()}
+    metrics_by_length = {n: {kind: parse(f"hwcm(kind={kind},n={n})") for kind in kinds} for n in range(1, 5)}
+    metrics = {str(metric): metric for row in metrics_by_length.values() for metric in row.values()}
     scores = study.scores(points, metrics)
     printed = paper_table("lceval/hwcm")
     study_rows = []
-    for n, row in rows.items():
-        taus = {kind: coefficients(points, scores[str(metric)])["kendall"] for kind, metric in row.items()}
+    for n, length_metrics in metrics_by_length.items():
+        taus = {kind: coefficients(points, scores[str(metric)])["kendall"] for kind, metric in length_metrics.items()}
         study_rows.append(StudyRow(str(n), taus, printed[str(n)]))
     note = "the paper does not say which kind it printed; it calls them dependency relationships"
     return Part(_on("length of chains (Table 7.6)", points), kinds, tuple(study_rows), (note,))
@@ -223,26 +225,26 @@ def features(study: Study) -> Part:
     if not metrics:
         raise InputError(notes[0])
     results = Evaluation((metrics["lceval"],), study.settings or Settings()).with_collected_states(points.captions)
-    rows = results.run(points.captions)[metrics["lceval"]]
-    scores = {"lceval": rows.items.array, **{name: rows.part_items[name].array for name in FEATURES}}
+    result = results.run(points.captions)[metrics["lceval"]]
+    scores = {"lceval": result.items.array, **{name: result.part_items[name].array for name in FEATURES}}
     scores["no learning"] = np.mean([scores[name] for name in FEATURES], axis=0)
     report = measure_agreement(points, {name: points.per_caption(values) for name, values in scores.items()})
     study_rows = []
-    for each in report.results:
-        gap = {} if each.metric == "lceval" else {"p": report.difference("lceval", each.metric).p}
-        study_rows.append(StudyRow(each.metric, {"kendall": (each.value or 0.0) / 100, **gap}))
+    for agreement in report.results:
+        difference = {} if agreement.metric == "lceval" else {"p": report.difference("lceval", agreement.metric).p}
+        study_rows.append(StudyRow(agreement.metric, {"kendall": (agreement.value or 0.0) / 100, **difference}))
     return Part(_on("LCEval and its features", points), ("kendall", "p"), tuple(study_rows))
 
 
 def accuracy(study: Study) -> Part:
     """Figure 7.8: accuracy in telling people's captions from machines', beside Kendall's τ."""
     points = study.points("composite", "clipscore2021")
-    humans = np.array([id.endswith("#0") for id in points.ids])
+    is_human = np.array([id.endswith("#0") for id in points.ids])
     names = ("lceval", "nneval", *_GROUPS)
     metrics, notes = study.networks.metrics(names)
     scores = study.scores(points, metrics)
     balanced = {
-        name: np.mean([(values[humans] > 0.5).mean(), (values[~humans] <= 0.5).mean()])
+        name: np.mean([(values[is_human] > 0.5).mean(), (values[~is_human] <= 0.5).mean()])
         for name, values in scores.items()
     }
     rows = tuple(
@@ -260,9 +262,9 @@ def accuracy(study: Study) -> Part:
 def _paired(study: Study, title: str, of: JudgedPairs, printed: Mapping[str, Mapping[str, float]]) -> Part:
     metrics, notes = study.networks.metrics([*HANDCRAFTED, *_GROUPS, "nneval", "lceval"])
     report = measure_agreement(of, study.scores(of, metrics), resamples=10)
-    values = {name: _by_group(report[name].groups, report[name].value) for name in metrics}
-    rows = tuple(StudyRow(name, row, printed.get(name, {})) for name, row in values.items())
-    return Part(_on(title, of), tuple(printed["lceval"]), rows, notes)
+    values_by_metric = {name: _by_group(report[name].groups, report[name].value) for name in metrics}
+    study_rows = tuple(StudyRow(name, row, printed.get(name, {})) for name, row in values_by_metric.items())
+    return Part(_on(title, of), tuple(printed["lceval"]), study_rows, notes)
 
 
 def _by_group(by_group: Mapping[str, float], mean: float | None) -> dict[str, float]:
@@ -302,16 +304,16 @@ def _by_references(study: Study, benchmark: str, protocol: str) -> Part:
     limit = int(all_pairs.captions.references.lengths.max())
     names = ("bleu-4", "meteor", "cider-d", "spice", "spider", "wmd", "nneval", "lceval", "lceval-mean", "lceval-min")
     metrics, notes = study.networks.metrics(names)
-    columns = tuple(f"{k}{of}" for k in range(1, limit + 1, 2) for of in ("", " HC"))
+    columns = tuple(f"{reference_count}{group}" for reference_count in range(1, limit + 1, 2) for group in ("", " HC"))
     accuracies: dict[str, dict[str, float]] = {name: {} for name in metrics}
-    for k in range(1, limit + 1, 2):
-        pairs = study.pairs(benchmark, protocol, f"draw-{k}")
+    for reference_count in range(1, limit + 1, 2):
+        pairs = study.pairs(benchmark, protocol, f"draw-{reference_count}")
         report = measure_agreement(pairs, study.scores(pairs, metrics), resamples=10)
         for name in metrics:
-            each = report[name]
+            agreement = report[name]
             accuracies[name] |= {
-                f"{k}": _by_group(each.groups, each.value)["mean"],
-                f"{k} HC": each.groups.get("HC", 0.0),
+                f"{reference_count}": _by_group(agreement.groups, agreement.value)["mean"],
+                f"{reference_count} HC": agreement.groups.get("HC", 0.0),
             }
     title = _on("accuracy, %, by number of references (Figures 7.10, B.1)", all_pairs)
     return Part(title, columns, tuple(StudyRow(name, values) for name, values in accuracies.items()), notes)
@@ -337,23 +339,23 @@ def machines_pairs(study: Study) -> Part:
     metrics, notes = study.networks.metrics([*study.networks.against(), "lceval"])
     report = measure_agreement(pairs, study.scores(pairs, metrics), resamples=10)
     printed = {"lceval": paper_table("lceval/pascal50s")["lceval"]}
-    values = {name: _by_group(report[name].groups, report[name].value) for name in metrics}
-    rows = tuple(StudyRow(name, row, printed.get(name, {})) for name, row in values.items())
+    values_by_metric = {name: _by_group(report[name].groups, report[name].value) for name in metrics}
+    study_rows = tuple(StudyRow(name, row, printed.get(name, {})) for name, row in values_by_metric.items())
     title = _on("machine captions trained against (Table 7.11)", pairs)
     note = f"the paper's systems, mean: {_paper_systems('mean', 1)}"
-    return Part(title, tuple(printed["lceval"]), rows, (*notes, note))
+    return Part(title, tuple(printed["lceval"]), study_rows, (*notes, note))
 
 
 def timing(study: Study) -> Part:
     """Table 7.12: seconds for all candidates of PASCAL-50S with one reference each, every metric alone."""
     pairs = study.pairs("pascal50s", "pascal-direct", "draw-1")
     metrics, notes = study.networks.metrics(("nneval", "lceval"))
-    networks = {name: metric for name, metric in metrics.items() if isinstance(metric, (LcEval, NnEval))}
-    seconds = measure_times(pairs.captions, networks, study.settings or Settings())
+    learned_networks = {name: metric for name, metric in metrics.items() if isinstance(metric, (LcEval, NnEval))}
+    seconds = measure_times(pairs.captions, learned_networks, study.settings or Settings())
     printed = paper_table("lceval/timing")
-    rows = tuple(StudyRow(name, {"seconds": value}, printed.get(name, {})) for name, value in seconds.items())
+    study_rows = tuple(StudyRow(name, {"seconds": value}, printed.get(name, {})) for name, value in seconds.items())
     note = "the paper's machine was another; features of nneval and lceval include all metrics that they come from"
-    return Part(_on("seconds (Table 7.12)", pairs), ("seconds",), rows, (*notes, note))
+    return Part(_on("seconds (Table 7.12)", pairs), ("seconds",), study_rows, (*notes, note))
 
 
 def wmt16(study: Study) -> Part:

@@ -39,23 +39,23 @@ def measure_times(
     captions: CaptionSet, networks: Mapping[str, LcEval | NnEval], settings: Settings
 ) -> dict[str, float]:
     """Seconds by row: every metric alone, and of each network its features and its scores."""
-    seconds = {name: _run(parse(text), captions, settings)[0] for name, text in HANDCRAFTED.items()}
-    for name, metric in networks.items():
-        extraction, scores = _run(replace(metric, learned=False, checkpoint=None), captions, settings)
-        seconds[f"{name}, feature extraction"] = extraction
+    seconds = {metric_name: _run(parse(text), captions, settings)[0] for metric_name, text in HANDCRAFTED.items()}
+    for metric_name, metric in networks.items():
+        extraction_seconds, scores = _run(replace(metric, learned=False, checkpoint=None), captions, settings)
+        seconds[f"{metric_name}, feature extraction"] = extraction_seconds
         features = np.stack([scores.part_items[feature].array for feature in metric.inputs], axis=1)
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         metric.trained.network.score(features)
-        seconds[f"{name}, score generation"] = time.perf_counter() - started
+        seconds[f"{metric_name}, score generation"] = time.perf_counter() - start_time
     return seconds
 
 
 def _run(metric: Metric, captions: CaptionSet, settings: Settings) -> tuple[float, Scores]:
     """Seconds of a run whose models are loaded, and its scores."""
-    warm = CaptionSet.from_captions([Caption("0", "0", "a dog", ("a dog runs",))])
-    Evaluation((metric,), settings).with_collected_states(warm).run(warm)
+    warmup_captions = CaptionSet.from_captions([Caption("0", "0", "a dog", ("a dog runs",))])
+    Evaluation((metric,), settings).with_collected_states(warmup_captions).run(warmup_captions)
     # a set of its own, so that no analysis is shared with the metric before
-    own = CaptionSet.from_captions(iter(captions))
-    started = time.perf_counter()
-    scores = Evaluation((metric,), settings).with_collected_states(own).run(own)[metric]
-    return time.perf_counter() - started, scores
+    fresh_captions = CaptionSet.from_captions(iter(captions))
+    start_time = time.perf_counter()
+    scores = Evaluation((metric,), settings).with_collected_states(fresh_captions).run(fresh_captions)[metric]
+    return time.perf_counter() - start_time, scores

@@ -21,24 +21,27 @@ if TYPE_CHECKING:
 def capability_figure(capabilities: Sequence[Capability]) -> Any:
     """Figures 5, 8 and 9: the mean score of human and of machine captions, a bar for each critic."""
     figure, axes = open_figure(1, 2, width=1.6 + 0.55 * len(capabilities), height=4.0, share="y")
-    for panel, (title, values) in zip(
+    for panel, (title, mean_scores) in zip(
         axes[0],
         (
-            ("human captions (1 is best)", [each.scores["human"] for each in capabilities]),
+            ("human captions (1 is best)", [critic.scores["human"] for critic in capabilities]),
             (
                 "machine captions (0 is best)",
-                [np.mean([value for kind, value in each.scores.items() if kind != "human"]) for each in capabilities],
+                [
+                    np.mean([value for kind, value in critic.scores.items() if kind != "human"])
+                    for critic in capabilities
+                ],
             ),
         ),
         strict=True,
     ):
         panel.bar(
             range(len(capabilities)),
-            values,
-            color=[COLOURS[k % len(COLOURS)] for k in range(len(capabilities))],
+            mean_scores,
+            color=[COLOURS[critic_index % len(COLOURS)] for critic_index in range(len(capabilities))],
             width=0.7,
         )
-        panel.set_xticks(range(len(capabilities)), [each.name for each in capabilities], rotation=35, ha="right")
+        panel.set_xticks(range(len(capabilities)), [critic.name for critic in capabilities], rotation=35, ha="right")
         panel.set_ylim(0, 1)
         panel.set_title(title)
     axes[0, 0].set_ylabel("mean score")
@@ -70,9 +73,9 @@ def submission_figure(submissions: Sequence[SubmissionScores], scatter: Scatter)
     panel = axes[0, 0]
     names = list(scatter.people)
     x, y = (np.array([values[name] for name in names]) for values in (scatter.people, scatter.scores))
-    spread = {each.system: each.spread(each.scores) for each in submissions}
-    ends = np.array([x.min(), x.max()])
-    panel.plot(ends, np.polyval(np.polyfit(x, y, 1), ends), color="#B0B0B0", linewidth=1, zorder=1)
+    spread = {submission.system: submission.spread(submission.scores) for submission in submissions}
+    line_ends = np.array([x.min(), x.max()])
+    panel.plot(line_ends, np.polyval(np.polyfit(x, y, 1), line_ends), color="#B0B0B0", linewidth=1, zorder=1)
     panel.errorbar(x, y, [spread[name] for name in names], fmt="o", color=COLOURS[0], elinewidth=1, zorder=2)
     name_points(panel, names, x, y)
     panel.set_xlabel("people")
@@ -87,11 +90,13 @@ def world_figure(shares: Sequence[WorldShares]) -> Any:
     kinds = list(shares[0].above)
     figure, axes = open_figure(width=2 + 0.8 * len(kinds), height=4.0)
     panel = axes[0, 0]
-    wide = 0.8 / len(shares)
-    for number, each in enumerate(shares):
-        places = np.arange(len(kinds)) + (number - (len(shares) - 1) / 2) * wide
-        values = [100 * each.above[kind] for kind in kinds]
-        panel.bar(places, values, wide, label=each.name, color=COLOURS[number % len(COLOURS)])
+    bar_width = 0.8 / len(shares)
+    for series_index, context in enumerate(shares):
+        bar_positions = np.arange(len(kinds)) + (series_index - (len(shares) - 1) / 2) * bar_width
+        error_shares = [100 * context.above[kind] for kind in kinds]
+        panel.bar(
+            bar_positions, error_shares, bar_width, label=context.name, color=COLOURS[series_index % len(COLOURS)]
+        )
     panel.axhline(50, color="#808080", linewidth=1, linestyle=":")
     panel.set_xticks(range(len(kinds)), kinds, rotation=35, ha="right")
     panel.set_ylim(0, 105)

@@ -48,12 +48,12 @@ class Tally:
 
 def sheet(study: FailureStudy) -> list[dict[str, str]]:
     """A row for each of the worst cases, the worst first: captions, scores, and empty `LABELS`."""
-    rows = []
+    case_rows = []
     for failures in study.failures:
-        for number, case in enumerate(failures.worst_cases, 1):
-            best = sorted(case.captions, key=lambda name: -study.human[name])
-            row = {
-                "case": str(number),
+        for case_number, case in enumerate(failures.worst_cases, 1):
+            ranked_systems = sorted(case.captions, key=lambda system_name: -study.human[system_name])
+            case_row = {
+                "case": str(case_number),
                 "metric": failures.metric,
                 "against": study.reference,
                 "image_id": case.image,
@@ -61,41 +61,47 @@ def sheet(study: FailureStudy) -> list[dict[str, str]]:
                 "r_against": f"{case.reference:.3f}",
                 "references": " | ".join(case.references),
             }
-            for name in best:  # the system that people found best first
-                text, score = case.captions[name]
-                row |= {f"caption: {name}": text, f"score: {name}": f"{score:.4f}"}
-            rows.append(row | dict.fromkeys(LABELS, ""))
-    return rows
+            for system_name in ranked_systems:  # the system that people found best first
+                text, score = case.captions[system_name]
+                case_row |= {f"caption: {system_name}": text, f"score: {system_name}": f"{score:.4f}"}
+            case_rows.append(case_row | dict.fromkeys(LABELS, ""))
+    return case_rows
 
 
 def write_sheet(study: FailureStudy, path: str | os.PathLike[str]) -> int:
     """Writes the sheet as CSV, atomically; returns the number of cases."""
-    rows = sheet(study)
-    if not rows:
+    case_rows = sheet(study)
+    if not case_rows:
         raise InputError("there is no critical failure to label; no sheet was written")
-    write_atomic(path, csv_text(rows))
-    return len(rows)
+    write_atomic(path, csv_text(case_rows))
+    return len(case_rows)
 
 
 def read_sheet(path: str | os.PathLike[str], causes: Sequence[str] = tuple(CAUSES)) -> list[dict[str, str]]:
     """The rows of a labelled sheet; an unknown cause is an `InputError` with its row."""
     text = read_text(Path(path))
-    first = text.partition("\n")[0]
+    header_line = text.partition("\n")[0]
     # European spreadsheets write semicolons
     reader = csv.DictReader(
-        io.StringIO(text, newline=""), delimiter=";" if first.count(";") > first.count(",") else ","
+        io.StringIO(text, newline=""), delimiter=";" if header_line.count(";") > header_line.count(",") else ","
     )
-    missing = [name for name in ("metric", "cause") if name not in (reader.fieldnames or ())]
-    if missing:
-        raise InputError(f"{path}: there is no column {missing[0]!r}; expected what `study failures --sheet` writes")
-    rows = []
-    for number, row in enumerate(reader, 2):
+    missing_columns = [
+        column_name for column_name in ("metric", "cause") if column_name not in (reader.fieldnames or ())
+    ]
+    if missing_columns:
+        raise InputError(
+            f"{path}: there is no column {missing_columns[0]!r}; expected what `study failures --sheet` writes"
+        )
+    labelled_rows = []
+    for row_number, row in enumerate(reader, 2):
         cause = (row["cause"] or "").strip()
-        cause_name = next((each for each in causes if each.lower() == cause.lower()), None)
+        cause_name = next((known_cause for known_cause in causes if known_cause.lower() == cause.lower()), None)
         if cause and cause_name is None:
-            raise InputError(f"{path}, row {number}: unknown cause {cause!r}; expected {', '.join(causes)}, or nothing")
-        rows.append({**row, "cause": cause_name or ""})
-    return rows
+            raise InputError(
+                f"{path}, row {row_number}: unknown cause {cause!r}; expected {', '.join(causes)}, or nothing"
+            )
+        labelled_rows.append({**row, "cause": cause_name or ""})
+    return labelled_rows
 
 
 def tally(

@@ -59,13 +59,15 @@ def degraded(
     words: Sequence[str], vocabulary: Sequence[str], fractions: Sequence[float], draws: np.random.Generator
 ) -> list[str]:
     """One sentence with each of these fractions of its words replaced, cumulatively."""
-    order = draws.permutation(len(words))
-    strangers = [vocabulary[k] for k in draws.integers(len(vocabulary), size=len(words))]
-    steps = []
+    word_order = draws.permutation(len(words))
+    random_words = [vocabulary[k] for k in draws.integers(len(vocabulary), size=len(words))]
+    step_texts = []
     for fraction in fractions:
-        replaced = set(order[: round(fraction * len(words))].tolist())
-        steps.append(" ".join(strangers[k] if k in replaced else word for k, word in enumerate(words)))
-    return steps
+        replaced_positions = set(word_order[: round(fraction * len(words))].tolist())
+        step_texts.append(
+            " ".join(random_words[k] if k in replaced_positions else word for k, word in enumerate(words))
+        )
+    return step_texts
 
 
 def degradation(
@@ -80,31 +82,31 @@ def degradation(
 ) -> DegradationStudy:
     """The study on `sample` of these sentences, from no word replaced to all of them in this number of steps."""
     random = np.random.default_rng(seed)
-    long = [
+    long_sentences = [
         words for words in (sentence.split() for sentence in dict.fromkeys(sentences)) if len(words) >= _LEAST_WORDS
     ]
-    if len(long) < 2:
+    if len(long_sentences) < 2:
         raise InputError(
-            f"expected two different sentences of at least {_LEAST_WORDS} words, or more, but got {len(long)}"
+            f"expected two different sentences of at least {_LEAST_WORDS} words, or more, but got {len(long_sentences)}"
         )
     vocabulary = sorted({word for sentence in sentences for word in sentence.split()})
-    sampled = random.permutation(len(long))[:sample]
+    sampled_indices = random.permutation(len(long_sentences))[:sample]
     fractions = np.linspace(0, 1, steps + 1)
-    rows = [degraded(long[k], vocabulary, fractions.tolist(), random) for k in sampled]
+    sentence_rows = [degraded(long_sentences[k], vocabulary, fractions.tolist(), random) for k in sampled_indices]
     captions = CaptionSet.from_captions(
-        Caption(f"{number}/{step}", str(number), text)
-        for number, row in enumerate(rows)
-        for step, text in enumerate(row)
+        Caption(f"{sentence_number}/{step}", str(sentence_number), text)
+        for sentence_number, step_texts in enumerate(sentence_rows)
+        for step, text in enumerate(step_texts)
     )
     metrics = [Mima(encoder=encoder) for encoder in encoders]
     results = evaluate(captions, metrics, settings=settings)
     means, low, high = {}, {}, {}
     for encoder, metric in zip(encoders, metrics, strict=True):
-        scores = results[metric].items.array.reshape(len(rows), steps + 1)
+        scores = results[metric].items.array.reshape(len(sentence_rows), steps + 1)
         means[encoder] = scores.mean(axis=0)
-        bounds = [
-            percentile_interval(bootstrap(mean_statistic(column), range(len(rows)), resamples, seed))
+        step_intervals = [
+            percentile_interval(bootstrap(mean_statistic(column), range(len(sentence_rows)), resamples, seed))
             for column in scores.T
         ]
-        low[encoder], high[encoder] = (np.array(side) for side in zip(*bounds, strict=True))
-    return DegradationStudy(fractions, len(rows), means, low, high, tuple(rows[0]))
+        low[encoder], high[encoder] = (np.array(side) for side in zip(*step_intervals, strict=True))
+    return DegradationStudy(fractions, len(sentence_rows), means, low, high, tuple(sentence_rows[0]))

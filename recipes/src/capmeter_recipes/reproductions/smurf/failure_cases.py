@@ -65,11 +65,11 @@ class FailureStudy:
 def correlations(scores: Floats, human: Floats) -> Floats:
     """Pearson's r of each row of scores [images, systems] with the systems' human scores; 0 for a constant row."""
     centred_human = human - human.mean()
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    norms = np.sqrt((centred**2).sum(axis=1))
-    varies = norms > 1e-12 * np.maximum(np.abs(scores).max(axis=1), 1e-300)
-    r: Floats = centred @ centred_human / (np.where(varies, norms, 1) * np.sqrt((centred_human**2).sum()))
-    return np.where(varies, np.clip(r, -1, 1), 0.0)
+    centred_scores = scores - scores.mean(axis=1, keepdims=True)
+    norms = np.sqrt((centred_scores**2).sum(axis=1))
+    is_varying = norms > 1e-12 * np.maximum(np.abs(scores).max(axis=1), 1e-300)
+    r: Floats = centred_scores @ centred_human / (np.where(is_varying, norms, 1) * np.sqrt((centred_human**2).sum()))
+    return np.where(is_varying, np.clip(r, -1, 1), 0.0)
 
 
 def critical_failures(
@@ -112,21 +112,23 @@ def critical_failures(
             f"the human scores of {', '.join(names)} are all {human_scores[0]:g}; expected different scores"
         )
     captions = _common_images({name: systems[name] for name in names})
-    labelled = (
-        replace(each, id=f"{image}/{name}", system=name)
+    system_captions = (
+        replace(caption, id=f"{image}/{name}", system=name)
         for image, by_system in captions.items()
-        for name, each in by_system.items()
+        for name, caption in by_system.items()
     )
-    results = evaluate(CaptionSet.from_captions(labelled), [reference, *metrics], settings=settings)
-    tables = {str(metric): results[metric].items.array.reshape(-1, len(names)) for metric in (reference, *metrics)}
-    expected = correlations(tables[str(reference)], human_scores)
+    results = evaluate(CaptionSet.from_captions(system_captions), [reference, *metrics], settings=settings)
+    score_tables = {
+        str(metric): results[metric].items.array.reshape(-1, len(names)) for metric in (reference, *metrics)
+    }
+    expected = correlations(score_tables[str(reference)], human_scores)
     failures = []
     for metric in map(str, metrics):
-        tested, undecided = correlations(tables[metric], human_scores), np.ptp(tables[metric], axis=1) == 0
-        failed = expected - tested > DISPARITY
-        share = bootstrap_interval(mean_statistic(failed.astype(float)), list(captions), resamples, seed)
-        cases = _worst_cases(captions, tables[metric], expected, tested, min(worst, int(failed.sum())))
-        failures.append(Failures(metric, share, expected - tested, int(undecided.sum()), cases))
+        tested, undecided = correlations(score_tables[metric], human_scores), np.ptp(score_tables[metric], axis=1) == 0
+        has_failed = expected - tested > DISPARITY
+        failure_share = bootstrap_interval(mean_statistic(has_failed.astype(float)), list(captions), resamples, seed)
+        worst_cases = _worst_cases(captions, score_tables[metric], expected, tested, min(worst, int(has_failed.sum())))
+        failures.append(Failures(metric, failure_share, expected - tested, int(undecided.sum()), worst_cases))
     return FailureStudy(str(reference), dict(zip(names, human_scores.tolist(), strict=True)), len(captions), failures)
 
 
@@ -140,19 +142,19 @@ def _worst_cases(
     """The images with the largest disparities; scores [images, systems], correlations [images]."""
     images, cases = list(captions), []
     for k in np.argsort(-(expected - tested), kind="stable")[:number].tolist():
-        by_system = captions[images[k]]
-        row = zip(by_system.items(), scores[k].tolist(), strict=True)
-        scored = {name: (caption.candidate, score) for (name, caption), score in row}
-        references = next(iter(by_system.values())).references
-        cases.append(FailureCase(images[k], float(expected[k]), float(tested[k]), scored, references))
+        caption_by_system = captions[images[k]]
+        scored_systems = zip(caption_by_system.items(), scores[k].tolist(), strict=True)
+        scored_captions = {name: (caption.candidate, score) for (name, caption), score in scored_systems}
+        references = next(iter(caption_by_system.values())).references
+        cases.append(FailureCase(images[k], float(expected[k]), float(tested[k]), scored_captions, references))
     return cases
 
 
 def _common_images(systems: Mapping[str, CaptionSet]) -> Captions:
     """The systems' captions of each image that all of them captioned."""
-    captions = {name: {each.image_id: each for each in captions} for name, captions in systems.items()}
-    first, *others = captions.values()
-    images = [image for image in first if all(image in other for other in others)]
+    captions = {name: {caption.image_id: caption for caption in captions} for name, captions in systems.items()}
+    first_system, *other_systems = captions.values()
+    images = [image for image in first_system if all(image in other for other in other_systems)]
     if not images:
         raise InputError(f"no image was captioned by all of {', '.join(systems)}; use the same image ids in all files")
     return {image: {name: of_image[image] for name, of_image in captions.items()} for image in images}

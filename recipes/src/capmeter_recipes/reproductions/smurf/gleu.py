@@ -60,22 +60,24 @@ class Gleu(Baseline):
             )
         references: dict[str, tuple[str, ...]] = {}
         by_source: dict[str, dict[str, list[int]]] = {}  # source's id → correction → rows of the systems that wrote it
-        for row, caption in enumerate(judgments.captions):
+        for caption_row, caption in enumerate(judgments.captions):
             references[caption.image_id] = caption.references
-            by_source.setdefault(caption.image_id, {}).setdefault(caption.candidate, []).append(row)
+            by_source.setdefault(caption.image_id, {}).setdefault(caption.candidate, []).append(caption_row)
         sentence_scores = np.zeros(len(judgments.captions))
-        for id, corrections in by_source.items():
-            original = judgments.originals[id]
-            used_references = original.references if self.references == "every" else references[id]
-            table = gleu_table(original.source, list(corrections), used_references)
-            for rows, each in zip(corrections.values(), table.tolist(), strict=True):
-                sentence_scores[rows] = sum(each) / len(each) if each else 0.0
+        for source_id, corrections in by_source.items():
+            original = judgments.originals[source_id]
+            used_references = original.references if self.references == "every" else references[source_id]
+            score_table = gleu_table(original.source, list(corrections), used_references)
+            for system_rows, reference_scores in zip(corrections.values(), score_table.tolist(), strict=True):
+                sentence_scores[system_rows] = (
+                    sum(reference_scores) / len(reference_scores) if reference_scores else 0.0
+                )
         return np.array([sentence_scores[members].mean() for members in judgments.members])
 
     def max_references(self, judgments: PreparedJudgments) -> int:
         """With `every`, more than the protocol's."""
         if self.references == "every" and isinstance(judgments, Systems):
-            return max((len(each.references) for each in judgments.originals.values()), default=0)
+            return max((len(original.references) for original in judgments.originals.values()), default=0)
         return super().max_references(judgments)
 
 
@@ -86,36 +88,36 @@ def sentence_gleu(source: str, candidate: str, reference: str) -> float:
 
 def gleu_table(source: str, candidates: Sequence[str], references: Sequence[str]) -> Floats:
     """GLEU of each candidate (rows) against each reference (columns)."""
-    sentences = [each.split() for each in (source, *candidates, *references)]
+    sentences = [text.split() for text in (source, *candidates, *references)]
     lengths, reference_lengths = np.split(
         np.array([len(words) for words in sentences[1:]], np.int64), [len(candidates)]
     )
     logarithms = np.zeros((len(candidates), len(references)))
     for n in ORDERS:
         counts = _ngram_counts(sentences, n)
-        in_source = counts[0]  # (n-grams)
-        in_candidate = counts[1 : len(candidates) + 1, None]  # (candidates, 1, n-grams)
-        in_reference = counts[len(candidates) + 1 :]  # (references, n-grams)
-        matches = np.minimum(in_candidate, in_reference).sum(axis=2)
-        uncorrected = (np.minimum(in_candidate, in_source) * (in_reference == 0)).sum(axis=2)
-        total = np.maximum(lengths + 1 - n, 1)[:, None]
-        logarithms += np.log(np.maximum(matches - uncorrected, 1)) - np.log(total)
-    brevity = np.minimum(0.0, 1 - np.maximum(reference_lengths, 1) / np.maximum(lengths, 1)[:, None])
-    empty = lengths[:, None] == 0
-    scores: Floats = np.where(empty, reference_lengths == 0, np.exp(brevity + logarithms / len(ORDERS)))
+        source_counts = counts[0]  # (n-grams)
+        candidate_counts = counts[1 : len(candidates) + 1, None]  # (candidates, 1, n-grams)
+        reference_counts = counts[len(candidates) + 1 :]  # (references, n-grams)
+        match_counts = np.minimum(candidate_counts, reference_counts).sum(axis=2)
+        uncorrected = (np.minimum(candidate_counts, source_counts) * (reference_counts == 0)).sum(axis=2)
+        ngram_totals = np.maximum(lengths + 1 - n, 1)[:, None]
+        logarithms += np.log(np.maximum(match_counts - uncorrected, 1)) - np.log(ngram_totals)
+    log_brevity = np.minimum(0.0, 1 - np.maximum(reference_lengths, 1) / np.maximum(lengths, 1)[:, None])
+    is_empty = lengths[:, None] == 0
+    scores: Floats = np.where(is_empty, reference_lengths == 0, np.exp(log_brevity + logarithms / len(ORDERS)))
     return scores
 
 
 def _ngram_counts(sentences: Sequence[Sequence[str]], n: int) -> npt.NDArray[np.int64]:
     """The counts (sentences, n-grams) of all n-grams that any of the sentences has."""
-    columns: defaultdict[tuple[str, ...], int] = defaultdict()
-    columns.default_factory = columns.__len__
-    cells = [
-        (row, columns[gram])
-        for row, words in enumerate(sentences)
-        for gram in zip(*(words[k:] for k in range(n)), strict=False)
+    ngram_columns: defaultdict[tuple[str, ...], int] = defaultdict()
+    ngram_columns.default_factory = ngram_columns.__len__
+    count_cells = [
+        (sentence_row, ngram_columns[gram])
+        for sentence_row, words in enumerate(sentences)
+        for gram in zip(*(words[ngram_start:] for ngram_start in range(n)), strict=False)
     ]
-    counts = np.zeros((len(sentences), len(columns)), np.int64)
-    if cells:
-        np.add.at(counts, tuple(np.array(cells).T), 1)
-    return counts
+    ngram_counts = np.zeros((len(sentences), len(ngram_columns)), np.int64)
+    if count_cells:
+        np.add.at(ngram_counts, tuple(np.array(count_cells).T), 1)
+    return ngram_counts

@@ -52,14 +52,14 @@ def read_corrections(path: str, columns: Mapping[str, str] | None = None) -> dic
     """
     rows = []
     with open_bytes(path) as file:
-        start = file.read(1)
-    if start == b"{":
-        for number, line in text_lines(path):
+        first_byte = file.read(1)
+    if first_byte == b"{":
+        for line_number, line in text_lines(path):
             if line.strip():
                 try:
                     rows.append(json.loads(line))
                 except ValueError as problem:
-                    raise InputError(f"{path}, line {number}: not JSON ({problem})") from None
+                    raise InputError(f"{path}, line {line_number}: not JSON ({problem})") from None
                 if not isinstance(rows[-1], dict) or not isinstance(rows[-1].get("systems"), dict):
                     break
         else:
@@ -69,15 +69,21 @@ def read_corrections(path: str, columns: Mapping[str, str] | None = None) -> dic
 
 def _gathered(rows: Sequence[Mapping[str, object]], path: str) -> dict[str, CaptionSet]:
     captions_by_system: dict[str, list[Caption]] = {}
-    for number, row in enumerate(rows):
-        systems, references = row["systems"], row.get("references", [])
-        if not isinstance(systems, dict) or not isinstance(references, list):
-            raise InputError(f"{path}, row {number + 1}: expected systems: {{name: sentence}} and a list of references")
-        id = str(row.get("sent_id", number))
-        for system, sentence in systems.items():
+    for row_number, correction_row in enumerate(rows):
+        system_sentences, references = correction_row["systems"], correction_row.get("references", [])
+        if not isinstance(system_sentences, dict) or not isinstance(references, list):
+            raise InputError(
+                f"{path}, row {row_number + 1}: expected systems: {{name: sentence}} and a list of references"
+            )
+        sentence_id = str(correction_row.get("sent_id", row_number))
+        for system, sentence in system_sentences.items():
             if not isinstance(sentence, str):
-                raise InputError(f"{path}, row {number + 1}: the sentence of {system} is {sentence!r}; expected a text")
-            captions_by_system.setdefault(system, []).append(Caption(id, id, sentence, tuple(map(str, references))))
+                raise InputError(
+                    f"{path}, row {row_number + 1}: the sentence of {system} is {sentence!r}; expected a text"
+                )
+            captions_by_system.setdefault(system, []).append(
+                Caption(sentence_id, sentence_id, sentence, tuple(map(str, references)))
+            )
     return {system: CaptionSet.from_captions(captions) for system, captions in captions_by_system.items()}
 
 
@@ -91,51 +97,54 @@ def grammar(
     settings: Settings | None = None,
 ) -> Grammar:
     """How the metrics' scores of these systems agree with their human scores."""
-    ranked_systems = [name for name in systems if name in human]
+    ranked_systems = [system_name for system_name in systems if system_name in human]
     if len(ranked_systems) < 3:
         raise InputError(
             f"expected at least three systems with human scores, but got {', '.join(ranked_systems) or 'none'}; the "
             f"sentences are of {', '.join(systems)}, the judgments of {', '.join(human)}"
         )
-    ids = list(systems[ranked_systems[0]].ids)
-    for name in ranked_systems:
-        if list(systems[name].ids) != ids:
+    sentence_ids = list(systems[ranked_systems[0]].ids)
+    for system_name in ranked_systems:
+        if list(systems[system_name].ids) != sentence_ids:
             raise InputError(
-                f"the systems {ranked_systems[0]} and {name} have different sentences; expected the same ones"
+                f"the systems {ranked_systems[0]} and {system_name} have different sentences; expected the same ones"
             )
     # all systems at once, so that what several of them say is measured once
-    together = CaptionSet.from_captions(
-        Caption(f"{name}/{caption.id}", caption.image_id, caption.candidate, caption.references)
-        for name in ranked_systems
-        for caption in systems[name]
+    all_sentences = CaptionSet.from_captions(
+        Caption(f"{system_name}/{caption.id}", caption.image_id, caption.candidate, caption.references)
+        for system_name in ranked_systems
+        for caption in systems[system_name]
     )
-    results = evaluate(together, metrics, settings=settings)
-    people = np.array([human[name] for name in ranked_systems])
-    weights = resample_counts(len(ids), resamples, seed)
+    results = evaluate(all_sentences, metrics, settings=settings)
+    human_scores = np.array([human[system_name] for system_name in ranked_systems])
+    resample_weights = resample_counts(len(sentence_ids), resamples, seed)
     agreements = []
     for metric in metrics:
-        items = results[metric].items.array.reshape(len(ranked_systems), len(ids))
-        resampled = weights @ items.T / len(ids)
-        scores = dict(zip(ranked_systems, items.mean(axis=1).tolist(), strict=True))
-        system_means = items.mean(axis=1)
+        sentence_scores = results[metric].items.array.reshape(len(ranked_systems), len(sentence_ids))
+        resampled_means = resample_weights @ sentence_scores.T / len(sentence_ids)
+        scores = dict(zip(ranked_systems, sentence_scores.mean(axis=1).tolist(), strict=True))
+        system_means = sentence_scores.mean(axis=1)
         agreements.append(
             GrammarAgreement(
                 str(metric),
                 scores,
-                _interval(spearman, system_means, resampled, people),
-                _interval(pearson, system_means, resampled, people),
+                _interval(spearman, system_means, resampled_means, human_scores),
+                _interval(pearson, system_means, resampled_means, human_scores),
             )
         )
-    return Grammar(dict(zip(ranked_systems, people.tolist(), strict=True)), len(ids), agreements)
+    return Grammar(dict(zip(ranked_systems, human_scores.tolist(), strict=True)), len(sentence_ids), agreements)
 
 
 def _interval(
-    correlation: Callable[[Floats, Floats], float], system_means: Floats, resampled: Floats, people: Floats
+    correlation: Callable[[Floats, Floats], float], system_means: Floats, resampled_means: Floats, human_scores: Floats
 ) -> Interval:
     # a resample in which all systems score alike orders nothing: 0, as everywhere inside resamples
-    flat = np.ptp(resampled, axis=1) <= 1e-12 * np.abs(resampled).max(axis=1)
-    values = np.array(
-        [0.0 if constant else correlation(row, people) for row, constant in zip(resampled, flat, strict=True)]
+    is_constant = np.ptp(resampled_means, axis=1) <= 1e-12 * np.abs(resampled_means).max(axis=1)
+    resampled_correlations = np.array(
+        [
+            0.0 if constant else correlation(system_scores, human_scores)
+            for system_scores, constant in zip(resampled_means, is_constant, strict=True)
+        ]
     )
-    low, high = percentile_interval(values)
-    return Interval(float(correlation(system_means, people)), low, high, 0.95, values)
+    low, high = percentile_interval(resampled_correlations)
+    return Interval(float(correlation(system_means, human_scores)), low, high, 0.95, resampled_correlations)

@@ -24,18 +24,21 @@ def expected_wins(rankings: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
     A ranking gives systems their ranks, 1 the best.
     """
-    better: dict[tuple[str, str], int] = defaultdict(int)
-    met: dict[str, set[str]] = defaultdict(set)
+    wins: dict[tuple[str, str], int] = defaultdict(int)
+    opponents_of: dict[str, set[str]] = defaultdict(set)
     for ranking in rankings:
-        for one, its_rank in ranking.items():
-            for other, other_rank in ranking.items():
+        for system, its_rank in ranking.items():
+            for opponent, other_rank in ranking.items():
                 if its_rank < other_rank:
-                    better[one, other] += 1
-                    met[one].add(other)
-                    met[other].add(one)
+                    wins[system, opponent] += 1
+                    opponents_of[system].add(opponent)
+                    opponents_of[opponent].add(system)
     return {
-        one: sum(better[one, other] / (better[one, other] + better[other, one]) for other in others) / len(others)
-        for one, others in sorted(met.items())
+        system: sum(
+            wins[system, opponent] / (wins[system, opponent] + wins[opponent, system]) for opponent in opponents
+        )
+        / len(opponents)
+        for system, opponents in sorted(opponents_of.items())
     }
 
 
@@ -44,25 +47,25 @@ def read_system_scores(path: str, key: str | None = None) -> dict[str, float]:
     rows = _rows(path)
     if len(rows) == 1 and isinstance(rows[0], dict) and "system" not in rows[0] and "ranks" not in rows[0]:
         return {str(system): _number(value, f"{path}: {system}") for system, value in rows[0].items()}
-    for number, row in enumerate(rows, 1):
+    for row_number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise InputError(f"{path}, row {number}: {row!r} is not an object")
+            raise InputError(f"{path}, row {row_number}: {row!r} is not an object")
     if rows and all("ranks" in row for row in rows):
-        for number, row in enumerate(rows, 1):
+        for row_number, row in enumerate(rows, 1):
             ranks = row["ranks"]
             if not isinstance(ranks, dict):
-                raise InputError(f"{path}, row {number}: ranks is {ranks!r}; expected {{system: rank}}")
+                raise InputError(f"{path}, row {row_number}: ranks is {ranks!r}; expected {{system: rank}}")
             for system, rank in ranks.items():
-                _number(rank, f"{path}, row {number}: the rank of {system}")
+                _number(rank, f"{path}, row {row_number}: the rank of {system}")
         return expected_wins(row["ranks"] for row in rows)
     scores: dict[str, float] = {}
-    for number, row in enumerate(rows, 1):
-        used = key or next((each for each in KEYS if each in row), None)
-        if "system" not in row or used is None or used not in row:
+    for row_number, row in enumerate(rows, 1):
+        used_key = key or next((score_key for score_key in KEYS if score_key in row), None)
+        if "system" not in row or used_key is None or used_key not in row:
             raise InputError(
-                f"{path}, row {number}: expected system and {key or ' or '.join(KEYS)}, but got {list(row)}"
+                f"{path}, row {row_number}: expected system and {key or ' or '.join(KEYS)}, but got {list(row)}"
             )
-        scores[str(row["system"])] = _number(row[used], f"{path}, row {number}: {used}")
+        scores[str(row["system"])] = _number(row[used_key], f"{path}, row {row_number}: {used_key}")
     if not scores:
         raise InputError(f"{path} contains no system")
     return scores
@@ -75,14 +78,16 @@ def _rows(path: str) -> list[Any]:
         return content if isinstance(content, list) else [content]
     except ValueError:
         pass
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):
+    json_rows = []
+    for line_number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
+                json_rows.append(json.loads(line))
             except ValueError as problem:
-                raise InputError(f"{path}, line {number}: not JSON ({problem}); expected JSON or JSON lines") from None
-    return rows
+                raise InputError(
+                    f"{path}, line {line_number}: not JSON ({problem}); expected JSON or JSON lines"
+                ) from None
+    return json_rows
 
 
 def _number(value: Any, where: str) -> float:

@@ -49,10 +49,10 @@ class TieFree:
 
     def _blocks(self) -> Iterator[tuple[slice, Any, Any]]:
         """Some points against all: how the first judgment orders them (-1, 0, 1), and which pairs are kept."""
-        for start in range(0, len(self._first), _ROWS):
-            block = slice(start, start + _ROWS)
-            order = _order(self._first, block)
-            yield block, order, (order != 0) & (_order(self._second, block) != 0)
+        for block_start in range(0, len(self._first), _ROWS):
+            block = slice(block_start, block_start + _ROWS)
+            pair_order = _order(self._first, block)
+            yield block, pair_order, (pair_order != 0) & (_order(self._second, block) != 0)
 
     def tau(self, scores: Floats) -> float:
         """(C − D) / pairs, of scores against the first judgment."""
@@ -62,22 +62,22 @@ class TieFree:
         """The same under weights [resamples, n] of the points."""
 
         def tau(weights: Any = None) -> Any:
-            table = np.ones((1, len(scores)), np.float32) if weights is None else np.asarray(weights, np.float32)
-            agreed, pairs = np.zeros(len(table)), np.zeros(len(table))
-            for block, order, mask in self._blocks():
-                agreement = np.where(mask, order * _order(scores, block), 0).astype(np.float32)
-                for sums, matrix in ((agreed, agreement), (pairs, mask.astype(np.float32))):
-                    sums += np.einsum("db,db->d", table @ matrix.T, table[:, block], dtype=np.float64)
-            values = agreed / np.maximum(pairs, 1)
-            return values if weights is not None else float(values[0])
+            weight_table = np.ones((1, len(scores)), np.float32) if weights is None else np.asarray(weights, np.float32)
+            agreement_sums, pair_sums = np.zeros(len(weight_table)), np.zeros(len(weight_table))
+            for block, pair_order, untied_mask in self._blocks():
+                agreement = np.where(untied_mask, pair_order * _order(scores, block), 0).astype(np.float32)
+                for sums, matrix in ((agreement_sums, agreement), (pair_sums, untied_mask.astype(np.float32))):
+                    sums += np.einsum("db,db->d", weight_table @ matrix.T, weight_table[:, block], dtype=np.float64)
+            tau_values = agreement_sums / np.maximum(pair_sums, 1)
+            return tau_values if weights is not None else float(tau_values[0])
 
         return tau
 
 
 def _order(values: Floats, block: slice) -> Any:
     """Which of two points is the larger, those of a block against all: int8[block, n] of -1, 0, 1."""
-    some = values[block, None]
-    return (some > values[None]).astype(np.int8) - (some < values[None]).astype(np.int8)
+    block_values = values[block, None]
+    return (block_values > values[None]).astype(np.int8) - (block_values < values[None]).astype(np.int8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,31 +111,31 @@ def tie_free(
     settings: Settings | None = None,
 ) -> Ties:
     """Metrics and the crowd against the experts, on the captions that both judged."""
-    votes = {(caption.image_id, caption.candidate): _mean(caption.human) for caption in crowd}
-    both = [k for k, caption in enumerate(experts) if _both(votes, caption) is not None]
+    crowd_ratings = {(caption.image_id, caption.candidate): _mean(caption.human) for caption in crowd}
+    both = [k for k, caption in enumerate(experts) if _both(crowd_ratings, caption) is not None]
     if len(both) < 3:
         raise InputError(
             f"both groups judged {len(both)} captions; expected captions that are in both files, with `human` ratings"
         )
     captions = experts.select(both)
     systems = list(captions)
-    expert = np.array([_mean(caption.human) for caption in systems])
-    people = np.array([_both(votes, caption) for caption in systems], float)
-    free, ordered = TieFree(expert, people), TieFree(expert, expert)
+    expert_ratings = np.array([_mean(caption.human) for caption in systems])
+    crowd_means = np.array([_both(crowd_ratings, caption) for caption in systems], float)
+    tie_free_pairs, ordered_pairs = TieFree(expert_ratings, crowd_means), TieFree(expert_ratings, expert_ratings)
     # document frequencies are those of the whole set, whatever the crowd judged of it
     results = evaluate(captions, metrics, corpus=experts, settings=settings)
-    named = {PEOPLE: people} | {str(metric): results[metric].items.array for metric in metrics}
+    scores_by_name = {PEOPLE: crowd_means} | {str(metric): results[metric].items.array for metric in metrics}
     images = Clusters(captions.image_ids)
     rows = [
         TieFreeAgreement(
             name,
-            bootstrap_interval(free.statistic(scores), images, resamples, seed),
-            bootstrap_interval(ordered.statistic(scores), images, resamples, seed),
-            bootstrap_interval(TauB(expert, scores), images, resamples, seed),
+            bootstrap_interval(tie_free_pairs.statistic(scores), images, resamples, seed),
+            bootstrap_interval(ordered_pairs.statistic(scores), images, resamples, seed),
+            bootstrap_interval(TauB(expert_ratings, scores), images, resamples, seed),
         )
-        for name, scores in named.items()
+        for name, scores in scores_by_name.items()
     ]
-    return Ties(len(both), free.count, ordered.count, len(both) * (len(both) - 1) // 2, rows)
+    return Ties(len(both), tie_free_pairs.count, ordered_pairs.count, len(both) * (len(both) - 1) // 2, rows)
 
 
 def without_own(captions: CaptionSet) -> CaptionSet:

@@ -13,21 +13,21 @@ from capmeter_recipes.reproductions.published import paper_source, paper_table
 
 def length_table(rows: Sequence[Length]) -> Table:
     """Table A.1, and the lengths of Table A.2."""
-    paper, cells = _paper_lengths(), []
+    paper_rows, table_rows = _paper_lengths(), []
     for row in rows:
         # the number of words follows from the captions; other vocabularies must be the paper's
-        matching = [each for each in paper if each["segmentation"] == row.segmentation]
-        printed = next((each for each in matching if row.segmentation == "word" or each["entries"] == row.entries), {})
+        matching = [line for line in paper_rows if line["segmentation"] == row.segmentation]
+        printed = next((line for line in matching if row.segmentation == "word" or line["entries"] == row.entries), {})
         entries, longest = _beside(f"{row.entries:,}", printed.get("entries"), ","), printed.get("longest")
-        cells.append([row.segmentation, entries, _beside(f"{row.longest}", longest)])
+        table_rows.append([row.segmentation, entries, _beside(f"{row.longest}", longest)])
     title = "tokens that leave 99 % of the captions whole"
-    return Table(title, ["segmentation", "entries", "tokens"], cells, [False, True, True], _note())
+    return Table(title, ["segmentation", "entries", "tokens"], table_rows, [False, True, True], _note())
 
 
 def _paper_lengths() -> list[dict[str, Any]]:
     """The paper's rows: segmentation, entries of the vocabulary, tokens of the longest caption."""
-    names = ((name.split(), row) for name, row in paper_table("subicap/lengths").items())
-    return [{"segmentation": kind, "entries": int(size), "longest": row["longest"]} for (kind, size), row in names]
+    named_rows = ((name.split(), row) for name, row in paper_table("subicap/lengths").items())
+    return [{"segmentation": kind, "entries": int(size), "longest": row["longest"]} for (kind, size), row in named_rows]
 
 
 def _note() -> str:
@@ -44,23 +44,26 @@ def segmentation_table(rows: Mapping[str, Segmented]) -> Table:
     """Tables A.2 and A.3: a row per segmentation."""
     metrics = list(next(iter(rows.values())).scores)
     sizes, scores = paper_table("subicap/sizes"), paper_table("subicap/scores")
-    cells = []
-    for name, row in rows.items():
-        size, score = sizes.get(name, {}), scores.get(name, {})
-        cells.append(
+    table_rows = []
+    for segmentation_name, row in rows.items():
+        paper_sizes, paper_scores = sizes.get(segmentation_name, {}), scores.get(segmentation_name, {})
+        table_rows.append(
             [
-                name,
-                _beside(f"{row.entries:,}", size.get("entries"), ","),
-                _beside(f"{row.longest}", size.get("longest")),
-                _beside(f"{row.parameters / 1e6:.2f}", size.get("millions")),
-                _beside(f"{100 * row.distinct:.1f}", size.get("distinct")),
+                segmentation_name,
+                _beside(f"{row.entries:,}", paper_sizes.get("entries"), ","),
+                _beside(f"{row.longest}", paper_sizes.get("longest")),
+                _beside(f"{row.parameters / 1e6:.2f}", paper_sizes.get("millions")),
+                _beside(f"{100 * row.distinct:.1f}", paper_sizes.get("distinct")),
                 f"{row.words:.1f}",
-                *(_beside(f"{100 * value:.1f}", score.get(metric), ".1f") for metric, value in row.scores.items()),
+                *(
+                    _beside(f"{100 * value:.1f}", paper_scores.get(metric), ".1f")
+                    for metric, value in row.scores.items()
+                ),
             ]
         )
     columns = ["segmentation", "entries", "tokens", "millions", "distinct %", "words", *metrics]
     note = f"scores x 100; {_note()}, on photographs"
-    return Table("captions by segmentation", columns, cells, [False, *(True for _ in columns[1:])], note)
+    return Table("captions by segmentation", columns, table_rows, [False, *(True for _ in columns[1:])], note)
 
 
 def _beside(value: str, paper: float | None, form: str = "") -> str:

@@ -61,32 +61,35 @@ def ablation(data: Path, scores: Sequence[Path]) -> list[AblationRow]:
         InputError: a file cannot be read.
         ProtocolError: other than twelve teams have scores.
     """
-    reports = {
-        name: run(benchmark="coco2015", data=data, protocol=each, scores=scores) for name, each in PROTOCOLS.items()
+    report_by_judgment = {
+        judgment: run(benchmark="coco2015", data=data, protocol=protocol_name, scores=scores)
+        for judgment, protocol_name in PROTOCOLS.items()
     }
-    rows = []
-    for metric in reports["M1"].items:
+    ablation_rows = []
+    for metric in report_by_judgment["M1"].items:
         label = ROWS.get(split_encoder(metric)[0], "")
-        values = {name: report[metric].value for name, report in reports.items()}
-        correlations = {name: value / 100 for name, value in values.items() if value is not None}
-        rows.append(AblationRow(metric, label, correlations, paper_table(TABLE).get(label, {})))
-    order = list(ROWS.values())
-    return sorted(rows, key=lambda row: order.index(row.label) if row.label else len(order))
+        values_by_judgment = {judgment: report[metric].value for judgment, report in report_by_judgment.items()}
+        correlations = {judgment: value / 100 for judgment, value in values_by_judgment.items() if value is not None}
+        ablation_rows.append(AblationRow(metric, label, correlations, paper_table(TABLE).get(label, {})))
+    label_order = list(ROWS.values())
+    return sorted(ablation_rows, key=lambda row: label_order.index(row.label) if row.label else len(label_order))
 
 
 def ablation_table(rows: Sequence[AblationRow]) -> Table:
     """One row per metric, the paper's values in parentheses."""
-    cells = [[MetricName(row.metric), row.label or "-", *(_cell(row, name) for name in PROTOCOLS)] for row in rows]
+    table_rows = [
+        [MetricName(row.metric), row.label or "-", *(_cell(row, judgment) for judgment in PROTOCOLS)] for row in rows
+    ]
     columns = ["metric", "the paper's name", *PROTOCOLS]
     note = NOTE.format(paper_source(TABLE))
     return Table(
-        "Pearson's r over twelve teams of the COCO challenge", columns, cells, [False, False, True, True], note
+        "Pearson's r over twelve teams of the COCO challenge", columns, table_rows, [False, False, True, True], note
     )
 
 
-def _cell(row: AblationRow, name: str) -> str:
-    ours = f"{row.correlations[name]:.3f}" if name in row.correlations else "-"
-    return f"{ours} ({row.published[name]:.3f})" if name in row.published else ours
+def _cell(row: AblationRow, judgment: str) -> str:
+    own_value = f"{row.correlations[judgment]:.3f}" if judgment in row.correlations else "-"
+    return f"{own_value} ({row.published[judgment]:.3f})" if judgment in row.published else own_value
 
 
 def ablation_to_dict(rows: Sequence[AblationRow]) -> dict[str, Any]:

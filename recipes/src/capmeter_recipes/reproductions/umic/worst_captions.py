@@ -74,8 +74,10 @@ def suggest_type(candidate: str, references: Sequence[str], error: float) -> str
         references: of its image.
         error: the probability that it is faulty as a sentence.
     """
-    own, *others = (_content_stems(words) for words in tokenise_sentences("ptb", [candidate, *references]))
-    if own.isdisjoint(set[str]().union(*others)):
+    candidate_stems, *reference_stems = (
+        _content_stems(words) for words in tokenise_sentences("ptb", [candidate, *references])
+    )
+    if candidate_stems.isdisjoint(set[str]().union(*reference_stems)):
         return "irrelevant"
     return "grammar" if error > FluencyErrorRate().threshold else "keywords"
 
@@ -114,10 +116,10 @@ def worst_captions(
         raise InputError(f"{benchmark.name}: has {judgments.unit}, expected a benchmark of rated captions")
     if judgments.owners is not None:
         raise InputError(f"{judgments.protocol.name}: has one reference each; choose a protocol with all references")
-    ratings = [float(np.mean(each)) for each in judgments.ratings]
-    order = sorted(range(len(ratings)), key=lambda k: (ratings[k], _digest(seed, judgments.ids[k])))[:number]
-    captions = [judgments.captions[judgments.captions.ids[k]] for k in order]
-    errors = error_probabilities(KIND, [each.candidate for each in captions], settings or Settings())
+    ratings = [float(np.mean(caption_ratings)) for caption_ratings in judgments.ratings]
+    rating_order = sorted(range(len(ratings)), key=lambda k: (ratings[k], _digest(seed, judgments.ids[k])))[:number]
+    captions = [judgments.captions[judgments.captions.ids[k]] for k in rating_order]
+    errors = error_probabilities(KIND, [caption.candidate for caption in captions], settings or Settings())
     return [
         WorstCaption(
             id=judgments.ids[k],
@@ -127,7 +129,7 @@ def worst_captions(
             references=caption.references,
             suggested=suggest_type(caption.candidate, caption.references, error),
         )
-        for k, caption, error in zip(order, captions, errors.tolist(), strict=True)
+        for k, caption, error in zip(rating_order, captions, errors.tolist(), strict=True)
     ]
 
 
@@ -137,10 +139,11 @@ def _digest(seed: int, id: str) -> bytes:
 
 def write_error_sheet(captions: Sequence[WorstCaption], path: str | os.PathLike[str]) -> None:
     """Writes the captions as CSV, atomically, with an empty column `type` for a person."""
-    rows = [
-        {**asdict(each), "rating": f"{each.rating:.3f}", "references": " | ".join(each.references)} for each in captions
+    sheet_rows = [
+        {**asdict(caption), "rating": f"{caption.rating:.3f}", "references": " | ".join(caption.references)}
+        for caption in captions
     ]
-    write_atomic(path, csv_text(rows))
+    write_atomic(path, csv_text(sheet_rows))
 
 
 def read_error_sheet(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -150,19 +153,23 @@ def read_error_sheet(path: str | os.PathLike[str]) -> dict[str, str]:
         InputError: there is no column `id` or `type`, or an unknown type.
     """
     text = read_text(Path(path))
-    first = text.partition("\n")[0]
+    header_line = text.partition("\n")[0]
     # European spreadsheets write semicolons
     reader = csv.DictReader(
-        io.StringIO(text, newline=""), delimiter=";" if first.count(";") > first.count(",") else ","
+        io.StringIO(text, newline=""), delimiter=";" if header_line.count(";") > header_line.count(",") else ","
     )
-    missing = [name for name in ("id", "type") if name not in (reader.fieldnames or ())]
-    if missing:
-        raise InputError(f"{path}: there is no column {missing[0]!r}; expected what `study errors --sheet` writes")
+    missing_columns = [column_name for column_name in ("id", "type") if column_name not in (reader.fieldnames or ())]
+    if missing_columns:
+        raise InputError(
+            f"{path}: there is no column {missing_columns[0]!r}; expected what `study errors --sheet` writes"
+        )
     labels = {}
-    for number, row in enumerate(reader, 2):
+    for row_number, row in enumerate(reader, 2):
         label = (row["type"] or "").strip().lower()
         if label and label not in TYPES:
-            raise InputError(f"{path}, row {number}: unknown type {label!r}; expected {', '.join(TYPES)}, or nothing")
+            raise InputError(
+                f"{path}, row {row_number}: unknown type {label!r}; expected {', '.join(TYPES)}, or nothing"
+            )
         if label:
             labels[row["id"]] = label
     return labels
@@ -174,34 +181,40 @@ def with_labels(captions: Sequence[WorstCaption], labels: Mapping[str, str]) -> 
     Raises:
         InputError: a label is of another caption.
     """
-    others = [id for id in labels if id not in {each.id for each in captions}]
-    if others:
+    unknown = [caption_id for caption_id in labels if caption_id not in {caption.id for caption in captions}]
+    if unknown:
         raise InputError(
-            f"the sheet labels {list_names(others)}, not among the {len(captions):,} worst-rated captions; give the "
+            f"the sheet labels {list_names(unknown)}, not among the {len(captions):,} worst-rated captions; give the "
             "protocol, number and seed with which it was written"
         )
-    return [replace(each, type=labels.get(each.id, "")) for each in captions]
+    return [replace(caption, type=labels.get(caption.id, "")) for caption in captions]
 
 
 def error_table(captions: Sequence[WorstCaption]) -> Table:
     """One row per type: how many captions suggest it, how many a person gave it, and of these how many suggest it."""
-    suggested = Counter(each.suggested for each in captions)
-    labelled = Counter(each.type for each in captions if each.type)
-    agreed = Counter(each.type for each in captions if each.type == each.suggested)
-    rows = []
-    for name, meaning in TYPES.items():
-        examples = [each.candidate for each in captions if (each.type or each.suggested) == name]
-        person = [f"{labelled[name]:,}", f"{agreed[name]:,}"] if labelled else ["-", "-"]
-        rows.append(
-            [name, meaning, f"{suggested[name]:,}", *person, shorten(examples[0], _EXAMPLE_LENGTH) if examples else "-"]
+    suggested_counts = Counter(caption.suggested for caption in captions)
+    labelled_counts = Counter(caption.type for caption in captions if caption.type)
+    agreed_counts = Counter(caption.type for caption in captions if caption.type == caption.suggested)
+    table_rows = []
+    for type_name, meaning in TYPES.items():
+        example_texts = [caption.candidate for caption in captions if (caption.type or caption.suggested) == type_name]
+        person = [f"{labelled_counts[type_name]:,}", f"{agreed_counts[type_name]:,}"] if labelled_counts else ["-", "-"]
+        table_rows.append(
+            [
+                type_name,
+                meaning,
+                f"{suggested_counts[type_name]:,}",
+                *person,
+                shorten(example_texts[0], _EXAMPLE_LENGTH) if example_texts else "-",
+            ]
         )
-    highest = max((each.rating for each in captions), default=0.0)
-    note = f"suggested: by the words of the caption, not by a person; ratings up to {highest:.3g}"
+    highest_rating = max((caption.rating for caption in captions), default=0.0)
+    note = f"suggested: by the words of the caption, not by a person; ratings up to {highest_rating:.3g}"
     columns = ["type", "meaning", "suggested", "labelled", "both", "example"]
     return Table(
         f"main errors of the {len(captions):,} worst-rated captions",
         columns,
-        rows,
+        table_rows,
         [False, False, True, True, True, False],
         note,
     )
@@ -209,10 +222,10 @@ def error_table(captions: Sequence[WorstCaption]) -> Table:
 
 def errors_to_dict(captions: Sequence[WorstCaption]) -> dict[str, Any]:
     """The same for a program, with every caption."""
-    counts: Mapping[str, int] = Counter(each.suggested for each in captions)
-    labels: Mapping[str, int] = Counter(each.type for each in captions if each.type)
+    suggested_counts: Mapping[str, int] = Counter(caption.suggested for caption in captions)
+    labelled_counts: Mapping[str, int] = Counter(caption.type for caption in captions if caption.type)
     return {
-        "suggested": {name: counts.get(name, 0) for name in TYPES},
-        "labelled": {name: labels.get(name, 0) for name in TYPES},
-        "captions": [asdict(each) for each in captions],
+        "suggested": {type_name: suggested_counts.get(type_name, 0) for type_name in TYPES},
+        "labelled": {type_name: labelled_counts.get(type_name, 0) for type_name in TYPES},
+        "captions": [asdict(caption) for caption in captions],
     }
