@@ -91,7 +91,7 @@ def describe(
         systems: each system's caption of each photo, by the key of the photo.
         read: for the systems of a writer, the places of the captions that it read.
         photos: by key.
-        known: what captions are measured against.
+        references: n-grams of the captions that they are measured against.
         seed: of the captions that are taken away.
         critics: metrics by name, for `pairwise_accuracy`; they see captions in lower case and without punctuation.
     """

@@ -123,18 +123,18 @@ class SourceReader:
         """The sources, each: style, form, then captions (each ended) or words, cut at `LONGEST_SOURCE` subwords.
 
         Args:
-            own: for each photo, the rows of its captions that are read.
+            read_captions: for each photo, the rows of its captions that are read.
             sight: how they are read.
             styles: the mark of each photo's style.
             rng: chooses what is lost, mistaken and taken from elsewhere.
-            near: the row of a caption of a similar photo; needed where `sight.near` is above 0.
+            similar: the row of a caption of a similar photo; needed where `sight.near` is above 0.
 
         Raises:
-            InputError: `near` is missing.
+            InputError: `similar` is missing.
         """
         if similar is None:
             if sight.near.any():
-                raise InputError("near: there is no similar photo to read from; expected at least two photos")
+                raise InputError("similar: there is no similar photo to read from; expected at least two photos")
             similar = np.zeros(len(read_captions), np.int64)
         is_bag = sight.form > 0
         head = np.arange(len(read_captions))

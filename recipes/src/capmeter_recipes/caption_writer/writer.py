@@ -91,11 +91,11 @@ class Writer:
             captions: the captions of each photo that are read; nothing read gives a caption of anything.
             writing: what is read of them and how words are chosen (`strength` and `read` are the caller's business).
             style: whose captions to imitate, one of `styles`, for all photos or for each; None: the first.
-            near: a caption of a similar photo for each photo, needed where `writing.near` is above 0.
+            similar: a caption of a similar photo for each photo, needed where `writing.near` is above 0.
             seed: of what is lost, mistaken and sampled.
 
         Raises:
-            InputError: an unknown style; the number of styles or near captions is not that of the photos.
+            InputError: an unknown style; the number of styles or similar captions is not that of the photos.
         """
         writing = writing or WriterSystem()
         sources = self.sources(captions, writing, style=style, similar=similar, seed=seed)
@@ -123,7 +123,7 @@ class Writer:
             seed: of the samples.
             writing: what is read of the captions; its way of choosing words is not used.
             style: as for `write`.
-            near: as for `write`.
+            similar: as for `write`.
 
         Raises:
             InputError: n or the temperature is out of range, or as for `write`.
@@ -175,7 +175,7 @@ class Writer:
         """What is read of each photo, as subwords."""
         photo_count = len(captions)
         if similar is not None and len(similar) != photo_count:
-            raise InputError(f"near: expected a caption for each of {photo_count} photos, but got {len(similar)}")
+            raise InputError(f"similar: expected a caption for each of {photo_count} photos, but got {len(similar)}")
         all_captions = [*chain.from_iterable(captions), *(similar or ())]
         read_captions = Ragged.from_lengths(
             np.arange(len(all_captions) - len(similar or ())), np.fromiter(map(len, captions), np.int64, photo_count)

@@ -294,8 +294,8 @@ class UmicLearner(Learner[RankingBatch]):
 
         Args:
             states: (2, batch, length, width), of the captions and of the substituted ones.
-            originals: the captions' ids.
-            substituted: the substituted captions' ids.
+            original_ids: of the captions.
+            substituted_ids: of the substituted captions.
         """
         same_length = [k for k in range(len(original_ids)) if len(original_ids[k]) == len(substituted_ids[k])]
         if not same_length:

@@ -178,7 +178,7 @@ def _top_hypotheses(
 
     Args:
         probabilities: of each next token (H, tokens).
-        scores: log probabilities of the hypotheses (H,).
+        hypothesis_scores: log probabilities of the hypotheses (H,).
         sentences: of the hypotheses, ascending (H,).
         beam_size: the largest number of hypotheses per sentence.
 

@@ -138,7 +138,7 @@ def relation_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
     Args:
         logits: float [pairs, relations].
-        judged: float [pairs, relations], 1 for true, 0 for false, -1 for unclear.
+        labels: float [pairs, relations], 1 for true, 0 for false, -1 for unclear.
     """
     is_clear = (labels >= 0).float()
     label_weights = is_clear.clone()
