@@ -48,15 +48,15 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapp
     Raises:
         OSError: the folder cannot be created or written to.
     """
-    entries, body, at = {}, [], 0
-    for name, array in arrays.items():
+    array_entries, body, byte_offset = {}, [], 0
+    for array_name, array in arrays.items():
         if array.dtype.kind not in "biuf":
-            raise TypeError(f"{name}: expected an array of numbers, but got {array.dtype}")
-        data = array.tobytes()
-        entries[name] = {"dtype": array.dtype.str, "shape": array.shape, "at": at}
-        body.append(data + bytes(-len(data) % _ALIGNED))
-        at += len(body[-1])
-    head = json.dumps({"arrays": entries, "facts": dict(facts or {})}).encode()
+            raise TypeError(f"{array_name}: expected an array of numbers, but got {array.dtype}")
+        array_bytes = array.tobytes()
+        array_entries[array_name] = {"dtype": array.dtype.str, "shape": array.shape, "at": byte_offset}
+        body.append(array_bytes + bytes(-len(array_bytes) % _ALIGNED))
+        byte_offset += len(body[-1])
+    head = json.dumps({"arrays": array_entries, "facts": dict(facts or {})}).encode()
     head += b" " * (-(len(_MAGIC) + _LENGTHS.size + len(head)) % _ALIGNED)
     checksum = zlib.crc32(struct.pack("<I", len(head)))
     for piece in (head, *body):
@@ -72,42 +72,46 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
     try:
         with path.open("rb") as file:
             state = os.fstat(file.fileno())
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            file_view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):
         return None
-    begin = len(_MAGIC) + _LENGTHS.size
-    if len(view) < begin or view[: len(_MAGIC)] != _MAGIC:
+    header_start = len(_MAGIC) + _LENGTHS.size
+    if len(file_view) < header_start or file_view[: len(_MAGIC)] != _MAGIC:
         return None
-    checksum, size = _LENGTHS.unpack_from(view, len(_MAGIC))
-    if not _is_whole(path, view, checksum, state):
+    checksum, header_length = _LENGTHS.unpack_from(file_view, len(_MAGIC))
+    if not _is_whole(path, file_view, checksum, state):
         return None
     try:
-        head = json.loads(bytes(view[begin : begin + size]))
-        body = view[begin + size :]
-        arrays = {name: _array(body, entry) for name, entry in head["arrays"].items()}
+        head = json.loads(bytes(file_view[header_start : header_start + header_length]))
+        body = file_view[header_start + header_length :]
+        arrays = {array_name: _array(body, array_entry) for array_name, array_entry in head["arrays"].items()}
         return arrays, dict(head["facts"])
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
-def _is_whole(path: Path, view: memoryview, checksum: int, state: os.stat_result) -> bool:
+def _is_whole(path: Path, file_view: memoryview, checksum: int, state: os.stat_result) -> bool:
     """Whether the file's content has its checksum, or had it when the file was last in this state."""
-    note = path.with_name(f"{path.name}.checked")
-    told = f"{checksum} {state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}".encode()
+    note_path = path.with_name(f"{path.name}.checked")
+    note_content = (
+        f"{checksum} {state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}".encode()
+    )
     with suppress(OSError):
-        if note.read_bytes() == told:
+        if note_path.read_bytes() == note_content:
             return True
-    if zlib.crc32(view[len(_MAGIC) + 4 :]) != checksum:
+    if zlib.crc32(file_view[len(_MAGIC) + 4 :]) != checksum:
         return False
     if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > _SETTLED:
-        with suppress(OSError), atomic_file(note) as file:
-            file.write(told)
+        with suppress(OSError), atomic_file(note_path) as file:
+            file.write(note_content)
     return True
 
 
-def _array(body: memoryview, entry: Mapping[str, Any]) -> npt.NDArray[Any]:
-    shape = tuple(map(int, entry["shape"]))
-    array: npt.NDArray[Any] = np.frombuffer(body, np.dtype(entry["dtype"]), int(np.prod(shape)), entry["at"])
+def _array(body: memoryview, array_entry: Mapping[str, Any]) -> npt.NDArray[Any]:
+    shape = tuple(map(int, array_entry["shape"]))
+    array: npt.NDArray[Any] = np.frombuffer(
+        body, np.dtype(array_entry["dtype"]), int(np.prod(shape)), array_entry["at"]
+    )
     return array.reshape(shape)
 
 
@@ -121,11 +125,11 @@ def read_npz(path: str | Path, *names: str) -> list[npt.NDArray[Any]]:
         with Path(path).open("rb") as file:
             if file.read(2) != b"PK":
                 raise ValueError("it is not an .npz file")
-        with np.load(path, allow_pickle=False) as saved:
-            missing = [name for name in names if name not in saved]
-            if missing:
-                raise ValueError(f"it has no array named {missing[0]!r}")
-            return [np.asarray(saved[name]) for name in names]
+        with np.load(path, allow_pickle=False) as saved_arrays:
+            missing_names = [array_name for array_name in names if array_name not in saved_arrays]
+            if missing_names:
+                raise ValueError(f"it has no array named {missing_names[0]!r}")
+            return [np.asarray(saved_arrays[array_name]) for array_name in names]
     except FileNotFoundError:
         raise ValueError("there is no such file") from None
     except ZIP_ERRORS as error:

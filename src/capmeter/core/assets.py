@@ -59,20 +59,20 @@ class Asset:
 
     def find(self) -> Path | None:
         """The asset's folder on this machine, or None."""
-        if self.environment and (named := os.environ.get(self.environment)):
-            return Path(named)
-        needed = _CONFIG if self.is_encoder else self.files[0]
-        inside = package_folder(*self.package) if self.package else None
-        for folder in (asset_folder(self.name), inside):
-            if folder is not None and (folder / needed).is_file():
+        if self.environment and (named_folder := os.environ.get(self.environment)):
+            return Path(named_folder)
+        required_file = _CONFIG if self.is_encoder else self.files[0]
+        folder_in_package = package_folder(*self.package) if self.package else None
+        for folder in (asset_folder(self.name), folder_in_package):
+            if folder is not None and (folder / required_file).is_file():
                 return folder
-        return next((folder for each in self.hub if (folder := hub_folder(each)) is not None), None)
+        return next((folder for hub_id in self.hub if (folder := hub_folder(hub_id)) is not None), None)
 
     def content(self, folder: Path) -> tuple[Path, ...]:
         """The files in a folder that are hashed; empty if the folder has none of them."""
         if self.is_encoder:
             return weight_files(folder)
-        return tuple(folder / file for file in self.files if (folder / file).is_file())
+        return tuple(folder / file_name for file_name in self.files if (folder / file_name).is_file())
 
 
 @dataclass(frozen=True)
@@ -166,15 +166,15 @@ def state(asset: Asset) -> AssetState:
 
 def sha256(*files: Path) -> str:
     """SHA-256 of the concatenated files; a file that has not changed is read only once per process."""
-    stats = [(file, file.stat()) for file in files]
-    return _sha256(tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats))
+    file_stats = [(file, file.stat()) for file in files]
+    return _sha256(tuple((str(file), file_stat.st_size, file_stat.st_mtime_ns) for file, file_stat in file_stats))
 
 
 @functools.cache
 def _sha256(files: tuple[tuple[str, int, int], ...]) -> str:
     digest = hashlib.sha256()
-    for path, _, _ in files:  # size and mtime are in the key so that a changed file is hashed again
-        with Path(path).open("rb") as stream:
+    for file_path, _, _ in files:  # size and mtime are in the key so that a changed file is hashed again
+        with Path(file_path).open("rb") as stream:
             while chunk := stream.read(_CHUNK):
                 digest.update(chunk)
     return digest.hexdigest()
@@ -186,18 +186,18 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     Raises:
         OSError, ValueError, KeyError: the list of shards is damaged.
     """
-    weights = next((folder / file for file in WEIGHT_FILES if (folder / file).is_file()), None)
-    if weights is None or weights.suffix != ".json":
-        return () if weights is None else (weights,)
-    shards = set(json.loads(weights.read_text(encoding="utf-8"))["weight_map"].values())
-    return tuple(folder / shard for shard in sorted(shards))
+    weight_file = next((folder / file_name for file_name in WEIGHT_FILES if (folder / file_name).is_file()), None)
+    if weight_file is None or weight_file.suffix != ".json":
+        return () if weight_file is None else (weight_file,)
+    shard_names = set(json.loads(weight_file.read_text(encoding="utf-8"))["weight_map"].values())
+    return tuple(folder / shard_name for shard_name in sorted(shard_names))
 
 
 def package_folder(module: str, *inner: str) -> Path | None:
     """A folder inside an installed package, found without importing the package; None if there is none."""
-    spec = util.find_spec(module)
-    for parent in (spec.submodule_search_locations or ()) if spec else ():
-        if (folder := Path(parent, *inner)).is_dir():
+    module_spec = util.find_spec(module)
+    for search_location in (module_spec.submodule_search_locations or ()) if module_spec else ():
+        if (folder := Path(search_location, *inner)).is_dir():
             return folder
     return None
 
@@ -211,14 +211,14 @@ def hub_folder(hub_id: str) -> Path | None:
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
     snapshots = repository / "snapshots"
     try:
-        folders = sorted(snapshots.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-        pinned = repository / "refs" / "main"
-        if pinned.is_file():
-            folders.insert(0, snapshots / pinned.read_text(encoding="utf-8").strip())
+        snapshot_folders = sorted(snapshots.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        main_ref = repository / "refs" / "main"
+        if main_ref.is_file():
+            snapshot_folders.insert(0, snapshots / main_ref.read_text(encoding="utf-8").strip())
     except (OSError, ValueError):
         return None
-    for folder in folders:
-        if (folder / _CONFIG).is_file() and any((folder / file).is_file() for file in WEIGHT_FILES):
+    for folder in snapshot_folders:
+        if (folder / _CONFIG).is_file() and any((folder / file_name).is_file() for file_name in WEIGHT_FILES):
             return folder
     return None
 
@@ -234,8 +234,8 @@ def data_folder(*inner: str) -> Path:
 
 
 def _folder(variable: str, platform_folder: str) -> Path:
-    if named := os.environ.get(variable):
-        return Path(named).expanduser()
+    if named_folder := os.environ.get(variable):
+        return Path(named_folder).expanduser()
     import platformdirs
 
     folder: Path = getattr(platformdirs, platform_folder)("capmeter", appauthor=False)
@@ -260,8 +260,8 @@ def weight_folders() -> tuple[Path, ...]:
 def _package_weights() -> tuple[Path, ...]:
     from importlib.metadata import entry_points  # takes longer to load than this module
 
-    names = dict.fromkeys(entry.value for entry in entry_points(group="capmeter.weights"))
-    folders = (package_folder(name, "weights") for name in names)
+    package_names = dict.fromkeys(entry.value for entry in entry_points(group="capmeter.weights"))
+    folders = (package_folder(package_name, "weights") for package_name in package_names)
     return tuple(folder for folder in folders if folder is not None)
 
 
@@ -269,16 +269,16 @@ def find_checkpoint(name: str) -> Path | None:
     """The folder of a trained checkpoint, shipped or the user's, by name, else by path; None if absent."""
     if not name.strip():
         return None
-    named = [folder / name for folder in weight_folders()] if Path(name).name == name else []
-    places = (*named, Path(name).expanduser())
-    return next((folder for folder in places if (folder / CHECKPOINT).is_file()), None)
+    named_folders = [folder / name for folder in weight_folders()] if Path(name).name == name else []
+    possible_folders = (*named_folders, Path(name).expanduser())
+    return next((folder for folder in possible_folders if (folder / CHECKPOINT).is_file()), None)
 
 
 def checkpoint_folders() -> Iterator[Path]:
     """The folders of all named checkpoints; for a name found twice, the shipped one comes first."""
-    seen: set[str] = set()
-    for parent in weight_folders():
-        for folder in sorted(parent.iterdir()) if parent.is_dir() else ():
-            if folder.name not in seen and (folder / CHECKPOINT).is_file():
-                seen.add(folder.name)
+    seen_names: set[str] = set()
+    for weight_folder in weight_folders():
+        for folder in sorted(weight_folder.iterdir()) if weight_folder.is_dir() else ():
+            if folder.name not in seen_names and (folder / CHECKPOINT).is_file():
+                seen_names.add(folder.name)
                 yield folder

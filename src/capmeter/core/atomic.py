@@ -37,21 +37,21 @@ def atomic_file(target: Path) -> Iterator[BinaryIO]:
         OSError: the folder does not exist or cannot be written to, or the disk is full.
     """
     _remove_abandoned(target)
-    temporary, file = _begin(target)
+    temporary_path, file = _begin(target)
     try:
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
             if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+                temporary_path.chmod(stat.S_IMODE(target.stat().st_mode))
             if sys.platform != "win32":  # before closing releases the lock; Windows renames closed files only
-                temporary.replace(target)
+                temporary_path.replace(target)
         if sys.platform == "win32":
-            temporary.replace(target)
+            temporary_path.replace(target)
     finally:
         with suppress(OSError):
-            temporary.unlink()
+            temporary_path.unlink()
     _flush_folder(target.parent)
 
 
@@ -60,23 +60,25 @@ def _begin(target: Path) -> tuple[Path, BinaryIO]:
     import secrets  # which only writing needs
 
     for _ in range(_TRIES):
-        temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.part")
-        file = temporary.open("xb")
+        temporary_path = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.part")
+        file = temporary_path.open("xb")
         with suppress(OSError):  # a file system without locks: no other process gets one either
             _lock(file, wait=True)
         with suppress(OSError):
-            if os.path.samestat(temporary.stat(), os.fstat(file.fileno())):
-                return temporary, file
+            if os.path.samestat(temporary_path.stat(), os.fstat(file.fileno())):
+                return temporary_path, file
         file.close()  # another process took it for abandoned before it was locked
     raise OSError(f"cannot create a temporary file in {target.parent}")
 
 
 def _remove_abandoned(target: Path) -> None:
-    ours = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{12}\.part")
+    name_pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{12}\.part")
     with suppress(OSError), os.scandir(target.parent) as entries:
         # links and pipes of such a name are not ours: opening them could touch another file, or wait for ever
-        abandoned = [entry for entry in entries if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)]
-        for path in [Path(entry.path) for entry in abandoned]:
+        abandoned_entries = [
+            entry for entry in entries if name_pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+        ]
+        for path in [Path(entry.path) for entry in abandoned_entries]:
             with suppress(OSError), path.open("r+b") as file:
                 _lock(file, wait=False)
                 if sys.platform != "win32":

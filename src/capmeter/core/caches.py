@@ -76,15 +76,15 @@ class TieredCache:
 
     def get(self, analysis: str, contents: Iterable[bytes]) -> dict[bytes, Any]:
         """The cached results, by content."""
-        results, absent = {}, []
+        results, absent_contents = {}, []
         for content in contents:
             result = self.memory.get((analysis, content))
             if result is None:
-                absent.append(content)
+                absent_contents.append(content)
             else:
                 results[content] = result
-        if absent and self.disk is not None:
-            results |= self.disk.get(analysis, absent)
+        if absent_contents and self.disk is not None:
+            results |= self.disk.get(analysis, absent_contents)
         return results
 
     def put(self, analysis: str, results: Mapping[bytes, Any]) -> None:

@@ -64,9 +64,9 @@ class Checkpoint:
     def sha256(self) -> str:
         """Hash of the weights and everything else that affects scores."""
         digest = hashlib.sha256(_json([self.kind, dict(self.parameters), self.features, self.vocabulary]))
-        for name in sorted(self.weights):
-            array = self.weights[name]
-            digest.update(_json([name, array.dtype.name, array.shape]) + array.tobytes())
+        for array_name in sorted(self.weights):
+            array = self.weights[array_name]
+            digest.update(_json([array_name, array.dtype.name, array.shape]) + array.tobytes())
         return digest.hexdigest()
 
     @property
@@ -83,7 +83,7 @@ class Checkpoint:
             ValueError, TypeError: a value is not a JSON value.
         """
         save = _safetensors().save
-        weights = save({name: np.asarray(array, order="C") for name, array in self.weights.items()})
+        weights = save({array_name: np.asarray(array, order="C") for array_name, array in self.weights.items()})
         content = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "weights"}
         content |= {
             "parameters": dict(self.parameters),
@@ -92,13 +92,13 @@ class Checkpoint:
         }
         content["data"] = [asdict(each) for each in self.data]
         head = {"format": FORMAT, "weights": hashlib.sha256(weights).hexdigest(), **content}
-        text = _a_line_each({**head, "checksum": _checksum(head)})
+        checkpoint_text = _a_line_each({**head, "checksum": _checksum(head)})
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with atomic_file(folder / WEIGHTS) as file:
                 file.write(weights)
             with atomic_file(folder / CHECKPOINT) as file:  # last: an old one does not match the new weights
-                file.write(text.encode())
+                file.write(checkpoint_text.encode())
         except OSError as error:
             raise AssetError(f"checkpoint: cannot write {folder} ({error.strerror or error})") from error
 
@@ -128,7 +128,7 @@ class Checkpoint:
                 raise ValueError(f"{WEIGHTS} is damaged, or belongs to another checkpoint")
             del content["format"]
             _check_types(content)
-            content["data"] = tuple(TrainingData(**each) for each in content["data"])
+            content["data"] = tuple(TrainingData(**data_entry) for data_entry in content["data"])
             checkpoint = cls(**{**content, **{name: tuple(content[name]) for name in _LISTS}}, weights=load(weights))
             _check_numbers(checkpoint.weights)
         except OSError as error:
@@ -150,19 +150,19 @@ _OBJECTS = ("parameters", "training", "scores")
 
 def _check_types(content: Mapping[str, Any]) -> None:
     """Raises a ValueError where a field has another type than `Checkpoint` says."""
-    texts = [content.get(name, "") for name in _TEXTS]
-    texts += [each for name in ("features", "vocabulary") for each in content[name]]
-    if not all(isinstance(each, str) for each in texts):
+    field_texts = [content.get(field_name, "") for field_name in _TEXTS]
+    field_texts += [field_text for field_name in ("features", "vocabulary") for field_text in content[field_name]]
+    if not all(isinstance(field_text, str) for field_text in field_texts):
         raise ValueError("a name, feature or word is not a text")
-    if not all(isinstance(content.get(name, {}), dict) for name in _OBJECTS):
+    if not all(isinstance(content.get(field_name, {}), dict) for field_name in _OBJECTS):
         raise ValueError(f"{', '.join(_OBJECTS)} are not all objects")
 
 
 def _check_numbers(weights: Weights) -> None:
     """Raises a ValueError for an array that holds something else than finite numbers."""
-    for name, array in weights.items():
+    for array_name, array in weights.items():
         if array.dtype.kind not in "fiu" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
-            raise ValueError(f"the array {name} ({array.dtype}) holds something else than finite numbers")
+            raise ValueError(f"the array {array_name} ({array.dtype}) holds something else than finite numbers")
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def load_checkpoint(name: str, kind: str | None = None) -> Checkpoint:
     """
     folder = find_checkpoint(name)
     if folder is None:
-        known = ", ".join(each.name for each in checkpoint_folders()) or "none"
+        known = ", ".join(checkpoint_folder.name for checkpoint_folder in checkpoint_folders()) or "none"
         raise AssetError(
             f"there is no checkpoint {name!r}; expected a folder with {CHECKPOINT}, or one of those available: {known}"
         )

@@ -53,10 +53,10 @@ def csv_text(rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> str:
     """Rows of the same keys as a table; the keys of the first are its heads."""
     text = io.StringIO()
     writer = CsvWriter(text, delimiter)
-    heads = list(rows[0])
-    writer.write(heads)
+    column_names = list(rows[0])
+    writer.write(column_names)
     for row in rows:
-        writer.write([row[head] for head in heads])
+        writer.write([row[column_name] for column_name in column_names])
     return text.getvalue()
 
 

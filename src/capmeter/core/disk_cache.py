@@ -90,29 +90,31 @@ class DiskCache:
         results: dict[bytes, Any] = {}
         if not self.path.exists():
             return results
-        requested = {}
+        requested_contents = {}
         for content in contents:
             digest = _digest(analysis, content)
-            requested[_key(digest)] = digest, content
-        stale: list[int] = []
-        damaged: list[int] = []
+            requested_contents[_key(digest)] = digest, content
+        stale_keys: list[int] = []
+        damaged_keys: list[int] = []
         now = int(time.time())
         with self._transaction() as database:
             if database is None:
                 return results
             columns = "key, used, checksum, form, value"
-            for key, used, checksum, form, value in _select(database, columns, list(requested)):
-                if key not in requested:
+            for entry_key, last_used, checksum, form, value in _select(database, columns, list(requested_contents)):
+                if entry_key not in requested_contents:
                     continue
-                digest, content = requested[key]
+                digest, content = requested_contents[entry_key]
                 try:
                     results[content] = _decode(digest, checksum, form, value)
                 except (ValueError, TypeError, RecursionError):
-                    damaged.append(key)
-                if not isinstance(used, int) or not now - _REFRESH_SECONDS <= used <= now:
-                    stale.append(key)
-            database.executemany("DELETE FROM entries WHERE key = ?", ((key,) for key in damaged))
-            database.executemany("UPDATE entries SET used = ? WHERE key = ?", ((now, key) for key in stale))
+                    damaged_keys.append(entry_key)
+                if not isinstance(last_used, int) or not now - _REFRESH_SECONDS <= last_used <= now:
+                    stale_keys.append(entry_key)
+            database.executemany("DELETE FROM entries WHERE key = ?", ((entry_key,) for entry_key in damaged_keys))
+            database.executemany(
+                "UPDATE entries SET used = ? WHERE key = ?", ((now, entry_key) for entry_key in stale_keys)
+            )
         return results
 
     def put(self, analysis: str, results: Mapping[bytes, Any]) -> None:
@@ -122,47 +124,47 @@ class DiskCache:
             ValueError, TypeError: a result is neither an array of numbers nor a JSON value.
             AssetError: the folder cannot be created.
         """
-        now, rows, size = int(time.time()), [], 0
+        now, entry_rows, total_bytes = int(time.time()), [], 0
         for content, result in results.items():
             digest = _digest(analysis, content)
             form, blob = _encode(result)
-            size += len(blob) + _OVERHEAD
-            if size > self.limit // 2:  # never so much at once that it would displace all older entries
+            total_bytes += len(blob) + _OVERHEAD
+            if total_bytes > self.limit // 2:  # never so much at once that it would displace all older entries
                 break
-            rows.append((_key(digest), now, len(blob), _checksum(digest, form, blob), form, blob))
-        if not rows:
+            entry_rows.append((_key(digest), now, len(blob), _checksum(digest, form, blob), form, blob))
+        if not entry_rows:
             return
         with self._transaction() as database:
             if database is None:
                 return
             database.execute("BEGIN IMMEDIATE")
-            self._make_room(database, size)
+            self._make_room(database, total_bytes)
             database.executemany(
                 "INSERT OR REPLACE INTO entries (key, used, bytes, checksum, form, value) VALUES (?, ?, ?, ?, ?, ?)",
-                rows,
+                entry_rows,
             )
-            if sum(1 for _ in _select(database, "checksum", [row[0] for row in rows])) != len(rows):
+            if sum(1 for _ in _select(database, "checksum", [row[0] for row in entry_rows])) != len(entry_rows):
                 raise sqlite3.DatabaseError("its index of keys has lost entries")
             self._make_room(database, 0)
 
-    def _make_room(self, database: sqlite3.Connection, size: int) -> None:
-        """Drop the least recently used entries until there is room for `size` bytes, and a tenth more."""
+    def _make_room(self, database: sqlite3.Connection, needed_bytes: int) -> None:
+        """Drop the least recently used entries until there is room for `needed_bytes`, and a tenth more."""
         while True:
-            excess = _bytes_used(database) + size - self.limit
-            if excess <= 0:
+            excess_bytes = _bytes_used(database) + needed_bytes - self.limit
+            if excess_bytes <= 0:
                 return
-            excess += self.limit // 10
-            dropped = []
-            for row_id, length in database.execute("SELECT id, bytes FROM entries ORDER BY used, id"):
-                if excess <= 0:
+            excess_bytes += self.limit // 10
+            dropped_ids = []
+            for row_id, entry_bytes in database.execute("SELECT id, bytes FROM entries ORDER BY used, id"):
+                if excess_bytes <= 0:
                     break
-                excess -= length + _OVERHEAD
-                dropped.append((row_id,))
-            if not dropped:
+                excess_bytes -= entry_bytes + _OVERHEAD
+                dropped_ids.append((row_id,))
+            if not dropped_ids:
                 if _bytes_used(database) > _EMPTY_BYTES:
                     raise sqlite3.DatabaseError("its index of uses has lost entries")
                 return
-            database.executemany("DELETE FROM entries WHERE id = ?", dropped)
+            database.executemany("DELETE FROM entries WHERE id = ?", dropped_ids)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection | None]:
@@ -205,12 +207,12 @@ class DiskCache:
 
     def _discard(self, error: BaseException) -> bool:
         """Remove a damaged file; one that is only locked or read-only, or on a full disk, stays (False)."""
-        text = str(error)
+        error_text = str(error)
         if isinstance(error, sqlite3.OperationalError | MemoryError) and any(
-            word in text for word in _TEMPORARY_ERRORS
+            word in error_text for word in _TEMPORARY_ERRORS
         ):
             return False
-        if "readonly" in text and not os.access(self.path, os.W_OK):
+        if "readonly" in error_text and not os.access(self.path, os.W_OK):
             return False
         for suffix in ("", "-wal", "-shm"):
             with suppress(OSError):
@@ -220,12 +222,12 @@ class DiskCache:
 
 def _prepare(database: sqlite3.Connection) -> None:
     database.text_factory = bytes  # a damaged text is a miss, not a UnicodeDecodeError
-    tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    table_count = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if database.execute("SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')").fetchone()[0]:
         raise sqlite3.DatabaseError("views or triggers")  # which could be without end
     version = database.execute("PRAGMA user_version").fetchone()[0]  # read second: it is set together with the tables
     if version != _VERSION:
-        if version or tables:
+        if version or table_count:
             raise sqlite3.DatabaseError("another version")
         database.execute("PRAGMA journal_mode=WAL")
         database.executescript(_SCHEMA)
@@ -236,9 +238,9 @@ def _prepare(database: sqlite3.Connection) -> None:
 def _select(database: sqlite3.Connection, columns: str, keys: Sequence[int]) -> Iterator[Any]:
     """These columns of the entries with these keys."""
     for start in range(0, len(keys), _KEYS_PER_QUERY):
-        some = keys[start : start + _KEYS_PER_QUERY]
-        marks = ",".join("?" * len(some))
-        yield from database.execute(f"SELECT {columns} FROM entries WHERE key IN ({marks})", some)
+        query_keys = keys[start : start + _KEYS_PER_QUERY]
+        marks = ",".join("?" * len(query_keys))
+        yield from database.execute(f"SELECT {columns} FROM entries WHERE key IN ({marks})", query_keys)
 
 
 def _digest(analysis: str, content: bytes) -> bytes:
@@ -285,7 +287,7 @@ def _value(form: bytes, blob: bytes) -> Any:
 
 def _bytes_used(database: sqlite3.Connection) -> int:
     """The file's size without free pages."""
-    pages, free, size = (
+    page_count, free_pages, page_size = (
         database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
-    return int((pages - free) * size)
+    return int((page_count - free_pages) * page_size)

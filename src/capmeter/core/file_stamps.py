@@ -20,10 +20,10 @@ def file_stamp(option: str, path: str, expected: str) -> tuple[int, int]:
         InputError: there is no such file, it is a folder, it cannot be reached, or its name is none (it has a NUL).
     """
     try:
-        stat = Path(path).stat()
+        file_stat = Path(path).stat()
     except (OSError, ValueError) as problem:  # a `ValueError` for a name with NUL or half of a surrogate pair
         reason = problem.strerror if isinstance(problem, OSError) else problem
         raise InputError(f"{option}={path!a}: {reason}; {expected}") from problem
-    if S_ISDIR(stat.st_mode):
+    if S_ISDIR(file_stat.st_mode):
         raise InputError(f"{option}={path!a}: it is a folder; {expected}")
-    return stat.st_mtime_ns, stat.st_size
+    return file_stat.st_mtime_ns, file_stat.st_size

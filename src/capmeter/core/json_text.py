@@ -15,11 +15,11 @@ class _DuplicateKey(Exception):
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        earlier: set[str] = set()
+        earlier_keys: set[str] = set()
         for key, _ in pairs:
-            if key in earlier:
+            if key in earlier_keys:
                 raise _DuplicateKey(key)
-            earlier.add(key)
+            earlier_keys.add(key)
     return fields
 
 

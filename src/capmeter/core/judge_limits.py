@@ -31,14 +31,14 @@ def read_prices(text: str) -> tuple[float, float]:
         InputError: it is not two numbers of at least 0.
     """
     try:
-        inputs, outputs = (float(price) for price in text.split(","))
-        if not (0 <= inputs < math.inf and 0 <= outputs < math.inf):
+        input_price, output_price = (float(price) for price in text.split(","))
+        if not (0 <= input_price < math.inf and 0 <= output_price < math.inf):
             raise ValueError
     except ValueError:
         raise InputError(
             f"--judge-prices: {text!r} is not IN,OUT, the prices of a million input and output tokens, such as 2.5,10"
         ) from None
-    return inputs, outputs
+    return input_price, output_price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +85,10 @@ class JudgeLimits:
     def __post_init__(self) -> None:
         if self.prices is not None:
             object.__setattr__(self, "prices", tuple(self.prices))  # the command line collects a list
-        for name, least in (("concurrency", 1), ("rate", 0), ("tries", 1), ("timeout", 0.1)):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= least):
-                raise InputError(f"judges: {name}={value}: expected a number of {least:g} or more")
+        for limit_name, least in (("concurrency", 1), ("rate", 0), ("tries", 1), ("timeout", 0.1)):
+            limit_value = getattr(self, limit_name)
+            if not (math.isfinite(limit_value) and limit_value >= least):
+                raise InputError(f"judges: {limit_name}={limit_value}: expected a number of {least:g} or more")
         if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost >= 0):
             raise InputError(f"judges: max_cost={self.max_cost}: expected a number of 0 or more")
         if self.max_cost is not None and self.prices is None:

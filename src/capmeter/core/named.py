@@ -93,15 +93,15 @@ class Named:
     def __str__(self) -> str:
         """The text form, which can be parsed back."""
         declared, texts = parameters_of(type(self)), self.parameter_texts()
-        members: list[str] = []
+        member_texts: list[str] = []
         for key in _positional(type(self)):
             value = getattr(self, key)
-            members.extend(
+            member_texts.extend(
                 map(str, value if isinstance(value, tuple) else (value,)) if value != () else [f"{key}=none"]
             )
         keywords = [f"{key}={texts[key]}" for key in self.non_default_parameters() if not declared[key].positional]
-        inner = ",".join(members + keywords)
-        return f"{self.name}({inner})" if inner else self.name
+        argument_text = ",".join(member_texts + keywords)
+        return f"{self.name}({argument_text})" if argument_text else self.name
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,14 @@ class Parameter:
     @property
     def choices(self) -> tuple[str, ...]:
         """The allowed words, where the annotation is or contains a `Literal`."""
-        items = [item for option in _options(self.hint) for item in _options(_item(option))]
-        return tuple(map(str, _literals(items)))
+        item_types = [item_type for option in _options(self.hint) for item_type in _options(_item(option))]
+        return tuple(map(str, _literals(item_types)))
 
     @property
     def expected(self) -> str:
         """The expected kind of value, in words: `a number or none`."""
-        words = [word for option in _options(self.hint) for word in _type_words(option)]
-        return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+        type_words = [word for option in _options(self.hint) for word in _type_words(option)]
+        return " or ".join(filter(None, [", ".join(type_words[:-1]), type_words[-1]]))
 
     @property
     def positional(self) -> bool:
@@ -166,19 +166,19 @@ def _declared_parameters(kind: type[Named]) -> dict[str, Parameter]:
         hints = type_hints(kind, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise InputError(f"the annotations of {kind.__qualname__} cannot be read: {error}") from None
-    declared = {field.name: field for field in fields(kind)}
-    for key, hint in hints.items():
-        if key not in declared and ClassVar not in (hint, get_origin(hint)):
+    dataclass_fields = {field.name: field for field in fields(kind)}
+    for key, type_hint in hints.items():
+        if key not in dataclass_fields and ClassVar not in (type_hint, get_origin(type_hint)):
             raise InputError(
                 f"{kind.__qualname__}.{key} is not a field; decorate the class with @dataclass(frozen=True)"
             )
     parameters = {}
-    for key, field in declared.items():
+    for key, field in dataclass_fields.items():
         if field.init:
-            hint, *metadata = get_args(hints[key]) if get_origin(hints[key]) is Annotated else (hints[key],)
+            type_hint, *metadata = get_args(hints[key]) if get_origin(hints[key]) is Annotated else (hints[key],)
             default = field.default_factory() if field.default_factory is not MISSING else field.default
             help = next((text for text in metadata if isinstance(text, str)), "")
-            parameters[key] = Parameter(key, hint, default, help)
+            parameters[key] = Parameter(key, type_hint, default, help)
     return parameters
 
 
@@ -216,34 +216,34 @@ def read_parameters(
     """
     omitted = set(implied)
     declared = {key: parameter for key, parameter in parameters_of(kind).items() if key not in omitted}
-    values: dict[str, Any] = {}
-    members: list[str] = []
+    parameter_values: dict[str, Any] = {}
+    member_texts: list[str] = []
     for part in split_text(inside, ","):
-        match = _KEYWORD.fullmatch(part)
-        if match is None and _positional(kind) and member is not None:
-            members.append(part)
+        keyword_match = _KEYWORD.fullmatch(part)
+        if keyword_match is None and _positional(kind) and member is not None:
+            member_texts.append(part)
             continue
-        if match is None or not match.group(2).strip():
+        if keyword_match is None or not keyword_match.group(2).strip():
             raise InputError(f"cannot read {part.strip()!r} in the brackets of {label}; expected parameter=value")
-        key, text = match.group(1), match.group(2).strip()
+        key, text = keyword_match.group(1), keyword_match.group(2).strip()
         if key not in declared:
             import difflib  # needed for mistakes only
 
             similar = difflib.get_close_matches(key, declared, n=1)
             hint = f"did you mean {similar[0]}?" if similar else f"its parameters are: {', '.join(declared) or 'none'}"
             raise InputError(f"{label} has no parameter {key!r}; {hint}")
-        if key in values:
+        if key in parameter_values:
             raise InputError(f"{label}: duplicate parameter {key!r}; give it once")
-        values[key] = _read_parameter(declared[key], text, label, member)
-    for key in _positional(kind) if members else ():
-        if key in values:
+        parameter_values[key] = _read_parameter(declared[key], text, label, member)
+    for key in _positional(kind) if member_texts else ():
+        if key in parameter_values:
             raise InputError(f"{label}: duplicate parameter {key!r}; give it once")
-        count = 1 if _is_named(declared[key].hint) else len(members)
-        values[key] = _read_parameter(declared[key], "+".join(members[:count]), label, member)
-        members = members[count:]
-    if members:
-        raise InputError(f"{label} takes no unnamed value {members[0].strip()!r}; expected parameter=value")
-    return values
+        member_count = 1 if _is_named(declared[key].hint) else len(member_texts)
+        parameter_values[key] = _read_parameter(declared[key], "+".join(member_texts[:member_count]), label, member)
+        member_texts = member_texts[member_count:]
+    if member_texts:
+        raise InputError(f"{label} takes no unnamed value {member_texts[0].strip()!r}; expected parameter=value")
+    return parameter_values
 
 
 def _read_parameter(parameter: Parameter, value: str, label: str, member: Callable[[str], Any] | None) -> Any:
@@ -254,59 +254,59 @@ def _read_parameter(parameter: Parameter, value: str, label: str, member: Callab
         raise InputError(f"{label}: {parameter.name}={value} is not {parameter.expected}{default}") from None
 
 
-def _read(hint: Any, text: str, member: Callable[[str], Any] | None = None) -> Any:
+def _read(type_hint: Any, text: str, member: Callable[[str], Any] | None = None) -> Any:
     """The value of this type that the text represents; a `ValueError` if there is none."""
-    options, text = _options(hint), text.strip()
-    quoted = _QUOTED.fullmatch(text)
-    word = re.sub(r"\\(.)", r"\1", quoted.group(1), flags=re.DOTALL) if quoted else text
-    if not quoted:
+    options, text = _options(type_hint), text.strip()
+    quoted_match = _QUOTED.fullmatch(text)
+    word = re.sub(r"\\(.)", r"\1", quoted_match.group(1), flags=re.DOTALL) if quoted_match else text
+    if not quoted_match:
         if type(None) in options and text.lower() == "none":
             return None
         if bool in options and text.lower() in ("true", "false"):
             return text.lower() == "true"
-        for number in (int, float):
-            if number in options and re.match(r"[-+.\d]", text):
+        for number_type in (int, float):
+            if number_type in options and re.match(r"[-+.\d]", text):
                 try:
-                    return _convert(number, number(text))
+                    return _convert(number_type, number_type(text))
                 except ValueError:
                     continue
     for literal in _literals(options):
         if word == str(literal):
             return literal
     for option in options:
-        item = _item(option)
-        if item is not option:
-            parts = [] if text.lower() in ("none", "()") else split_text(text, "+", strict=True)
-            return tuple(_read(item, part, member) for part in parts)
-        if _is_named(option) and member is not None and not quoted:
+        item_type = _item(option)
+        if item_type is not option:
+            item_texts = [] if text.lower() in ("none", "()") else split_text(text, "+", strict=True)
+            return tuple(_read(item_type, item_text, member) for item_text in item_texts)
+        if _is_named(option) and member is not None and not quoted_match:
             return _convert(option, member(text))
-    if str in options and text and (quoted or not text.startswith('"')):
+    if str in options and text and (quoted_match or not text.startswith('"')):
         return word
     raise ValueError(text)
 
 
-def _text(hint: Any, value: Any) -> str:
+def _text(type_hint: Any, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return "none"
     if isinstance(value, tuple):
-        item = next((_item(option) for option in _options(hint) if _item(option) is not option), Any)
+        item_type = next((_item(option) for option in _options(type_hint) if _item(option) is not option), Any)
         if not value:
-            return "()" if type(None) in _options(hint) else "none"
+            return "()" if type(None) in _options(type_hint) else "none"
         parts = []
         for element in value:
-            part = _text(item, element)
+            part = _text(item_type, element)
             parts.append(part.replace("e+", "e") if isinstance(element, float) else part)  # 1e+16 would be two numbers
         return _quoted(value[0]) if parts == ["none"] and value != (None,) else "+".join(parts)
     text = str(value)
-    return text if isinstance(value, Named | Real) or _is_bare(hint, text) else _quoted(text)
+    return text if isinstance(value, Named | Real) or _is_bare(type_hint, text) else _quoted(text)
 
 
-def _is_bare(hint: Any, text: str) -> bool:
+def _is_bare(type_hint: Any, text: str) -> bool:
     """Whether the text needs no quotation marks: it is a plain word that is not read as a number, none …"""
     try:
-        return re.sub("[-_./]", "", text).isalnum() and isinstance(_read(hint, text), str)
+        return re.sub("[-_./]", "", text).isalnum() and isinstance(_read(type_hint, text), str)
     except ValueError:
         return True  # the text of a value that cannot be parsed in any case
 
@@ -315,32 +315,32 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _convert(hint: Any, value: Any) -> Any:
+def _convert(type_hint: Any, value: Any) -> Any:
     """The value as the annotated type; a `ValueError` if it is of another type."""
-    for option in _options(hint):
-        item = _item(option)
-        if item is not option:
+    for option in _options(type_hint):
+        item_type = _item(option)
+        if item_type is not option:
             if isinstance(value, tuple | list):
-                return tuple(_convert(item, element) for element in value)
+                return tuple(_convert(item_type, element) for element in value)
         elif get_origin(option) is Literal:
             if any(type(value) is type(literal) and value == literal for literal in get_args(option)):
                 return value
         elif option in (int, float):
-            kind: Any = Integral if option is int else Real
-            if type(value) is not bool and isinstance(value, kind) and abs(value) <= _LARGEST:
+            number_class: Any = Integral if option is int else Real
+            if type(value) is not bool and isinstance(value, number_class) and abs(value) <= _LARGEST:
                 return option(value)
         elif option is Any or isinstance(value, get_origin(option) or option):
             return value
     raise ValueError(value)
 
 
-def _options(hint: Any) -> tuple[Any, ...]:
+def _options(type_hint: Any) -> tuple[Any, ...]:
     """The alternatives of an annotation, including those inside `Annotated` and nested unions."""
-    if get_origin(hint) is Annotated:
-        return _options(get_args(hint)[0])
-    if get_origin(hint) in (Union, types.UnionType):
-        return tuple(option for part in get_args(hint) for option in _options(part))
-    return (hint,)
+    if get_origin(type_hint) is Annotated:
+        return _options(get_args(type_hint)[0])
+    if get_origin(type_hint) in (Union, types.UnionType):
+        return tuple(option for part in get_args(type_hint) for option in _options(part))
+    return (type_hint,)
 
 
 def _item(option: Any) -> Any:
@@ -363,11 +363,11 @@ def _positional(kind: type[Named]) -> list[str]:
 
 def _type_words(option: Any) -> list[str]:
     """What values of this type are called in messages."""
-    item = _item(option)
-    if item is not option and _is_named(item):
-        return [f"{item.__name__.lower()}s"]
-    if item is not option:
-        words = [word for part in _options(item) for word in _type_words(part)]
+    item_type = _item(option)
+    if item_type is not option and _is_named(item_type):
+        return [f"{item_type.__name__.lower()}s"]
+    if item_type is not option:
+        words = [word for part in _options(item_type) for word in _type_words(part)]
         return [f"{' or '.join(words) if len(words) < 3 else ', '.join(words)} (several joined by +)"]
     if get_origin(option) is Literal:
         return list(map(str, get_args(option)))
@@ -378,23 +378,23 @@ def _type_words(option: Any) -> list[str]:
 
 def split_text(text: str, separator: str, *, strict: bool = False) -> list[str]:
     """The text split at separators outside brackets and quotation marks; blank parts are kept only if `strict`."""
-    parts, depth, quoted, escaped = [""], 0, False, False
+    parts, bracket_depth, in_quotes, is_escaped = [""], 0, False, False
     for letter in text:
-        if quoted:
-            quoted, escaped = escaped or letter != '"', letter == "\\" and not escaped
+        if in_quotes:
+            in_quotes, is_escaped = is_escaped or letter != '"', letter == "\\" and not is_escaped
         else:
-            quoted = letter == '"'
-            depth += (letter == "(") - (letter == ")")
-            if depth < 0:
+            in_quotes = letter == '"'
+            bracket_depth += (letter == "(") - (letter == ")")
+            if bracket_depth < 0:
                 break
-            if depth > _MAX_DEPTH:
+            if bracket_depth > _MAX_DEPTH:
                 raise InputError(
                     f"{shorten(text.strip())} is nested too deeply: expected at most {_MAX_DEPTH} brackets"
                 )
-        if letter == separator and depth == 0 and not quoted:
+        if letter == separator and bracket_depth == 0 and not in_quotes:
             parts.append("")
         else:
             parts[-1] += letter
-    if depth or quoted:
+    if bracket_depth or in_quotes:
         raise InputError(f"{text.strip()!r} has brackets or quotation marks that do not match")
     return [part for part in parts if strict or part.strip()]

@@ -89,13 +89,15 @@ def option_group(kind: type, *only: str, without: Sequence[str] = (), **defaults
     Returns:
         The field; its default is `kind(**defaults)`.
     """
-    names = [each.name for each in fields(kind) if each.name not in without and (not only or each.name in only)]
-    return field(default_factory=partial(kind, **defaults), metadata={_NAMES: names, _DEFAULTS: defaults})
+    option_names = [each.name for each in fields(kind) if each.name not in without and (not only or each.name in only)]
+    return field(default_factory=partial(kind, **defaults), metadata={_NAMES: option_names, _DEFAULTS: defaults})
 
 
 def option_of(kind: type, name: str) -> Option | None:
     """The option that a dataclass field declares; None if it declares none."""
-    return next((each.metadata.get(_OPTION) for each in fields(kind) if each.name == name), None)
+    return next(
+        (option_field.metadata.get(_OPTION) for option_field in fields(kind) if option_field.name == name), None
+    )
 
 
 def option_fields(kind: type, names: Sequence[str] | None = None) -> Iterator[tuple[Field[Any], Any, Any]]:
@@ -104,14 +106,14 @@ def option_fields(kind: type, names: Sequence[str] | None = None) -> Iterator[tu
     Yields:
         The field, its type, and its `Option`; for a group the names of the fields in it that are options (None: all).
     """
-    hints = get_type_hints(kind)
-    for each in fields(kind):
-        if names is not None and each.name not in names:
+    type_hints = get_type_hints(kind)
+    for option_field in fields(kind):
+        if names is not None and option_field.name not in names:
             continue
-        if _OPTION in each.metadata:
-            yield each, hints[each.name], each.metadata[_OPTION]
-        elif is_dataclass(hints[each.name]):
-            yield each, hints[each.name], each.metadata.get(_NAMES)
+        if _OPTION in option_field.metadata:
+            yield option_field, type_hints[option_field.name], option_field.metadata[_OPTION]
+        elif is_dataclass(type_hints[option_field.name]):
+            yield option_field, type_hints[option_field.name], option_field.metadata.get(_NAMES)
 
 
 def flat_options(kind: type, group: Field[Any] | None = None) -> Iterator[tuple[Field[Any], Any, Option, Any]]:
@@ -124,16 +126,16 @@ def flat_options(kind: type, group: Field[Any] | None = None) -> Iterator[tuple[
     Yields:
         The field, its type on the command line, its option, and its default (`...` if it is required).
     """
-    names = None if group is None else group.metadata.get(_NAMES)
+    option_names = None if group is None else group.metadata.get(_NAMES)
     defaults: dict[str, Any] = {}
     if group is not None:
         defaults = vars(group.default) if group.default is not MISSING else group.metadata.get(_DEFAULTS, {})
-    for each, hint, declared in option_fields(kind, names):
-        if isinstance(declared, Option):
-            default = defaults[each.name] if each.name in defaults else default_of(each)
-            yield each, declared.value_type or hint, declared, default
+    for option_field, type_hint, declared_option in option_fields(kind, option_names):
+        if isinstance(declared_option, Option):
+            default = defaults[option_field.name] if option_field.name in defaults else default_of(option_field)
+            yield option_field, declared_option.value_type or type_hint, declared_option, default
         else:
-            yield from flat_options(hint, each)
+            yield from flat_options(type_hint, option_field)
 
 
 def default_of(each: Field[Any]) -> Any:
@@ -143,7 +145,7 @@ def default_of(each: Field[Any]) -> Any:
     return ... if each.default is MISSING else each.default
 
 
-def _field(default: Any, declared: Option) -> Any:
+def _field(default: Any, declared_option: Option) -> Any:
     if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata={_OPTION: declared})
-    return field(default=MISSING if default is ... else default, metadata={_OPTION: declared})
+        return field(default_factory=lambda: list(default), metadata={_OPTION: declared_option})
+    return field(default=MISSING if default is ... else default, metadata={_OPTION: declared_option})

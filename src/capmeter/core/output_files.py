@@ -31,8 +31,8 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             return
         with atomic_file(target) as file:
             if target.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
-                    yield cast(BinaryIO, zipped)
+                with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as gzip_file:
+                    yield cast(BinaryIO, gzip_file)
             else:
                 yield file
 
@@ -41,13 +41,13 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def text_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     """`atomic_writer` for text: UTF-8, line endings unchanged."""
     with atomic_writer(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
+        text_file = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
         try:
-            yield text
-            text.flush()
+            yield text_file
+            text_file.flush()
         finally:
             with suppress(OSError, ValueError):
-                text.detach()
+                text_file.detach()
 
 
 def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -115,26 +115,28 @@ def _resolve_target(path: Path, *, may_be_folder: bool = False) -> tuple[Path, b
 @contextmanager
 def _write_errors(path: Path) -> Iterator[None]:
     """Errors in the block, while this file is written, become an `InputError`."""
-    name = display_path(path)
+    file_name = display_path(path)
     try:
         yield
     except FileNotFoundError:
-        folder = display_path((Path(os.path.realpath(path)) if path.is_symlink() else path).parent)
-        raise InputError(f"cannot write {name}: there is no folder {folder}; make it first") from None
+        folder_name = display_path((Path(os.path.realpath(path)) if path.is_symlink() else path).parent)
+        raise InputError(f"cannot write {file_name}: there is no folder {folder_name}; make it first") from None
     except (IsADirectoryError, NotADirectoryError):
-        raise InputError(f"cannot write {name}: it is a folder, or one of its parents is a file; name a file") from None
+        raise InputError(
+            f"cannot write {file_name}: it is a folder, or one of its parents is a file; name a file"
+        ) from None
     except PermissionError:
-        raise InputError(f"cannot write {name}: no permission; choose another folder") from None
+        raise InputError(f"cannot write {file_name}: no permission; choose another folder") from None
     except UnicodeEncodeError as error:
         if error.object == str(path):
             raise file_name_error(path, error) from None
         surrogate = ascii(error.object[error.start : error.end])
         raise InputError(
-            f"cannot write {name}: {surrogate} is half of a surrogate pair, not text; nothing was written"
+            f"cannot write {file_name}: {surrogate} is half of a surrogate pair, not text; nothing was written"
         ) from None
     except ValueError as error:
         raise file_name_error(path, error) from None
     except OSError as error:
         raise InputError(
-            f"cannot write {name}: {error.strerror or error}; nothing was written, an earlier file is untouched"
+            f"cannot write {file_name}: {error.strerror or error}; nothing was written, an earlier file is untouched"
         ) from None

@@ -30,11 +30,11 @@ def task(description: str, total: int | None = None) -> Iterator[Callable[[int],
     if bars is None:
         yield lambda steps: None
         return
-    bar = bars.add_task(description, total=total)
+    task_id = bars.add_task(description, total=total)
     try:
-        yield lambda steps: bars.advance(bar, steps)
+        yield lambda steps: bars.advance(task_id, steps)
     finally:
-        bars.remove_task(bar)
+        bars.remove_task(task_id)
 
 
 def report_progress(text: str) -> None:
@@ -49,7 +49,7 @@ def report_progress(text: str) -> None:
 @contextmanager
 def show_progress() -> Iterator[None]:
     """Shows every task opened inside as a progress bar on standard error, if that is a terminal."""
-    lines = _shows_lines.set(True)
+    lines_token = _shows_lines.set(True)
     try:
         if not is_terminal(sys.stderr):
             yield
@@ -60,10 +60,10 @@ def show_progress() -> Iterator[None]:
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-            token = _bars.set(bars)
+            bars_token = _bars.set(bars)
             try:
                 yield
             finally:
-                _bars.reset(token)
+                _bars.reset(bars_token)
     finally:
-        _shows_lines.reset(lines)
+        _shows_lines.reset(lines_token)

@@ -28,8 +28,8 @@ class Ragged:
         """The ragged table of these rows."""
         rows = list(rows)
         lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-        flat = np.fromiter((value for row in rows for value in row), dtype, int(lengths.sum()))
-        return cls.from_lengths(flat, lengths)
+        flat_values = np.fromiter((value for row in rows for value in row), dtype, int(lengths.sum()))
+        return cls.from_lengths(flat_values, lengths)
 
     @classmethod
     def from_lengths(cls, values: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ragged:
@@ -43,9 +43,9 @@ class Ragged:
         """The rows of all parts in one table; `places` are the parts' rows in it, each of which occurs once."""
         lengths = np.concatenate([part.lengths for part in parts])
         values = np.concatenate([part.values for part in parts])
-        order = np.empty(len(lengths), np.int64)
-        order[np.concatenate(places)] = np.arange(len(order))
-        return cls.from_lengths(values, lengths).take(order)
+        row_order = np.empty(len(lengths), np.int64)
+        row_order[np.concatenate(places)] = np.arange(len(row_order))
+        return cls.from_lengths(values, lengths).take(row_order)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -66,10 +66,10 @@ class Ragged:
     def take(self, indices: npt.NDArray[Any]) -> Ragged:
         """The rows at these indices, in that order."""
         lengths = self.lengths[indices]
-        selected = Ragged.from_lengths(self.values[:0], lengths)
-        shift = np.repeat(self.offsets[:-1][indices] - selected.offsets[:-1], lengths)
-        shift += np.arange(len(shift))
-        return Ragged(np.take(self.values, shift, axis=0), selected.offsets)
+        selected_rows = Ragged.from_lengths(self.values[:0], lengths)
+        value_indices = np.repeat(self.offsets[:-1][indices] - selected_rows.offsets[:-1], lengths)
+        value_indices += np.arange(len(value_indices))
+        return Ragged(np.take(self.values, value_indices, axis=0), selected_rows.offsets)
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -78,13 +78,13 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]
     """
-    ordered = np.sort(values)
-    found: npt.NDArray[Any] = ordered[differ(ordered)]
-    return found
+    sorted_values = np.sort(values)
+    distinct_values: npt.NDArray[Any] = sorted_values[differ(sorted_values)]
+    return distinct_values
 
 
 def differ(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which of these differ from the one before; the first does."""
-    new = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    return new
+    is_new = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=is_new[1:])
+    return is_new

@@ -68,10 +68,10 @@ class Registry(Generic[Kind]):
     def _entry_points(self) -> dict[str, list[EntryPoint]]:
         from importlib.metadata import entry_points  # takes longer to load than all of this module
 
-        points: dict[str, dict[tuple[str, str], EntryPoint]] = {}
-        for point in entry_points(group=self.group):
-            points.setdefault(point.name, {})[_package(point), point.value] = point
-        return {name: list(distinct.values()) for name, distinct in sorted(points.items())}
+        points_by_name: dict[str, dict[tuple[str, str], EntryPoint]] = {}
+        for entry_point in entry_points(group=self.group):
+            points_by_name.setdefault(entry_point.name, {})[_package(entry_point), entry_point.value] = entry_point
+        return {name: list(distinct.values()) for name, distinct in sorted(points_by_name.items())}
 
     def __contains__(self, name: str) -> bool:
         return self.builtin_name(name) is not None or name in self._entry_points
@@ -94,8 +94,10 @@ class Registry(Generic[Kind]):
 
     def overridden(self) -> dict[str, str]:
         """capmeter's names that other packages also provide, without effect, and those packages."""
-        both = {name: points for name, points in self._entry_points.items() if self.builtin_name(name) is not None}
-        return {name: " and ".join(map(_package, points)) for name, points in both.items()}
+        overridden_points = {
+            name: points for name, points in self._entry_points.items() if self.builtin_name(name) is not None
+        }
+        return {name: " and ".join(map(_package, points)) for name, points in overridden_points.items()}
 
     def entry(self, name: str) -> Entry:
         """The entry of a name.
@@ -103,13 +105,13 @@ class Registry(Generic[Kind]):
         Raises:
             InputError: the name is unknown; suggests the nearest ones.
         """
-        builtin = self.builtin_name(name)
-        if builtin is not None:
-            return self.builtin[builtin]
+        canonical_name = self.builtin_name(name)
+        if canonical_name is not None:
+            return self.builtin[canonical_name]
         if name not in self._entry_points:
             raise InputError(f"unknown {self.what} {name!r}; {self.suggest(name)} (`capmeter list` shows all)")
-        packages = " and ".join(map(_package, self._entry_points[name]))
-        return Entry(self._entry_points[name][0].value, package=packages)
+        package_names = " and ".join(map(_package, self._entry_points[name]))
+        return Entry(self._entry_points[name][0].value, package=package_names)
 
     def suggest(self, name: str) -> str:
         """What may have been meant by an unknown name."""
@@ -138,20 +140,22 @@ class Registry(Generic[Kind]):
         return self._classes[name]
 
     def _load_third_party(self, name: str) -> Any:
-        label, points = self.label(name), self._entry_points[name]
-        if len(points) > 1:
+        label, entry_points = self.label(name), self._entry_points[name]
+        if len(entry_points) > 1:
             raise InputError(f"the {self.what} {label} is provided twice; uninstall one of the packages")
         try:
-            loaded = points[0].load()  # runs third-party code, which may raise anything
+            loaded = entry_points[0].load()  # runs third-party code, which may raise anything
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise InputError(f"the {self.what} {label} cannot be imported: {reason}") from error
         if not (isinstance(loaded, type) and issubclass(loaded, self.family)):
-            raise InputError(f"{label}: {points[0].value} is {loaded!r}, expected a {self.family.__name__} class")
-        missing = sorted(getattr(loaded, "__abstractmethods__", ()))
-        missing += [key for key in ("NAME", "SUMMARY") if not isinstance(getattr(loaded, key, None), str)]
-        if missing:
-            raise InputError(f"{label}: the class {loaded.__name__} has no {' and no '.join(missing)}; define it")
+            raise InputError(f"{label}: {entry_points[0].value} is {loaded!r}, expected a {self.family.__name__} class")
+        missing_members = sorted(getattr(loaded, "__abstractmethods__", ()))
+        missing_members += [key for key in ("NAME", "SUMMARY") if not isinstance(getattr(loaded, key, None), str)]
+        if missing_members:
+            raise InputError(
+                f"{label}: the class {loaded.__name__} has no {' and no '.join(missing_members)}; define it"
+            )
         if name != loaded.NAME:
             raise InputError(f"{label}: its NAME is {loaded.NAME!r}; class and entry point must agree")
         try:
@@ -192,10 +196,10 @@ class Registry(Generic[Kind]):
             parameters = read_parameters(kind, inside, label, implied=implied, member=self.parse)
         except RecursionError:
             raise InputError(f"the {self.what} {label} is nested too deeply") from None
-        required = [key for key, parameter in parameters_of(kind).items() if parameter.default is MISSING]
-        missing = [key for key in required if key not in parameters and key not in implied]
-        if missing:
-            raise InputError(f"{label} requires {', '.join(missing)}; give it in parentheses")
+        required_names = [key for key, parameter in parameters_of(kind).items() if parameter.default is MISSING]
+        missing_names = [key for key in required_names if key not in parameters and key not in implied]
+        if missing_names:
+            raise InputError(f"{label} requires {', '.join(missing_names)}; give it in parentheses")
         return kind(**implied, **parameters)
 
     def parse_list(self, text: str | Iterable[str | Kind]) -> list[Kind]:
@@ -204,16 +208,16 @@ class Registry(Generic[Kind]):
         Raises:
             InputError: no value, the same value twice (outside bundles), or one that `parse` rejects.
         """
-        bundled: dict[Kind, bool] = {}  # each value: whether only bundles contain it
+        only_bundled: dict[Kind, bool] = {}  # each value: whether only bundles contain it
         for part in split_text(text, ",") if isinstance(text, str) else text:
             bundle = self.bundles.get(part.strip().lower(), ()) if isinstance(part, str) else ()
             for value in map(self.parse, bundle or (part,)):
-                if not bundle and not bundled.get(value, True):
+                if not bundle and not only_bundled.get(value, True):
                     raise InputError(f"duplicate {self.what} {value}; name each {self.what} once")
-                bundled[value] = bool(bundle) and bundled.get(value, True)
-        if not bundled:
+                only_bundled[value] = bool(bundle) and only_bundled.get(value, True)
+        if not only_bundled:
             raise InputError(f"no {self.what} was given; expected at least one, such as {','.join(self.names()[:3])}")
-        return list(bundled)
+        return list(only_bundled)
 
 
 def fold_name(name: str) -> str:
@@ -221,5 +225,5 @@ def fold_name(name: str) -> str:
     return re.sub("[-_@]", "", name.lower())
 
 
-def _package(point: EntryPoint) -> str:
-    return f"{point.dist.name}-{point.dist.version}" if point.dist else "an unknown package"
+def _package(entry_point: EntryPoint) -> str:
+    return f"{entry_point.dist.name}-{entry_point.dist.version}" if entry_point.dist else "an unknown package"

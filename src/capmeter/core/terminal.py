@@ -34,7 +34,9 @@ def fold_line(text: str, width: int) -> str:
     """
     lines = [""]
     words = re.findall(r"[^ |]*[ |]|[^ |]+", text)
-    for piece in chain.from_iterable(re.split(r"(?<=,)(?=\D)", w) if len(w) > width - 2 else [w] for w in words):
+    for piece in chain.from_iterable(
+        re.split(r"(?<=,)(?=\D)", word) if len(word) > width - 2 else [word] for word in words
+    ):
         if lines[-1].strip() and len(lines[-1]) + len(piece.rstrip(" ")) > width:
             lines.append("  ")
         lines[-1] += piece
@@ -43,5 +45,5 @@ def fold_line(text: str, width: int) -> str:
 
 def is_terminal(stream: Any) -> bool:
     """Whether a stream is a terminal, or is to be treated as one (the environment's FORCE_COLOR, TTY_COMPATIBLE)."""
-    asked = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1"
-    return bool(asked) or (stream is not None and stream.isatty())
+    is_forced = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1"
+    return bool(is_forced) or (stream is not None and stream.isatty())

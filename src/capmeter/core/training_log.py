@@ -33,25 +33,25 @@ def read_courses(folder: Path) -> tuple[TrainingLog, ...]:
     Raises:
         InputError: something else in a log.
     """
-    return tuple(_course(log) for log in sorted(folder.rglob(LOG)))
+    return tuple(_course(log_path) for log_path in sorted(folder.rglob(LOG)))
 
 
-def _course(log: Path) -> TrainingLog:
+def _course(log_path: Path) -> TrainingLog:
     history = []
-    for number, line in enumerate(log.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for line_number, line in enumerate(log_path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
-            row = json.loads(line)
-            {"epoch": int(row["epoch"]), **_numbers(row["losses"]), **_numbers(row["scores"])}
+            epoch_row = json.loads(line)
+            {"epoch": int(epoch_row["epoch"]), **_numbers(epoch_row["losses"]), **_numbers(epoch_row["scores"])}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(
-                f"{log}, line {number}: expected an epoch with its losses and scores ({type(error).__name__})"
+                f"{log_path}, line {line_number}: expected an epoch with its losses and scores ({type(error).__name__})"
             ) from None
-        history.append(row)
+        history.append(epoch_row)
     try:
-        epoch = int(json.loads((log.parent / METRICS).read_text(encoding="utf-8"))["epoch"])
+        epoch = int(json.loads((log_path.parent / METRICS).read_text(encoding="utf-8"))["epoch"])
     except (OSError, ValueError, TypeError, KeyError):  # not ended yet, or the mean of several runs
         epoch = None
-    return TrainingLog(log.parent, tuple(history), epoch)
+    return TrainingLog(log_path.parent, tuple(history), epoch)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
