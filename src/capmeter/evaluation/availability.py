@@ -19,8 +19,8 @@ def missing_install_command(extra: str | None) -> str | None:
 
     None if nothing is missing, or if the extra belongs to another package.
     """
-    missing = [each for each in (extra or "").split(",") if not _is_installed(each)]
-    return install_command(",".join(missing)) if missing else None
+    missing_extras = [extra_name for extra_name in (extra or "").split(",") if not _is_installed(extra_name)]
+    return install_command(",".join(missing_extras)) if missing_extras else None
 
 
 def install_command(extra: str) -> str:

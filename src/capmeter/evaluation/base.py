@@ -267,12 +267,12 @@ def column_means(columns: tuple[str, ...], sums: Floats, counts: Floats) -> dict
 
 def merge_notes(notes: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
     """Merges notes: for each reason the ids, without duplicates."""
-    merged: dict[str, dict[str, None]] = {}
+    merged_notes: dict[str, dict[str, None]] = {}
     for part_notes in notes:
         for reason, ids in part_notes.items():
             if ids:
-                merged.setdefault(reason, {}).update(dict.fromkeys(ids))
-    return {reason: list(ids) for reason, ids in merged.items()}
+                merged_notes.setdefault(reason, {}).update(dict.fromkeys(ids))
+    return {reason: list(ids) for reason, ids in merged_notes.items()}
 
 
 def count_notes(notes: Mapping[str, list[str]]) -> dict[str, int]:

@@ -41,8 +41,8 @@ def captions_from_dict(saved: Mapping[str, Any], ids: Sequence[str], image_ids: 
     pictures, humans = saved.get("pictures", {}), saved.get("human", {})
     if not all(isinstance(sentence, str) for sentence in sentences):
         raise ValueError("a sentence is not text")
-    used = np.concatenate([candidates, references.values])
-    if len(used) and not (used.min() >= 0 and used.max() < len(sentences)):
+    sentence_indices = np.concatenate([candidates, references.values])
+    if len(sentence_indices) and not (sentence_indices.min() >= 0 and sentence_indices.max() < len(sentences)):
         raise ValueError("a caption refers to a missing sentence")
     return CaptionSet(
         ids=tuple(ids),

@@ -72,14 +72,14 @@ class PackedRows:
 def _pack(column: Floats) -> npt.NDArray[Any]:
     """A copy of a column in the smallest type that holds its numbers."""
     if len(column) and not np.signbit(column).any():  # integers have no negative zero
-        largest = column.max()
+        largest_value = column.max()
         for integer_type in _INTEGER_TYPES:
-            if largest <= np.iinfo(integer_type).max:
-                packed: npt.NDArray[Any] = column.astype(integer_type)
-                if np.array_equal(packed, column):
-                    return packed
-    copied: npt.NDArray[Any] = column.copy()
-    return copied
+            if largest_value <= np.iinfo(integer_type).max:
+                packed_column: npt.NDArray[Any] = column.astype(integer_type)
+                if np.array_equal(packed_column, column):
+                    return packed_column
+    column_copy: npt.NDArray[Any] = column.copy()
+    return column_copy
 
 
 class PackedTexts(Sequence[str]):
@@ -115,16 +115,18 @@ class PackedTexts(Sequence[str]):
             positions = range(len(self))[index]
             if positions.step != 1 or not positions:
                 return [self[k] for k in positions]
-            part = bisect_right(self._starts, positions.start) - 1
-            following = chain.from_iterable(map(_split_part, self._parts[part:]))
-            return list(islice(following, positions.start - self._starts[part], positions.stop - self._starts[part]))
+            part_index = bisect_right(self._starts, positions.start) - 1
+            following = chain.from_iterable(map(_split_part, self._parts[part_index:]))
+            return list(
+                islice(following, positions.start - self._starts[part_index], positions.stop - self._starts[part_index])
+            )
         position = range(len(self))[index]
-        part = bisect_right(self._starts, position) - 1
-        text, bounds = self._parts[part]
-        begin, end = bounds[position - self._starts[part] :][:2].tolist()
-        return text[begin:end]
+        part_index = bisect_right(self._starts, position) - 1
+        joined_text, bounds = self._parts[part_index]
+        begin, end = bounds[position - self._starts[part_index] :][:2].tolist()
+        return joined_text[begin:end]
 
 
 def _split_part(part: tuple[str, npt.NDArray[np.uint32]]) -> list[str]:
-    text, bounds = part
-    return [text[begin:end] for begin, end in pairwise(bounds.tolist())]
+    joined_text, bounds = part
+    return [joined_text[begin:end] for begin, end in pairwise(bounds.tolist())]

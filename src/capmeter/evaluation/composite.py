@@ -52,9 +52,9 @@ class DerivedMetric(Metric):
         """The members' facts; where members differ, their values in the members' order, joined by +."""
         facts: dict[str, dict[str, None]] = {}
         for member in self.required_metrics():
-            for name, value in member.signature_facts(context.required_contexts[member]).items():
-                facts.setdefault(name, {})[value] = None
-        return {name: "+".join(values) for name, values in facts.items()}
+            for fact_name, fact_value in member.signature_facts(context.required_contexts[member]).items():
+                facts.setdefault(fact_name, {})[fact_value] = None
+        return {fact_name: "+".join(fact_values) for fact_name, fact_values in facts.items()}
 
     @property
     def can_explain(self) -> bool:
@@ -74,8 +74,8 @@ class DerivedMetric(Metric):
                 by_member[str(member)] = member.explain(part, context.required_contexts[member])
             else:
                 by_member[str(member)] = [_list_scores(part, k, context.scores[member]) for k in range(len(part))]
-        members = [{name: evidence[k] for name, evidence in by_member.items()} for k in range(len(part))]
-        return [_list_scores(part, k, scores, members[k]) for k in range(len(part))]
+        member_evidence = [{name: evidence[k] for name, evidence in by_member.items()} for k in range(len(part))]
+        return [_list_scores(part, k, scores, member_evidence[k]) for k in range(len(part))]
 
 
 class CompositeMetric(DerivedMetric):
@@ -110,22 +110,22 @@ class CompositeMetric(DerivedMetric):
         """The members' rows concatenated (for a mean: `combine` of each caption), and their notes."""
         members = self.required_metrics()
         if self.is_mean:
-            combined = self.combine({member: context.scores[member] for member in members}, context.state)
-            values = np.stack([combined[column] for column in self.columns], axis=1)
+            combined_scores = self.combine({member: context.scores[member] for member in members}, context.state)
+            row_values = np.stack([combined_scores[column] for column in self.columns], axis=1)
         else:
-            values = np.concatenate([context.measurements[member].values for member in members], axis=1)
-        return Measurement(values, merge_notes(context.measurements[member].notes for member in members))
+            row_values = np.concatenate([context.measurements[member].values for member in members], axis=1)
+        return Measurement(row_values, merge_notes(context.measurements[member].notes for member in members))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """`combine` of the scores that each member computes from its own sums; for a mean, the mean."""
         if self.is_mean:
             return column_means(self.columns, sums, counts)
-        scores, start = {}, 0
+        member_scores, column_start = {}, 0
         for member in self.required_metrics():
-            end = start + len(member.columns)
-            scores[member] = member.from_sums(sums[..., start:end], counts)
-            start = end
-        return self.combine(scores)
+            column_end = column_start + len(member.columns)
+            member_scores[member] = member.from_sums(sums[..., column_start:column_end], counts)
+            column_start = column_end
+        return self.combine(member_scores)
 
 
 def _list_scores(
@@ -134,5 +134,5 @@ def _list_scores(
     """The evidence that consists of a caption's words as written and its scores."""
     candidate = tuple(part.pool[int(part.candidates[row])].split())
     references = tuple(tuple(part.pool[int(k)].split()) for k in part.references[row])
-    facts: dict[str, float | str] = {name: float(values[row]) for name, values in scores.items()}
+    facts: dict[str, float | str] = {part_name: float(part_scores[row]) for part_name, part_scores in scores.items()}
     return Evidence(candidate, references, facts=facts, members=members or {})

@@ -43,7 +43,7 @@ class Contributions:
     def to_dict(self) -> dict[str, Any]:
         """The contributions as JSON values."""
         keys = ("input", "value", "base_value", "contribution")
-        inputs = [dict(zip(keys, each, strict=True)) for each in self.inputs]
+        inputs = [dict(zip(keys, input_values, strict=True)) for input_values in self.inputs]
         return {"base": self.base, "base_logit": self.start, "logit": self.logit, "inputs": inputs}
 
 
@@ -70,24 +70,28 @@ def occlusion_contributions(logit: Logit, values: Floats, base: Floats) -> Float
 
 
 def _average_over_subsets(logit: Logit, values: Floats, base: Floats) -> Floats:
-    count = len(values)
-    is_present = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1  # (subsets, inputs)
+    input_count = len(values)
+    is_present = (np.arange(1 << input_count)[:, None] >> np.arange(input_count)) & 1  # (subsets, inputs)
     logits = logit(np.where(is_present, values, base))
-    size = is_present.sum(axis=1)
-    weight = np.array([1 / (count * math.comb(count - 1, k)) if k < count else 0.0 for k in range(count + 1)])
-    parts = np.empty(count)
-    for k in range(count):
-        without = np.flatnonzero(is_present[:, k] == 0)
-        parts[k] = (weight[size[without]] * (logits[without | (1 << k)] - logits[without])).sum()
+    subset_sizes = is_present.sum(axis=1)
+    subset_weights = np.array(
+        [1 / (input_count * math.comb(input_count - 1, k)) if k < input_count else 0.0 for k in range(input_count + 1)]
+    )
+    parts = np.empty(input_count)
+    for k in range(input_count):
+        absent_subsets = np.flatnonzero(is_present[:, k] == 0)
+        parts[k] = (
+            subset_weights[subset_sizes[absent_subsets]] * (logits[absent_subsets | (1 << k)] - logits[absent_subsets])
+        ).sum()
     return parts
 
 
 def _average_over_orders(logit: Logit, values: Floats, base: Floats) -> Floats:
-    count = len(values)
+    input_count = len(values)
     rng = np.random.default_rng(_SEED)
-    orders = [rng.permutation(count) for _ in range(_SAMPLED_ORDERS)]
+    orders = [rng.permutation(input_count) for _ in range(_SAMPLED_ORDERS)]
     ranks = np.argsort([*orders, *(order[::-1] for order in orders)], axis=1)
-    is_present = ranks[:, None, :] < np.arange(count + 1)[:, None]  # (orders, steps, inputs)
+    is_present = ranks[:, None, :] < np.arange(input_count + 1)[:, None]  # (orders, steps, inputs)
     steps = np.diff(logit(np.where(is_present, values, base)), axis=1)
     parts: Floats = np.take_along_axis(steps, ranks, axis=1).mean(axis=0)
     return parts

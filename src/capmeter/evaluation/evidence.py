@@ -79,8 +79,8 @@ class RegionEvidence:
 
     def heaviest(self, count: int) -> list[tuple[str, tuple[float, ...], float]]:
         """Label, box and weight of the regions with the largest weights, in descending order."""
-        order = sorted(range(len(self.weights)), key=lambda k: -self.weights[k])[:count]
-        return [(self.labels[k] if self.labels else "", self.boxes[k], self.weights[k]) for k in order]
+        region_order = sorted(range(len(self.weights)), key=lambda k: -self.weights[k])[:count]
+        return [(self.labels[k] if self.labels else "", self.boxes[k], self.weights[k]) for k in region_order]
 
     def to_dict(self) -> dict[str, Any]:
         """The regions as JSON values."""

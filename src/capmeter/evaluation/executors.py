@@ -75,14 +75,14 @@ class ProcessExecutor:
         from concurrent.futures import ProcessPoolExecutor  # takes as long to load as half of numpy
         from multiprocessing import get_context
 
-        pending: deque[Future[tuple[Result, Warnings]]] = deque()
+        pending_results: deque[Future[tuple[Result, Warnings]]] = deque()
         with ProcessPoolExecutor(self.workers, get_context("spawn"), _set_work, (work,)) as processes:
             for part in parts:
-                pending.append(processes.submit(_run_part, part))
-                if len(pending) > 2 * self.workers:
-                    yield _await_result(pending.popleft())
-            while pending:
-                yield _await_result(pending.popleft())
+                pending_results.append(processes.submit(_run_part, part))
+                if len(pending_results) > 2 * self.workers:
+                    yield _await_result(pending_results.popleft())
+            while pending_results:
+                yield _await_result(pending_results.popleft())
 
 
 def choose_worker_count(captions: Any, metrics: Sequence[Metric], cores: int | None = None) -> int:
@@ -126,7 +126,7 @@ def _set_work(work: Callable[[CaptionSet], Any]) -> None:
 def _run_part(part: CaptionSet) -> tuple[Any, Warnings]:
     if _work is None:
         raise RuntimeError("a worker received a part before its task")
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         result = _work(part)
-    return result, [(str(each.message), each.category) for each in caught]
+    return result, [(str(caught_warning.message), caught_warning.category) for caught_warning in caught_warnings]

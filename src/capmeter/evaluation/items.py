@@ -39,11 +39,11 @@ class Items(Mapping[str, float]):
         return self._array
 
     def __getitem__(self, id: str | int) -> float:
-        text = str(int(id)) if isinstance(id, int | np.integer) and not isinstance(id, bool) else id
-        if text not in self.ids.positions:
+        caption_id = str(int(id)) if isinstance(id, int | np.integer) and not isinstance(id, bool) else id
+        if caption_id not in self.ids.positions:
             examples = ", ".join(map(repr, self.ids.names[:3]))
             raise KeyError(f"no caption has the id {id!r}; ids are such as {examples}")
-        return float(self.array[self.ids.positions[str(text)]])
+        return float(self.array[self.ids.positions[str(caption_id)]])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ids.names)
@@ -102,18 +102,20 @@ class Scores:
         cls, metric: Metric, ids: Ids, rows: PackedRows, notes: dict[str, list[str]], signature: str
     ) -> Scores:
         """Computes the scores from the rows of all captions; those of single captions when they are first used."""
-        corpus = metric.from_sums(rows.sums(), np.float64(len(rows)))
-        caption_scores, start = _CaptionScores(metric, rows), 0
+        corpus_scores = metric.from_sums(rows.sums(), np.float64(len(rows)))
+        caption_scores, block_start = _CaptionScores(metric, rows), 0
         for block in rows.blocks:
-            check_scores(metric, caption_scores.compute(block), corpus, ids.names[start : start + len(block)])
-            start += len(block)
-        parts = [name for name in corpus if name != "score"]
+            check_scores(
+                metric, caption_scores.compute(block), corpus_scores, ids.names[block_start : block_start + len(block)]
+            )
+            block_start += len(block)
+        part_names = [part_name for part_name in corpus_scores if part_name != "score"]
         return cls(
             name=str(metric),
-            score=float(corpus["score"]),
+            score=float(corpus_scores["score"]),
             items=Items(ids, partial(caption_scores, "score")),
-            parts={name: float(corpus[name]) for name in parts},
-            part_items={name: Items(ids, partial(caption_scores, name)) for name in parts},
+            parts={part_name: float(corpus_scores[part_name]) for part_name in part_names},
+            part_items={part_name: Items(ids, partial(caption_scores, part_name)) for part_name in part_names},
             notes=notes,
             signature=signature,
             metric=metric,
@@ -133,11 +135,15 @@ class Scores:
         """
         if self.metric is None or self.values is None:
             raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
-        stayed = ids.positions
-        notes = {reason: [id for id in noted if id in stayed] for reason, noted in self.notes.items()}
-        packed = PackedRows([self.values[list(rows)]])
-        scores = Scores.from_rows(self.metric, ids, packed, {k: v for k, v in notes.items() if v}, self.signature)
-        return replace(scores, answers={id: answers for id, answers in self.answers.items() if id in stayed})
+        selected_positions = ids.positions
+        notes = {reason: [id for id in noted if id in selected_positions] for reason, noted in self.notes.items()}
+        selected_rows = PackedRows([self.values[list(rows)]])
+        scores = Scores.from_rows(
+            self.metric, ids, selected_rows, {k: v for k, v in notes.items() if v}, self.signature
+        )
+        return replace(
+            scores, answers={id: answers for id, answers in self.answers.items() if id in selected_positions}
+        )
 
     def score_resamples(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
         """The corpus score of each resample: (resamples).

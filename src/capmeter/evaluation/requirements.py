@@ -38,17 +38,17 @@ _MESSAGES = {  # need: what its absence is called, and what to do
 
 def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
     """The metrics and everything they require, without duplicates, required metrics first."""
-    order: dict[Metric, None] = {}
+    ordered_metrics: dict[Metric, None] = {}
 
     def visit(metric: Metric) -> None:
-        if metric not in order:
-            for each in metric.required_metrics():
-                visit(each)
-            order[metric] = None
+        if metric not in ordered_metrics:
+            for required_metric in metric.required_metrics():
+                visit(required_metric)
+            ordered_metrics[metric] = None
 
     for metric in metrics:
         visit(metric)
-    return tuple(order)
+    return tuple(ordered_metrics)
 
 
 def is_needed(need: str, metrics: Iterable[Metric]) -> bool:
@@ -64,19 +64,19 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
             check, and its images are named instead of captions.
     """
     for need, (lack, advice) in _MESSAGES.items():
-        names = [str(metric) for metric in metrics if need in metric.needs]
-        count, first_ids = _count_lacking(captions, need) if names else (0, ())
-        if count:
-            subject = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'}"
+        metric_names = [str(metric) for metric in metrics if need in metric.needs]
+        lacking_count, first_ids = _count_lacking(captions, need) if metric_names else (0, ())
+        if lacking_count:
+            subject = f"{', '.join(metric_names)} {'needs' if len(metric_names) == 1 else 'need'}"
             if need == "image" and isinstance(captions, CaptionSet) and captions.images_root:
                 lack = f"have no picture in {captions.images_root}"
                 advice = (
                     "images; files there are found by image id (391895.jpg, COCO_val2014_000000391895.jpg); name them "
                     "so, or name each caption's picture in the field image"
                 )
-            if count == 1:
+            if lacking_count == 1:
                 lack = lack.replace("have ", "has ", 1).replace("name ", "names ", 1)
-            captions_lack = f"{format_count(count, 'caption')} {lack}"
+            captions_lack = f"{format_count(lacking_count, 'caption')} {lack}"
             raise InputError(f"{captions_lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
 
 
@@ -87,15 +87,17 @@ def _count_lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int
             return 0, ()
         if need == "regions":
             return (0, ()) if captions.regions else (len(captions), ("all of the file",))
-        missing = captions.lacking(need)
-        return missing.count, missing.first
+        missing_captions = captions.lacking(need)
+        return missing_captions.count, missing_captions.first
     if need == "regions":
         from capmeter.images.region_source import region_keys  # half of the start of a run that needs no picture
 
         is_lacking = np.array([key is None for key in region_keys(captions)], np.bool_)
     elif need == "events":
-        is_lacking = np.array([each is None or not each.references for each in captions.events], np.bool_)
+        is_lacking = np.array(
+            [caption_events is None or not caption_events.references for caption_events in captions.events], np.bool_
+        )
     else:
         is_lacking = captions.references.lengths == 0 if need == "references" else captions.image_indices < 0
-    rows = np.flatnonzero(is_lacking)
-    return len(rows), [captions.ids[k] for k in rows[:5].tolist()]
+    lacking_rows = np.flatnonzero(is_lacking)
+    return len(lacking_rows), [captions.ids[k] for k in lacking_rows[:5].tolist()]

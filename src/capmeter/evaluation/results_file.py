@@ -72,7 +72,7 @@ def system_to_dict(
     """The results of one system as JSON values; `references`: a digest of each image's references."""
     saved = {
         "metrics": {
-            name: {
+            metric_name: {
                 "score": scores.score,
                 "signature": scores.signature,
                 "parts": scores.parts,
@@ -82,7 +82,7 @@ def system_to_dict(
                 **({"answers": scores.answers} if scores.answers else {}),
                 **_rows_to_dict(scores),
             }
-            for name, scores in results.items()
+            for metric_name, scores in results.items()
         },
         "images": dict(zip(ids.names, ids.images, strict=True)),
         "notes": notes,
@@ -115,20 +115,20 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
         metrics = saved["metrics"]
         if not metrics:
             raise InputError(f"{where}: the results file has no metrics; score the captions again")
-        if not all("items" in each for each in metrics.values()):
+        if not all("items" in saved_metric for saved_metric in metrics.values()):
             raise InputError(
                 f"{where}: it lacks the scores of single captions (`items`), as `--format json` prints; {EXPECTED}"
             )
-        if not all(_are_answers(each.get("answers", {})) for each in metrics.values()):
+        if not all(_are_answers(saved_metric.get("answers", {})) for saved_metric in metrics.values()):
             raise InputError(f"{where}: its answers are not texts by caption and question; score the captions again")
         images = {id: str(image) for id, image in saved.get("images", {}).items()}
         ids = Ids([], [])
         scores = []
-        for name, each in metrics.items():
-            if list(each["items"]) != ids.names:
-                names = list(each["items"])
-                ids = Ids(names, [images.get(id, id) for id in names])
-            scores.append(_read_scores(name, each, ids))
+        for metric_name, saved_metric in metrics.items():
+            if list(saved_metric["items"]) != ids.names:
+                caption_ids = list(saved_metric["items"])
+                ids = Ids(caption_ids, [images.get(id, id) for id in caption_ids])
+            scores.append(_read_scores(metric_name, saved_metric, ids))
         captions = digests = None
         if saved.get("captions") is not None:
             captions = captions_from_dict(saved["captions"], ids.names, ids.images)
@@ -149,48 +149,51 @@ def _are_answers(saved: Any) -> bool:
     return all(isinstance(text, str) for each in saved.values() for text in each.values())
 
 
-def _read_scores(name: str, saved: Mapping[str, Any], ids: Ids) -> Scores:
-    items = Items(ids, _read_numbers(saved["items"], ids.names))
+def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) -> Scores:
+    items = Items(ids, _read_numbers(saved_metric["items"], ids.names))
     part_items = {
-        part: Items(ids, _read_numbers(each, ids.names)) for part, each in saved.get("part_items", {}).items()
+        part: Items(ids, _read_numbers(saved_items, ids.names))
+        for part, saved_items in saved_metric.get("part_items", {}).items()
     }
-    parts = list(saved["parts"])
-    metric, values = _read_rows(name, saved, [items, *part_items.values()])
+    part_names = list(saved_metric["parts"])
+    metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
     return Scores(
-        name=name,
-        score=float(_read_numbers(saved, ["score"])[0]),
+        name=metric_name,
+        score=float(_read_numbers(saved_metric, ["score"])[0]),
         items=items,
-        parts=dict(zip(parts, _read_numbers(saved["parts"], parts).tolist(), strict=True)),
+        parts=dict(zip(part_names, _read_numbers(saved_metric["parts"], part_names).tolist(), strict=True)),
         part_items=part_items,
-        notes=saved["notes"],
-        signature=saved["signature"],
+        notes=saved_metric["notes"],
+        signature=saved_metric["signature"],
         answers={
-            id: {str(label): text for label, text in answers.items()}
-            for id, answers in saved.get("answers", {}).items()
+            caption_id: {str(question_label): answer_text for question_label, answer_text in answers.items()}
+            for caption_id, answers in saved_metric.get("answers", {}).items()
         },
         metric=metric,
         rows=None if values is None else PackedRows([values]),
     )
 
 
-def _read_rows(name: str, saved: Mapping[str, Any], items: Sequence[Items]) -> tuple[Metric | None, Floats | None]:
+def _read_rows(
+    metric_name: str, saved_metric: Mapping[str, Any], items: Sequence[Items]
+) -> tuple[Metric | None, Floats | None]:
     """The metric and its rows (captions, columns); None if this installation lacks the metric, or the file the rows."""
     try:
-        metric = parse(name)
+        metric = parse(metric_name)
     except CapmeterError:
         return None, None
     if metric.is_mean:
-        is_complete = len(items) == 1 + len(saved["parts"])
-        return (metric, np.column_stack([each.array for each in items])) if is_complete else (None, None)
-    if "rows" not in saved:
+        is_complete = len(items) == 1 + len(saved_metric["parts"])
+        return (metric, np.column_stack([part_items.array for part_items in items])) if is_complete else (None, None)
+    if "rows" not in saved_metric:
         return None, None
-    return metric, _read_numbers(saved["rows"], items[0].ids.names)
+    return metric, _read_numbers(saved_metric["rows"], items[0].ids.names)
 
 
-def _read_numbers(saved: Mapping[str, Any], ids: Sequence[str]) -> Floats:
+def _read_numbers(saved: Mapping[str, Any], caption_ids: Sequence[str]) -> Floats:
     """The numbers saved under these ids, in order; a `KeyError` or `ValueError` if one is missing or not finite."""
-    numbers: Floats = np.array([saved[id] for id in ids], np.float64)
-    for id, number in zip(ids, numbers, strict=True):
+    numbers: Floats = np.array([saved[caption_id] for caption_id in caption_ids], np.float64)
+    for caption_id, number in zip(caption_ids, numbers, strict=True):
         if not np.isfinite(number).all():
-            raise ValueError(f"{id} has no finite number")
+            raise ValueError(f"{caption_id} has no finite number")
     return numbers

@@ -73,7 +73,9 @@ class CorpusStates:
     states: Mapping[CorpusState, Any] = field(default_factory=dict)
 
     def __add__(self, other: CorpusStates) -> CorpusStates:
-        return CorpusStates({kind: state + other.states[kind] for kind, state in self.states.items()})
+        return CorpusStates(
+            {corpus_state: state + other.states[corpus_state] for corpus_state, state in self.states.items()}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +105,12 @@ class Evaluation:
         def is_ready(metric: Metric) -> bool:
             """Whether no state that this metric needs is missing; those that can be collected are added."""
             ready = [is_ready(each) for each in metric.required_metrics()]  # a list: all are visited
-            kind = metric.corpus_state()
-            if kind is None or kind in self.states:
+            corpus_state = metric.corpus_state()
+            if corpus_state is None or corpus_state in self.states:
                 return all(ready)
-            kind_ready = [is_ready(each) for each in kind.required_metrics()]
+            kind_ready = [is_ready(each) for each in corpus_state.required_metrics()]
             if all(kind_ready):
-                pending[kind] = None
+                pending[corpus_state] = None
             return False
 
         for metric in self.metrics:
@@ -117,11 +119,15 @@ class Evaluation:
 
     def collect(self, part: CaptionSet) -> CorpusStates:
         """Collects the pending states of one part; their sum over all parts goes to `with_states`."""
-        order = with_required([metric for kind in self.pending_states for metric in kind.required_metrics()])
-        measurements = self._measure_in_order(part, order)
+        ordered_metrics = with_required(
+            [metric for corpus_state in self.pending_states for metric in corpus_state.required_metrics()]
+        )
+        measurements = self._measure_in_order(part, ordered_metrics)
         states: dict[CorpusState, Any] = {}
-        for kind in self.pending_states:
-            states[kind] = kind.collect(part, self._context(None, kind.required_metrics(), measurements))
+        for corpus_state in self.pending_states:
+            states[corpus_state] = corpus_state.collect(
+                part, self._context(None, corpus_state.required_metrics(), measurements)
+            )
         return CorpusStates(states)
 
     def collect_all(self, source: Source, workers: int | Executor = 1) -> CorpusStates:
@@ -130,9 +136,9 @@ class Evaluation:
         shared = replace(self, settings=executor.worker_settings(self.settings))
         states: CorpusStates | None = None
         with task("collecting", total=_length(source)) as advance:
-            for size, part_states in executor.map(shared._collect_part, self._parts(source, executor)):
+            for part_size, part_states in executor.map(shared._collect_part, self._parts(source, executor)):
                 states = part_states if states is None else states + part_states
-                advance(size)
+                advance(part_size)
         if states is None:
             raise InputError("there is no caption to score; the source is empty")
         return states
@@ -158,23 +164,31 @@ class Evaluation:
     def explain(self, part: CaptionSet) -> dict[Metric, list[Evidence]]:
         """Each metric's evidence for every caption; an `InputError` if the captions lack what a metric needs."""
         check_needs(part, self.metrics)
-        order = with_required([required for metric in self.metrics for required in metric.required_metrics()])
-        measurements = self._measure_in_order(part, order)
+        ordered_metrics = with_required([required for metric in self.metrics for required in metric.required_metrics()])
+        measurements = self._measure_in_order(part, ordered_metrics)
         return {metric: metric.explain(part, self.context(metric, measurements)) for metric in self.metrics}
 
     def context(self, metric: Metric, measurements: Mapping[Metric, Measurement] | None = None) -> RunContext:
         """The context of this metric for a part, from the measurements of the required metrics on it."""
-        kind = metric.corpus_state()
-        state = None if kind is None or not kind.AFFECTS_SCORES else self.states[kind]
+        corpus_state = metric.corpus_state()
+        state = None if corpus_state is None or not corpus_state.AFFECTS_SCORES else self.states[corpus_state]
         return self._context(state, metric.required_metrics(), measurements)
 
     def signature(self, metric: Metric, adjustments: Mapping[str, str] | None = None) -> str:
         """Everything that affects the score in one line: name, parameters, facts, changed texts, plug-ins, version."""
-        facts = {key: text.strip('"') for key, text in metric.parameter_texts().items()}
+        facts = {fact_name: text.strip('"') for fact_name, text in metric.parameter_texts().items()}
         facts |= metric.signature_facts(self.context(metric)) | dict(adjustments or {})
-        if packages := list(filter(None, dict.fromkeys(METRICS.package_of(each) for each in with_required([metric])))):
-            facts["plugin"] = "+".join(packages)
-        return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
+        if package_names := list(
+            filter(None, dict.fromkeys(METRICS.package_of(each) for each in with_required([metric])))
+        ):
+            facts["plugin"] = "+".join(package_names)
+        return "|".join(
+            [
+                metric.name,
+                *(f"{fact_name}:{fact_value}" for fact_name, fact_value in facts.items()),
+                f"capmeter:{__version__}",
+            ]
+        )
 
     def run(self, source: Source, workers: int | Executor = 1, *, is_whole: bool = True) -> Results:
         """Scores a source; no state may be pending.
@@ -191,39 +205,42 @@ class Evaluation:
         executor = make_executor(workers)
         shared = replace(self, settings=executor.worker_settings(self.settings))
         captions = source if isinstance(source, CaptionSet) else None
-        merged = _MergedParts(self.metrics)
+        merged_parts = _MergedParts(self.metrics)
         with task("scoring", total=_length(source)) as advance:
             measure = partial(shared._measure_part, digests=captions is None)
-            for part in executor.map(measure, self._parts(source, executor)):
-                merged.add(part)
-                advance(len(part.ids))
-        if not len(merged.ids):
+            for measured_part in executor.map(measure, self._parts(source, executor)):
+                merged_parts.add(measured_part)
+                advance(len(measured_part.ids))
+        if not len(merged_parts.ids):
             raise InputError("there is no caption to score; the source is empty")
-        ids = Ids(captions.ids, captions.image_ids) if captions else Ids(merged.ids, merged.image_ids)
-        notes = merge_notes([*merged.notes, getattr(source, "notes", {})])
+        ids = Ids(captions.ids, captions.image_ids) if captions else Ids(merged_parts.ids, merged_parts.image_ids)
+        notes = merge_notes([*merged_parts.notes, getattr(source, "notes", {})])
         adjustments, scores = getattr(source, "adjustments", {}), []
         for metric in self.metrics:
-            metric_notes, signature = merge_notes(merged.metric_notes[metric]), self.signature(metric, adjustments)
+            metric_notes, signature = (
+                merge_notes(merged_parts.metric_notes[metric]),
+                self.signature(metric, adjustments),
+            )
             if is_whole:
-                rows = merged.rows[metric]
+                rows = merged_parts.rows[metric]
                 metric.check_sums(rows.sums(), len(rows), count_notes(metric_notes))
-            each = Scores.from_rows(metric, ids, merged.rows[metric], metric_notes, signature)
-            scores.append(replace(each, answers=merged.answers[metric]))
-        digests = np.concatenate(merged.reference_digests) if captions is None else None
+            metric_scores = Scores.from_rows(metric, ids, merged_parts.rows[metric], metric_notes, signature)
+            scores.append(replace(metric_scores, answers=merged_parts.answers[metric]))
+        digests = np.concatenate(merged_parts.reference_digests) if captions is None else None
         return Results(scores, ids, notes, captions=captions, reference_digests=digests)
 
-    def _measure_in_order(self, part: CaptionSet, order: Sequence[Metric]) -> dict[Metric, Measurement]:
-        check_needs(part, order)
+    def _measure_in_order(self, part: CaptionSet, ordered_metrics: Sequence[Metric]) -> dict[Metric, Measurement]:
+        check_needs(part, ordered_metrics)
         measurements: dict[Metric, Measurement] = {}
-        for metric in order:
+        for metric in ordered_metrics:
             measurement = metric.measure(part, self.context(metric, measurements))
             measurements[metric] = check_measurement(metric, measurement, part.ids)
         return measurements
 
     def _context(
-        self, state: Any, required: Sequence[Metric], measurements: Mapping[Metric, Measurement] | None
+        self, state: Any, required_metrics: Sequence[Metric], measurements: Mapping[Metric, Measurement] | None
     ) -> RunContext:
-        available = {} if measurements is None else {metric: measurements[metric] for metric in required}
+        available = {} if measurements is None else {metric: measurements[metric] for metric in required_metrics}
         for each, rows in available.items():  # whose captions get scores here, part by part
             each.check_sums(rows.values.sum(axis=0), len(rows.values), count_notes(rows.notes))
         return RunContext(
@@ -231,7 +248,7 @@ class Evaluation:
             settings=self.settings,
             scores={each: each.from_sums(rows.values, np.ones(len(rows.values))) for each, rows in available.items()},
             measurements=available,
-            required_contexts={each: self.context(each, measurements) for each in required},
+            required_contexts={each: self.context(each, measurements) for each in required_metrics},
         )
 
     def _collect_part(self, part: CaptionSet) -> tuple[int, CorpusStates]:
@@ -240,20 +257,20 @@ class Evaluation:
     def _measure_part(self, part: CaptionSet, digests: bool) -> _MeasuredPart:
         """The rows and notes of the requested metrics (not of those only required), and the part's notes."""
         candidates = [part.pool.sentences[k] for k in part.candidates.tolist()]
-        empty = [id for id, text in zip(part.ids, candidates, strict=True) if is_blank(text)]
-        unsegmented = [id for id, text in zip(part.ids, candidates, strict=True) if is_unsegmented(text)]
+        empty_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_blank(text)]
+        unsegmented_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_unsegmented(text)]
         is_copy = part.references.values == part.candidates[part.references.rows]
-        copies = [part.ids[k] for k in distinct(part.references.rows[is_copy]).tolist()]
+        copied_ids = [part.ids[k] for k in distinct(part.references.rows[is_copy]).tolist()]
         lengths = np.array([len(text.split()) for text in candidates])
         measured = self.measure(part)
         measurements = {}
         for metric in self.metrics:
-            notes = {EMPTY: empty, **measured[metric].notes}
-            notes |= _note_lengths(part, metric, lengths)
-            if 2 * len(unsegmented) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
-                notes[UNSPLIT] = unsegmented
-            measurements[metric] = replace(measured[metric], notes=notes)
-        part_notes = {**part.notes, **check_captions(part), "candidate is one of its own references": copies}
+            metric_notes = {EMPTY: empty_ids, **measured[metric].notes}
+            metric_notes |= _note_lengths(part, metric, lengths)
+            if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
+                metric_notes[UNSPLIT] = unsegmented_ids
+            measurements[metric] = replace(measured[metric], notes=metric_notes)
+        part_notes = {**part.notes, **check_captions(part), "candidate is one of its own references": copied_ids}
         reference_digests = digest_references(part) if digests else NO_DIGESTS
         return _MeasuredPart(part.ids, part.image_ids, measurements, part_notes, reference_digests)
 
@@ -261,15 +278,15 @@ class Evaluation:
         """The source in parts of the size that the metrics prefer, but at least two parts per worker."""
         if iter(source) is source:
             raise InputError("captions are an iterator, which can be read only once; give a list or a stream")
-        size, length = min(metric.PART_SIZE for metric in self.ordered_metrics), _length(source)
-        if executor.workers > 1 and length is not None:
-            size = max(1, min(size, -(-length // (2 * executor.workers))))
+        part_size, source_length = min(metric.PART_SIZE for metric in self.ordered_metrics), _length(source)
+        if executor.workers > 1 and source_length is not None:
+            part_size = max(1, min(part_size, -(-source_length // (2 * executor.workers))))
         for piece in [source] if isinstance(source, CaptionSet) else source:
             if not isinstance(piece, CaptionSet):
                 raise InputError(
                     f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load"
                 )
-            for part in piece.chunks(size) if len(piece) else ():
+            for part in piece.chunks(part_size) if len(piece) else ():
                 if piece is source:  # the references of a stream, which is large, are not cached for the next run
                     enable_reference_cache(part, self.settings)
                 yield part
@@ -322,5 +339,5 @@ def _note_lengths(part: CaptionSet, metric: Metric, lengths: npt.NDArray[np.int6
         f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for detailed captions use "
         "capmeter, spice or capture(ownership=true)"
     )
-    ids = [part.ids[row] for row in np.flatnonzero(lengths > metric.MAX_WORDS).tolist()]
-    return {note: ids} if ids else {}
+    long_ids = [part.ids[row] for row in np.flatnonzero(lengths > metric.MAX_WORDS).tolist()]
+    return {note: long_ids} if long_ids else {}

@@ -53,39 +53,43 @@ def build_scene_evidence(candidate: SceneGraph, reference: SceneGraph) -> SceneE
     return SceneEvidence(candidate, reference, tuples)
 
 
-def _compare(side: str, graph: SceneGraph, other: SceneGraph) -> list[TupleEvidence]:
+def _compare(side: str, graph: SceneGraph, other_graph: SceneGraph) -> list[TupleEvidence]:
     """The evidence for the tuples of one graph."""
-    matches = match(graph, other)
-    flags = (*matches.objects, *matches.attributes, *matches.relations)
+    matches = match(graph, other_graph)
+    match_flags = (*matches.objects, *matches.attributes, *matches.relations)
     by_length: dict[int, list[ConceptTuple]] = {}
-    for each in other.tuples():
-        by_length.setdefault(len(each), []).append(each)
-    compared = dict.fromkeys((1, 2, 3), 0)
+    for concept_tuple in other_graph.tuples():
+        by_length.setdefault(len(concept_tuple), []).append(concept_tuple)
+    compared_counts = dict.fromkeys((1, 2, 3), 0)
     evidence = []
-    for each, matched in zip(graph.tuples(), flags, strict=True):
-        nearest = None
-        if not matched and compared[len(each)] < _MAX_COMPARED:
-            compared[len(each)] += 1
-            nearest = _nearest(each, by_length.get(len(each), [])[:_MAX_COMPARED])
-        evidence.append(TupleEvidence(side, _KINDS[len(each) - 1], tuple(map(str, each)), matched, nearest))
+    for concept_tuple, is_matched in zip(graph.tuples(), match_flags, strict=True):
+        nearest_words = None
+        if not is_matched and compared_counts[len(concept_tuple)] < _MAX_COMPARED:
+            compared_counts[len(concept_tuple)] += 1
+            nearest_words = _nearest(concept_tuple, by_length.get(len(concept_tuple), [])[:_MAX_COMPARED])
+        evidence.append(
+            TupleEvidence(
+                side, _KINDS[len(concept_tuple) - 1], tuple(map(str, concept_tuple)), is_matched, nearest_words
+            )
+        )
     return evidence
 
 
-def _nearest(each: ConceptTuple, others: Sequence[ConceptTuple]) -> tuple[str, ...] | None:
+def _nearest(concept_tuple: ConceptTuple, other_tuples: Sequence[ConceptTuple]) -> tuple[str, ...] | None:
     """The words of the most similar of some tuples; None if no element of any is similar."""
-    nearest = max(others, key=lambda other: _tuple_similarity(each, other), default=None)
-    return None if nearest is None or not _tuple_similarity(each, nearest)[0] else tuple(map(str, nearest))
+    nearest = max(other_tuples, key=lambda other_tuple: _tuple_similarity(concept_tuple, other_tuple), default=None)
+    return None if nearest is None or not _tuple_similarity(concept_tuple, nearest)[0] else tuple(map(str, nearest))
 
 
-def _tuple_similarity(one: ConceptTuple, other: ConceptTuple) -> tuple[float, float]:
+def _tuple_similarity(first_tuple: ConceptTuple, second_tuple: ConceptTuple) -> tuple[float, float]:
     """The number of similar elements, then the sum of the elements' similarities."""
-    similar_count = sum(a.similar(b) for a, b in zip(one, other, strict=True))
-    return float(similar_count), sum(_concept_similarity(a, b) for a, b in zip(one, other, strict=True))
+    similar_count = sum(a.similar(b) for a, b in zip(first_tuple, second_tuple, strict=True))
+    return float(similar_count), sum(_concept_similarity(a, b) for a, b in zip(first_tuple, second_tuple, strict=True))
 
 
-def _concept_similarity(one: Concept, other: Concept) -> float:
+def _concept_similarity(first_concept: Concept, second_concept: Concept) -> float:
     """1 for a common word, else the share of common synsets."""
-    if not frozenset(one.words).isdisjoint(other.words):
+    if not frozenset(first_concept.words).isdisjoint(second_concept.words):
         return 1.0
-    union = len(one.synsets | other.synsets)
-    return len(one.synsets & other.synsets) / union if union else 0.0
+    synset_count = len(first_concept.synsets | second_concept.synsets)
+    return len(first_concept.synsets & second_concept.synsets) / synset_count if synset_count else 0.0

@@ -45,7 +45,7 @@ class Results(Mapping[str, Scores]):
         command: str | None = None,
         reference_digests: Digests | None = None,
     ) -> None:
-        self._scores = {each.name: each for each in scores}
+        self._scores = {metric_scores.name: metric_scores for metric_scores in scores}
         self.ids, self.notes = ids, notes or {}
         self.captions, self.command, self.reference_digests = captions, command, reference_digests
 
@@ -96,8 +96,8 @@ class Results(Mapping[str, Scores]):
         resampled: dict[str, list[Floats]] = {name: [] for name in self._scores}
         for counts in resample_blocks(len(clusters), resamples, seed):
             weights = counts.astype(np.float64)
-            for name, scores in self._scores.items():
-                resampled[name].append(scores.score_resamples(weights, clusters))
+            for name, metric_scores in self._scores.items():
+                resampled[name].append(metric_scores.score_resamples(weights, clusters))
         return {name: percentile_interval(np.concatenate(values), level) for name, values in resampled.items()}
 
     def to_columns(
@@ -142,12 +142,14 @@ class Results(Mapping[str, Scores]):
         """A table of the scores, for notebooks."""
         from html import escape
 
-        rows = "".join(
+        table_rows = "".join(
             f"<tr><td>{escape(name)}</td><td>{each.score:.4f}</td><td><code>{escape(each.signature)}</code></td></tr>"
             for name, each in self._scores.items()
         )
-        heads = "<tr><th>metric</th><th>score</th><th>signature</th></tr>"
-        return f"<table><caption>{format_count(len(self.ids.names), 'caption')}</caption>{heads}{rows}</table>"
+        table_head = "<tr><th>metric</th><th>score</th><th>signature</th></tr>"
+        return (
+            f"<table><caption>{format_count(len(self.ids.names), 'caption')}</caption>{table_head}{table_rows}</table>"
+        )
 
     def to_dict(self, system: str = "captions") -> dict[str, Any]:
         """The results as JSON values in the layout of `--output` (docs/formats.md), under this name of the system."""
@@ -171,10 +173,10 @@ class Results(Mapping[str, Scores]):
 def to_dict(systems: Mapping[str, Results]) -> dict[str, Any]:
     """The results of several systems as JSON values."""
     saved = {}
-    for name, results in systems.items():
+    for system_name, results in systems.items():
         references = None if results.reference_digests is None else results.references
         details = results.captions, results.command, references
-        saved[name] = system_to_dict(results, results.ids, results.notes, *details)
+        saved[system_name] = system_to_dict(results, results.ids, results.notes, *details)
     return enclose_systems(saved)
 
 

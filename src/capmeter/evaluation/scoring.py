@@ -82,8 +82,8 @@ def score(
         if candidates is not None:
             raise InputError("expected captions, or candidates= with references=, and not both")
         return {
-            str(name): score(each, parsed, references=references, workers=workers, settings=settings)
-            for name, each in captions.items()
+            str(system_name): score(system_captions, parsed, references=references, workers=workers, settings=settings)
+            for system_name, system_captions in captions.items()
         }
     if (captions is None) == (candidates is None):
         raise InputError("expected either captions, or candidates= with references=, but not both")
