@@ -44,11 +44,13 @@ class AveragePrecision:
 
     def __call__(self, weights: Numbers | None = None) -> Any:
         """A float for weights None or [n], float64[resamples] for [resamples, n]; 0 where there is no positive."""
-        table = resamples_of(weights, len(self._labels)).astype(float)[:, self._order]
-        true = np.cumsum(table * self._labels, axis=1)[:, self._ends]
-        listed = np.cumsum(table, axis=1)[:, self._ends]
-        precision = np.divide(true, listed, out=np.zeros_like(true), where=listed > 0)
-        gained = np.diff(true, axis=1, prepend=0.0)
-        total = true[:, -1]
-        values: Array = np.divide((gained * precision).sum(axis=1), total, out=np.zeros(len(total)), where=total > 0)
+        weight_table = resamples_of(weights, len(self._labels)).astype(float)[:, self._order]
+        true_positives = np.cumsum(weight_table * self._labels, axis=1)[:, self._ends]
+        listed_count = np.cumsum(weight_table, axis=1)[:, self._ends]
+        precision = np.divide(true_positives, listed_count, out=np.zeros_like(true_positives), where=listed_count > 0)
+        gained_positives = np.diff(true_positives, axis=1, prepend=0.0)
+        total = true_positives[:, -1]
+        values: Array = np.divide(
+            (gained_positives * precision).sum(axis=1), total, out=np.zeros(len(total)), where=total > 0
+        )
         return float(values[0]) if weights is None or np.ndim(weights) == 1 else values

@@ -48,17 +48,20 @@ class Clusters:
     def __init__(self, labels: Sequence[Any] | Array) -> None:
         if len(labels) == 0:
             raise InputError("a bootstrap needs at least one point, but got none")
-        hashes = np.fromiter(map(hash, labels), np.int64, len(labels))
-        _, which, times = np.unique(hashes, return_inverse=True, return_counts=True)
+        label_hashes = np.fromiter(map(hash, labels), np.int64, len(labels))
+        _, hash_indices, hash_counts = np.unique(label_hashes, return_inverse=True, return_counts=True)
         # the row where each label occurs first; only labels that may occur again are stored
         first_rows: dict[Any, int] = {}
-        first = np.arange(len(hashes))
-        again = np.flatnonzero(times[which] > 1)
-        repeated = compress(labels, (times > 1)[which].tolist())
-        first[again] = [first_rows.setdefault(label, row) for label, row in zip(repeated, again.tolist(), strict=True)]
-        new = first == np.arange(len(first))
-        self.codes: Array = (np.cumsum(new) - 1)[first]
-        self._number = int(new.sum())
+        first = np.arange(len(label_hashes))
+        repeated_rows = np.flatnonzero(hash_counts[hash_indices] > 1)
+        repeated_labels = compress(labels, (hash_counts > 1)[hash_indices].tolist())
+        first[repeated_rows] = [
+            first_rows.setdefault(label, row)
+            for label, row in zip(repeated_labels, repeated_rows.tolist(), strict=True)
+        ]
+        is_first = first == np.arange(len(first))
+        self.codes: Array = (np.cumsum(is_first) - 1)[first]
+        self._number = int(is_first.sum())
 
     def __len__(self) -> int:
         return self._number
@@ -85,10 +88,10 @@ def resample_blocks(clusters: int, resamples: int = 1000, seed: int = 0, width: 
     if clusters < 1 or resamples < 1:
         raise InputError(f"expected at least one cluster and one resample, but got {clusters} and {resamples}")
     random = np.random.default_rng(seed)
-    step = max(1, _CELLS // max(clusters, width))
-    for start in range(0, resamples, step):
-        rows = range(start, min(start + step, resamples))
-        yield np.stack([np.bincount(random.integers(clusters, size=clusters), minlength=clusters) for _ in rows])
+    block_size = max(1, _CELLS // max(clusters, width))
+    for block_start in range(0, resamples, block_size):
+        block_rows = range(block_start, min(block_start + block_size, resamples))
+        yield np.stack([np.bincount(random.integers(clusters, size=clusters), minlength=clusters) for _ in block_rows])
 
 
 def check_random(number: Any, seed: Any) -> None:
@@ -113,19 +116,19 @@ def cluster_resamples(
     clusters: Sequence[Any] | Array | Clusters, resamples: int = 1000, seed: int = 0
 ) -> Iterator[Array]:
     """For each resample, the weight int64[n] of each point: how often its cluster occurs. Determined by the seed."""
-    grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    for block in resample_blocks(len(grouped), resamples, seed):
+    point_clusters = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
+    for block in resample_blocks(len(point_clusters), resamples, seed):
         for row in block:
-            yield row[grouped.codes]
+            yield row[point_clusters.codes]
 
 
 def bootstrap(
     statistic: Statistic, clusters: Sequence[Any] | Array | Clusters, resamples: int = 1000, seed: int = 0
 ) -> Array:
     """The statistic of each resample, float64[resamples]. Equal clusters and seeds give equal resamples (paired)."""
-    grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    blocks = resample_blocks(len(grouped), resamples, seed, width=len(grouped.codes))
-    return np.concatenate([np.asarray(statistic(block[:, grouped.codes]), float) for block in blocks])
+    point_clusters = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
+    blocks = resample_blocks(len(point_clusters), resamples, seed, width=len(point_clusters.codes))
+    return np.concatenate([np.asarray(statistic(block[:, point_clusters.codes]), float) for block in blocks])
 
 
 def bootstrap_interval(
@@ -164,8 +167,8 @@ def paired_difference(first: Interval, second: Interval) -> tuple[Interval, floa
         )
     resamples = first.resamples - second.resamples
     low, high = percentile_interval(resamples, first.level)
-    above, below = int((resamples >= 0).sum()), int((resamples <= 0).sum())
-    p = min(1.0, 2 * (min(above, below) + 1) / (len(resamples) + 1))
+    above_zero, below_zero = int((resamples >= 0).sum()), int((resamples <= 0).sum())
+    p = min(1.0, 2 * (min(above_zero, below_zero) + 1) / (len(resamples) + 1))
     return Interval(first.value - second.value, low, high, first.level, resamples), p
 
 
@@ -177,14 +180,14 @@ def percentile_interval(resamples: Array, level: float = 0.95) -> tuple[float, f
     """
     if not _is_share(level):
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {describe(level)}")
-    ordered = np.sort(resamples)
-    if ordered.ndim != 1 or not len(ordered):
-        raise InputError(f"expected one value for each resample, but got the shape {ordered.shape}")
-    if np.isnan(ordered[-1]):
+    sorted_values = np.sort(resamples)
+    if sorted_values.ndim != 1 or not len(sorted_values):
+        raise InputError(f"expected one value for each resample, but got the shape {sorted_values.shape}")
+    if np.isnan(sorted_values[-1]):
         return float("nan"), float("nan")
     # what np.quantile computes; that loads numpy's masked arrays, a twentieth of a short command's time
-    places = np.array([(1 - level) / 2, (1 + level) / 2]) * (len(ordered) - 1)
-    low, high = np.interp(places, np.arange(len(ordered)), ordered)
+    interval_positions = np.array([(1 - level) / 2, (1 + level) / 2]) * (len(sorted_values) - 1)
+    low, high = np.interp(interval_positions, np.arange(len(sorted_values)), sorted_values)
     if np.isinf(low) or np.isinf(high):
         raise InputError("the interval of such large values is not a finite number; scale the values")
     return float(low), float(high)
@@ -201,7 +204,7 @@ def mean_statistic(values: Array) -> Statistic:
     def mean(weights: Any = None) -> Any:
         if weights is None:
             return float(numbers.mean())
-        table = np.asarray(weights, float)
-        return table @ numbers / table.sum(axis=-1)
+        weight_table = np.asarray(weights, float)
+        return weight_table @ numbers / weight_table.sum(axis=-1)
 
     return mean

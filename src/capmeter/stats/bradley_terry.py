@@ -61,15 +61,15 @@ def bradley_terry(wins: Numbers, start: Array | None = None) -> Array:
     table = np.asarray(wins, float)
     if table.ndim != 2 or table.shape[0] != table.shape[1] or not (np.isfinite(table) & (table >= 0)).all():
         raise InputError(f"expected a square table of numbers of wins, but got shape {table.shape}")
-    battles = table + table.T
+    battle_counts = table + table.T
 
     def loss(strengths: Array) -> tuple[float, Array]:
-        gaps = strengths[:, None] - strengths[None, :]
-        value = (table * np.logaddexp(0, -gaps)).sum() + _PRECISION / 2 * (strengths**2).sum()
-        expected = (battles / (1 + np.exp(-gaps))).sum(axis=1)
-        return float(value), expected - table.sum(axis=1) + _PRECISION * strengths
+        strength_gaps = strengths[:, None] - strengths[None, :]
+        penalised_loss = (table * np.logaddexp(0, -strength_gaps)).sum() + _PRECISION / 2 * (strengths**2).sum()
+        expected_wins = (battle_counts / (1 + np.exp(-strength_gaps))).sum(axis=1)
+        return float(penalised_loss), expected_wins - table.sum(axis=1) + _PRECISION * strengths
 
-    begin = np.zeros(len(table)) if start is None else (start - MEAN) / ELO
-    strengths = minimize(loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-8}).x
+    initial_strengths = np.zeros(len(table)) if start is None else (start - MEAN) / ELO
+    strengths = minimize(loss, initial_strengths, jac=True, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-8}).x
     ratings: Array = MEAN + ELO * (strengths - strengths.mean())
     return ratings

@@ -59,9 +59,9 @@ class Pearson:
         """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. If
         undefined: `InputError` for one value, 0 in a resample.
         """
-        table = resamples_of(weights, len(self))
-        moments = table.astype(float) @ self._moments
-        return _ratio(np.c_[table.sum(axis=1), moments], weights, self.symbol)
+        weight_table = resamples_of(weights, len(self))
+        moments = weight_table.astype(float) @ self._moments
+        return _ratio(np.c_[weight_table.sum(axis=1), moments], weights, self.symbol)
 
 
 class Spearman:
@@ -81,9 +81,9 @@ class Spearman:
         """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. If
         undefined: `InputError` for one value, 0 in a resample.
         """
-        table = resamples_of(weights, len(self)).astype(float)
-        sums = np.empty((len(table), 6))
-        for row, weight in zip(sums, table, strict=True):
+        weight_table = resamples_of(weights, len(self)).astype(float)
+        sums = np.empty((len(weight_table), 6))
+        for row, weight in zip(sums, weight_table, strict=True):
             x = _mean_ranks(weight, self._x_rank, len(self._x_levels))
             y = _mean_ranks(weight, self._y_rank, len(self._y_levels))
             row[:] = weight.sum(), weight @ x, weight @ y, weight @ (x * x), weight @ (y * y), weight @ (x * y)
@@ -104,32 +104,32 @@ class PartialCorrelation:
         """
         xy, xz, yz = (np.atleast_1d(correlation(weights)).astype(float) for correlation in self._correlations)
         left = (1 - xz**2) * (1 - yz**2)
-        defined = left > 1e-12
-        value = np.where(defined, np.clip((xy - xz * yz) / np.sqrt(np.where(defined, left, 1.0)), -1.0, 1.0), 0.0)
+        is_defined = left > 1e-12
+        value = np.where(is_defined, np.clip((xy - xz * yz) / np.sqrt(np.where(is_defined, left, 1.0)), -1.0, 1.0), 0.0)
         if weights is None or np.ndim(weights) == 1:
-            if not defined[0]:
+            if not is_defined[0]:
                 raise InputError("no partial correlation is defined: what is held constant determines a variable")
             return float(value[0])
         return value
 
 
 def _standard(values: Array) -> Array:
-    centred = values - values.mean()
-    spread = float(np.abs(centred).max())
+    centred_values = values - values.mean()
+    spread = float(np.abs(centred_values).max())
     # a constant leaves only rounding errors; it is set exactly to zero so that it is recognised below
     if spread <= 1e-13 * max(float(np.abs(values).max()), 1e-300):
         return np.zeros_like(values)
-    scaled: Array = centred / spread
-    return scaled
+    scaled_values: Array = centred_values / spread
+    return scaled_values
 
 
 def _mean_ranks(weight: Array, ranks: Array, levels: int) -> Array:
     """The mean rank of each point's level among the weighted points, as a share of them and centred at 0."""
-    counts = np.bincount(ranks, weights=weight, minlength=levels)
-    middle = np.cumsum(counts) - counts / 2
-    total = float(weight.sum())
-    centred: Array = (middle / total - 0.5)[ranks] if total else np.zeros(len(ranks))
-    return centred
+    level_counts = np.bincount(ranks, weights=weight, minlength=levels)
+    middle_positions = np.cumsum(level_counts) - level_counts / 2
+    total_weight = float(weight.sum())
+    centred_ranks: Array = (middle_positions / total_weight - 0.5)[ranks] if total_weight else np.zeros(len(ranks))
+    return centred_ranks
 
 
 def _ratio(sums: Array, weights: Numbers | None, symbol: str) -> Any:
@@ -137,11 +137,11 @@ def _ratio(sums: Array, weights: Numbers | None, symbol: str) -> Any:
     n, x, y, xx, yy, xy = sums.T
     n = np.maximum(n, 1)
     spread_x, spread_y = xx - x * x / n, yy - y * y / n
-    defined = (spread_x > 1e-14 * np.maximum(xx, 1e-300)) & (spread_y > 1e-14 * np.maximum(yy, 1e-300))
-    product = np.sqrt(np.where(defined, spread_x, 1.0)) * np.sqrt(np.where(defined, spread_y, 1.0))
-    value = np.where(defined, np.clip((xy - x * y / n) / product, -1.0, 1.0), 0.0)
+    is_defined = (spread_x > 1e-14 * np.maximum(xx, 1e-300)) & (spread_y > 1e-14 * np.maximum(yy, 1e-300))
+    product = np.sqrt(np.where(is_defined, spread_x, 1.0)) * np.sqrt(np.where(is_defined, spread_y, 1.0))
+    value = np.where(is_defined, np.clip((xy - x * y / n) / product, -1.0, 1.0), 0.0)
     if weights is None or np.ndim(weights) == 1:
-        if not defined[0]:
+        if not is_defined[0]:
             raise InputError(f"{symbol} needs at least two distinct values in each variable; one of them is constant")
         return float(value[0])
     return value

@@ -25,17 +25,17 @@ class MeanOfGroups:
         x_values, y_values = paired(x, y)
         if len(groups) != len(x_values):
             raise InputError(f"expected one group for each of {len(x_values)} points, but got {len(groups)}")
-        members: dict[Any, list[int]] = {}
+        group_rows: dict[Any, list[int]] = {}
         for index, group in enumerate(groups):
-            members.setdefault(group, []).append(index)
+            group_rows.setdefault(group, []).append(index)
         self._n = len(x_values)
         self._parts = {
             group: (np.asarray(rows), make(x_values[rows], y_values[rows]))
-            for group, rows in members.items()
+            for group, rows in group_rows.items()
             if len(set(x_values[rows].tolist())) > 1 and len(set(y_values[rows].tolist())) > 1
         }
         if not self._parts:
-            raise InputError(f"in none of the {len(members)} groups do both variables have two distinct values")
+            raise InputError(f"in none of the {len(group_rows)} groups do both variables have two distinct values")
 
     def by_group(self) -> dict[Any, float]:
         """Each group's value."""
@@ -45,12 +45,12 @@ class MeanOfGroups:
         """The mean: a float for weights None or [n], float64[resamples] for [resamples, n]; absent groups omitted."""
         if weights is None:
             return float(np.mean(list(self.by_group().values())))
-        table = resamples_of(weights, self._n)
-        sums, counts = np.zeros(len(table)), np.zeros(len(table))
-        for rows, statistic in self._parts.values():
-            group_weights = table[:, rows]
-            present = group_weights.sum(axis=1) > 1
-            sums += np.where(present, statistic(group_weights), 0.0)
-            counts += present
-        values = sums / np.maximum(counts, 1)
+        weight_table = resamples_of(weights, self._n)
+        value_sums, group_counts = np.zeros(len(weight_table)), np.zeros(len(weight_table))
+        for group_rows, statistic in self._parts.values():
+            group_weights = weight_table[:, group_rows]
+            is_present = group_weights.sum(axis=1) > 1
+            value_sums += np.where(is_present, statistic(group_weights), 0.0)
+            group_counts += is_present
+        values = value_sums / np.maximum(group_counts, 1)
         return float(values[0]) if np.ndim(weights) == 1 else values

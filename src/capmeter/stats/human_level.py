@@ -48,23 +48,23 @@ def against_others(ratings: Ratings) -> RatingPoints:
     first: list[float] = []
     second: list[float] = []
     rows: list[int] = []
-    for row, each in enumerate(ratings):
-        total, others = sum(each), len(each) - 1
-        if others > 0:
-            first += each
-            second += [(total - rating) / others for rating in each]
-            rows += [row] * len(each)
+    for caption_index, caption_ratings in enumerate(ratings):
+        rating_sum, other_count = sum(caption_ratings), len(caption_ratings) - 1
+        if other_count > 0:
+            first += caption_ratings
+            second += [(rating_sum - rating) / other_count for rating in caption_ratings]
+            rows += [caption_index] * len(caption_ratings)
     return _points(first, second, rows)
 
 
 def every_two(ratings: Ratings) -> RatingPoints:
     """Each rating against each other rating of its caption, in both directions."""
     first, second, rows = [], [], []
-    for row, each in enumerate(ratings):
-        for a, b in permutations(each, 2):
-            first.append(a)
-            second.append(b)
-            rows.append(row)
+    for caption_index, caption_ratings in enumerate(ratings):
+        for first_rating, second_rating in permutations(caption_ratings, 2):
+            first.append(first_rating)
+            second.append(second_rating)
+            rows.append(caption_index)
     return _points(first, second, rows)
 
 
@@ -74,43 +74,45 @@ def _points(first: list[float], second: list[float], rows: list[int]) -> RatingP
 
 def sorted_in_rows(ratings: Ratings) -> bool:
     """Whether all captions have equally many ratings, of more than two levels, and all rows are in ascending order."""
-    if len({len(each) for each in ratings}) != 1 or len(ratings[0]) < 2:
+    if len({len(caption_ratings) for caption_ratings in ratings}) != 1 or len(ratings[0]) < 2:
         return False
-    table = np.asarray(ratings, float)
-    return len(np.unique(table)) > 2 and bool(
-        (np.diff(table, axis=1) >= 0).all() and (np.diff(table, axis=1) > 0).any()
+    rating_table = np.asarray(ratings, float)
+    return len(np.unique(rating_table)) > 2 and bool(
+        (np.diff(rating_table, axis=1) >= 0).all() and (np.diff(rating_table, axis=1) > 0).any()
     )
 
 
 def columns_tau_b(ratings: Ratings) -> tuple[float, ...]:
     """Kendall's τb of every pair of rating columns, as if each column were a rater: (1, 2), (1, 3) …, (2, 3) …"""
-    table = np.asarray(ratings, float)
-    if table.ndim != 2 or table.shape[1] < 2:
+    rating_table = np.asarray(ratings, float)
+    if rating_table.ndim != 2 or rating_table.shape[1] < 2:
         raise InputError(
-            f"expected the same number of ratings, two or more, of every caption, but got shape {table.shape}"
+            f"expected the same number of ratings, two or more, of every caption, but got shape {rating_table.shape}"
         )
-    return tuple(float(TauB(table[:, a], table[:, b])()) for a, b in combinations(range(table.shape[1]), 2))
+    return tuple(
+        float(TauB(rating_table[:, a], rating_table[:, b])()) for a, b in combinations(range(rating_table.shape[1]), 2)
+    )
 
 
 def majority_agreement(votes: Ratings, better: Numbers) -> Array:
     """For each pair, whether the majority of the votes (1 and -1) agrees with the label `better`: 1 or 0; split: .5."""
-    sides = np.sign([sum(each) for each in votes])
-    return _credit(sides, np.asarray(better, float))
+    majority_sides = np.sign([sum(pair_votes) for pair_votes in votes])
+    return _credit(majority_sides, np.asarray(better, float))
 
 
 def vote_agreement(votes: Ratings) -> Array:
     """For each pair, the share of votes that agree with the majority of the other votes (split: one half)."""
     shares = []
-    for each in votes:
-        total = sum(each)
-        others = np.sign([total - vote for vote in each])
-        shares.append(float(_credit(others, np.sign(np.asarray(each, float))).mean()))
+    for pair_votes in votes:
+        vote_sum = sum(pair_votes)
+        other_majorities = np.sign([vote_sum - vote for vote in pair_votes])
+        shares.append(float(_credit(other_majorities, np.sign(np.asarray(pair_votes, float))).mean()))
     return np.asarray(shares)
 
 
 def unanimous(votes: Ratings) -> Array:
     """For each pair, whether all its votes agree."""
-    return np.asarray([len(set(each)) == 1 for each in votes])
+    return np.asarray([len(set(pair_votes)) == 1 for pair_votes in votes])
 
 
 def _credit(sides: Array, expected: Array) -> Array:

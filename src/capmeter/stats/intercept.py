@@ -37,11 +37,11 @@ class Intercept:
         value = self._line(resamples_of(weights, len(self._x)).astype(float))[0]
         return float(value[0]) if weights is None or np.ndim(weights) == 1 else value
 
-    def _line(self, table: Array) -> tuple[Array, Array]:
+    def _line(self, weight_table: Array) -> tuple[Array, Array]:
         """Intercepts and slopes of resamples (resamples, points)."""
-        count = np.maximum(table.sum(axis=1), 1)
-        x, y = table @ self._x / count, table @ self._y / count
-        xx, xy = table @ self._x**2 / count - x * x, table @ (self._x * self._y) / count - x * y
+        count = np.maximum(weight_table.sum(axis=1), 1)
+        x, y = weight_table @ self._x / count, weight_table @ self._y / count
+        xx, xy = weight_table @ self._x**2 / count - x * x, weight_table @ (self._x * self._y) / count - x * y
         varies = xx > 1e-12 * np.maximum(x * x, 1e-300)
         slope = np.where(varies, xy / np.where(varies, xx, 1.0), self.slope)
         return y - slope * x, slope

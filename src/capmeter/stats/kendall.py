@@ -81,12 +81,12 @@ class _Level:
     def inversions(self, weights: Array) -> Array:
         """The number of pairs of a one before a zero in the same block, for each row of weights."""
         weights = weights[:, self.order]
-        running = np.zeros(
+        ones_weight = np.zeros(
             (len(weights), weights.shape[1] + 1), np.int64
         )  # the weight of the ones before each position
-        np.cumsum(weights * self.one, axis=1, out=running[:, 1:])
-        before = running[:, self.zeros] - running[:, self.block_of_zeros]
-        inversions: Array = np.einsum("dn,dn->d", weights[:, self.zeros], before)
+        np.cumsum(weights * self.one, axis=1, out=ones_weight[:, 1:])
+        weight_before = ones_weight[:, self.zeros] - ones_weight[:, self.block_of_zeros]
+        inversions: Array = np.einsum("dn,dn->d", weights[:, self.zeros], weight_before)
         return inversions
 
 
@@ -99,8 +99,8 @@ class Tau:
         x_ranks, y_ranks = (np.unique(values, return_inverse=True)[1].astype(np.int64) for values in paired(x, y))
         x_levels, y_levels = int(x_ranks.max()) + 1, int(y_ranks.max()) + 1
         # the variable with fewer levels is the one processed bit by bit; τ is symmetric
-        swapped = self._swapped = y_levels > x_levels
-        fine, coarse, levels = (y_ranks, x_ranks, x_levels) if swapped else (x_ranks, y_ranks, y_levels)
+        is_swapped = self._swapped = y_levels > x_levels
+        fine, coarse, levels = (y_ranks, x_ranks, x_levels) if is_swapped else (x_ranks, y_ranks, y_levels)
         both = fine * levels + coarse  # within a tie of `fine`, `coarse` ascends: no false inversions
         self._order = np.argsort(both)
         both, fine, self._coarse = both[self._order], fine[self._order], coarse[self._order]
@@ -113,20 +113,22 @@ class Tau:
 
     def pairs(self, weights: Numbers | None = None) -> PairCounts:
         """The counts, int64 arrays of shape [resamples] (one resample with weights 1 if `weights` is None)."""
-        table = resamples_of(weights, len(self))[:, self._order]
-        points = table.sum(axis=1)
-        total = _choose_two(points)
-        discordant = np.zeros(len(table), np.int64)
+        weight_table = resamples_of(weights, len(self))[:, self._order]
+        points = weight_table.sum(axis=1)
+        total_pairs = _choose_two(points)
+        discordant = np.zeros(len(weight_table), np.int64)
         for level in self._levels:
-            discordant += level.inversions(table)
-        fine = np.add.reduceat(table, self._fine_starts, axis=1)
-        both = np.add.reduceat(table, self._both_starts, axis=1)
-        coarse = np.stack([np.bincount(self._coarse, row, self._coarse_levels) for row in table]).astype(np.int64)
+            discordant += level.inversions(weight_table)
+        fine = np.add.reduceat(weight_table, self._fine_starts, axis=1)
+        both = np.add.reduceat(weight_table, self._both_starts, axis=1)
+        coarse = np.stack([np.bincount(self._coarse, row, self._coarse_levels) for row in weight_table]).astype(
+            np.int64
+        )
         tied_fine, tied_coarse, tied_both = (_choose_two(counts).sum(axis=1) for counts in (fine, coarse, both))
-        concordant = total - discordant - tied_fine - tied_coarse + tied_both
+        concordant = total_pairs - discordant - tied_fine - tied_coarse + tied_both
         levels = np.minimum((fine > 0).sum(axis=1), (coarse > 0).sum(axis=1))
         tied_x, tied_y = (tied_coarse, tied_fine) if self._swapped else (tied_fine, tied_coarse)
-        return PairCounts(points, total, concordant, discordant, tied_x, tied_y, tied_both, levels)
+        return PairCounts(points, total_pairs, concordant, discordant, tied_x, tied_y, tied_both, levels)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
         """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. If undefined (nothing
@@ -134,14 +136,14 @@ class Tau:
         """
         pairs = self.pairs(weights)
         numerator, denominator = self.fraction(pairs)
-        defined = denominator > 0
+        is_defined = denominator > 0
         if weights is None or np.ndim(weights) == 1:
-            if not defined[0]:
+            if not is_defined[0]:
                 raise InputError(
                     f"{self.symbol} needs at least two distinct values in each variable; one of them is constant"
                 )
             return float(numerator[0] / denominator[0])
-        return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=defined)
+        return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=is_defined)
 
     def fraction(self, pairs: PairCounts) -> tuple[Array, Array]:
         """Numerator and denominator of the variant, for each resample."""
@@ -210,13 +212,13 @@ def resamples_of(weights: Numbers | None, n: int) -> Array:
 
 
 def _choose_two(counts: Array) -> Array:
-    pairs: Array = counts * (counts - 1) // 2
-    return pairs
+    pair_counts: Array = counts * (counts - 1) // 2
+    return pair_counts
 
 
-def _starts(ordered: Array) -> Array:
+def _starts(sorted_values: Array) -> Array:
     """Where each run of equal values starts."""
-    return np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    return np.flatnonzero(np.r_[True, sorted_values[1:] != sorted_values[:-1]])
 
 
 def _levels(ranks: Array, distinct: int) -> list[_Level]:
@@ -228,13 +230,15 @@ def _levels(ranks: Array, distinct: int) -> list[_Level]:
     first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))].astype(np.int32)
     for bit in range(max(distinct - 1, 0).bit_length() - 1, -1, -1):
         ones = (level_ranks >> bit & 1).astype(bool)
-        block = first_of[level_ranks >> (bit + 1) << (bit + 1)]
-        levels.append(_Level(order, ones, block))
-        running = np.cumsum(ones, dtype=np.int32) - ones
-        ones_before = running - running[block]
+        block_starts = first_of[level_ranks >> (bit + 1) << (bit + 1)]
+        levels.append(_Level(order, ones, block_starts))
+        ones_so_far = np.cumsum(ones, dtype=np.int32) - ones
+        ones_before = ones_so_far - ones_so_far[block_starts]
         # within each block, zeros move before ones, and otherwise keep their order
-        target = first_of[level_ranks >> bit << bit] + np.where(ones, ones_before, position - block - ones_before)
+        target_positions = first_of[level_ranks >> bit << bit] + np.where(
+            ones, ones_before, position - block_starts - ones_before
+        )
         next_order, next_ranks = np.empty_like(order), np.empty_like(level_ranks)
-        next_order[target], next_ranks[target] = order, level_ranks
+        next_order[target_positions], next_ranks[target_positions] = order, level_ranks
         order, level_ranks = next_order, next_ranks
     return levels

@@ -40,14 +40,14 @@ class GroupMean:
 
     def __init__(self, values: Numbers, groups: Sequence[Any] | None = None) -> None:
         self._values = np.asarray(values, float)
-        names = [""] * len(self._values) if groups is None else list(groups)
-        if len(names) != len(self._values) or not names:
+        group_names = [""] * len(self._values) if groups is None else list(groups)
+        if len(group_names) != len(self._values) or not group_names:
             raise InputError(
-                f"expected one group for each of {len(self._values)} values (at least one), but got {len(names)}"
+                f"expected one group for each of {len(self._values)} values (at least one), but got {len(group_names)}"
             )
-        self.groups = tuple(dict.fromkeys(names))
+        self.groups = tuple(dict.fromkeys(group_names))
         self._member = np.stack(
-            [np.asarray([name == group for name in names]) for group in self.groups], axis=1
+            [np.asarray([group_name == group for group_name in group_names]) for group in self.groups], axis=1
         ).astype(float)
 
     def __len__(self) -> int:
@@ -55,9 +55,9 @@ class GroupMean:
 
     def by_group(self, weights: Numbers | None = None) -> Array:
         """float64[resamples, groups]; NaN where no point of a group occurs in a resample."""
-        table = resamples_of(weights, len(self)).astype(float)
-        counts = table @ self._member
-        sums = table @ (self._member * self._values[:, None])
+        weight_table = resamples_of(weights, len(self)).astype(float)
+        counts = weight_table @ self._member
+        sums = weight_table @ (self._member * self._values[:, None])
         means: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
         return means
 
@@ -88,10 +88,12 @@ class PairAccuracy(GroupMean):
     def __init__(
         self, gaps: Numbers, better: Numbers, groups: Sequence[Any] | None = None, ties: str = "half", seed: int = 0
     ) -> None:
-        gap_values, sides = np.asarray(gaps, float), np.asarray(better, float)
-        if gap_values.ndim != 1 or gap_values.shape != sides.shape:
-            raise InputError(f"expected two lists of equal length, but got shapes {gap_values.shape} and {sides.shape}")
-        if not np.isin(sides, (-1.0, 1.0)).all():
+        gap_values, human_sides = np.asarray(gaps, float), np.asarray(better, float)
+        if gap_values.ndim != 1 or gap_values.shape != human_sides.shape:
+            raise InputError(
+                f"expected two lists of equal length, but got shapes {gap_values.shape} and {human_sides.shape}"
+            )
+        if not np.isin(human_sides, (-1.0, 1.0)).all():
             raise InputError(
                 "expected 1 (a is better) or -1 (b is better) for every pair; leave out pairs that humans tie"
             )
@@ -101,15 +103,15 @@ class PairAccuracy(GroupMean):
             )
         if ties not in TIES:
             raise InputError(f"unknown tie policy {ties!r}; expected one of {', '.join(TIES)}")
-        coin = np.random.default_rng(seed).integers(2, size=len(sides)).astype(float)
-        credit = {
-            "half": np.full(len(sides), 0.5),
-            "strict": np.zeros(len(sides)),
-            "random": coin,
-            "first": (sides > 0).astype(float),
+        coin_flips = np.random.default_rng(seed).integers(2, size=len(human_sides)).astype(float)
+        tie_credit = {
+            "half": np.full(len(human_sides), 0.5),
+            "strict": np.zeros(len(human_sides)),
+            "random": coin_flips,
+            "first": (human_sides > 0).astype(float),
         }[ties]
         self.tied = int((gap_values == 0).sum())
-        super().__init__(np.where(gap_values == 0, credit, np.sign(gap_values) == sides), groups)
+        super().__init__(np.where(gap_values == 0, tie_credit, np.sign(gap_values) == human_sides), groups)
 
 
 class TieMatched(GroupMean):
@@ -130,30 +132,30 @@ class TieMatched(GroupMean):
     symbol = "agreement"
 
     def __init__(self, gaps: Numbers, better: Numbers, groups: Sequence[Any] | None = None) -> None:
-        gap_values, sides = paired(gaps, better)
+        gap_values, human_sides = paired(gaps, better)
         super().__init__(gap_values, groups)
-        self._human = np.sign(sides).astype(np.int8)
+        self._human = np.sign(human_sides).astype(np.int8)
         self._sign = np.sign(gap_values).astype(np.int8)
         distance = np.abs(gap_values)
         self._order = np.argsort(distance, kind="stable")
-        ordered = distance[self._order]
+        sorted_distances = distance[self._order]
         # the place of the last pair with the same difference: pairs that differ equally are all tied, or none is
-        self._last = np.searchsorted(ordered, ordered, side="right") - 1
+        self._last = np.searchsorted(sorted_distances, sorted_distances, side="right") - 1
 
     def outcomes(self, weights: Numbers | None = None) -> Array:
         """int8[resamples, pairs]: 1 where the metric prefers a, -1 where it prefers b, 0 where it ties them."""
-        table = resamples_of(weights, len(self))
-        ties = table @ (self._human == 0)
-        is_tied = np.cumsum(table[:, self._order], axis=1)[:, self._last] <= ties[:, None]
-        outcomes = np.empty(table.shape, np.int8)
+        weight_table = resamples_of(weights, len(self))
+        human_ties = weight_table @ (self._human == 0)
+        is_tied = np.cumsum(weight_table[:, self._order], axis=1)[:, self._last] <= human_ties[:, None]
+        outcomes = np.empty(weight_table.shape, np.int8)
         outcomes[:, self._order] = np.where(is_tied, 0, self._sign[self._order])
         return outcomes
 
     def by_group(self, weights: Numbers | None = None) -> Array:
         """float64[resamples, groups]; NaN where no pair of a group occurs in a resample."""
-        table = resamples_of(weights, len(self)).astype(float)
-        counts = table @ self._member
-        sums = (table * (self.outcomes(weights) == self._human)) @ self._member
+        weight_table = resamples_of(weights, len(self)).astype(float)
+        counts = weight_table @ self._member
+        sums = (weight_table * (self.outcomes(weights) == self._human)) @ self._member
         means: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
         return means
 
@@ -184,28 +186,30 @@ class TieCalibrated:
         first, second, self._sampled = _pairs(len(x_values), groups, most, seed)
         if len(first) == 0:
             raise InputError("no two points share a group, so there is no pair to compare")
-        human, metric = x_values[first] - x_values[second], y_values[first] - y_values[second]
-        order = np.argsort(np.abs(metric))
+        human_gaps, metric_gaps = x_values[first] - x_values[second], y_values[first] - y_values[second]
+        order = np.argsort(np.abs(metric_gaps))
         self._first, self._second = first[order], second[order]
-        human, metric = human[order], metric[order]
-        self._distance = np.abs(metric)
+        human_gaps, metric_gaps = human_gaps[order], metric_gaps[order]
+        self._distance = np.abs(metric_gaps)
         # a tied pair is gained where humans tie, and lost where metric and humans have the same order
-        self._concordant = (np.sign(human) == np.sign(metric)) & (human != 0)
-        self._gain = (human == 0).astype(np.int64) - self._concordant
+        self._concordant = (np.sign(human_gaps) == np.sign(metric_gaps)) & (human_gaps != 0)
+        self._gain = (human_gaps == 0).astype(np.int64) - self._concordant
         self._ends = np.flatnonzero(np.r_[self._distance[1:] != self._distance[:-1], True])
         self._n = len(x_values)
 
     def best(self, weights: Numbers | None = None) -> Calibrated:
         """The best accuracy and its ε, for one resample."""
-        row = resamples_of(weights, self._n)[0]
-        weight = row[self._first] * row[self._second]
-        gained = np.cumsum(weight * self._gain)[self._ends]
+        point_weights = resamples_of(weights, self._n)[0]
+        pair_weights = point_weights[self._first] * point_weights[self._second]
+        gained = np.cumsum(pair_weights * self._gain)[self._ends]
         distances = self._distance[self._ends]
         if distances[0] > 0:  # ε = 0 ties no pair
             gained, distances = np.r_[0, gained], np.r_[0.0, distances]
-        at, total = int(np.argmax(gained)), int(weight.sum())
-        right = int((weight * self._concordant).sum()) + int(gained[at])
-        return Calibrated(right / total if total else 0.0, float(distances[at]), len(weight), self._sampled)
+        best_index, total = int(np.argmax(gained)), int(pair_weights.sum())
+        correct_weight = int((pair_weights * self._concordant).sum()) + int(gained[best_index])
+        return Calibrated(
+            correct_weight / total if total else 0.0, float(distances[best_index]), len(pair_weights), self._sampled
+        )
 
     def __call__(self, weights: Numbers | None = None) -> Any:
         """The best accuracy: a float for weights None or [n], float64[resamples] for [resamples, n], each resample
@@ -213,7 +217,7 @@ class TieCalibrated:
         """
         if weights is None or np.ndim(weights) == 1:
             return self.best(weights).accuracy
-        return np.asarray([self.best(row).accuracy for row in resamples_of(weights, self._n)])
+        return np.asarray([self.best(point_weights).accuracy for point_weights in resamples_of(weights, self._n)])
 
 
 def _pairs(n: int, groups: Sequence[Any] | None, most: int, seed: int) -> tuple[Array, Array, bool]:
@@ -236,6 +240,6 @@ def _pairs(n: int, groups: Sequence[Any] | None, most: int, seed: int) -> tuple[
     first = np.concatenate([rows[upper[0]] for rows, upper in corners])
     second = np.concatenate([rows[upper[1]] for rows, upper in corners])
     if len(first) > most:
-        sampled = np.random.default_rng(seed).choice(len(first), most, replace=False)
-        return first[sampled], second[sampled], True
+        sampled_pairs = np.random.default_rng(seed).choice(len(first), most, replace=False)
+        return first[sampled_pairs], second[sampled_pairs], True
     return first, second, False

@@ -84,17 +84,17 @@ def permutation_tests(
             "a paired test needs finite values and finite sums for the captions of both systems; leave out the others"
         )
     images = scores[0].counts.shape[1]
-    exact = images <= _MAX_EXACT_CLUSTERS
+    is_exact = images <= _MAX_EXACT_CLUSTERS
     tallies = [_Tally(each) for each in scores]
-    columns = [each.table.swapaxes(0, 1).reshape(images, -1) for each in tallies]
-    ends = np.cumsum([each.shape[1] for each in columns])[:-1]
-    together = np.concatenate(columns, axis=1)  # all metrics in one matrix product
-    tried = 0
-    for swapped in _permutations(images, permutations, seed, exact, together.shape[1]):
-        tried += len(swapped)
-        for tally, moved in zip(tallies, np.split(swapped @ together, ends, axis=1), strict=True):
-            tally.add(moved.reshape(len(swapped), len(tally.table), -1))
-    return [tally.tests(exact, tried) for tally in tallies]
+    metric_columns = [each.table.swapaxes(0, 1).reshape(images, -1) for each in tallies]
+    column_ends = np.cumsum([each.shape[1] for each in metric_columns])[:-1]
+    all_columns = np.concatenate(metric_columns, axis=1)  # all metrics in one matrix product
+    tried_count = 0
+    for swap_table in _permutations(images, permutations, seed, is_exact, all_columns.shape[1]):
+        tried_count += len(swap_table)
+        for tally, moved_sums in zip(tallies, np.split(swap_table @ all_columns, column_ends, axis=1), strict=True):
+            tally.add(moved_sums.reshape(len(swap_table), len(tally.table), -1))
+    return [tally.tests(is_exact, tried_count) for tally in tallies]
 
 
 def _total_size(sums: Array) -> float:
@@ -132,8 +132,8 @@ class _Tally:
     def tests(self, exact: bool, tried: int) -> dict[tuple[int, int], PermutationResult]:
         """The result for each pair."""
         results = {}
-        for (a, b), extreme in self._extreme.items():
-            p = extreme / tried if exact else (1 + extreme) / (1 + tried)
+        for (a, b), extreme_count in self._extreme.items():
+            p = extreme_count / tried if exact else (1 + extreme_count) / (1 + tried)
             results[a, b] = PermutationResult(float(self._scores[a] - self._scores[b]), p, exact, tried)
         return results
 
@@ -154,11 +154,11 @@ def paired_permutation_test(
     a, b = (np.asarray(rows, float) for rows in (first, second))
     if a.shape != b.shape or a.ndim not in (1, 2) or len(a) == 0:
         raise InputError(f"expected two aligned tables of one row per caption, but got shapes {a.shape} and {b.shape}")
-    grouped = (
+    row_clusters = (
         clusters if isinstance(clusters, Clusters) else Clusters(np.arange(len(a)) if clusters is None else clusters)
     )
-    sums = np.stack([grouped.sums(rows.reshape(len(rows), -1)) for rows in (a, b)])
-    counts = np.stack([grouped.sums(np.ones(len(a)))] * 2)
+    sums = np.stack([row_clusters.sums(rows.reshape(len(rows), -1)) for rows in (a, b)])
+    counts = np.stack([row_clusters.sums(np.ones(len(a)))] * 2)
     return permutation_tests([PairedSums(sums, counts, score_function)], permutations, seed)[0][0, 1]
 
 
@@ -183,14 +183,14 @@ def association_test(
     if size == 0:
         raise InputError(f"{statistic} needs at least two distinct values in each variable; one of them is constant")
     observed = float(prepared_x @ prepared_y)
-    exact = factorial(min(len(y_values), 20)) <= _EXACT_PAIRINGS
-    extreme = tried = 0
-    for orders in _orders(len(y_values), permutations, seed, exact):
-        products = _PRODUCTS[statistic](y_values[orders]) @ prepared_x
-        extreme += int((np.abs(products) >= abs(observed) - 1e-9 * size).sum())
-        tried += len(orders)
-    p = extreme / tried if exact else (1 + extreme) / (1 + tried)
-    return PermutationResult(observed / size, p, exact, tried)
+    is_exact = factorial(min(len(y_values), 20)) <= _EXACT_PAIRINGS
+    extreme_count = tried_count = 0
+    for point_orders in _orders(len(y_values), permutations, seed, is_exact):
+        products = _PRODUCTS[statistic](y_values[point_orders]) @ prepared_x
+        extreme_count += int((np.abs(products) >= abs(observed) - 1e-9 * size).sum())
+        tried_count += len(point_orders)
+    p = extreme_count / tried_count if is_exact else (1 + extreme_count) / (1 + tried_count)
+    return PermutationResult(observed / size, p, is_exact, tried_count)
 
 
 def clustered_association_test(
@@ -222,13 +222,13 @@ def clustered_association_test(
         np.stack([rows for rows in members if len(rows) == size]) for size in sorted({len(rows) for rows in members})
     ]
     random = np.random.default_rng(seed)
-    extreme = 0
+    extreme_count = 0
     for _ in range(permutations):
-        permuted = np.empty_like(points)
+        permuted_values = np.empty_like(points)
         for rows in by_size:  # (clusters, size)
-            permuted[rows] = random.permuted(points[rows[random.permutation(len(rows))]], axis=1)
-        extreme += abs(float(statistic(permuted))) >= abs(observed) - 1e-12
-    return PermutationResult(observed, (1 + extreme) / (1 + permutations), False, permutations)
+            permuted_values[rows] = random.permuted(points[rows[random.permutation(len(rows))]], axis=1)
+        extreme_count += abs(float(statistic(permuted_values))) >= abs(observed) - 1e-12
+    return PermutationResult(observed, (1 + extreme_count) / (1 + permutations), False, permutations)
 
 
 def _centred(rows: Array) -> Array:
@@ -237,9 +237,9 @@ def _centred(rows: Array) -> Array:
 
 
 def _ranked(rows: Array) -> Array:
-    below = (rows[:, None, :] < rows[:, :, None]).sum(axis=2)
-    equal = (rows[:, None, :] == rows[:, :, None]).sum(axis=2)
-    return _centred(below + equal / 2)
+    below_counts = (rows[:, None, :] < rows[:, :, None]).sum(axis=2)
+    equal_counts = (rows[:, None, :] == rows[:, :, None]).sum(axis=2)
+    return _centred(below_counts + equal_counts / 2)
 
 
 def _signs(rows: Array) -> Array:
@@ -251,17 +251,17 @@ def _signs(rows: Array) -> Array:
 _PRODUCTS: dict[str, Callable[[Array], Array]] = {"pearson": _centred, "spearman": _ranked, "tau": _signs}
 
 
-def _orders(n: int, permutations: int, seed: int, exact: bool) -> Iterator[Array]:
+def _orders(n: int, permutations: int, seed: int, is_exact: bool) -> Iterator[Array]:
     """Blocks int[m, n] of permutations of n points."""
-    step = max(1, _CELLS // (n * n))
-    if exact:
-        every = itertools.permutations(range(n))
-        while block := list(islice(every, step)):
-            yield np.asarray(block)
+    block_size = max(1, _CELLS // (n * n))
+    if is_exact:
+        all_orders = itertools.permutations(range(n))
+        while order_block := list(islice(all_orders, block_size)):
+            yield np.asarray(order_block)
         return
     random = np.random.default_rng(seed)
-    for start in range(0, permutations, step):
-        yield random.permuted(np.tile(np.arange(n), (min(step, permutations - start), 1)), axis=1)
+    for block_start in range(0, permutations, block_size):
+        yield random.permuted(np.tile(np.arange(n), (min(block_size, permutations - block_start), 1)), axis=1)
 
 
 def williams_test(r12: float, r13: float, r23: float, n: int) -> PermutationResult:
@@ -283,18 +283,18 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> PermutationResu
     return PermutationResult(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
 
 
-def _permutations(clusters: int, permutations: int, seed: int, exact: bool, width: int) -> Any:
+def _permutations(clusters: int, permutations: int, seed: int, is_exact: bool, width: int) -> Any:
     """Blocks float64[m, clusters] of zeros and ones: 1 where the labels of the two systems are swapped.
 
     A block, and the m rows of `width` numbers derived from it, hold at most `_CELLS` numbers (unless a single
     permutation has more); the random permutations do not depend on the blocks.
     """
-    step = max(1, _CELLS // max(clusters, width))
-    if exact:
-        for start in range(0, 1 << clusters, step):
-            numbers = np.arange(start, min(start + step, 1 << clusters))
-            yield (numbers[:, None] >> np.arange(clusters) & 1).astype(float)
+    block_size = max(1, _CELLS // max(clusters, width))
+    if is_exact:
+        for block_start in range(0, 1 << clusters, block_size):
+            permutation_numbers = np.arange(block_start, min(block_start + block_size, 1 << clusters))
+            yield (permutation_numbers[:, None] >> np.arange(clusters) & 1).astype(float)
         return
     random = np.random.default_rng(seed)
-    for start in range(0, permutations, step):
-        yield random.integers(2, size=(min(step, permutations - start), clusters)).astype(float)
+    for block_start in range(0, permutations, block_size):
+        yield random.integers(2, size=(min(block_size, permutations - block_start), clusters)).astype(float)

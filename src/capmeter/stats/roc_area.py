@@ -45,12 +45,12 @@ class RocArea:
 
     def __call__(self, weights: Numbers | None = None) -> Any:
         """A float for weights None or [n], float64[resamples] for [resamples, n]; ½ where a label is absent."""
-        table = resamples_of(weights, len(self._labels)).astype(float)[:, self._order]
+        weight_table = resamples_of(weights, len(self._labels)).astype(float)[:, self._order]
         positives, negatives = (
-            np.cumsum(table * side, axis=1)[:, self._ends] for side in (self._labels, 1 - self._labels)
+            np.cumsum(weight_table * side, axis=1)[:, self._ends] for side in (self._labels, 1 - self._labels)
         )
-        below = negatives - np.diff(negatives, axis=1, prepend=0.0) / 2
-        ordered = (np.diff(positives, axis=1, prepend=0.0) * below).sum(axis=1)
-        pairs = positives[:, -1] * negatives[:, -1]
-        values: Array = np.divide(ordered, pairs, out=np.full(len(pairs), 0.5), where=pairs > 0)
+        negatives_below = negatives - np.diff(negatives, axis=1, prepend=0.0) / 2
+        ordered_pairs = (np.diff(positives, axis=1, prepend=0.0) * negatives_below).sum(axis=1)
+        total_pairs = positives[:, -1] * negatives[:, -1]
+        values: Array = np.divide(ordered_pairs, total_pairs, out=np.full(len(total_pairs), 0.5), where=total_pairs > 0)
         return float(values[0]) if weights is None or np.ndim(weights) == 1 else values

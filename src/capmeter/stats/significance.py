@@ -149,8 +149,8 @@ def permutation_p_values(
         scores.append(PairedSums(np.stack(sums), np.stack(counts), score_function))
     results = permutation_tests(scores, permutations, seed)
     return [
-        {(names[a], names[b]): test.p for (a, b), test in tests.items()}
-        for names, tests in zip(map(list, measures), results, strict=True)
+        {(system_names[a], system_names[b]): test_result.p for (a, b), test_result in metric_tests.items()}
+        for system_names, metric_tests in zip(map(list, measures), results, strict=True)
     ]
 
 

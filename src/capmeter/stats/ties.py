@@ -19,9 +19,9 @@ _RELATIVE = 1e-6
 
 def sign_with_tolerance(first: object, second: object) -> Array:
     """int8: 1 where the first score is higher, -1 where the second is, 0 where they tie; shapes broadcast."""
-    a, b = np.asarray(first, float), np.asarray(second, float)
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+    first_scores, second_scores = np.asarray(first, float), np.asarray(second, float)
+    if not (np.isfinite(first_scores).all() and np.isfinite(second_scores).all()):
         raise InputError("expected finite scores to compare, but some are not finite; leave those captions out")
-    gap = a - b
-    tied = np.abs(gap) <= _RELATIVE * np.maximum(np.abs(a), np.abs(b))
-    return np.where(tied, 0, np.sign(gap)).astype(np.int8)
+    score_gap = first_scores - second_scores
+    is_tied = np.abs(score_gap) <= _RELATIVE * np.maximum(np.abs(first_scores), np.abs(second_scores))
+    return np.where(is_tied, 0, np.sign(score_gap)).astype(np.int8)
