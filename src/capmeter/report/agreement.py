@@ -38,40 +38,50 @@ def agreement_table(report: AgreementReport, digits: int = 1) -> Table:
         "published": any(each.published for each in results),
     }
     columns = ["rank", "metric", report.protocol.statistic, f"{report.level:.0%} interval", *groups]
-    columns += [name for name, is_present in optional_columns.items() if is_present]
-    rows = []
+    columns += [column_name for column_name, is_present in optional_columns.items() if is_present]
+    table_rows = []
     for each in results:
-        row = [str(each.rank or "-"), MetricName(each.metric), _number(each.value, digits), _interval(each, digits)]
-        row += [_number(each.groups.get(group), digits) for group in groups]
+        table_row = [
+            str(each.rank or "-"),
+            MetricName(each.metric),
+            _number(each.value, digits),
+            _interval(each, digits),
+        ]
+        table_row += [_number(each.groups.get(group), digits) for group in groups]
         cells = {
             "p": "-" if each.p is None else f"{each.p:.3f}",
             "equal scores": "-" if each.tied is None else str(each.tied),
             **_given_length(each, digits),
             "published": _published(each.published),
         }
-        rows.append(row + [cells[name] for name, is_present in optional_columns.items() if is_present])
+        table_rows.append(
+            table_row + [cells[column_name] for column_name, is_present in optional_columns.items() if is_present]
+        )
     if report.length is not None:
         length = report.length
-        row = ["-", "length", _number(length.value, digits), _interval(length, digits)]
-        row += [_number(length.groups.get(group), digits) for group in groups]
+        table_row = ["-", "length", _number(length.value, digits), _interval(length, digits)]
+        table_row += [_number(length.groups.get(group), digits) for group in groups]
         cells = _given_length(length, digits)
-        rows.append(row + [cells.get(name, "-") for name, is_present in optional_columns.items() if is_present])
+        table_rows.append(
+            table_row
+            + [cells.get(column_name, "-") for column_name, is_present in optional_columns.items() if is_present]
+        )
     if report.human is not None:
         human = report.human
-        row = ["-", "human", _number(human.value, digits), _interval(human, digits)]
-        row += [_number(human.groups.get(group), digits) for group in groups]
-        rows.append(row + ["-" for is_present in optional_columns.values() if is_present])
+        table_row = ["-", "human", _number(human.value, digits), _interval(human, digits)]
+        table_row += [_number(human.groups.get(group), digits) for group in groups]
+        table_rows.append(table_row + ["-" for is_present in optional_columns.values() if is_present])
     numeric = (
         [True, False]
         + [True] * (2 + len(groups))
-        + [name != "published" for name, is_present in optional_columns.items() if is_present]
+        + [column_name != "published" for column_name, is_present in optional_columns.items() if is_present]
     )
-    return Table(_title(report), columns, rows, numeric)
+    return Table(_title(report), columns, table_rows, numeric)
 
 
-def _given_length(each: Agreement, digits: int) -> dict[str, str]:
+def _given_length(agreement: Agreement, digits: int) -> dict[str, str]:
     """The cells of what is left of an agreement with length held constant."""
-    given = each.given_length
+    given = agreement.given_length
     return {
         "given length": _number(None if given is None else given.value, digits),
         "its interval": "-" if given is None else f"[{given.low:.{digits}f}, {given.high:.{digits}f}]",
@@ -93,22 +103,22 @@ def agreement_notes(report: AgreementReport) -> list[str]:
     """The protocol in one line, then what else must be known of the numbers."""
     what = "systems" if isinstance(report.judgments, Systems) else "images"
     lines = [f"protocol: {report.protocol}"]
-    left = [f"{count:,} {reason}" for reason, count in report.judgments.notes.items() if count]
-    if left:
-        lines.append(f"left out: {', '.join(left)}")
-    worse = "significantly worse (Williams' test)" if what == "systems" else "significantly worse"
+    left_out = [f"{count:,} {reason}" for reason, count in report.judgments.notes.items() if count]
+    if left_out:
+        lines.append(f"left out: {', '.join(left_out)}")
+    worse_phrase = "significantly worse (Williams' test)" if what == "systems" else "significantly worse"
     lines.append(
         f"values x 100; intervals: {report.resamples:,} resamples of {what} (seed {report.seed}); "
         "a new rank begins where a "
-        f"metric is {worse} than the best of the rank before"
+        f"metric is {worse_phrase} than the best of the rank before"
     )
     if report.length is not None:
         lines.append("length: the number of words of the caption alone, a baseline that a metric should exceed")
     if report.controls_length:
         lines.append(_length_note(report))
     if report.human is not None:
-        number = format_judgments(report, report.human.n)
-        lines.append(f"human: {report.human.what}, under the same protocol and coefficient ({number})")
+        judgment_count = format_judgments(report, report.human.n)
+        lines.append(f"human: {report.human.what}, under the same protocol and coefficient ({judgment_count})")
         lines += [f"human: {note}" for note in report.human.notes]
     lines += [f"{each.metric}: {_judging_note(each.judging)}" for each in report.results if each.judging]
     lines += [line for each in report.results for line in _published_notes(each)]
@@ -126,18 +136,18 @@ def _judging_note(judging: Mapping[str, float]) -> str:
         "consistency": "of repeated answers are equal",
         "order_consistency": "of the pairs have the same winner in both orders",
     }
-    said = [f"{100 * judging[name]:.1f} % {what}" for name, what in shares.items() if name in judging]
-    said.append(f"{judging['input_tokens']:,.0f} + {judging['output_tokens']:,.0f} tokens per caption")
+    judging_facts = [f"{100 * judging[name]:.1f} % {what}" for name, what in shares.items() if name in judging]
+    judging_facts.append(f"{judging['input_tokens']:,.0f} + {judging['output_tokens']:,.0f} tokens per caption")
     if "cost" in judging:
-        said.append(f"{judging['cost']:.6f} per caption by --judge-prices")
-    return "; ".join(said)
+        judging_facts.append(f"{judging['cost']:.6f} per caption by --judge-prices")
+    return "; ".join(judging_facts)
 
 
 def _length_note(report: AgreementReport) -> str:
     statistic = report.protocol.statistic
     if isinstance(report.judgments, JudgedPairs) and statistic not in CORRELATIONS:
-        numbers = [each.given_length.n for each in report.results if each.given_length is not None]
-        pairs = f" ({format_count(numbers[0], 'pair')})" if numbers else ""
+        pair_counts = [each.given_length.n for each in report.results if each.given_length is not None]
+        pairs = f" ({format_count(pair_counts[0], 'pair')})" if pair_counts else ""
         return (
             "given length: the mean of the accuracy where people prefer the longer caption and where they prefer the "
             f"shorter one, which is 50 for length{pairs}; "
@@ -156,62 +166,68 @@ def _published(published_value: PublishedValue | None) -> str:
     return f"other encoder: {published_value.value:g} ({published_value.made_with}, {published_value.source})"
 
 
-def _published_notes(each: Agreement) -> list[str]:
-    published_value = each.published
+def _published_notes(agreement: Agreement) -> list[str]:
+    published_value = agreement.published
     if published_value is None or not (published_value.groups or published_value.note):
         return []
     groups = ", ".join(f"{group} {value:g}" for group, value in published_value.groups.items())
-    return [f"{each.metric}, published: {'; '.join(filter(None, (groups, published_value.note)))}"]
+    return [f"{agreement.metric}, published: {'; '.join(filter(None, (groups, published_value.note)))}"]
 
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _interval(each: Agreement | HumanLevel, digits: int) -> str:
-    return "-" if each.low is None else f"[{each.low:.{digits}f}, {each.high:.{digits}f}]"
+def _interval(agreement: Agreement | HumanLevel, digits: int) -> str:
+    return "-" if agreement.low is None else f"[{agreement.low:.{digits}f}, {agreement.high:.{digits}f}]"
 
 
 def difference_table(report: AgreementReport, digits: int = 1) -> Table:
     """Every pair of metrics: the difference on the same resamples, its interval and p."""
     rows = [
         [
-            each.first,
-            each.second,
-            f"{each.value:+.{digits}f}",
-            f"[{each.low:.{digits}f}, {each.high:.{digits}f}]",
-            f"{each.p:.3f}",
+            difference.first,
+            difference.second,
+            f"{difference.value:+.{digits}f}",
+            f"[{difference.low:.{digits}f}, {difference.high:.{digits}f}]",
+            f"{difference.p:.3f}",
         ]
-        for each in report.differences
+        for difference in report.differences
     ]
-    heads = ["metric", "minus", "difference", f"{report.level:.0%} interval", "p"]
-    return Table(f"{report.benchmark}: paired differences", heads, rows, [False, False, True, True, True])
+    column_names = ["metric", "minus", "difference", f"{report.level:.0%} interval", "p"]
+    return Table(f"{report.benchmark}: paired differences", column_names, rows, [False, False, True, True, True])
 
 
 def ranking_table(report: AgreementReport, rankings: Sequence[ArenaRanking], digits: int = 1) -> Table:
     """An arena's systems, best first by people: every judge's rating and rank; then its correlations with people's."""
     columns = ["system", "people", f"{report.level:.0%} interval"]
-    metrics = [each for each in rankings if each.judge != HUMAN]
-    columns += [column for each in metrics for column in (MetricName(each.judge), "rank")]
-    by_judge = {each.judge: {rated.system: (k, rated) for k, rated in enumerate(each.ratings, 1)} for each in rankings}
-    rows: list[list[str]] = []
-    for system, (_, rated) in by_judge[HUMAN].items():
-        row = [system, f"{rated.rating:.0f}", f"[{rated.low:.0f}, {rated.high:.0f}]"]
-        for each in metrics:
-            rank, own = by_judge[each.judge][system]
-            row += [f"{own.rating:.0f}", str(rank)]
-        rows.append(row)
-    correlations = {"Spearman": [each.spearman for each in metrics], "Kendall": [each.kendall for each in metrics]}
-    for name, of_metrics in correlations.items():
-        cells = [_correlation(each, digits) for each in of_metrics]
-        rows.append([name, "-", "-", *(cell for pair in cells for cell in pair)])
+    metric_rankings = [metric_ranking for metric_ranking in rankings if metric_ranking.judge != HUMAN]
+    columns += [column for metric_ranking in metric_rankings for column in (MetricName(metric_ranking.judge), "rank")]
+    by_judge = {
+        metric_ranking.judge: {rated.system: (k, rated) for k, rated in enumerate(metric_ranking.ratings, 1)}
+        for metric_ranking in rankings
+    }
+    table_rows: list[list[str]] = []
+    for system_name, (_, rated) in by_judge[HUMAN].items():
+        table_row = [system_name, f"{rated.rating:.0f}", f"[{rated.low:.0f}, {rated.high:.0f}]"]
+        for metric_ranking in metric_rankings:
+            rank, metric_rating = by_judge[metric_ranking.judge][system_name]
+            table_row += [f"{metric_rating.rating:.0f}", str(rank)]
+        table_rows.append(table_row)
+    correlations = {
+        "Spearman": [metric_ranking.spearman for metric_ranking in metric_rankings],
+        "Kendall": [metric_ranking.kendall for metric_ranking in metric_rankings],
+    }
+    for correlation_name, of_metrics in correlations.items():
+        correlation_cells = [_correlation(correlation, digits) for correlation in of_metrics]
+        table_rows.append([correlation_name, "-", "-", *(cell for pair in correlation_cells for cell in pair)])
     note = (
         "Bradley-Terry ratings on Elo's scale (1000: the mean; 400 points: odds of 10 to 1); a metric ties as many "
         "pairs as people; Spearman's and Kendall's correlations with people's ratings x 100; "
         f"{report.resamples:,} resamples of images"
     )
-    title = f"{report.benchmark}: ratings of {format_count(len(rows) - 2, 'system')}"
-    return Table(title, columns, rows, [False] + [True] * (len(columns) - 1), note)
+    title = f"{report.benchmark}: ratings of {format_count(len(table_rows) - 2, 'system')}"
+    return Table(title, columns, table_rows, [False] + [True] * (len(columns) - 1), note)
 
 
 def _correlation(correlation: RankCorrelation | None, digits: int) -> tuple[str, str]:
@@ -223,25 +239,32 @@ def _correlation(correlation: RankCorrelation | None, digits: int) -> tuple[str,
 
 def combination_table(report: AgreementReport, combinations: Sequence[MetricPair], digits: int = 1) -> Table:
     """Every sum of two standardised metrics, and its gain over the better of the two."""
-    has_published = any(each.agreement.published for each in combinations)
+    has_published = any(combination.agreement.published for combination in combinations)
     rows = [
         [
-            f"{each.first} + {each.second}",
-            _number(each.agreement.value, digits),
-            _interval(each.agreement, digits),
-            f"{each.gain.value:+.{digits}f}",
-            f"[{each.gain.low:.{digits}f}, {each.gain.high:.{digits}f}]",
-            f"{each.gain.p:.3f}",
-            *([_published(each.agreement.published)] if has_published else []),
+            f"{combination.first} + {combination.second}",
+            _number(combination.agreement.value, digits),
+            _interval(combination.agreement, digits),
+            f"{combination.gain.value:+.{digits}f}",
+            f"[{combination.gain.low:.{digits}f}, {combination.gain.high:.{digits}f}]",
+            f"{combination.gain.p:.3f}",
+            *([_published(combination.agreement.published)] if has_published else []),
         ]
-        for each in combinations
+        for combination in combinations
     ]
     interval = f"{report.level:.0%} interval"
-    heads = ["sum of two, standardised", report.protocol.statistic, interval, "gain over the better", interval, "p"]
-    columns = [False] + [True] * 5
+    column_names = [
+        "sum of two, standardised",
+        report.protocol.statistic,
+        interval,
+        "gain over the better",
+        interval,
+        "p",
+    ]
+    is_numeric = [False] + [True] * 5
     if has_published:
-        heads, columns = [*heads, "published"], [*columns, False]
-    return Table(f"{report.benchmark}: combinations", heads, rows, columns)
+        column_names, is_numeric = [*column_names, "published"], [*is_numeric, False]
+    return Table(f"{report.benchmark}: combinations", column_names, rows, is_numeric)
 
 
 def combination_json(combination: MetricPair) -> dict[str, Any]:
@@ -261,13 +284,15 @@ def curve_table(curve: ReferenceCurve, digits: int = 1) -> Table:
     def cell(row: Floats) -> str:
         return f"{row.mean():.{digits}f} ±{(row.max() - row.min()) / 2:.{digits}f}"
 
-    rows = []
-    for name, values in curve.values.items():
-        rows.append([MetricName(name), *(cell(row) for row in values)])
-        rows += [[f"  {group}", *(cell(row) for row in each)] for group, each in curve.groups.get(name, {}).items()]
-    heads = ["metric", *(format_count(number, "ref") for number in curve.numbers)]
+    table_rows = []
+    for metric_name, values in curve.values.items():
+        table_rows.append([MetricName(metric_name), *(cell(row) for row in values)])
+        table_rows += [
+            [f"  {group}", *(cell(row) for row in each)] for group, each in curve.groups.get(metric_name, {}).items()
+        ]
+    column_names = ["metric", *(format_count(reference_count, "ref") for reference_count in curve.numbers)]
     title = f"{curve.benchmark}: {curve.statistic} by number of references (± half the range over samples)"
-    return Table(title, heads, rows, [False] + [True] * len(curve.numbers))
+    return Table(title, column_names, table_rows, [False] + [True] * len(curve.numbers))
 
 
 def write_items(report: AgreementReport, path: Path) -> None:
@@ -277,18 +302,22 @@ def write_items(report: AgreementReport, path: Path) -> None:
 
 def _items(report: AgreementReport) -> Iterator[dict[str, Any]]:
     judgments = report.judgments
-    human: dict[int, Any] = {}
+    human_judgments: dict[int, Any] = {}
     if isinstance(judgments, Points):
-        for row, rating in zip(judgments.rows.tolist(), judgments.human.tolist(), strict=True):
-            human.setdefault(row, []).append(rating)
+        for caption_index, rating in zip(judgments.rows.tolist(), judgments.human.tolist(), strict=True):
+            human_judgments.setdefault(caption_index, []).append(rating)
     elif isinstance(judgments, JudgedPairs):
         for a, b, better in zip(judgments.first, judgments.second, judgments.better.tolist(), strict=True):
-            human[int(a)], human[int(b)] = better, -better
+            human_judgments[int(a)], human_judgments[int(b)] = better, -better
     elif isinstance(judgments, Systems):
-        human = dict(enumerate(judgments.human.tolist()))
-    names = judgments.names if isinstance(judgments, Systems) else judgments.ids
-    for k, id in enumerate(names):
-        yield {"id": id, "human": human.get(k), **{name: float(values[k]) for name, values in report.items.items()}}
+        human_judgments = dict(enumerate(judgments.human.tolist()))
+    item_ids = judgments.names if isinstance(judgments, Systems) else judgments.ids
+    for k, item_id in enumerate(item_ids):
+        yield {
+            "id": item_id,
+            "human": human_judgments.get(k),
+            **{metric_name: float(metric_scores[k]) for metric_name, metric_scores in report.items.items()},
+        }
 
 
 def write_captions(judgments: PreparedJudgments, path: Path) -> None:
@@ -297,10 +326,10 @@ def write_captions(judgments: PreparedJudgments, path: Path) -> None:
         raise InputError(f"{judgments.benchmark} has no captions to write, only systems: {', '.join(judgments.ids)}")
     with text_writer(path) as file:
         for caption in judgments.captions:
-            row = {
+            caption_row = {
                 "id": caption.id,
                 "image_id": caption.image_id,
                 "candidate": caption.candidate,
                 "references": list(caption.references),
             }
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(json.dumps(caption_row, ensure_ascii=False) + "\n")

@@ -41,18 +41,18 @@ def agreement_figure(report: AgreementReport) -> Any:
 
     A grey band is the human level with its interval, where the benchmark has one.
     """
-    shown = [each for each in report.results if each.value is not None]
-    figure, axes = open_figure(height=1.1 + 0.32 * len(shown), width=6.4)
+    shown_results = [each for each in report.results if each.value is not None]
+    figure, axes = open_figure(height=1.1 + 0.32 * len(shown_results), width=6.4)
     axis = axes[0, 0]
-    for place, each in enumerate(shown):
+    for row_position, each in enumerate(shown_results):
         value, low, high = each.value or 0.0, each.low or 0.0, each.high or 0.0
         colour = COLOURS[((each.rank or 1) - 1) % len(COLOURS)]
-        axis.plot([low, high], [place, place], color=colour, linewidth=2.4, solid_capstyle="round")
-        axis.plot(value, place, "o", color=colour, markersize=6)
+        axis.plot([low, high], [row_position, row_position], color=colour, linewidth=2.4, solid_capstyle="round")
+        axis.plot(value, row_position, "o", color=colour, markersize=6)
         if each.published and each.published.agrees:
             axis.plot(
                 each.published.value,
-                place,
+                row_position,
                 "D",
                 markersize=9,
                 markerfacecolor="none",
@@ -72,14 +72,14 @@ def agreement_figure(report: AgreementReport) -> Any:
             fontsize=7,
             color="#404040",
         )
-    axis.set_yticks(range(len(shown)), [f"{each.metric}  ({each.rank})" for each in shown])
+    axis.set_yticks(range(len(shown_results)), [f"{each.metric}  ({each.rank})" for each in shown_results])
     axis.invert_yaxis()
-    axis.margins(y=0.5 / max(1, len(shown)))
+    axis.margins(y=0.5 / max(1, len(shown_results)))
     axis.grid(axis="y", visible=False)
-    diamond = "; diamond: published" if any(each.published and each.published.agrees for each in shown) else ""
+    diamond = "; diamond: published" if any(each.published and each.published.agrees for each in shown_results) else ""
     axis.set_xlabel(f"{report.protocol.statistic} x 100, {report.level:.0%} interval (rank in parentheses{diamond})")
-    number = format_judgments(report, len(report.judgments))
-    axis.set_title(f"{report.benchmark}, {report.protocol.name}: {number}")
+    judgment_count = format_judgments(report, len(report.judgments))
+    axis.set_title(f"{report.benchmark}, {report.protocol.name}: {judgment_count}")
     return figure
 
 
@@ -91,29 +91,29 @@ def distribution_figure(report: AgreementReport) -> Any:
     figure, axes = open_figure(ceil(len(scores) / columns), columns, width=3.2, height=2.8)
     for axis in axes.ravel()[len(scores) :]:
         axis.set_visible(False)
-    for axis, (name, values) in zip(axes.ravel(), scores.items(), strict=False):
-        axis.set_title(name)
+    for axis, (metric_name, metric_scores) in zip(axes.ravel(), scores.items(), strict=False):
+        axis.set_title(metric_name)
         if isinstance(report.judgments, JudgedPairs):
-            _gaps(axis, report.judgments, values)
+            _gaps(axis, report.judgments, metric_scores)
         elif isinstance(report.judgments, Systems):
-            _scatter(axis, report.judgments, values)
+            _scatter(axis, report.judgments, metric_scores)
         elif isinstance(report.judgments, Points):
-            _by_rating(axis, report.judgments, values)
+            _by_rating(axis, report.judgments, metric_scores)
     figure.suptitle(f"{report.benchmark}: scores and human judgment", x=0.01, ha="left", fontsize=11, fontweight="bold")
     return figure
 
 
-def _by_rating(axis: Any, points: Points, values: Floats) -> None:
+def _by_rating(axis: Any, points: Points, metric_scores: Floats) -> None:
     """A box for each level of rating (whiskers: 5 and 95 %); continuous ratings fall into equal ranges."""
-    human, scores = points.human, values[points.rows]
-    levels = np.unique(human)
-    if len(levels) > LEVELS:
-        edges = np.linspace(human.min(), human.max(), LEVELS)
-        levels = (edges[:-1] + edges[1:]) / 2
-        human = levels[np.clip(np.searchsorted(edges, human, side="right") - 1, 0, LEVELS - 2)]
-    groups = [scores[human == level] for level in levels]
+    human_ratings, scores = points.human, metric_scores[points.rows]
+    rating_levels = np.unique(human_ratings)
+    if len(rating_levels) > LEVELS:
+        edges = np.linspace(human_ratings.min(), human_ratings.max(), LEVELS)
+        rating_levels = (edges[:-1] + edges[1:]) / 2
+        human_ratings = rating_levels[np.clip(np.searchsorted(edges, human_ratings, side="right") - 1, 0, LEVELS - 2)]
+    score_groups = [scores[human_ratings == level] for level in rating_levels]
     boxes = axis.boxplot(
-        groups,
+        score_groups,
         whis=(5, 95),
         widths=0.6,
         showfliers=False,
@@ -123,19 +123,20 @@ def _by_rating(axis: Any, points: Points, values: Floats) -> None:
     for box in boxes["boxes"]:
         box.set(facecolor=COLOURS[5], alpha=0.45, edgecolor=COLOURS[0])
     axis.set_xticks(
-        range(1, len(levels) + 1), [f"{level:.3g}\n{len(group):,}" for level, group in zip(levels, groups, strict=True)]
+        range(1, len(rating_levels) + 1),
+        [f"{level:.3g}\n{len(group):,}" for level, group in zip(rating_levels, score_groups, strict=True)],
     )
     axis.set_xlabel("human rating (and how many)")
     axis.set_ylabel("score")
 
 
-def _gaps(axis: Any, pairs: JudgedPairs, values: Floats) -> None:
+def _gaps(axis: Any, pairs: JudgedPairs, metric_scores: Floats) -> None:
     """The better caption's score minus the other's: right of 0 the metric agrees."""
-    gaps = (values[pairs.first] - values[pairs.second]) * pairs.better
-    reach = float(np.quantile(np.abs(gaps), 0.99)) or 1.0
+    score_gaps = (metric_scores[pairs.first] - metric_scores[pairs.second]) * pairs.better
+    reach = float(np.quantile(np.abs(score_gaps), 0.99)) or 1.0
     edges = np.linspace(-reach, reach, 41)
-    sides = {"agrees": gaps > 0, "disagrees": gaps < 0, "equal": gaps == 0}
-    shown = {name: np.clip(gaps[chosen], -reach, reach) for name, chosen in sides.items() if chosen.any()}
+    side_masks = {"agrees": score_gaps > 0, "disagrees": score_gaps < 0, "equal": score_gaps == 0}
+    shown = {name: np.clip(score_gaps[chosen], -reach, reach) for name, chosen in side_masks.items() if chosen.any()}
     colours = {"agrees": COLOURS[0], "disagrees": COLOURS[1], "equal": COLOURS[7]}
     axis.hist(
         list(shown.values()),
@@ -150,11 +151,11 @@ def _gaps(axis: Any, pairs: JudgedPairs, values: Floats) -> None:
     axis.legend(loc="upper left", fontsize=7, handlelength=1)
 
 
-def _scatter(axis: Any, systems: Systems, values: Floats) -> None:
-    axis.plot(values, systems.human, "o", color=COLOURS[0])
-    for name, x, y in zip(systems.names, values, systems.human, strict=True):
+def _scatter(axis: Any, systems: Systems, metric_scores: Floats) -> None:
+    axis.plot(metric_scores, systems.human, "o", color=COLOURS[0])
+    for system_name, x, y in zip(systems.names, metric_scores, systems.human, strict=True):
         axis.annotate(
-            name if len(name) <= 12 else name[:11] + "…",
+            system_name if len(system_name) <= 12 else system_name[:11] + "…",
             (x, y),
             fontsize=5.5,
             xytext=(2, 2),
@@ -168,45 +169,47 @@ def _scatter(axis: Any, systems: Systems, values: Floats) -> None:
 @styled
 def correlation_figure(report: AgreementReport) -> Any:
     """Spearman's ρ of every two metrics on the judged captions."""
-    names, table = rank_correlations(report)
-    return _heat_map(names, table, f"{report.benchmark}: Spearman's ρ between metrics", "{:.2f}", None, 1.0)
+    metric_names, correlation_table = rank_correlations(report)
+    return _heat_map(
+        metric_names, correlation_table, f"{report.benchmark}: Spearman's ρ between metrics", "{:.2f}", None, 1.0
+    )
 
 
 @styled
 def combination_figure(report: AgreementReport, combinations: Sequence[MetricPair]) -> Any:
     """The agreement of each metric (diagonal) and of each sum of two; * where the sum is significantly better."""
-    names = tuple(varying_scores(report))
-    table = np.diag([report[name].value or 0.0 for name in names])
+    metric_names = tuple(varying_scores(report))
+    value_table = np.diag([report[name].value or 0.0 for name in metric_names])
     marks = {}
-    for each in combinations:
-        i, j = names.index(each.first), names.index(each.second)
-        table[i, j] = table[j, i] = each.agreement.value or 0.0
-        if is_significant(each.gain.p, report.level) and each.gain.value > 0:
+    for metric_pair in combinations:
+        i, j = metric_names.index(metric_pair.first), metric_names.index(metric_pair.second)
+        value_table[i, j] = value_table[j, i] = metric_pair.agreement.value or 0.0
+        if is_significant(metric_pair.gain.p, report.level) and metric_pair.gain.value > 0:
             marks[i, j] = marks[j, i] = "*"
     title = f"{report.benchmark}: sums of two metrics,\n{report.protocol.statistic} x 100 (* better than both)"
-    return _heat_map(names, table, title, "{:.1f}", marks, None)
+    return _heat_map(metric_names, value_table, title, "{:.1f}", marks, None)
 
 
 def _heat_map(
-    names: Sequence[str],
-    table: Floats,
+    metric_names: Sequence[str],
+    value_table: Floats,
     title: str,
     form: str,
     marks: dict[tuple[int, int], str] | None,
     top: float | None,
 ) -> Any:
-    size = 1.6 + 0.62 * len(names)
+    size = 1.6 + 0.62 * len(metric_names)
     figure, axes = open_figure(width=max(4.2, size + 0.9), height=max(3.2, size))
     axis = axes[0, 0]
-    image = axis.imshow(table, vmax=top)
+    image = axis.imshow(value_table, vmax=top)
     low, high = image.get_clim()
-    for i in range(len(names)):
-        for j in range(len(names)):
-            bright = (table[i, j] - low) > 0.55 * (high - low)
-            text = form.format(table[i, j]) + (marks or {}).get((i, j), "")
-            axis.text(j, i, text, ha="center", va="center", fontsize=8, color="#202020" if bright else "white")
-    axis.set_xticks(range(len(names)), names, rotation=40, ha="right")
-    axis.set_yticks(range(len(names)), names)
+    for i in range(len(metric_names)):
+        for j in range(len(metric_names)):
+            is_bright = (value_table[i, j] - low) > 0.55 * (high - low)
+            cell_text = form.format(value_table[i, j]) + (marks or {}).get((i, j), "")
+            axis.text(j, i, cell_text, ha="center", va="center", fontsize=8, color="#202020" if is_bright else "white")
+    axis.set_xticks(range(len(metric_names)), metric_names, rotation=40, ha="right")
+    axis.set_yticks(range(len(metric_names)), metric_names)
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
     axis.set_title(title)
@@ -218,19 +221,24 @@ def curve_figure(curve: ReferenceCurve) -> Any:
     """Agreement by number of references: the mean and range over the samples."""
     figure, axes = open_figure(width=5.6, height=3.6)
     axis = axes[0, 0]
-    for number, (name, values) in enumerate(curve.values.items()):
-        style = series_style(number)
-        axis.plot(curve.numbers, values.mean(axis=1), label=name, **style)
+    for series_index, (metric_name, metric_values) in enumerate(curve.values.items()):
+        style = series_style(series_index)
+        axis.plot(curve.numbers, metric_values.mean(axis=1), label=metric_name, **style)
         axis.fill_between(
-            curve.numbers, values.min(axis=1), values.max(axis=1), color=style["color"], alpha=0.15, linewidth=0
+            curve.numbers,
+            metric_values.min(axis=1),
+            metric_values.max(axis=1),
+            color=style["color"],
+            alpha=0.15,
+            linewidth=0,
         )
     if max(curve.numbers) > 12:
         axis.set_xscale("log")
-    axis.set_xticks(curve.numbers, [str(each) for each in curve.numbers])
+    axis.set_xticks(curve.numbers, [str(reference_count) for reference_count in curve.numbers])
     axis.minorticks_off()
     axis.set_xlabel("references of each image")
     axis.set_ylabel(f"{curve.statistic} x 100")
-    repeats = next(iter(curve.values.values())).shape[1]
-    axis.set_title(f"{curve.benchmark}: mean and range of {repeats} samples")
+    sample_count = next(iter(curve.values.values())).shape[1]
+    axis.set_title(f"{curve.benchmark}: mean and range of {sample_count} samples")
     axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

@@ -14,32 +14,40 @@ from capmeter.report.tables import Table
 
 def reference_table(scores: Sequence[ReferenceScores], digits: int = 4) -> Table:
     """For each caption and metric the score against all references, the spread, then one row per reference."""
-    rows: list[list[Any]] = []
-    for each in scores:
-        rows.append([each.id, MetricName(each.metric), f"{each.score:.{digits}f}", f"{each.spread:.{digits}f}", ""])
-        rows += [
-            ["", "", f"{value:.{digits}f}", "", reference]
-            for value, reference in zip(each.values, each.references, strict=True)
+    table_rows: list[list[Any]] = []
+    for caption_scores in scores:
+        table_rows.append(
+            [
+                caption_scores.id,
+                MetricName(caption_scores.metric),
+                f"{caption_scores.score:.{digits}f}",
+                f"{caption_scores.spread:.{digits}f}",
+                "",
+            ]
+        )
+        table_rows += [
+            ["", "", f"{reference_score:.{digits}f}", "", reference]
+            for reference_score, reference in zip(caption_scores.values, caption_scores.references, strict=True)
         ]
-    heads = ["id", "metric", "score", "spread", "against this reference alone"]
+    column_names = ["id", "metric", "score", "spread", "against this reference alone"]
     note = "spread: the largest value against a single reference minus the smallest"
-    return Table("scores by reference", heads, rows, [False, False, True, True, False], note)
+    return Table("scores by reference", column_names, table_rows, [False, False, True, True, False], note)
 
 
 def write_by_reference(systems: Mapping[str, Sequence[ReferenceScores]], path: Path) -> None:
     """One row per caption, metric and reference, with the score against all and the spread; whole or not at all."""
-    rows = [
+    table_rows = [
         {
             "system": system,
-            "id": each.id,
-            "metric": each.metric,
-            "score": each.score,
-            "spread": each.spread,
+            "id": caption_scores.id,
+            "metric": caption_scores.metric,
+            "score": caption_scores.score,
+            "spread": caption_scores.spread,
             "reference": reference,
-            "value": value,
+            "value": reference_score,
         }
         for system, scores in systems.items()
-        for each in scores
-        for reference, value in zip(each.references, each.values, strict=True)
+        for caption_scores in scores
+        for reference, reference_score in zip(caption_scores.references, caption_scores.values, strict=True)
     ]
-    write_rows(rows, path)
+    write_rows(table_rows, path)

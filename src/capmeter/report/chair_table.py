@@ -21,12 +21,12 @@ def part_intervals(scores: Scores, *, level: float, resamples: int, seed: int) -
     """The interval of each part of a score, by bootstrap over images."""
     clusters = scores.items.ids.clusters
     sums, counts = scores.sum_by_cluster(clusters)
-    blocks: dict[str, list[Floats]] = {name: [] for name in scores.parts}
+    score_blocks: dict[str, list[Floats]] = {name: [] for name in scores.parts}
     for weights in resample_blocks(len(clusters), resamples, seed):
-        resampled = scores.parts_from_sums(weights @ sums, weights @ counts)
-        for name, values in blocks.items():
-            values.append(resampled[name])
-    return {name: percentile_interval(np.concatenate(values), level) for name, values in blocks.items()}
+        resampled_scores = scores.parts_from_sums(weights @ sums, weights @ counts)
+        for name, values in score_blocks.items():
+            values.append(resampled_scores[name])
+    return {name: percentile_interval(np.concatenate(values), level) for name, values in score_blocks.items()}
 
 
 def chair_table(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals], digits: int, level: float) -> Table:

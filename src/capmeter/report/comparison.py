@@ -21,51 +21,66 @@ def difference_table(comparison: SystemComparison, digits: int = 4, *, neighbour
 
     With `neighbours` only the pairs that follow each other in the metric's ranking.
     """
-    many = len(comparison.systems) > 2
-    rows = []
-    for name, verdict in comparison.items():
+    many_systems = len(comparison.systems) > 2
+    table_rows = []
+    for metric_name, verdict in comparison.items():
         order = [each.system for each in verdict.ranking]
         differences = verdict.differences
         if neighbours:
-            differences = [verdict.between(one, two) for one, two in itertools.pairwise(order)]
-        for each in differences:
-            cells = [
-                f"{each.first_score:.{digits}f}",
-                f"{each.second_score:.{digits}f}",
-                f"{each.difference:+.{digits}f}",
-                f"[{each.low:+.{digits}f}, {each.high:+.{digits}f}]",
-                _p(each.p),
-                *([_p(each.p_holm)] if many else []),
-                f"{each.wins}/{each.ties}/{each.losses}",
+            differences = [
+                verdict.between(first_name, second_name) for first_name, second_name in itertools.pairwise(order)
             ]
-            rows.append([MetricName(name), *([each.first, each.second] if many else []), *cells])
-    one, two = ("first", "second") if many else comparison.systems
-    columns = ["metric", *(["first", "second"] if many else [])]
-    columns += [f"{one} score" if many else one, f"{two} score" if many else two]
-    columns += ["difference", f"{100 * comparison.level:g}% interval", "p", *(["p, Holm"] if many else [])]
+        for difference in differences:
+            difference_cells = [
+                f"{difference.first_score:.{digits}f}",
+                f"{difference.second_score:.{digits}f}",
+                f"{difference.difference:+.{digits}f}",
+                f"[{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]",
+                _p(difference.p),
+                *([_p(difference.p_holm)] if many_systems else []),
+                f"{difference.wins}/{difference.ties}/{difference.losses}",
+            ]
+            table_rows.append(
+                [
+                    MetricName(metric_name),
+                    *([difference.first, difference.second] if many_systems else []),
+                    *difference_cells,
+                ]
+            )
+    first_name, second_name = ("first", "second") if many_systems else comparison.systems
+    columns = ["metric", *(["first", "second"] if many_systems else [])]
+    columns += [
+        f"{first_name} score" if many_systems else first_name,
+        f"{second_name} score" if many_systems else second_name,
+    ]
+    columns += ["difference", f"{100 * comparison.level:g}% interval", "p", *(["p, Holm"] if many_systems else [])]
     columns.append("win/tie/loss")
-    words = 3 if many else 1
+    label_count = 3 if many_systems else 1
     return Table(
-        _title(comparison), columns, rows, [False] * words + [True] * (len(columns) - words), _note(comparison)
+        _title(comparison),
+        columns,
+        table_rows,
+        [False] * label_count + [True] * (len(columns) - label_count),
+        _note(comparison),
     )
 
 
 def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
     """One row per metric and pair of systems: the difference of captions' scores, and what is left at equal length."""
-    rows = []
-    for name, pairs in comparison.equal_lengths.items():
-        for each in pairs:
-            share = each.at_equal_length / each.difference if each.difference else None
-            rows.append(
+    table_rows = []
+    for metric_name, pairs in comparison.equal_lengths.items():
+        for difference in pairs:
+            share_left = difference.at_equal_length / difference.difference if difference.difference else None
+            table_rows.append(
                 [
-                    MetricName(name),
-                    each.first,
-                    each.second,
-                    f"{each.words:+.1f}",
-                    f"{each.difference:+.{digits}f}",
-                    f"{each.at_equal_length:+.{digits}f}{' *' if each.extrapolated else ''}",
-                    f"[{each.low:+.{digits}f}, {each.high:+.{digits}f}]",
-                    "-" if share is None else f"{100 * share:.0f} %",
+                    MetricName(metric_name),
+                    difference.first,
+                    difference.second,
+                    f"{difference.words:+.1f}",
+                    f"{difference.difference:+.{digits}f}",
+                    f"{difference.at_equal_length:+.{digits}f}{' *' if difference.extrapolated else ''}",
+                    f"[{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]",
+                    "-" if share_left is None else f"{100 * share_left:.0f} %",
                 ]
             )
     columns = ["metric", "first", "second", "more words", "mean difference", "at equal length"]
@@ -75,9 +90,9 @@ def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
         f"differences on the difference in words ({comparison.resamples:,} resamples of images); "
         "left: the difference at equal length as a share of the mean difference"
     )
-    if any(each.extrapolated for pairs in comparison.equal_lengths.values() for each in pairs):
+    if any(difference.extrapolated for pairs in comparison.equal_lengths.values() for difference in pairs):
         note += "; *: extrapolated, one system's captions are longer throughout"
-    return Table("differences at equal length", columns, rows, [False] * 3 + [True] * 5, note)
+    return Table("differences at equal length", columns, table_rows, [False] * 3 + [True] * 5, note)
 
 
 def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
@@ -85,25 +100,25 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
 
     The letters name the systems that a score is significantly better than, as in the tables of retrieval papers.
     """
-    first = next(iter(comparison.values()))
-    order = [each.system for each in first.ranking]
+    first_verdict = next(iter(comparison.values()))
+    order = [each.system for each in first_verdict.ranking]
     letters = {name: _letter(number) for number, name in enumerate(order)}
-    rows: list[list[str]] = []
-    bold: set[tuple[int, int]] = set()
+    table_rows: list[list[str]] = []
+    bold_cells: set[tuple[int, int]] = set()
     for name in order:
-        row = [letters[name], name]
+        table_row = [letters[name], name]
         for verdict in comparison.values():
             (standing,) = (each for each in verdict.ranking if each.system == name)
             worse_letters = [
                 letters[other] for other in order if other in verdict.significance.significantly_worse(name)
             ]
             if name in verdict.significance.best():
-                bold.add((len(rows), len(row) + 1))
-            row += [
+                bold_cells.add((len(table_rows), len(table_row) + 1))
+            table_row += [
                 str(standing.rank),
                 f"{standing.score:.{digits}f}{' ' + ''.join(worse_letters) if worse_letters else ''}",
             ]
-        rows.append(row)
+        table_rows.append(table_row)
     columns = ["", "system", *(text for name in comparison for text in ("rank", MetricName(name)))]
     note = (
         f"rows: by {next(iter(comparison))}, best first; "
@@ -111,7 +126,9 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
         f"{significance_threshold(comparison.level):g}); a new rank begins where a system is significantly worse than "
         "the best of the last; bold: the best, and all that are not significantly worse"
     )
-    return Table(_title(comparison), columns, rows, [False, False, *([True, False] * len(comparison))], note, bold)
+    return Table(
+        _title(comparison), columns, table_rows, [False, False, *([True, False] * len(comparison))], note, bold_cells
+    )
 
 
 def contrast_table(
@@ -120,11 +137,11 @@ def contrast_table(
     """The captions of the first two systems whose scores differ most, of those that `equal` scores equally."""
     one, two = comparison.systems[:2]
     rows: list[list[str]] = []
-    for each in comparison.most_different(metric, one, two, number, equal):
-        gap = f"{each.first_score - each.second_score:+.{digits}f}"
-        rows.append([each.id, gap, f"{each.first_score:.{digits}f}", each.first])
-        rows.append(["", "", f"{each.second_score:.{digits}f}", each.second])
-        rows.extend(["", "", "", f"({text})"] for text in each.references[:1])
+    for caption_pair in comparison.most_different(metric, one, two, number, equal):
+        score_gap = f"{caption_pair.first_score - caption_pair.second_score:+.{digits}f}"
+        rows.append([caption_pair.id, score_gap, f"{caption_pair.first_score:.{digits}f}", caption_pair.first])
+        rows.append(["", "", f"{caption_pair.second_score:.{digits}f}", caption_pair.second])
+        rows.extend(["", "", "", f"({reference_text})"] for reference_text in caption_pair.references[:1])
     title = f"the captions of {one} (above) and {two} (below) whose {metric} scores differ most, with one reference"
     title += f"; {equal} scores both equally (within {EQUAL})" if equal else ""
     note = "" if rows else f"none: no two captions differ under {metric}{f' and are equal under {equal}' * bool(equal)}"
@@ -134,29 +151,35 @@ def contrast_table(
 @house_style()
 def difference_figure(comparison: SystemComparison) -> Any:
     """A panel per metric: every pair's difference with its interval, filled where it is significant."""
-    metrics = list(comparison)
-    pairs = [(each.first, each.second) for each in comparison[metrics[0]].differences]
-    columns = min(3, len(metrics))
-    rows = -(-len(metrics) // columns)
-    widest = max(len(f"{one} − {two}") for one, two in pairs)
-    size = {"width": 3.2 + 0.07 * widest / columns, "height": 1.2 + 0.3 * len(pairs)}
-    figure, axes = open_figure(rows, columns, **size, share="y")
-    for panel, name in zip(axes.flat, metrics, strict=False):
+    metric_names = list(comparison)
+    system_pairs = [(difference.first, difference.second) for difference in comparison[metric_names[0]].differences]
+    columns = min(3, len(metric_names))
+    rows = -(-len(metric_names) // columns)
+    longest_label = max(len(f"{first_name} − {second_name}") for first_name, second_name in system_pairs)
+    panel_size = {"width": 3.2 + 0.07 * longest_label / columns, "height": 1.2 + 0.3 * len(system_pairs)}
+    figure, axes = open_figure(rows, columns, **panel_size, share="y")
+    for panel, metric_name in zip(axes.flat, metric_names, strict=False):
         panel.axvline(0, color="#808080", linewidth=1)
-        for place, each in enumerate(comparison[name].differences):
-            sure = is_significant(each.p_holm, comparison.level)
+        for row_position, difference in enumerate(comparison[metric_name].differences):
+            sure = is_significant(difference.p_holm, comparison.level)
             colour = COLOURS[0] if sure else COLOURS[-1]
-            panel.plot([each.low, each.high], [place, place], color=colour)
-            panel.plot([each.difference], [place], "o", color=colour, markerfacecolor=colour if sure else "white")
-        panel.set(title=name, yticks=range(len(pairs)), yticklabels=[f"{one} − {two}" for one, two in pairs])
-        panel.set_ylim(len(pairs) - 0.4, -0.6)
+            panel.plot([difference.low, difference.high], [row_position, row_position], color=colour)
+            panel.plot(
+                [difference.difference], [row_position], "o", color=colour, markerfacecolor=colour if sure else "white"
+            )
+        panel.set(
+            title=metric_name,
+            yticks=range(len(system_pairs)),
+            yticklabels=[f"{first_name} − {second_name}" for first_name, second_name in system_pairs],
+        )
+        panel.set_ylim(len(system_pairs) - 0.4, -0.6)
         panel.set_xlabel("difference of the scores")
-    for panel in axes.flat[len(metrics) :]:
+    for panel in axes.flat[len(metric_names) :]:
         panel.set_visible(False)
-    corrected = " after Holm's correction" if len(pairs) > 1 else ""
+    correction_note = " after Holm's correction" if len(system_pairs) > 1 else ""
     figure.suptitle(
         f"{100 * comparison.level:g}% intervals; "
-        f"filled: p below {significance_threshold(comparison.level):g}{corrected}",
+        f"filled: p below {significance_threshold(comparison.level):g}{correction_note}",
         fontsize=9,
         x=0.01,
         ha="left",
@@ -166,24 +189,24 @@ def difference_figure(comparison: SystemComparison) -> Any:
 
 def difference_rows(comparison: SystemComparison) -> Table:
     """Every difference in full precision, for programs."""
-    columns = [each.name for each in fields(SystemDifference)]
+    column_names = [each.name for each in fields(SystemDifference)]
     rows = [[name, *astuple(each)] for name, verdict in comparison.items() for each in verdict.differences]
-    return Table("", ["metric", *columns], rows, [])
+    return Table("", ["metric", *column_names], rows, [])
 
 
 def _title(comparison: SystemComparison) -> str:
     captions = next(iter(comparison.captions.values()))
-    images = len(set(captions.image_ids))
-    of = f"{format_count(len(captions), 'caption')} of {format_count(images, 'image')}"
-    return f"{format_count(len(comparison.systems), 'system')}, {of} each"
+    image_count = len(set(captions.image_ids))
+    caption_counts = f"{format_count(len(captions), 'caption')} of {format_count(image_count, 'image')}"
+    return f"{format_count(len(comparison.systems), 'system')}, {caption_counts} each"
 
 
 def _note(comparison: SystemComparison) -> str:
-    how = comparison.test.describe(comparison.resamples)
-    first = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
+    test_description = comparison.test.describe(comparison.resamples)
+    first_name = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
     return (
-        f"p: {how}; interval of the difference: {comparison.resamples:,} resamples of images (seed "
-        f"{comparison.seed}); win/tie/loss: captions of {first}, by their own scores"
+        f"p: {test_description}; interval of the difference: {comparison.resamples:,} resamples of images (seed "
+        f"{comparison.seed}); win/tie/loss: captions of {first_name}, by their own scores"
     )
 
 

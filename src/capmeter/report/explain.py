@@ -71,27 +71,27 @@ def explain(
     unexplained = [str(metric) for metric in parsed_metrics if not metric.can_explain]
     if unexplained:
         raise InputError(f"{', '.join(unexplained)} cannot explain a score; leave it out, or choose a metric that can")
-    ordering = parsed_metrics[0] if by is None else parse(by)
-    scored_metrics = (*parsed_metrics, *(() if ordering in parsed_metrics else (ordering,)))
+    ordering_metric = parsed_metrics[0] if by is None else parse(by)
+    scored_metrics = (*parsed_metrics, *(() if ordering_metric in parsed_metrics else (ordering_metric,)))
     evaluation = Evaluation(scored_metrics, settings or Settings()).with_collected_states(captions)
-    known = {str(metric): stored[metric] for metric in scored_metrics if stored and str(metric) in set(stored)}
-    scored = [metric for metric in scored_metrics if str(metric) not in known]
+    stored_scores = {str(metric): stored[metric] for metric in scored_metrics if stored and str(metric) in set(stored)}
+    scored = [metric for metric in scored_metrics if str(metric) not in stored_scores]
     fresh = replace(evaluation, metrics=tuple(scored)).with_collected_states(captions).run(captions) if scored else {}
-    results = {str(metric): known.get(str(metric)) or fresh[str(metric)] for metric in scored_metrics}
+    results = {str(metric): stored_scores.get(str(metric)) or fresh[str(metric)] for metric in scored_metrics}
     if ids:
-        rows = [captions.row(id) for id in ids]
+        rows = [captions.row(caption_id) for caption_id in ids]
     elif worst is not None:
-        scores = results[str(ordering)].items.array
-        ascending = best == ordering.lower_is_better
-        rows = np.argsort(scores if ascending else -scores, kind="stable")[:worst].tolist()
+        scores = results[str(ordering_metric)].items.array
+        is_ascending = best == ordering_metric.lower_is_better
+        rows = np.argsort(scores if is_ascending else -scores, kind="stable")[:worst].tolist()
     else:
         rows = list(range(len(captions)))
-    evidence = {str(m): explain_rows(captions, m, rows, evaluation, known.get(str(m))) for m in parsed_metrics}
+    evidence = {str(m): explain_rows(captions, m, rows, evaluation, stored_scores.get(str(m))) for m in parsed_metrics}
     return [
         Explanation(
             captions[captions.ids[row]],
-            {name: float(scores.items.array[row]) for name, scores in results.items()},
-            {name: each[k] for name, each in evidence.items()},
+            {metric_name: float(scores.items.array[row]) for metric_name, scores in results.items()},
+            {metric_name: metric_evidence[k] for metric_name, metric_evidence in evidence.items()},
         )
         for k, row in enumerate(rows)
     ]
@@ -119,11 +119,11 @@ def explain_rows(
     if stored is not None and stored.answers.keys() >= set(ids):
         return [
             Evidence(
-                tuple(captions[id].candidate.split()),
-                tuple(tuple(text.split()) for text in captions[id].references),
-                facts={**stored.answers[id]},
+                tuple(captions[caption_id].candidate.split()),
+                tuple(tuple(text.split()) for text in captions[caption_id].references),
+                facts={**stored.answers[caption_id]},
             )
-            for id in ids
+            for caption_id in ids
         ]
     evaluation = replace(evaluation, metrics=(metric,)).with_collected_states(captions)
     evidence: list[Evidence] = []
@@ -136,15 +136,15 @@ def to_dicts(explanations: Iterable[Explanation], order: str = "") -> list[dict[
     """The explanations as JSON values, one object per caption; `order`: what they are ordered by."""
     return [
         {
-            "id": each.caption.id,
-            "image_id": each.caption.image_id,
-            "candidate": each.caption.candidate,
-            "references": list(each.caption.references),
-            "scores": each.scores,
-            "evidence": {name: _evidence_json(one) for name, one in each.evidence.items()},
+            "id": explanation.caption.id,
+            "image_id": explanation.caption.image_id,
+            "candidate": explanation.caption.candidate,
+            "references": list(explanation.caption.references),
+            "scores": explanation.scores,
+            "evidence": {name: _evidence_json(one) for name, one in explanation.evidence.items()},
             **({"order": order} if order else {}),
         }
-        for each in explanations
+        for explanation in explanations
     ]
 
 
@@ -176,7 +176,9 @@ def _evidence_json(evidence: Evidence) -> dict[str, Any]:
             for mark in evidence.marks
         ],
         "facts": dict(evidence.facts),
-        **({"members": {name: _evidence_json(each) for name, each in members.items()}} if members else {}),
+        **(
+            {"members": {member_name: _evidence_json(each) for member_name, each in members.items()}} if members else {}
+        ),
         **({} if evidence.scene is None else {"scene": evidence.scene.to_dict()}),
         **({} if evidence.contributions is None else {"contributions": evidence.contributions.to_dict()}),
         **({} if evidence.regions is None else {"regions": evidence.regions.to_dict()}),

@@ -29,23 +29,23 @@ def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
     from rich.text import Text
 
     evidence = [each for explanation in explanations for each in _with_members(explanation.evidence.values())]
-    kinds = sorted({link.kind for each in evidence for link in each.links})
-    colours = {kind: _COLOURS[k % len(_COLOURS)] for k, kind in enumerate(kinds)}
+    match_kinds = sorted({link.kind for each in evidence for link in each.links})
+    colours = {kind: _COLOURS[k % len(_COLOURS)] for k, kind in enumerate(match_kinds)}
     parts: list[RenderableType] = []
     for explanation in explanations:
         caption = explanation.caption
         parts.append(Rule(Text(escape_controls(caption.id), style="bold"), align="left", style="dim"))
         parts.append(Text(escape_controls(caption.candidate) or "(empty)", style="bold"))
-        scores = (f"{name} {score:.4f}" for name, score in explanation.scores.items())
+        scores = (f"{metric_name} {score:.4f}" for metric_name, score in explanation.scores.items())
         parts.append(Text("   ".join(scores), style="dim"))
-        for name, each in explanation.evidence.items():
-            parts.append(_evidence_table(name, each, colours, explanation.scores[name]))
+        for metric_name, each in explanation.evidence.items():
+            parts.append(_evidence_table(metric_name, each, colours, explanation.scores[metric_name]))
             members = (_evidence_table(member, inner, colours) for member, inner in each.members.items())
             parts.extend(Padding(member, (0, 0, 0, 4)) for member in members)
         parts.append(Text(""))
-    marks = sorted({mark.kind for each in evidence for mark in each.marks})
+    mark_kinds = sorted({mark.kind for each in evidence for mark in each.marks})
     legend = Text()
-    for label, styles in (("matched", colours), ("marked", {kind: _mark_style(kind) for kind in marks})):
+    for label, styles in (("matched", colours), ("marked", {kind: _mark_style(kind) for kind in mark_kinds})):
         if styles:
             legend.append(f"{label}: ", style="dim")
         for kind, style in styles.items():
@@ -55,9 +55,9 @@ def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
 
 def _with_members(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
     """Each metric's evidence, followed by that of its members."""
-    for each in evidence:
-        yield each
-        yield from _with_members(each.members.values())
+    for metric_evidence in evidence:
+        yield metric_evidence
+        yield from _with_members(metric_evidence.members.values())
 
 
 def _evidence_table(
@@ -95,10 +95,10 @@ def _evidence_lines(evidence: Evidence, colours: Mapping[str, str]) -> Iterator[
         pairs = zip(evidence.candidate, evidence.word_scores, strict=True)
         yield "words", Text(escape_controls("  ".join(f"{word} {score:.2f}" for word, score in pairs)))
     if _has_answers(evidence):
-        lines = (escape_controls(f"{asked}: {answer}") for asked, answer in evidence.facts.items())
+        lines = (escape_controls(f"{question}: {answer}") for question, answer in evidence.facts.items())
         yield "answers", Text("\n".join(lines))
     elif evidence.facts:
-        facts = "   ".join(f"{fact} {_format_number(value)}" for fact, value in evidence.facts.items())
+        facts = "   ".join(f"{fact_name} {_format_number(value)}" for fact_name, value in evidence.facts.items())
         yield "facts", Text(escape_controls(facts))
     if evidence.contributions is not None:
         yield from _contribution_lines(evidence.contributions)
@@ -118,9 +118,13 @@ def _contribution_lines(contributions: Contributions) -> Iterator[tuple[str, Tex
 
     base = escape_controls(contributions.base)
     yield "logit", Text(f"{contributions.logit:.3f} = {contributions.start:.3f} ({base}) + contributions")
-    for name, value, base_value, part in sorted(contributions.inputs, key=lambda each: -abs(each[3])):
-        line = Text(f"{part:+8.3f}", style="green" if part > 0 else "red" if part < 0 else "dim")
-        line.append(f"  {escape_controls(name)} {_format_number(value)}", style="")
+    for input_name, input_value, base_value, contribution in sorted(
+        contributions.inputs, key=lambda each: -abs(each[3])
+    ):
+        line = Text(
+            f"{contribution:+8.3f}", style="green" if contribution > 0 else "red" if contribution < 0 else "dim"
+        )
+        line.append(f"  {escape_controls(input_name)} {_format_number(input_value)}", style="")
         yield "", line.append(f" (base {_format_number(base_value)})", "dim")
 
 
@@ -138,16 +142,16 @@ def _sentence_lines(evidence: Evidence, colours: Mapping[str, str]) -> Iterator[
     """A document: each sentence of the caption under its verdict, what contradicts it, and the missing sentences."""
     from rich.text import Text
 
-    for each in evidence.sentences:
-        if each.verdict == "covered":
+    for sentence in evidence.sentences:
+        if sentence.verdict == "covered":
             continue
-        line = _words_line(evidence, each.reference_index, colours, (each.start, each.end))
-        if each.verdict in ("contradicted", "unsupported"):
-            nearest = (sentence_text(evidence, *place) for place in each.judged_by)
-            line.append(escape_controls(f"[nearest: {' '.join(nearest)}]"), style="dim")
-        yield f"{each.verdict} {each.score:.2f}", line
-    covered = sum(each.verdict == "covered" for each in evidence.sentences)
-    yield "covered", Text(f"{covered} sentences of the references")
+        line = _words_line(evidence, sentence.reference_index, colours, (sentence.start, sentence.end))
+        if sentence.verdict in ("contradicted", "unsupported"):
+            nearest_sentences = (sentence_text(evidence, *place) for place in sentence.judged_by)
+            line.append(escape_controls(f"[nearest: {' '.join(nearest_sentences)}]"), style="dim")
+        yield f"{sentence.verdict} {sentence.score:.2f}", line
+    covered_count = sum(sentence.verdict == "covered" for sentence in evidence.sentences)
+    yield "covered", Text(f"{covered_count} sentences of the references")
 
 
 def _words_line(
@@ -157,19 +161,19 @@ def _words_line(
     from rich.text import Text
 
     tokens = evidence.candidate if reference is None else evidence.references[reference]
-    spans = [
+    link_spans = [
         (link.candidate if reference is None else link.reference, link.kind)
         for link in sorted(evidence.links, key=lambda link: link.candidate[1] - link.candidate[0])
         if reference is None or link.reference_index == reference
     ]
-    style = {i: colours[kind] for (start, end), kind in spans for i in range(start, end)}
+    token_styles = {i: colours[kind] for (start, end), kind in link_spans for i in range(start, end)}
     for mark in evidence.marks:
         if _is_on_side(mark, reference):
             for i in range(mark.start, mark.end):
-                style[i] = f"{style.get(i, '')} {_mark_style(mark.kind)}".strip()
+                token_styles[i] = f"{token_styles.get(i, '')} {_mark_style(mark.kind)}".strip()
     line = Text()
     for i in range(*(place or (0, len(tokens)))):
-        line.append(escape_controls(tokens[i]), style=style.get(i, "")).append(" ")
+        line.append(escape_controls(tokens[i]), style=token_styles.get(i, "")).append(" ")
     return line if tokens else Text("(no words)", style="dim")
 
 

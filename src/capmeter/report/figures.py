@@ -121,7 +121,7 @@ def save_figures(figure: Any, paths: Sequence[str | Path], *, dpi: int = 160) ->
 
 def image_kind(path: str | Path) -> str:
     """`png`, `svg` or `pdf`, by the file's ending; another ending is an `InputError`."""
-    ending = Path(path).suffix.lower().removeprefix(".")
-    if ending not in _METADATA:
+    file_ending = Path(path).suffix.lower().removeprefix(".")
+    if file_ending not in _METADATA:
         raise InputError(f"{path}: unknown picture format; end the name in .png, .svg or .pdf")
-    return ending
+    return file_ending

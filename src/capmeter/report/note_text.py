@@ -22,8 +22,8 @@ def describe_note(reason: str, entries: Sequence[str], captions: Container[str] 
         captions: the ids of captions.
     """
     are_captions = reason.startswith("skipped") or all(entry in captions for entry in entries)
-    listed = list_captions(entries) if are_captions else list_names(entries, length=_LONGEST)
-    return f"{reason.replace('_', ' ')}: {listed}"
+    listed_entries = list_captions(entries) if are_captions else list_names(entries, length=_LONGEST)
+    return f"{reason.replace('_', ' ')}: {listed_entries}"
 
 
 def list_captions(ids: Sequence[str]) -> str:

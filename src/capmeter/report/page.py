@@ -86,26 +86,26 @@ def write_page(
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
     data, plot = page_data(systems, rankings), system_plot(systems, human=human, seed=seed)
     data.values["systemPlot"] = plot and plot.to_dict()
-    used = _fixed_size() + sum(len(each.source) for each in curves) + len(pack_json(data.values))
-    room = int(megabytes * MEGABYTE) - used
-    evidence = _fit_evidence(systems, data, explained, room // 2 if images == "embed" else room)
-    embedded = _page_images(systems, data, evidence, images, Path(images_root), Path(path), room)
-    sources = [embedded.sources.get(image) for image in data.images]
-    data.values.update(evidence=evidence.table.to_dict(), imageSources=sources)
-    total = sum(len(results.ids.names) for results in systems.values())
+    used_bytes = _fixed_size() + sum(len(each.source) for each in curves) + len(pack_json(data.values))
+    free_bytes = int(megabytes * MEGABYTE) - used_bytes
+    evidence = _fit_evidence(systems, data, explained, free_bytes // 2 if images == "embed" else free_bytes)
+    page_images = _page_images(systems, data, evidence, images, Path(images_root), Path(path), free_bytes)
+    image_sources = [page_images.sources.get(image) for image in data.images]
+    data.values.update(evidence=evidence.table.to_dict(), imageSources=image_sources)
+    caption_count = sum(len(results.ids.names) for results in systems.values())
     context = {
         "title": title,
         "plot": plot,
         "curves": curves,
-        "explained": _explained(len(evidence.rows), total),
-        "notes": [*evidence.notes, *([embedded.note] if embedded.note else []), *_loading_notes(systems)],
-        "linked": images == "link" and bool(embedded.sources),
+        "explained": _explained(len(evidence.rows), caption_count),
+        "notes": [*evidence.notes, *([page_images.note] if page_images.note else []), *_loading_notes(systems)],
+        "linked": images == "link" and bool(page_images.sources),
         **_method(systems, list(rankings), resamples, seed, command),
         **score_rows(systems, rankings),
     }
     content = _render(context, pack_json(data.values))
     write_atomic(path, content)
-    return WrittenPage(Path(path), len(content), total, len(evidence.rows))
+    return WrittenPage(Path(path), len(content), caption_count, len(evidence.rows))
 
 
 @dataclass(frozen=True)
@@ -117,24 +117,26 @@ class _FittedEvidence:
     notes: list[str]
 
 
-def _fit_evidence(systems: Mapping[str, Results], data: PageData, explained: int, room: int) -> _FittedEvidence:
-    selected = extremes(systems, explained)
-    evidence, notes = collect_evidence(systems, selected, data.metrics)
-    if long := sum(int((~is_explainable(results)).sum()) for results in systems.values()):
-        captions = format_count(long, "caption is", "captions are")
+def _fit_evidence(systems: Mapping[str, Results], data: PageData, explained: int, free_bytes: int) -> _FittedEvidence:
+    selected_captions = extremes(systems, explained)
+    evidence, notes = collect_evidence(systems, selected_captions, data.metrics)
+    if long_count := sum(int((~is_explainable(results)).sum()) for results in systems.values()):
+        captions = format_count(long_count, "caption is", "captions are")
         notes.append(f"{captions} not explained: the text or a reference has over {MAX_CHARACTERS:,} characters.")
     while True:
-        table = EvidenceTable()
-        rows: dict[int, None] = {}
-        for system, position in selected:
-            row = data.first_row[system] + position
-            for metric, each in evidence[system, position]:
-                rows[row] = None
-                table.add(metric, row, each)
-        size = len(pack_json(table.to_dict()))
-        if size <= room or not selected:
-            return _FittedEvidence(table, list(rows), notes)
-        selected = selected[: int(len(selected) * min(0.9, max(0.0, room / size) * 0.95))]
+        evidence_table = EvidenceTable()
+        page_rows: dict[int, None] = {}
+        for system, position in selected_captions:
+            page_row = data.first_row[system] + position
+            for metric_index, metric_evidence in evidence[system, position]:
+                page_rows[page_row] = None
+                evidence_table.add(metric_index, page_row, metric_evidence)
+        evidence_bytes = len(pack_json(evidence_table.to_dict()))
+        if evidence_bytes <= free_bytes or not selected_captions:
+            return _FittedEvidence(evidence_table, list(page_rows), notes)
+        selected_captions = selected_captions[
+            : int(len(selected_captions) * min(0.9, max(0.0, free_bytes / evidence_bytes) * 0.95))
+        ]
 
 
 def _page_images(
@@ -144,7 +146,7 @@ def _page_images(
     mode: str,
     root: Path,
     page: Path,
-    room: int,
+    free_bytes: int,
 ) -> PageImages:
     """The sources of images; thumbnails of explained captions come first."""
     if mode == "link":
@@ -152,13 +154,13 @@ def _page_images(
     if mode == "none":
         return PageImages({})
     image_of = [image for results in systems.values() for image in results.ids.images]
-    order = [*(image_of[row] for row in evidence.rows), *image_of]
-    used = len(pack_json(evidence.table.to_dict()))
-    return embed_images(data.image_files, order, root, int((room - used) * 0.95))
+    image_order = [*(image_of[row] for row in evidence.rows), *image_of]
+    used_bytes = len(pack_json(evidence.table.to_dict()))
+    return embed_images(data.image_files, image_order, root, int((free_bytes - used_bytes) * 0.95))
 
 
-def _read_template(name: str) -> str:
-    return (files("capmeter.report") / "templates" / name).read_text(encoding="utf-8")
+def _read_template(file_name: str) -> str:
+    return (files("capmeter.report") / "templates" / file_name).read_text(encoding="utf-8")
 
 
 def _scripts() -> list[str]:
@@ -178,14 +180,14 @@ def _render(context: Mapping[str, Any], data: str) -> bytes:
         raise MissingBackend("the page needs jinja2; install it with: pip install 'capmeter[report]'") from None
     # the text between <script> and </script> must equal what was hashed, so it must not contain the closing tag
     scripts = ["\n" + script.replace("</script", "<\\/script") for script in _scripts()]
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    sources = "data: file: http: https:" if context["linked"] else "data:"
+    script_hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    image_sources = "data: file: http: https:" if context["linked"] else "data:"
     environment = Environment(loader=FunctionLoader(_read_template), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("page.html.j2").render(
+    page_text = environment.get_template("page.html.j2").render(
         context,
         version=__version__,
         policy=(
-            f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src {sources}; "
+            f"default-src 'none'; script-src {script_hashes}; style-src 'unsafe-inline'; img-src {image_sources}; "
             "base-uri 'none'; form-action 'none'"
         ),
         style=Markup(_read_template("page.css")),
@@ -193,7 +195,7 @@ def _render(context: Mapping[str, Any], data: str) -> bytes:
         data=data,
     )
     # a half surrogate in a name has no UTF-8; as a character reference it is at least visible
-    return page.encode("utf-8", "xmlcharrefreplace")
+    return page_text.encode("utf-8", "xmlcharrefreplace")
 
 
 def _digest(text: str) -> str:
@@ -217,12 +219,12 @@ def _method(
 
 
 def _lead(systems: Mapping[str, Results]) -> str:
-    captions = sum(len(results.ids.names) for results in systems.values())
-    images = len({image for results in systems.values() for image in results.ids.images})
-    metrics = len({metric for results in systems.values() for metric in results})
+    caption_count = sum(len(results.ids.names) for results in systems.values())
+    image_count = len({image for results in systems.values() for image in results.ids.images})
+    metric_count = len({metric for results in systems.values() for metric in results})
     return (
-        f"{format_count(captions, 'caption')} of {format_count(images, 'image')} by "
-        f"{format_count(len(systems), 'system')}, measured by {format_count(metrics, 'metric')}."
+        f"{format_count(caption_count, 'caption')} of {format_count(image_count, 'image')} by "
+        f"{format_count(len(systems), 'system')}, measured by {format_count(metric_count, 'metric')}."
     )
 
 
@@ -268,23 +270,25 @@ def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list
 
 def _signatures(systems: Mapping[str, Results], metrics: Sequence[str]) -> list[tuple[str, list[str]]]:
     """The signature of each metric, or its signatures with their systems."""
-    rows = []
+    signature_rows = []
     for metric in metrics:
-        users: dict[str, list[str]] = {}
-        for name, results in systems.items():
+        signature_users: dict[str, list[str]] = {}
+        for system_name, results in systems.items():
             if metric in set(results):
-                users.setdefault(results[metric].signature, []).append(name)
-        unique = len(users) == 1
-        rows.append((metric, [text if unique else f"{text} ({', '.join(names)})" for text, names in users.items()]))
-    return rows
+                signature_users.setdefault(results[metric].signature, []).append(system_name)
+        is_unique = len(signature_users) == 1
+        signature_rows.append(
+            (metric, [text if is_unique else f"{text} ({', '.join(names)})" for text, names in signature_users.items()])
+        )
+    return signature_rows
 
 
 def _loading_notes(systems: Mapping[str, Results]) -> list[str]:
     """What was skipped or renamed while the captions were read, and signatures that differ."""
     lines = []
-    for name, results in systems.items():
+    for system_name, results in systems.items():
         for reason, ids in results.notes.items():
-            lines.append(f"{name}: {describe_note(reason, ids, results.ids.positions)}")
+            lines.append(f"{system_name}: {describe_note(reason, ids, results.ids.positions)}")
     for metric in dict.fromkeys(metric for results in systems.values() for metric in results):
         if len({results[metric].signature for results in systems.values() if metric in set(results)}) > 1:
             lines.append(f"{metric}: the systems' signatures differ, so their scores may not be comparable.")

@@ -23,46 +23,46 @@ def require_valid(systems: Mapping[str, Results]) -> None:
     """Rejects results that cannot be shown; the error names the system and the problem."""
     if not systems:
         raise InputError("no results to show; give at least one")
-    for system, results in systems.items():
+    for system_name, results in systems.items():
         if not len(results):
-            raise InputError(f"{system}: the results contain no metric; score the captions again")
-        _require_notes(system, "notes", results.notes)
-        _require_text(system, "command", results.command, optional=True)
-        for metric, scores in results.items():
-            _require_notes(system, f"notes of {metric}", scores.notes)
-            _require_text(system, f"signature of {metric}", scores.signature)
-            _require_size(system, metric, [scores.score], scores.items.array, scores.values)
+            raise InputError(f"{system_name}: the results contain no metric; score the captions again")
+        _require_notes(system_name, "notes", results.notes)
+        _require_text(system_name, "command", results.command, optional=True)
+        for metric_name, scores in results.items():
+            _require_notes(system_name, f"notes of {metric_name}", scores.notes)
+            _require_text(system_name, f"signature of {metric_name}", scores.signature)
+            _require_size(system_name, metric_name, [scores.score], scores.items.array, scores.values)
         if results.captions is not None:
-            for id, file in zip(results.captions.ids, results.captions.images, strict=True):
-                _require_text(system, f"image of {id}", file, optional=True)
-            for human in results.captions.humans:
-                _require_size(system, "human judgment", human)
+            for caption_id, image_file in zip(results.captions.ids, results.captions.images, strict=True):
+                _require_text(system_name, f"image of {caption_id}", image_file, optional=True)
+            for human_scores in results.captions.humans:
+                _require_size(system_name, "human judgment", human_scores)
 
 
-def _require_text(system: str, field: str, value: Any, *, optional: bool = False) -> None:
+def _require_text(system_name: str, field_name: str, value: Any, *, optional: bool = False) -> None:
     if not (isinstance(value, str) or (optional and value is None)):
-        raise _damaged(system, field, value, "text")
+        raise _damaged(system_name, field_name, value, "text")
 
 
-def _require_size(system: str, field: str, *numbers: npt.ArrayLike | None) -> None:
+def _require_size(system_name: str, field_name: str, *numbers: npt.ArrayLike | None) -> None:
     for values in numbers:
-        largest = float(np.abs(values).max(initial=0)) if values is not None else 0.0
-        if largest > MAX_NUMBER:
+        largest_value = float(np.abs(values).max(initial=0)) if values is not None else 0.0
+        if largest_value > MAX_NUMBER:
             raise InputError(
-                f"{system}: {field} has the number {largest:g}, expected none above {MAX_NUMBER:,}; "
+                f"{system_name}: {field_name} has the number {largest_value:g}, expected none above {MAX_NUMBER:,}; "
                 "score the captions again"
             )
 
 
-def _require_notes(system: str, field: str, value: Any) -> None:
+def _require_notes(system_name: str, field_name: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise _damaged(system, field, value, "an object: reason → ids")
+        raise _damaged(system_name, field_name, value, "an object: reason → ids")
     for reason, ids in value.items():
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
-            raise _damaged(system, f"{field}, {reason!r}", ids, "a list of ids")
+            raise _damaged(system_name, f"{field_name}, {reason!r}", ids, "a list of ids")
 
 
-def _damaged(system: str, field: str, value: Any, expected: str) -> InputError:
+def _damaged(system_name: str, field_name: str, value: Any, expected: str) -> InputError:
     text = repr(value)
     text = text if len(text) <= 60 else text[:59] + "…"
-    return InputError(f"{system}: the {field} is {text}, expected {expected}; score the captions again")
+    return InputError(f"{system_name}: the {field_name} is {text}, expected {expected}; score the captions again")

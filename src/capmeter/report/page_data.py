@@ -52,32 +52,32 @@ class PageData:
 
 def page_data(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> PageData:
     """The data of these systems' captions and scores."""
-    texts, ids, images, reference_sets = _Numbering(), _Numbering(), _Numbering(), _Numbering()
+    sentence_numbers, caption_ids, images, reference_sets = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns: dict[str, list[int]] = {name: [] for name in ("system", "text", "id", "image", "references")}
-    human: list[float] = []
+    human_means: list[float] = []
     first_row: dict[str, int] = {}
     image_files: dict[str, str] = {}
-    for number, (name, results) in enumerate(systems.items()):
+    for system_index, (name, results) in enumerate(systems.items()):
         captions = _scored_captions(name, results)
-        first_row[name] = len(human)
-        text_numbers = [texts[sentence] for sentence in captions.pool.sentences]
-        columns["system"] += [number] * len(captions)
+        first_row[name] = len(human_means)
+        text_numbers = [sentence_numbers[sentence] for sentence in captions.pool.sentences]
+        columns["system"] += [system_index] * len(captions)
         columns["text"] += [text_numbers[k] for k in captions.candidates.tolist()]
-        columns["id"] += [ids[id] for id in captions.ids]
+        columns["id"] += [caption_ids[caption_id] for caption_id in captions.ids]
         columns["image"] += [images[image] for image in captions.image_ids]
         columns["references"] += [
             reference_sets[tuple(text_numbers[k] for k in captions.references[row].tolist())]
             for row in range(len(captions))
         ]
-        for image, file in zip(captions.image_ids, captions.images, strict=True):
-            if file is not None:
-                image_files.setdefault(image, file)
-        human += [float(np.mean(each)) if each else np.nan for each in captions.humans]
+        for image, image_file in zip(captions.image_ids, captions.images, strict=True):
+            if image_file is not None:
+                image_files.setdefault(image, image_file)
+        human_means += [float(np.mean(each)) if each else np.nan for each in captions.humans]
     metrics = list(rankings)
     scores = {name: np.concatenate([_items(results, name) for results in systems.values()]) for name in metrics}
     lower = {name for results in systems.values() for name, each in results.items() if each.lower_is_better}
-    if np.isfinite(human).any():
-        scores[HUMAN] = np.array(human, np.float64)
+    if np.isfinite(human_means).any():
+        scores[HUMAN] = np.array(human_means, np.float64)
     letters = system_letters(list(systems))
     values = {
         "systems": list(systems),
@@ -87,8 +87,8 @@ def page_data(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanki
             for name, each in scores.items()
         ],
         "scores": [round_digits(each) for each in scores.values()],
-        "texts": list(texts),
-        "ids": list(ids),
+        "texts": list(sentence_numbers),
+        "ids": list(caption_ids),
         "referenceSets": list(reference_sets),
         **columns,
         "notes": _notes(systems, first_row),
@@ -129,26 +129,31 @@ def round_digits(values: Floats) -> list[float | None]:
 
 
 def _decimals(values: Floats) -> int:
-    finite = values[np.isfinite(values)]
-    return decimals_for(float(np.abs(finite).max()) if len(finite) else 1.0)
+    finite_values = values[np.isfinite(values)]
+    return decimals_for(float(np.abs(finite_values).max()) if len(finite_values) else 1.0)
 
 
-def _describe_metric(name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
-    finite = values[np.isfinite(values)]
-    bounds = {"low": float(finite.min()), "high": float(finite.max())}
+def _describe_metric(metric_name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
+    finite_values = values[np.isfinite(values)]
+    bounds = {"low": float(finite_values.min()), "high": float(finite_values.max())}
     flags = {"human": human, "lower": lower}
-    return {"name": name, "decimals": _decimals(values), **bounds, **{key: True for key, on in flags.items() if on}}
+    return {
+        "name": metric_name,
+        "decimals": _decimals(values),
+        **bounds,
+        **{flag_name: True for flag_name, on in flags.items() if on},
+    }
 
 
-def _scored_captions(name: str, results: Results) -> CaptionSet:
+def _scored_captions(system_name: str, results: Results) -> CaptionSet:
     """The captions of these results; rejects results without them, or with captions other than those scored."""
     if results.captions is None:
         raise InputError(
-            f"the results of {name} contain no captions (streamed, or written by another program); score them "
+            f"the results of {system_name} contain no captions (streamed, or written by another program); score them "
             "again with `capmeter score --no-stream --output`, which stores the captions with the scores"
         )
     if list(results.captions.ids) != list(results.ids.names):
-        raise InputError(f"{name}: the captions in the results are not those that were scored; score them again")
+        raise InputError(f"{system_name}: the captions in the results are not those that were scored; score them again")
     return results.captions
 
 
@@ -159,27 +164,31 @@ def _items(results: Results, metric: str) -> Floats:
 
 
 def _score_cells(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> list[dict[str, Any]]:
-    cells = []
-    for m, metric in enumerate(rankings):
-        for s, (system, results) in enumerate(systems.items()):
+    score_cells = []
+    for metric_index, metric in enumerate(rankings):
+        for system_index, (system, results) in enumerate(systems.items()):
             if metric in set(results):
                 low, high = rankings[metric].intervals.get(system, (None, None))
                 score = results[metric].score
-                cells.append({"system": s, "metric": m, "score": score, "low": low, "high": high})
-    return cells
+                score_cells.append(
+                    {"system": system_index, "metric": metric_index, "score": score, "low": low, "high": high}
+                )
+    return score_cells
 
 
 def _notes(systems: Mapping[str, Results], first_row: Mapping[str, int]) -> list[dict[str, Any]]:
     """The reasons for which metrics noted captions, each with the page's rows."""
-    rows: dict[str, dict[int, None]] = {}
-    for name, results in systems.items():
-        position = results.ids.positions
+    noted_rows: dict[str, dict[int, None]] = {}
+    for system_name, results in systems.items():
+        caption_positions = results.ids.positions
         metric_notes = [(reason, ids) for scores in results.values() for reason, ids in scores.notes.items()]
         truncated = [(TRUNCATED, find_truncated(_candidates(results)))]
         for reason, ids in [*results.notes.items(), *metric_notes, *truncated]:
-            noted = rows.setdefault(reason.replace("_", " "), {})
-            noted.update(dict.fromkeys(first_row[name] + position[id] for id in ids if id in position))
-    return [{"reason": reason, "rows": list(noted)} for reason, noted in rows.items() if noted]
+            reason_rows = noted_rows.setdefault(reason.replace("_", " "), {})
+            reason_rows.update(
+                dict.fromkeys(first_row[system_name] + caption_positions[id] for id in ids if id in caption_positions)
+            )
+    return [{"reason": reason, "rows": list(reason_rows)} for reason, reason_rows in noted_rows.items() if reason_rows]
 
 
 def _candidates(results: Results) -> dict[str, str]:
@@ -187,23 +196,25 @@ def _candidates(results: Results) -> dict[str, str]:
     captions = results.captions
     if captions is None:
         return {}
-    return {id: captions.pool[k] for id, k in zip(captions.ids, captions.candidates, strict=True)}
+    return {caption_id: captions.pool[k] for caption_id, k in zip(captions.ids, captions.candidates, strict=True)}
 
 
 def truncated_rows(systems: Mapping[str, Results]) -> list[tuple[int, str, str]]:
     """For each system with captions that end in a function word: its number, their count and share, and examples."""
     rows = []
-    for number, results in enumerate(systems.values()):
-        texts = _candidates(results)
-        truncated = find_truncated(texts)
-        if truncated:
-            examples = dict.fromkeys(_last_words(texts[id]) for id in truncated)
-            count = f"{len(truncated):,} of {len(texts):,} ({len(truncated) / len(texts):.1%})"
-            rows.append((number, count, "; ".join(list(examples)[:_EXAMPLES])))
+    for system_index, results in enumerate(systems.values()):
+        candidate_texts = _candidates(results)
+        truncated_ids = find_truncated(candidate_texts)
+        if truncated_ids:
+            examples = dict.fromkeys(_last_words(candidate_texts[caption_id]) for caption_id in truncated_ids)
+            count_text = (
+                f"{len(truncated_ids):,} of {len(candidate_texts):,} ({len(truncated_ids) / len(candidate_texts):.1%})"
+            )
+            rows.append((system_index, count_text, "; ".join(list(examples)[:_EXAMPLES])))
     return rows
 
 
 def _last_words(text: str) -> str:
     words: Sequence[str] = text.split()
-    end = " ".join(words[-_WORDS:])
-    return ("… " if len(words) > _WORDS or len(end) > 60 else "") + end[-60:]
+    last_words = " ".join(words[-_WORDS:])
+    return ("… " if len(words) > _WORDS or len(last_words) > 60 else "") + last_words[-60:]

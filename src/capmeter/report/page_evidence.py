@@ -59,27 +59,27 @@ class EvidenceTable:
         """
         links: list[float] = []
         for link in evidence.links:
-            kind = self._kinds.setdefault(link.kind, len(self._kinds))
-            links += [*link.candidate, link.reference_index, *link.reference, kind, _short(link.weight)]
+            kind_index = self._kinds.setdefault(link.kind, len(self._kinds))
+            links += [*link.candidate, link.reference_index, *link.reference, kind_index, _short(link.weight)]
         marks: list[float] = []
         for mark in evidence.marks:
-            kind = self._marks.setdefault(mark.kind, len(self._marks))
-            side = -1 if mark.side == "candidate" or mark.reference_index is None else mark.reference_index
-            marks += [side, mark.start, mark.end, kind, _short(mark.weight)]
+            kind_index = self._marks.setdefault(mark.kind, len(self._marks))
+            side_index = -1 if mark.side == "candidate" or mark.reference_index is None else mark.reference_index
+            marks += [side_index, mark.start, mark.end, kind_index, _short(mark.weight)]
         facts = {name: value if isinstance(value, str) else _short(value) for name, value in evidence.facts.items()}
         sequences = [self._sequence(tokens) for tokens in (evidence.candidate, *evidence.references)]
-        optional: list[Any] = [None if evidence.scene is None else self._scene(evidence.scene)]
-        optional.append(None if evidence.contributions is None else _contributions(evidence.contributions))
-        optional.append([[name, self._record(each)] for name, each in evidence.members.items()] or None)
-        optional.append(None if evidence.regions is None else self._regions(evidence.regions))
-        optional.append([self._sentence(each) for each in evidence.sentences] or None)
-        while optional and optional[-1] is None:
-            optional.pop()
-        return [sequences[0], sequences[1:], links, marks, facts, *optional]
+        optional_parts: list[Any] = [None if evidence.scene is None else self._scene(evidence.scene)]
+        optional_parts.append(None if evidence.contributions is None else _contributions(evidence.contributions))
+        optional_parts.append([[name, self._record(each)] for name, each in evidence.members.items()] or None)
+        optional_parts.append(None if evidence.regions is None else self._regions(evidence.regions))
+        optional_parts.append([self._sentence(each) for each in evidence.sentences] or None)
+        while optional_parts and optional_parts[-1] is None:
+            optional_parts.pop()
+        return [sequences[0], sequences[1:], links, marks, facts, *optional_parts]
 
     def _sequence(self, tokens: Sequence[str]) -> int:
-        numbers = tuple(map(self._word, tokens))
-        return self._sequences.setdefault(numbers, len(self._sequences))
+        word_numbers = tuple(map(self._word, tokens))
+        return self._sequences.setdefault(word_numbers, len(self._sequences))
 
     def _scene(self, scene: SceneEvidence) -> list[Any]:
         """For both sides the graph's number, which tuples the other side has (flags), and what is nearest to the rest.
@@ -90,14 +90,14 @@ class EvidenceTable:
         for side, graph in (("candidate", scene.candidate), ("reference", scene.reference)):
             selected = _select_tuples(graph)
             tuples = [each for each in scene.tuples if each.side == side]
-            listed = [tuples[k] for kind in selected for k in kind]
+            shown_tuples = [tuples[k] for kind in selected for k in kind]
             nearest = [
                 number
-                for position, each in enumerate(listed)
+                for position, each in enumerate(shown_tuples)
                 if each.nearest is not None
                 for number in (position, self._word(format_tuple(each.nearest)))
             ]
-            sides += [self._graph(graph, selected), "".join(str(int(each.matched)) for each in listed), nearest]
+            sides += [self._graph(graph, selected), "".join(str(int(each.matched)) for each in shown_tuples), nearest]
         return sides
 
     def _sentence(self, sentence: SentenceVerdict) -> list[Any]:
@@ -105,9 +105,9 @@ class EvidenceTable:
         judged_by = [
             number for index, *place in sentence.judged_by for number in (-1 if index is None else index, *place)
         ]
-        side = -1 if sentence.reference_index is None else sentence.reference_index
-        verdict = self._marks.setdefault(sentence.verdict, len(self._marks))
-        return [side, sentence.start, sentence.end, verdict, _short(sentence.score), judged_by]
+        side_index = -1 if sentence.reference_index is None else sentence.reference_index
+        verdict_index = self._marks.setdefault(sentence.verdict, len(self._marks))
+        return [side_index, sentence.start, sentence.end, verdict_index, _short(sentence.score), judged_by]
 
     def _regions(self, regions: RegionEvidence) -> list[Any]:
         """Of the heaviest regions: boxes in thousandths of the image, flat; weights; the labels' words."""
@@ -118,23 +118,23 @@ class EvidenceTable:
     def _graph(self, graph: SceneGraph, selected: Sequence[Sequence[int]]) -> int:
         """The number of a graph: objects' words; (owner, words) flat; (subject, words, object) flat; omitted tuples."""
         objects, attributes, relations = selected
-        first = len(graph.objects)
-        second = first + len(graph.attributes)
-        entry: Graph = (
+        first_attribute = len(graph.objects)
+        first_relation = first_attribute + len(graph.attributes)
+        graph_entry: Graph = (
             tuple(self._word(str(graph.objects[k])) for k in objects),
             tuple(
                 number
-                for owner, words in (graph.attributes[k - first] for k in attributes)
+                for owner, words in (graph.attributes[k - first_attribute] for k in attributes)
                 for number in (owner, self._word(str(words)))
             ),
             tuple(
                 number
-                for subject, words, other in (graph.relations[k - second] for k in relations)
+                for subject, words, other in (graph.relations[k - first_relation] for k in relations)
                 for number in (subject, self._word(str(words)), other)
             ),
             len(graph) - sum(map(len, selected)),
         )
-        return self._graphs.setdefault(entry, len(self._graphs))
+        return self._graphs.setdefault(graph_entry, len(self._graphs))
 
     def _word(self, word: str) -> int:
         return self._words.setdefault(word, len(self._words))
@@ -163,7 +163,7 @@ def _select_tuples(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
 
 def _contributions(contributions: Contributions) -> list[Any]:
     """The base in words, its logit, the caption's logit, then name, value, the base's value, contribution of each."""
-    inputs = [[name, *map(_short, numbers)] for name, *numbers in contributions.inputs]
+    inputs = [[input_name, *map(_short, input_numbers)] for input_name, *input_numbers in contributions.inputs]
     return [contributions.base, _short(contributions.start), _short(contributions.logit), inputs]
 
 
@@ -176,22 +176,24 @@ def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
     """At most `most` captions to explain: the worst and the best by each metric in each system, the most extreme
     of all of them before the second most extreme. Captions that are not `is_explainable` are skipped.
     """
-    eligible = {system: is_explainable(results) for system, results in systems.items()}
-    orders = [
-        (system, order[eligible[system][order]])
+    is_eligible = {system: is_explainable(results) for system, results in systems.items()}
+    caption_orders = [
+        (system, caption_order[is_eligible[system][caption_order]])
         for system, results in systems.items()
         for scores in results.values()
-        for order in _both_ends(scores.items.array)
+        for caption_order in _both_ends(scores.items.array)
     ]
 
     def turns() -> Iterator[Row]:
         for k in count():
-            turn = [(system, int(order[k])) for system, order in orders if k < len(order)]
+            turn = [
+                (system, int(caption_order[k])) for system, caption_order in caption_orders if k < len(caption_order)
+            ]
             if not turn:
                 return
             yield from turn
 
-    return list(islice(dict.fromkeys(islice(turns(), 50 * most)), most)) if orders else []
+    return list(islice(dict.fromkeys(islice(turns(), 50 * most)), most)) if caption_orders else []
 
 
 def is_explainable(results: Results) -> npt.NDArray[np.bool_]:
@@ -199,16 +201,16 @@ def is_explainable(results: Results) -> npt.NDArray[np.bool_]:
     captions = results.captions
     if captions is None:
         return np.ones(len(results.ids.names), np.bool_)
-    short = np.array([len(sentence) <= MAX_CHARACTERS for sentence in captions.pool.sentences], np.bool_)
-    references = [bool(short[captions.references[row]].all()) for row in range(len(captions))]
-    candidates: npt.NDArray[np.bool_] = short[captions.candidates]
+    is_short = np.array([len(sentence) <= MAX_CHARACTERS for sentence in captions.pool.sentences], np.bool_)
+    references = [bool(is_short[captions.references[row]].all()) for row in range(len(captions))]
+    candidates: npt.NDArray[np.bool_] = is_short[captions.candidates]
     return candidates & np.array(references, np.bool_)
 
 
 def _both_ends(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    up = np.argsort(values, kind="stable")
-    yield up
-    yield up[::-1]
+    ascending_order = np.argsort(values, kind="stable")
+    yield ascending_order
+    yield ascending_order[::-1]
 
 
 def collect_evidence(
@@ -221,7 +223,7 @@ def collect_evidence(
         for system, results in systems.items():
             positions = [position for name, position in rows if name == system]
             evaluation = Evaluation(())
-            for number, name in enumerate(metrics):
+            for metric_index, name in enumerate(metrics):
                 advance(1)
                 if not positions or results.captions is None or name not in set(results):
                     continue
@@ -231,10 +233,10 @@ def collect_evidence(
                     continue
                 try:
                     evaluation = replace(evaluation, metrics=(metric,)).with_collected_states(results.captions)
-                    explained = explain_rows(results.captions, metric, positions, evaluation, results[name])
+                    metric_evidence = explain_rows(results.captions, metric, positions, evaluation, results[name])
                 except (MissingBackend, AssetError, InputError) as problem:
                     notes[f"{name} could not be explained: {problem}"] = None
                     continue
-                for position, each in zip(positions, explained, strict=True):
-                    evidence[system, position].append((number, each))
+                for position, caption_evidence in zip(positions, metric_evidence, strict=True):
+                    evidence[system, position].append((metric_index, caption_evidence))
     return evidence, list(notes)

@@ -35,22 +35,24 @@ def require_mode(mode: str) -> None:
 def link_images(image_files: Mapping[str, str], page: Path, root: Path) -> PageImages:
     """A link for each image: URLs unchanged, existing files relative to the page."""
     sources = {}
-    missing = []
-    for image, file in image_files.items():
-        if file.lower().startswith(_WEB):
-            sources[image] = file
-        elif not _is_file(root / file):
-            missing.append(file)
+    missing_files = []
+    for image, image_file in image_files.items():
+        if image_file.lower().startswith(_WEB):
+            sources[image] = image_file
+        elif not _is_file(root / image_file):
+            missing_files.append(image_file)
         else:
             try:
-                relative = os.path.relpath(root / file, page.resolve().parent)
+                relative_path = os.path.relpath(root / image_file, page.resolve().parent)
             except ValueError:  # another drive
-                sources[image] = (root / file).resolve().as_uri()
+                sources[image] = (root / image_file).resolve().as_uri()
             else:
-                sources[image] = quote(Path(relative).as_posix(), errors="surrogateescape")
+                sources[image] = quote(Path(relative_path).as_posix(), errors="surrogateescape")
     note = ""
-    if missing:
-        note = f"{len(missing):,} of {len(image_files):,} images were not found (--images-root names their folder)."
+    if missing_files:
+        note = (
+            f"{len(missing_files):,} of {len(image_files):,} images were not found (--images-root names their folder)."
+        )
     return PageImages(sources, note)
 
 
@@ -70,30 +72,30 @@ def embed_images(image_files: Mapping[str, str], order: Iterable[str], root: Pat
             "embedding images needs Pillow; install it with: pip install 'capmeter[report]', or use --images link"
         ) from None
     sources: dict[str, str] = {}
-    used, web, broken = 0, 0, []
+    used_bytes, web_count, broken = 0, 0, []
     images = [image for image in dict.fromkeys(order) if image in image_files]
     with task("thumbnails", total=len(images)) as advance:
         for image in images:
             advance(1)
             if image_files[image].lower().startswith(_WEB):
-                web += 1
+                web_count += 1
                 continue
-            content, file = io.BytesIO(), root / image_files[image]
+            thumbnail_bytes, image_file = io.BytesIO(), root / image_files[image]
             try:
-                if file.exists() and not file.is_file():  # opening a pipe would wait for ever
+                if image_file.exists() and not image_file.is_file():  # opening a pipe would wait for ever
                     raise OSError("not a file")
-                with Image.open(file) as original:
+                with Image.open(image_file) as original:
                     original.draft("RGB", (_SIDE, _SIDE))
                     thumbnail = original.convert("RGB")
                     thumbnail.thumbnail((_SIDE, _SIDE))
-                    thumbnail.save(content, "JPEG", quality=72, optimize=True)
+                    thumbnail.save(thumbnail_bytes, "JPEG", quality=72, optimize=True)
             except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as problem:
                 broken.append(f"{image_files[image]} ({problem})")
                 continue
-            source = "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode("ascii")
-            if used + len(source) > room:
+            source = "data:image/jpeg;base64," + base64.b64encode(thumbnail_bytes.getvalue()).decode("ascii")
+            if used_bytes + len(source) > room:
                 break
-            used += len(source)
+            used_bytes += len(source)
             sources[image] = source
     if images and len(broken) == len(images):
         raise InputError(
@@ -101,8 +103,8 @@ def embed_images(image_files: Mapping[str, str], order: Iterable[str], root: Pat
             "(--images-root names another folder)"
         )
     note = f"{len(sources):,} of {len(images):,} images are embedded as thumbnails"
-    reasons = [f"{web:,} are on the web and are never downloaded"] if web else []
+    reasons = [f"{web_count:,} are on the web and are never downloaded"] if web_count else []
     reasons += [f"{len(broken):,} could not be read (the first: {broken[0]})"] if broken else []
-    omitted = len(images) - len(sources) - web - len(broken)
-    reasons += [f"{omitted:,} had no room"] if omitted else []
+    omitted_count = len(images) - len(sources) - web_count - len(broken)
+    reasons += [f"{omitted_count:,} had no room"] if omitted_count else []
     return PageImages(sources, note + (f"; {', '.join(reasons)}" if reasons else "") + ".")

@@ -28,12 +28,17 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
     letters, reasons = system_letters(names), _Reasons()
     if len(names) == 1:
         (results,) = systems.values()
-        rows = [
+        table_rows = [
             {"name": metric, "letter": "", "cells": [_cell(names[0], results, metric, rankings[metric], {}, reasons)]}
             for metric in rankings
         ]
-        return {"single": True, "heads": ["Score, 95% interval"], "rows": rows, "table_notes": reasons.lines(systems)}
-    rows = [
+        return {
+            "single": True,
+            "heads": ["Score, 95% interval"],
+            "rows": table_rows,
+            "table_notes": reasons.lines(systems),
+        }
+    table_rows = [
         {
             "name": name,
             "letter": letters.get(name, ""),
@@ -42,7 +47,7 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
         for name, results in systems.items()
     ]
     notes = ["Below each score: its 95% interval. Rows are in the order of the files; click a heading to sort by it."]
-    if any(each.best for each in rankings.values()):
+    if any(metric_ranking.best for metric_ranking in rankings.values()):
         notes.append(
             "Bold: the best system of a column, and all that are not significantly worse. Small letters: the "
             "systems that this one is significantly better than (paired permutation test by image, Holm-corrected, "
@@ -50,7 +55,12 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
         )
     elif untested := explain_untested(systems):
         notes.append(untested)
-    return {"single": False, "heads": list(rankings), "rows": rows, "table_notes": [*notes, *reasons.lines(systems)]}
+    return {
+        "single": False,
+        "heads": list(rankings),
+        "rows": table_rows,
+        "table_notes": [*notes, *reasons.lines(systems)],
+    }
 
 
 class _Reasons:
@@ -62,8 +72,8 @@ class _Reasons:
     def mark(self, reason: str, system: str, captions: int) -> str:
         counts = self._counts.setdefault(reason, {})
         counts[system] = max(captions, counts.get(system, 0))
-        repetitions, which = divmod(list(self._counts).index(reason), len(MARKS))
-        return MARKS[which] * (repetitions + 1)
+        repetitions, mark_index = divmod(list(self._counts).index(reason), len(MARKS))
+        return MARKS[mark_index] * (repetitions + 1)
 
     def lines(self, systems: Mapping[str, Results]) -> list[str]:
         """What each mark means."""
@@ -79,7 +89,7 @@ class _Reasons:
 
 
 def _cell(
-    name: str,
+    system_name: str,
     results: Results,
     metric: str,
     ranking: SystemRanking,
@@ -88,17 +98,17 @@ def _cell(
 ) -> dict[str, Any]:
     if metric not in set(results):
         return _NO_SCORE
-    score, interval = results[metric].score, ranking.intervals.get(name)
-    worse = [other for other in letters if other in ranking.significantly_worse.get(name, ())]
+    score, interval = results[metric].score, ranking.intervals.get(system_name)
+    worse_systems = [other for other in letters if other in ranking.significantly_worse.get(system_name, ())]
     return {
-        "best": name in ranking.best,
+        "best": system_name in ranking.best,
         "value": repr(score),
         "text": _signed(score),
-        "worse": "".join(letters[other] for other in worse),
-        "worse_names": ", ".join(worse),
+        "worse": "".join(letters[other] for other in worse_systems),
+        "worse_names": ", ".join(worse_systems),
         "interval": "" if interval is None else f"{_signed(interval[0])} – {_signed(interval[1])}",
         "notes": [
-            (reasons.mark(reason, name, number), f"{reason}: {number:,} of {len(results.ids.names):,} captions")
+            (reasons.mark(reason, system_name, number), f"{reason}: {number:,} of {len(results.ids.names):,} captions")
             for reason, number in _noted_captions(results, metric).items()
         ],
     }
@@ -107,14 +117,14 @@ def _cell(
 def _noted_captions(results: Results, metric: str) -> dict[str, int]:
     """The reasons for notes on captions of this score, each with the number of captions."""
     scores = results[metric]
-    rows: dict[str, set[str]] = {}
+    noted_ids: dict[str, set[str]] = {}
     # notes on the captions concern every metric that compares them with references
     compares = scores.metric is None or "references" in scores.metric.needs
     for reason, ids in [*(results.notes.items() if compares else ()), *scores.notes.items()]:
         scored_ids = results.ids.positions.keys() & set(ids)
         if scored_ids:
-            rows.setdefault(reason.replace("_", " "), set()).update(scored_ids)
-    return {reason: len(ids) for reason, ids in rows.items()}
+            noted_ids.setdefault(reason.replace("_", " "), set()).update(scored_ids)
+    return {reason: len(ids) for reason, ids in noted_ids.items()}
 
 
 def _signed(value: float) -> str:

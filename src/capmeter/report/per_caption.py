@@ -55,34 +55,34 @@ def write_per_caption(
             for row in _rows(systems, texts, sources):
                 file.write(json.dumps(row).encode() + b"\n")
             return
-        text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
-        table = CsvWriter(text, "\t" if kind == ".tsv" else ",")
-        for number, row in enumerate(_rows(systems, texts, sources)):
-            if number == 0:
+        text_file = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        table = CsvWriter(text_file, "\t" if kind == ".tsv" else ",")
+        for row_index, row in enumerate(_rows(systems, texts, sources)):
+            if row_index == 0:
                 table.write(list(row))
             table.write([json.dumps(each) if isinstance(each, list) else each for each in row.values()])
-        text.detach()
+        text_file.detach()
 
 
 def _blocks(systems: Mapping[str, Results], texts: bool, sources: Sources) -> Iterator[dict[str, Any]]:
     """The columns of some captions after the other, since Python's strings take much more than what is held."""
     for system, results in systems.items():
         if sources:
-            source, name = sources[system]
+            source, source_system = sources[system]
             columns = functools.partial(_columns_of, results, texts)
-            for block in beside_source(results, source, columns, system=name):
-                head = {"id": block.pop("id"), "image_id": block.pop("image_id")}
-                yield {**head, "system": [system] * len(head["id"]), **block}
+            for block in beside_source(results, source, columns, system=source_system):
+                id_columns = {"id": block.pop("id"), "image_id": block.pop("image_id")}
+                yield {**id_columns, "system": [system] * len(id_columns["id"]), **block}
             continue
-        for start in range(0, len(results.ids.names), _AT_ONCE):
-            yield results.to_columns(system, texts=texts, rows=slice(start, start + _AT_ONCE))
+        for block_start in range(0, len(results.ids.names), _AT_ONCE):
+            yield results.to_columns(system, texts=texts, rows=slice(block_start, block_start + _AT_ONCE))
 
 
 def _rows(systems: Mapping[str, Results], texts: bool, sources: Sources) -> Iterator[dict[str, Any]]:
     for columns in _blocks(systems, texts, sources):
-        values = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
-        for row in zip(*values, strict=True):
-            yield dict(zip(columns, row, strict=True))
+        column_values = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
+        for row_values in zip(*column_values, strict=True):
+            yield dict(zip(columns, row_values, strict=True))
 
 
 def _columns_of(results: Results, texts: bool, rows: slice) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def robustness_table(study: Robustness) -> Table:
     """One row per degradation and metric, the most sensitive metric (the smallest area) first."""
     strength_indices = list(dict.fromkeys(_nearest(study, strength) for strength in (0.5, 1.0)))
     strengths = [f"γ={study[0].strengths[index]:g}" for index in strength_indices]
-    rows = [
+    table_rows = [
         [
             each.degradation,
             each.metric,
@@ -29,10 +29,10 @@ def robustness_table(study: Robustness) -> Table:
             *(f"{each.normalised.values[index]:.3f}" for index in strength_indices),
             *(f"{100 * each.preferred.values[index]:.1f}" for index in strength_indices),
         ]
-        for way in study.degradations
-        for each in _sorted(study, way)
+        for degradation_name in study.degradations
+        for each in _sorted(study, degradation_name)
     ]
-    heads = [
+    column_names = [
         "degradation",
         "metric",
         "area",
@@ -40,13 +40,13 @@ def robustness_table(study: Robustness) -> Table:
         *(f"score at {each}" for each in strengths),
         *(f"% preferred at {each}" for each in strengths),
     ]
-    images = len(set(study.captions.image_ids))
+    image_count = len(set(study.captions.image_ids))
     return Table(
-        f"{format_count(len(study.captions), 'human caption')} of {format_count(images, 'image')}, degraded with "
+        f"{format_count(len(study.captions), 'human caption')} of {format_count(image_count, 'image')}, degraded with "
         "increasing strength γ",
-        heads,
-        rows,
-        [False, False, *[True] * (len(heads) - 2)],
+        column_names,
+        table_rows,
+        [False, False, *[True] * (len(column_names) - 2)],
         "area: under the curve of the score over γ, relative to the untouched captions; lower is more sensitive. "
         "preferred: the untouched caption scores higher than the degraded one.",
     )
@@ -81,22 +81,22 @@ def robustness_figure(study: Robustness, names: Mapping[str, str] | None = None)
     ways = study.degradations
     columns = min(_COLUMNS, len(ways))
     rows = -(-len(ways) // columns)
-    inside = len(study.metrics) <= _INSIDE
-    figure, axes = open_figure(rows, columns, width=4.0 if inside else 5.4, height=3.5)
+    legend_inside = len(study.metrics) <= _INSIDE
+    figure, axes = open_figure(rows, columns, width=4.0 if legend_inside else 5.4, height=3.5)
     top = max(float(each.normalised.high.max()) for each in study)
     styles = {metric: series_style(number) for number, metric in enumerate(study.metrics)}
-    for panel, way in zip(axes.flat, ways, strict=False):
-        for each in _sorted(study, way):
+    for panel, degradation_name in zip(axes.flat, ways, strict=False):
+        for each in _sorted(study, degradation_name):
             style = styles[each.metric]
             label = f"{(names or {}).get(each.metric, each.metric)}  {each.area.value:.2f}"
             panel.plot(each.strengths, each.normalised.values, label=label, **style)
             panel.fill_between(
                 each.strengths, each.normalised.low, each.normalised.high, color=style["color"], alpha=0.15, linewidth=0
             )
-        bottom = min(0.0, *(float(each.normalised.low.min()) for each in _sorted(study, way)))
-        panel.set(title=way, xlabel="strength γ", xlim=(-0.02, 1.02), ylim=(bottom - 0.02, top * 1.03))
-        aside = {} if inside else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-        panel.legend(title="area under the curve", title_fontsize=8, handlelength=2.6, **aside)
+        bottom = min(0.0, *(float(each.normalised.low.min()) for each in _sorted(study, degradation_name)))
+        panel.set(title=degradation_name, xlabel="strength γ", xlim=(-0.02, 1.02), ylim=(bottom - 0.02, top * 1.03))
+        legend_position = {} if legend_inside else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        panel.legend(title="area under the curve", title_fontsize=8, handlelength=2.6, **legend_position)
     for row in axes:
         row[0].set_ylabel("score, untouched captions = 1")
     for panel in axes.flat[len(ways) :]:
@@ -104,8 +104,8 @@ def robustness_figure(study: Robustness, names: Mapping[str, str] | None = None)
     return figure
 
 
-def _sorted(study: Robustness, way: str) -> Sequence[DegradationCurve]:
-    return sorted((each for each in study if each.degradation == way), key=lambda each: each.area.value)
+def _sorted(study: Robustness, degradation_name: str) -> Sequence[DegradationCurve]:
+    return sorted((each for each in study if each.degradation == degradation_name), key=lambda each: each.area.value)
 
 
 def _nearest(study: Robustness, strength: float) -> int:
@@ -116,9 +116,9 @@ def _nearest(study: Robustness, strength: float) -> int:
 
 def examples_table(study: Robustness) -> Table:
     """The first caption at each strength."""
-    rows = [
-        [way if number == 0 else "", f"{strength:g}", text]
-        for way, texts in study.examples.items()
-        for number, (strength, text) in enumerate(zip(study[0].strengths.tolist(), texts, strict=True))
+    table_rows = [
+        [degradation_name if strength_index == 0 else "", f"{strength:g}", caption_text]
+        for degradation_name, texts in study.examples.items()
+        for strength_index, (strength, caption_text) in enumerate(zip(study[0].strengths.tolist(), texts, strict=True))
     ]
-    return Table("one caption at each strength", ["degradation", "γ", "caption"], rows, [False, True, False])
+    return Table("one caption at each strength", ["degradation", "γ", "caption"], table_rows, [False, True, False])

@@ -28,5 +28,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     if kind == ".jsonl":
         write_atomic(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         return
-    cells = [{key: json.dumps(each) if isinstance(each, list) else each for key, each in row.items()} for row in rows]
-    write_atomic(path, csv_text(cells, "\t" if kind == ".tsv" else ","))
+    cell_rows = [
+        {key: json.dumps(each) if isinstance(each, list) else each for key, each in row.items()} for row in rows
+    ]
+    write_atomic(path, csv_text(cell_rows, "\t" if kind == ".tsv" else ","))

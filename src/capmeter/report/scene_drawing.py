@@ -34,19 +34,19 @@ def draw_scene(
     flags = [True] * len(graph) if matched is None else list(matched)
     objects, attributes = len(graph.objects), len(graph.attributes)
     canvas = _Canvas(width)
-    owned = graph.owned()
-    leaving: dict[int, list[int]] = {}
+    owned_attributes = graph.owned()
+    leaving_relations: dict[int, list[int]] = {}
     for k, (subject, _, _) in enumerate(graph.relations):
-        leaving.setdefault(subject, []).append(k)
-    for number, label in enumerate(graph.objects):
-        top = canvas.line()
-        canvas.box(0.0, str(label), matched=flags[number])
-        for k in owned.get(number, ()):
+        leaving_relations.setdefault(subject, []).append(k)
+    for object_index, label in enumerate(graph.objects):
+        object_top = canvas.line()
+        canvas.box(0.0, str(label), matched=flags[object_index])
+        for k in owned_attributes.get(object_index, ()):
             canvas.beside(str(graph.attributes[k][1]), matched=flags[objects + k])
-        for k in leaving.get(number, ()):
+        for k in leaving_relations.get(object_index, ()):
             _, relation, thing = graph.relations[k]
             canvas.line()
-            canvas.branch(top)
+            canvas.branch(object_top)
             canvas.box(_INDENT, str(relation) or "–", matched=flags[objects + attributes + k], round_=False)
             canvas.arrow(str(graph.objects[thing]))
     return canvas.svg(title, str(graph))
@@ -69,14 +69,14 @@ class _Canvas:
 
     def box(self, left: float, text: str, *, matched: bool, round_: bool = True) -> None:
         """Text in a box."""
-        visible_text, wide = self._fitted(text, left)
-        kind = "scene-matched" if matched else "scene-unmatched"
+        visible_text, box_width = self._fitted(text, left)
+        box_class = "scene-matched" if matched else "scene-unmatched"
         self._shapes.append(
-            f'<rect class="{kind}" x="{left + 1:g}" y="{self._top + 4:g}" width="{wide:g}" height="{_BOX:g}" '
+            f'<rect class="{box_class}" x="{left + 1:g}" y="{self._top + 4:g}" width="{box_width:g}" height="{_BOX:g}" '
             f'rx="{12 if round_ else 3}"/>'
         )
         self._text(left + 1 + _PAD, visible_text)
-        self._end = left + 1 + wide
+        self._end = left + 1 + box_width
 
     def beside(self, text: str, *, matched: bool) -> None:
         """Text in a box after the last one, on a new line where there is no room."""

@@ -32,8 +32,8 @@ def score_table(
     """
     metrics = [MetricName(name) for name in dict.fromkeys(name for results in systems.values() for name in results)]
     level = next(iter(rankings.values())).level if rankings else LEVEL
-    bounded = rankings is not None and any(each.intervals for each in rankings.values())
-    scaled = "" if scale == 1 else f", scores x {scale:g}"
+    has_intervals = rankings is not None and any(each.intervals for each in rankings.values())
+    scale_note = "" if scale == 1 else f", scores x {scale:g}"
 
     def cell(system: str, metric: str) -> list[str]:
         if metric not in set(systems[system]):
@@ -49,9 +49,9 @@ def score_table(
 
     if len(systems) == 1:
         (system,) = systems
-        heads = ["metric", "score"] + ([f"{100 * level:g}% interval"] if bounded else [])
+        heads = ["metric", "score"] + ([f"{100 * level:g}% interval"] if has_intervals else [])
         rows = [[metric, *cell(system, metric), ""][: len(heads)] for metric in metrics]
-        title = describe_counts([results.ids for results in systems.values()]) + scaled
+        title = describe_counts([results.ids for results in systems.values()]) + scale_note
         return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), _describe_direction(metrics, systems))
     rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
     heads = ["system", *metrics]
@@ -65,7 +65,7 @@ def score_table(
         heads, *rows = (list(line) for line in zip(heads, *rows, strict=True))
         heads[0] = "metric"
         best = {(m - 1, s + 1) for s, m in best}
-    notes = [f"in brackets: {100 * level:g}% interval, images resampled with replacement"] if bounded else []
+    notes = [f"in brackets: {100 * level:g}% interval, images resampled with replacement"] if has_intervals else []
     if best:
         notes.append(
             "bold: the best of each metric, and all that are not significantly worse (paired permutation test, "
@@ -75,7 +75,7 @@ def score_table(
         notes.append(direction)
     if untested:
         notes.append(untested.rstrip("."))
-    title = describe_counts([results.ids for results in systems.values()]) + scaled
+    title = describe_counts([results.ids for results in systems.values()]) + scale_note
     return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), "; ".join(notes), best)
 
 
@@ -83,22 +83,22 @@ def describe_counts(systems: Sequence[Ids]) -> str:
     """How many captions and images every system has: one number, or the least and the most."""
     counts = [(len(ids.names), len(ids.clusters)) for ids in systems]
     captions, images = (
-        _describe_range(numbers, word)
-        for numbers, word in zip(zip(*counts, strict=True), ("caption", "image"), strict=True)
+        _describe_range(system_counts, counted_noun)
+        for system_counts, counted_noun in zip(zip(*counts, strict=True), ("caption", "image"), strict=True)
     )
     return f"{captions} of {images}" + " each" * (len(systems) > 1 and len(set(counts)) == 1)
 
 
-def _describe_range(numbers: Sequence[int], word: str) -> str:
-    low, high = min(numbers), max(numbers)
-    return ("" if low == high else f"{low:,} to ") + format_count(high, word)
+def _describe_range(system_counts: Sequence[int], counted_noun: str) -> str:
+    low, high = min(system_counts), max(system_counts)
+    return ("" if low == high else f"{low:,} to ") + format_count(high, counted_noun)
 
 
 def _describe_direction(metrics: Sequence[str], systems: Mapping[str, Results]) -> str:
     """For which metrics lower is better; empty where it is for none."""
     lower = {name for results in systems.values() for name, each in results.items() if each.lower_is_better}
-    listed = [metric for metric in metrics if metric in lower]
-    return f"lower is better: {', '.join(listed)}" if listed else ""
+    listed_metrics = [metric for metric in metrics if metric in lower]
+    return f"lower is better: {', '.join(listed_metrics)}" if listed_metrics else ""
 
 
 def scores_to_dict(

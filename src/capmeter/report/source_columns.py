@@ -35,29 +35,29 @@ def beside_source(
     Raises:
         InputError: the rows are not those that were scored, or a carried column has the name of a column of scores.
     """
-    names, position = results.ids.names, 0
-    absent = (CaptionRow("", id, "", id=id) for id in results.notes.get("scored_as_empty", ()))
-    rows = chain(source.read(system), absent)
+    caption_ids, position = results.ids.names, 0
+    absent_rows = (CaptionRow("", id, "", id=id) for id in results.notes.get("scored_as_empty", ()))
+    rows = chain(source.read(system), absent_rows)
     while batch := list(islice(rows, size)):
-        upcoming = [*names[position : position + len(batch)], None]
+        upcoming_ids = [*caption_ids[position : position + len(batch)], None]
         scored_rows: list[int] = []
-        for k, row in enumerate(batch):
-            if row.id == upcoming[len(scored_rows)]:
-                scored_rows.append(k)
-        scored = columns(slice(position, position + len(scored_rows)))
+        for row_index, row in enumerate(batch):
+            if row.id == upcoming_ids[len(scored_rows)]:
+                scored_rows.append(row_index)
+        score_columns = columns(slice(position, position + len(scored_rows)))
         position += len(scored_rows)
-        if both := source.kinds.keys() & scored.keys():
+        if shared_names := source.kinds.keys() & score_columns.keys():
             raise InputError(
-                f"{source.name}: the scores have a column {list_names(sorted(both))}, too; rename the file's"
+                f"{source.name}: the scores have a column {list_names(sorted(shared_names))}, too; rename the file's"
             )
-        block = {name: _spread(values, scored_rows, len(batch)) for name, values in scored.items()}
+        block = {name: _spread(values, scored_rows, len(batch)) for name, values in score_columns.items()}
         block |= {"id": [row.id for row in batch], "image_id": [row.image_id for row in batch]}
         if "candidate" in block and len(scored_rows) < len(batch):
             block["candidate"] = [
                 row.candidate if text is None else text for row, text in zip(batch, block["candidate"], strict=True)
             ]
         yield block | source.columns(batch)
-    if position < len(names):
+    if position < len(caption_ids):
         raise InputError(f"{source.name}: it has changed since its captions were scored; score it again")
 
 
@@ -68,11 +68,11 @@ def arrow_table(columns: Mapping[str, Any], *, texts: bool = False) -> Any:
     """
     import pyarrow
 
-    text = pyarrow.string()
-    types = {name: pyarrow.list_(text) if texts and name == "references" else text for name in columns}
+    text_type = pyarrow.string()
+    column_types = {name: pyarrow.list_(text_type) if texts and name == "references" else text_type for name in columns}
     return pyarrow.table(
         {
-            name: pyarrow.array(values, types[name]) if isinstance(values, list) else pyarrow.array(values)
+            name: pyarrow.array(values, column_types[name]) if isinstance(values, list) else pyarrow.array(values)
             for name, values in columns.items()
         }
     )
@@ -83,10 +83,10 @@ def _spread(values: Any, positions: list[int], length: int) -> Any:
     if len(positions) == length:
         return values
     if isinstance(values, list):
-        column: list[Any] = [None] * length
+        full_column: list[Any] = [None] * length
         for position, value in zip(positions, values, strict=True):
-            column[position] = value
-        return column
+            full_column[position] = value
+        return full_column
     numbers, is_absent = np.zeros(length, values.dtype), np.ones(length, bool)
     numbers[positions], is_absent[positions] = values, False
     return np.ma.MaskedArray(numbers, is_absent)

@@ -18,26 +18,26 @@ _LONGEST = 72
 def system_table(systems: Mapping[str, SystemSummary]) -> Table:
     """One row per system: its means, the overlap with human captions, the penalty, the centroid caption."""
     columns = ["system", "captions", "SPARCS′", "SPURTS′", "H∩M / M", "penalty", "centroid caption"]
-    rows = [
+    table_rows = [
         [
-            name,
-            f"{len(each.points):,}",
-            f"{each.mean[0]:.4f}",
-            f"{each.mean[1]:.4f}",
-            f"{each.overlap:.4f}",
-            f"{each.penalty:.3f}",
-            each.example,
+            system_name,
+            f"{len(system_summary.points):,}",
+            f"{system_summary.mean[0]:.4f}",
+            f"{system_summary.mean[1]:.4f}",
+            f"{system_summary.overlap:.4f}",
+            f"{system_summary.penalty:.3f}",
+            system_summary.example,
         ]
-        for name, each in systems.items()
+        for system_name, system_summary in systems.items()
     ]
     note = "means in standard deviations of human captions; penalty: the sum of G"
-    return Table("systems against people", columns, rows, [False, True, True, True, True, True, False], note)
+    return Table("systems against people", columns, table_rows, [False, True, True, True, True, True, False], note)
 
 
 def systems_to_dict(systems: Mapping[str, SystemSummary]) -> dict[str, Any]:
     """The same as JSON values, with covariances and outlines."""
     return {
-        name: {
+        system_name: {
             "captions": len(each.points),
             "mean": each.mean.tolist(),
             "covariance": np.cov(each.points.T).tolist(),
@@ -46,7 +46,7 @@ def systems_to_dict(systems: Mapping[str, SystemSummary]) -> dict[str, Any]:
             "centroid": {"id": each.components.ids[each.centroid], "caption": each.example},
             "outline": each.outline.tolist(),
         }
-        for name, each in systems.items()
+        for system_name, each in systems.items()
     }
 
 
@@ -55,15 +55,15 @@ def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Flo
     figure, axes = open_figure(width=6.4, height=6.4 + 0.24 * len(systems))
     with house_style():
         panel = axes[0, 0]
-        for number, (name, system) in enumerate(systems.items()):
-            colour = COLOURS[number % len(COLOURS)]
-            marker = series_style(number)["marker"]
-            panel.scatter(*points[name].T, s=13, color=colour, alpha=0.55, linewidths=0, marker=marker, zorder=2)
+        for system_index, (system_name, system) in enumerate(systems.items()):
+            colour = COLOURS[system_index % len(COLOURS)]
+            marker = series_style(system_index)["marker"]
+            panel.scatter(*points[system_name].T, s=13, color=colour, alpha=0.55, linewidths=0, marker=marker, zorder=2)
             panel.fill(*system.outline.T, color=colour, alpha=0.10, linewidth=0, zorder=1)
             panel.plot(*np.vstack([system.outline, system.outline[:1]]).T, color=colour, linewidth=1.4, zorder=3)
-            entry = f"{name}: overlap {system.overlap:.2f}"
+            legend_entry = f"{system_name}: overlap {system.overlap:.2f}"
             if labels:
-                entry += f" · {_quoted(system)}"
+                legend_entry += f" · {_quoted(system)}"
             panel.scatter(
                 *system.mean,
                 s=90,
@@ -72,7 +72,7 @@ def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Flo
                 edgecolors="black",
                 linewidths=1.0,
                 zorder=5,
-                label=entry,
+                label=legend_entry,
             )
         if labels:
             _name_means(panel, systems)
@@ -87,19 +87,19 @@ def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Flo
 def _name_means(panel: Any, systems: Mapping[str, SystemSummary]) -> None:
     """Each name beside its mean, moved away from the centre of all means so that neighbours do not overlap."""
     means = np.array([system.mean for system in systems.values()])
-    middle = means.mean(axis=0)
-    for number, (name, mean) in enumerate(zip(systems, means, strict=True)):
-        away = mean - middle
-        length = float(np.hypot(*away)) or 1.0
-        offset = 16 * away / length
+    overall_mean = means.mean(axis=0)
+    for system_index, (system_name, mean) in enumerate(zip(systems, means, strict=True)):
+        mean_offset = mean - overall_mean
+        offset_length = float(np.hypot(*mean_offset)) or 1.0
+        offset = 16 * mean_offset / offset_length
         panel.annotate(
-            name,
+            system_name,
             mean,
             xytext=tuple(offset),
             textcoords="offset points",
             ha="left" if offset[0] >= 0 else "right",
             va="bottom" if offset[1] >= 0 else "top",
-            color=COLOURS[number % len(COLOURS)],
+            color=COLOURS[system_index % len(COLOURS)],
             fontweight="bold",
             zorder=6,
             bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
@@ -110,5 +110,5 @@ def _quoted(system: SystemSummary) -> str:
     """The centroid caption, in quotation marks and shortened; its id if the text is unknown."""
     if system.components.texts is None:
         return f"centroid {system.example}"
-    text = " ".join(system.example.split())
-    return f"“{text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + '…'}”"
+    caption_text = " ".join(system.example.split())
+    return f"“{caption_text if len(caption_text) <= _LONGEST else caption_text[: _LONGEST - 1].rstrip() + '…'}”"

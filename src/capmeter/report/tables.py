@@ -117,21 +117,21 @@ class _Layout:
         """A cell's text with its first word bold; or with a star behind it, for which its column has room."""
         from rich.text import Text
 
-        word, space, rest = escape_controls(str(self.table.rows[r][c])).partition(" ")
-        marked = (r, c) in self.table.bold
+        first_word, space, other_words = escape_controls(str(self.table.rows[r][c])).partition(" ")
+        is_bold = (r, c) in self.table.bold
         if not bold and any(column == c for _, column in self.table.bold):
-            word += "*" if marked else " "
-        return Text(word, "bold" if marked else "").append(space + rest, "not bold")
+            first_word += "*" if is_bold else " "
+        return Text(first_word, "bold" if is_bold else "").append(space + other_words, "not bold")
 
     def parts(self) -> list[list[int]]:
         """The columns of each part of the table that fits the width; the text at its left begins every part."""
         numeric = self.table.numeric
-        least = [each if numeric[c] else min(each, _TEXT_WIDTH) for c, each in enumerate(self.needed)]
-        first = numeric.index(True) if True in numeric else len(numeric)
-        text, parts = list(range(first)), [list(range(first))]
-        for c in range(first, len(numeric)):
-            if parts[-1] != text and _table_width([least[k] for k in [*parts[-1], c]]) > self.width:
-                parts.append(list(text))
+        least_widths = [each if numeric[c] else min(each, _TEXT_WIDTH) for c, each in enumerate(self.needed)]
+        first_numeric = numeric.index(True) if True in numeric else len(numeric)
+        text_columns, parts = list(range(first_numeric)), [list(range(first_numeric))]
+        for c in range(first_numeric, len(numeric)):
+            if parts[-1] != text_columns and _table_width([least_widths[k] for k in [*parts[-1], c]]) > self.width:
+                parts.append(list(text_columns))
             parts[-1].append(c)
         return parts
 
@@ -139,16 +139,24 @@ class _Layout:
         """The width of each of these columns; None leaves it to Rich."""
         numeric = self.table.numeric
         # a number is never broken, and a short word is not while there is room
-        least = [self.needed[c] if numeric[c] else min(self.needed[c], _TEXT_WIDTH) for c in columns]
-        fits = _table_width(least) <= self.width
-        unbroken = [c for c in columns if numeric[c] or (fits and self.needed[c] <= _TEXT_WIDTH)]
-        wrapped = [c for c in columns if c not in unbroken]
-        spare = self.width - _table_width([self.needed[c] if c in unbroken else self.full[c] for c in columns])
-        texts = [[self.heads[c].plain, *(row[c].plain for row in self.cells)] for c in wrapped]
-        widths = dict(zip(wrapped, _wrapped_widths(texts, [self.full[c] for c in wrapped], spare), strict=True))
-        for c in unbroken:
-            widths[c] = self.needed[c] + min(max(spare, 0), self.full[c] - self.needed[c])
-            spare -= min(max(spare, 0), self.full[c] - self.needed[c])
+        least_widths = [self.needed[c] if numeric[c] else min(self.needed[c], _TEXT_WIDTH) for c in columns]
+        fits = _table_width(least_widths) <= self.width
+        unbroken_columns = [c for c in columns if numeric[c] or (fits and self.needed[c] <= _TEXT_WIDTH)]
+        wrapped_columns = [c for c in columns if c not in unbroken_columns]
+        spare_width = self.width - _table_width(
+            [self.needed[c] if c in unbroken_columns else self.full[c] for c in columns]
+        )
+        cell_texts = [[self.heads[c].plain, *(row[c].plain for row in self.cells)] for c in wrapped_columns]
+        widths = dict(
+            zip(
+                wrapped_columns,
+                _wrapped_widths(cell_texts, [self.full[c] for c in wrapped_columns], spare_width),
+                strict=True,
+            )
+        )
+        for c in unbroken_columns:
+            widths[c] = self.needed[c] + min(max(spare_width, 0), self.full[c] - self.needed[c])
+            spare_width -= min(max(spare_width, 0), self.full[c] - self.needed[c])
         return widths
 
 
@@ -157,33 +165,33 @@ def _table_width(columns: Sequence[int]) -> int:
     return sum(columns) + 3 * len(columns) + 1
 
 
-def _wrapped_widths(columns: Sequence[Sequence[str]], full: Sequence[int], spare: int) -> list[int | None]:
+def _wrapped_widths(columns: Sequence[Sequence[str]], full_widths: Sequence[int], spare: int) -> list[int | None]:
     """Widths of columns that must be wrapped to fit, none below its longest word; None where no widths would do.
 
     Where the words do not fit, their pieces count (`encoder=` and `minilm`).
     """
-    room = sum(full) + spare
+    room = sum(full_widths) + spare
     for piece in (_WORD, _PIECE):
         least = [max((len(each) for cell in cells for each in re.findall(piece, cell)), default=1) for cells in columns]
         if spare < 0 and sum(least) <= room:
-            loose = [most - few for few, most in zip(least, full, strict=True)]  # what each column could use
+            loose = [most - few for few, most in zip(least, full_widths, strict=True)]  # what each column could use
             return [
                 few + (room - sum(least)) * each // max(sum(loose), 1) for few, each in zip(least, loose, strict=True)
             ]
     return [None] * len(columns)
 
 
-def _fold_words(cell: Text, width: int | None) -> Text:
+def _fold_words(cell_text: Text, column_width: int | None) -> Text:
     """The cell with a line break inside each word that is longer than its column, between pieces."""
     from rich.text import Text
 
-    if width is None or max(map(len, cell.plain.split()), default=0) <= width:
-        return cell
+    if column_width is None or max(map(len, cell_text.plain.split()), default=0) <= column_width:
+        return cell_text
     lines = [""]
-    for word in cell.plain.split():
+    for word in cell_text.plain.split():
         blank = " " if lines[-1] else ""
-        for piece in [word] if len(word) <= width else re.findall(_PIECE, word):
-            if len(lines[-1]) + len(blank) + len(piece) > width:
+        for piece in [word] if len(word) <= column_width else re.findall(_PIECE, word):
+            if len(lines[-1]) + len(blank) + len(piece) > column_width:
                 lines.append(piece)
             else:
                 lines[-1] += blank + piece
@@ -217,13 +225,13 @@ def _to_latex(table: Table) -> str:
         return escape_controls(cell.printed if isinstance(cell, MetricName) else str(cell)).translate(_LATEX)
 
     lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
-    rows = _escaped_rows(table, escape, lambda word: rf"\textbf{{{word}}}")
-    head = " & ".join(escape(column) for column in table.columns)
+    table_rows = _escaped_rows(table, escape, lambda word: rf"\textbf{{{word}}}")
+    head_line = " & ".join(escape(column) for column in table.columns)
     # a bracket after the end of a row would be read as the row's distance to the next
-    body = [(f"{{}}{line}" if line.startswith(("[", "*")) else line) + r" \\" for line in map(" & ".join, rows)]
-    note = [f"% {escape_controls(' '.join(text.split()))}" for text in (table.title, table.note) if text]
-    end = [r"\bottomrule", r"\end{tabular}", r"% \usepackage{booktabs}"]
-    return "\n".join([*lines, head + r" \\", r"\midrule", *body, *end, *note, ""])
+    body = [(f"{{}}{line}" if line.startswith(("[", "*")) else line) + r" \\" for line in map(" & ".join, table_rows)]
+    note_lines = [f"% {escape_controls(' '.join(text.split()))}" for text in (table.title, table.note) if text]
+    end_lines = [r"\bottomrule", r"\end{tabular}", r"% \usepackage{booktabs}"]
+    return "\n".join([*lines, head_line + r" \\", r"\midrule", *body, *end_lines, *note_lines, ""])
 
 
 def _to_markdown(table: Table) -> str:
@@ -233,11 +241,13 @@ def _to_markdown(table: Table) -> str:
         text = escape_controls(" ".join(str(cell).split())).replace("&", "&amp;").replace("<", "&lt;")
         return re.sub(_MARKDOWN, r"\\\g<0>", text)
 
-    rows = _escaped_rows(table, escape, lambda word: f"**{word}**")
+    table_rows = _escaped_rows(table, escape, lambda word: f"**{word}**")
     rules = ["---:" if numeric else "---" for numeric in table.numeric]
-    lines = ["| " + " | ".join(row) + " |" for row in [[escape(column) for column in table.columns], rules, *rows]]
-    title = [f"{escape(table.title)}\n"] if table.title else []
-    return "\n".join([*title, *lines, *([f"\n{escape(table.note)}"] if table.note else []), ""])
+    lines = [
+        "| " + " | ".join(row) + " |" for row in [[escape(column) for column in table.columns], rules, *table_rows]
+    ]
+    title_lines = [f"{escape(table.title)}\n"] if table.title else []
+    return "\n".join([*title_lines, *lines, *([f"\n{escape(table.note)}"] if table.note else []), ""])
 
 
 def _escaped_rows(table: Table, escape: Callable[[Any], str], bold: Callable[[str], str]) -> list[list[str]]:

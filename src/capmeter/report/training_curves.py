@@ -32,14 +32,16 @@ def training_figure(log: TrainingLog) -> Any:
     figure, axes = open_figure(rows, columns, width=3.4, height=2.8)
     panels = axes.ravel().tolist()
     epochs = [line["epoch"] for line in history]
-    for number, name in enumerate(history[0]["losses"]):
-        panels[0].plot(epochs, [_value(line["losses"], name) for line in history], label=name, **_line(number, epochs))
+    for number, curve_name in enumerate(history[0]["losses"]):
+        panels[0].plot(
+            epochs, [_value(line["losses"], curve_name) for line in history], label=curve_name, **_line(number, epochs)
+        )
     panels[0].set_title("loss")
     if len(history[0]["losses"]) > 1:
         panels[0].legend(fontsize=7)
-    for panel, name in zip(panels[1:], scores, strict=False):
-        panel.plot(epochs, [_value(line["scores"], name) for line in history], **_line(0, epochs))
-        panel.set_title(f"{name}, held out")
+    for panel, curve_name in zip(panels[1:], scores, strict=False):
+        panel.plot(epochs, [_value(line["scores"], curve_name) for line in history], **_line(0, epochs))
+        panel.set_title(f"{curve_name}, held out")
     for number, panel in enumerate(panels):
         panel.set_visible(number <= len(scores))
         panel.set_xlabel("epoch")
@@ -77,19 +79,19 @@ def embed_curves(folder: Path) -> list[EmbeddedCurves]:
     curves = []
     for log in logs:
         subfolder = log.folder.relative_to(folder)
-        name = folder.resolve().name if subfolder == Path() else f"{folder.resolve().name}/{subfolder}"
-        content = base64.b64encode(figure_bytes(training_figure(log), "svg")).decode("ascii")
-        curves.append(EmbeddedCurves(name, _summarise(log), f"data:image/svg+xml;base64,{content}"))
+        run_name = folder.resolve().name if subfolder == Path() else f"{folder.resolve().name}/{subfolder}"
+        figure_content = base64.b64encode(figure_bytes(training_figure(log), "svg")).decode("ascii")
+        curves.append(EmbeddedCurves(run_name, _summarise(log), f"data:image/svg+xml;base64,{figure_content}"))
     return curves
 
 
 def _summarise(log: TrainingLog) -> str:
     """The run in a sentence, as the figure's alternative text."""
-    selected = next((line for line in log.history if line["epoch"] == log.epoch), log.history[-1])
-    scores = ", ".join(f"{name} {value:.4g}" for name, value in selected["scores"].items())
-    epoch = f"epoch {log.epoch} was selected" if log.epoch else "the run has not ended; its last epoch"
+    selected_line = next((line for line in log.history if line["epoch"] == log.epoch), log.history[-1])
+    scores = ", ".join(f"{score_name} {value:.4g}" for score_name, value in selected_line["scores"].items())
+    epoch_text = f"epoch {log.epoch} was selected" if log.epoch else "the run has not ended; its last epoch"
     noun = "epoch" if len(log.history) == 1 else "epochs"
-    return f"{len(log.history)} {noun}; {epoch}" + (f": {scores}" if scores else "")
+    return f"{len(log.history)} {noun}; {epoch_text}" + (f": {scores}" if scores else "")
 
 
 def save_curves(folder: Path) -> list[Path]:
@@ -97,8 +99,8 @@ def save_curves(folder: Path) -> list[Path]:
     saved_paths = []
     for log in read_courses(folder):
         target = log.folder / CURVES
-        stale = not target.exists() or target.stat().st_mtime < (log.folder / LOG).stat().st_mtime
-        if log.history and stale:
+        is_stale = not target.exists() or target.stat().st_mtime < (log.folder / LOG).stat().st_mtime
+        if log.history and is_stale:
             saved_paths.append(save_figure(training_figure(log), target))
     return saved_paths
 
