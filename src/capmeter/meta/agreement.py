@@ -134,12 +134,12 @@ class AgreementReport:
     @property
     def withheld(self) -> dict[str, list[str]]:
         """Metrics with a published value that is not printed, by source: no protocol tried reproduces it."""
-        metrics: dict[str, list[str]] = {}
+        withheld_metrics: dict[str, list[str]] = {}
         if is_preset(self.benchmark, self.protocol):
-            for each in self.results:
-                for source in withheld_sources(self.benchmark, self.protocol.name, each.metric):
-                    metrics.setdefault(source, []).append(each.metric)
-        return metrics
+            for agreement in self.results:
+                for source in withheld_sources(self.benchmark, self.protocol.name, agreement.metric):
+                    withheld_metrics.setdefault(source, []).append(agreement.metric)
+        return withheld_metrics
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the scores, as in the JSON output; values x 100."""
@@ -212,16 +212,18 @@ def run(
         judgments = replace(judgments, captions=with_picture_files(judgments.captions, images_root))
     if regions:
         judgments = replace(judgments, captions=judgments.captions.replace(regions=str(regions)))
-    values, signatures, judging = score_judgments(judgments, metrics, settings)
-    for name, external in external_scores(judgments, scores).items():
-        if name in values:
-            raise InputError(f"two sets of scores are named {name}; rename one of them")
-        values[name] = external
+    scores_by_metric, signatures, judging = score_judgments(judgments, metrics, settings)
+    for metric_name, external_values in external_scores(judgments, scores).items():
+        if metric_name in scores_by_metric:
+            raise InputError(f"two sets of scores are named {metric_name}; rename one of them")
+        scores_by_metric[metric_name] = external_values
     if isinstance(judgments, Systems):
-        judgments, values = restrict_to_scored(judgments, values or dict(judgments.published_scores))
-    if not values:
+        judgments, scores_by_metric = restrict_to_scored(
+            judgments, scores_by_metric or dict(judgments.published_scores)
+        )
+    if not scores_by_metric:
         raise InputError("nothing to evaluate: name metrics, or give files of scores")
-    report = measure_agreement(judgments, values, signatures, resamples=resamples, seed=seed, level=level)
+    report = measure_agreement(judgments, scores_by_metric, signatures, resamples=resamples, seed=seed, level=level)
     report = replace(
         report, results=tuple(replace(each, judging=judging.get(each.metric, {})) for each in report.results)
     )
@@ -259,28 +261,35 @@ def measure_agreement(
     results: list[Agreement] = []
     intervals: dict[str, Interval] = {}
     with task("judging", total=len(scores)) as advance:
-        for name, values in scores.items():
-            if _varies(judgments, values):
-                statistic = make_statistic(judgments, orient_scores(name, values, judgments.protocol))
-                intervals[name] = bootstrap_interval(statistic, clusters, resamples, seed, level)
-                agreement = _agreement(judgments, name, values, statistic, intervals[name], seed)
+        for metric_name, metric_scores in scores.items():
+            if _varies(judgments, metric_scores):
+                statistic = make_statistic(judgments, orient_scores(metric_name, metric_scores, judgments.protocol))
+                intervals[metric_name] = bootstrap_interval(statistic, clusters, resamples, seed, level)
+                agreement = _agreement(judgments, metric_name, metric_scores, statistic, intervals[metric_name], seed)
             else:
-                agreement = Agreement(name, None, None, None, len(judgments), note=_constant_note(judgments, values))
+                agreement = Agreement(
+                    metric_name, None, None, None, len(judgments), note=_constant_note(judgments, metric_scores)
+                )
             preset = is_preset(judgments.benchmark, judgments.protocol)
-            source = published(judgments.benchmark, judgments.protocol.name, name) if preset else None
-            results.append(replace(agreement, published=source, signature=(signatures or {}).get(name)))
+            published_value = published(judgments.benchmark, judgments.protocol.name, metric_name) if preset else None
+            results.append(replace(agreement, published=published_value, signature=(signatures or {}).get(metric_name)))
             advance(1)
     results.sort(key=lambda each: -np.inf if each.value is None else each.value, reverse=True)
-    names = [each.metric for each in results if each.metric in intervals]
-    differences = [_difference(judgments, scores, pair, intervals) for pair in combinations(names, 2)]
-    p = {(each.first, each.second): each.p for each in differences}
+    metric_names = [each.metric for each in results if each.metric in intervals]
+    differences = [_difference(judgments, scores, pair, intervals) for pair in combinations(metric_names, 2)]
+    p_values = {(each.first, each.second): each.p for each in differences}
     # p is not corrected: a table of metrics is read pair by pair
-    ranks = Ranking.of({name: intervals[name].value for name in names}, p, level=level, correct=False).ranks()
+    metric_ranks = Ranking.of(
+        {metric_name: intervals[metric_name].value for metric_name in metric_names},
+        p_values,
+        level=level,
+        correct=False,
+    ).ranks()
     return AgreementReport(
         benchmark=judgments.benchmark,
         protocol=judgments.protocol,
         unit=judgments.unit,
-        results=tuple(replace(each, rank=ranks.get(each.metric)) for each in results),
+        results=tuple(replace(each, rank=metric_ranks.get(each.metric)) for each in results),
         differences=tuple(differences),
         judgments=judgments,
         items=dict(scores),
@@ -305,7 +314,7 @@ def with_p_values(report: AgreementReport, permutations: int = 1000) -> Agreemen
     if judgments.protocol.statistic == "localisation":
         raise ProtocolError(f"{report.benchmark}: a share of words that are found has no p-value; leave out --p-values")
     image_of = dict(zip(judgments.rows.tolist(), judgments.clusters, strict=True))
-    images = [image_of.get(row, id) for row, id in enumerate(judgments.ids)]
+    image_ids = [image_of.get(caption_index, id) for caption_index, id in enumerate(judgments.ids)]
 
     def coefficient(scores: Floats) -> float:
         return float(make_statistic(judgments, scores)(None))
@@ -314,9 +323,11 @@ def with_p_values(report: AgreementReport, permutations: int = 1000) -> Agreemen
     with task("permutations", total=len(report.results)) as advance:
         for each in report.results:
             if each.value is not None:
-                values = orient_scores(each.metric, report.items[each.metric], judgments.protocol)
-                test = clustered_association_test(coefficient, values, images, permutations, report.seed)
-                each = replace(each, p=test.p)
+                metric_scores = orient_scores(each.metric, report.items[each.metric], judgments.protocol)
+                test_result = clustered_association_test(
+                    coefficient, metric_scores, image_ids, permutations, report.seed
+                )
+                each = replace(each, p=test_result.p)
             results.append(each)
             advance(1)
     return replace(report, results=tuple(results))
@@ -328,22 +339,22 @@ def is_preset(benchmark: str, protocol: Protocol) -> bool:
     return benchmark in benchmarks and benchmarks[benchmark].protocols.get(protocol.name) == protocol
 
 
-def _varies(judgments: PreparedJudgments, values: Floats) -> bool:
+def _varies(judgments: PreparedJudgments, metric_scores: Floats) -> bool:
     """Whether the coefficient is defined: a correlation needs two different scores."""
     statistic = judgments.protocol.statistic
     is_accuracy = isinstance(judgments, JudgedPairs) and statistic not in CORRELATIONS
-    return is_accuracy or statistic in ("localisation", "auc") or len(set(values.tolist())) > 1
+    return is_accuracy or statistic in ("localisation", "auc") or len(set(metric_scores.tolist())) > 1
 
 
-def _constant_note(judgments: PreparedJudgments, values: Floats) -> str:
+def _constant_note(judgments: PreparedJudgments, metric_scores: Floats) -> str:
     unit = "system" if isinstance(judgments, Systems) else "caption"
-    if len(values) == 1:
+    if len(metric_scores) == 1:
         return f"has a score for one {unit} only; a correlation needs at least two"
     return f"gives every {unit} the same score, so no correlation is defined"
 
 
 def _agreement(
-    judgments: PreparedJudgments, name: str, values: Floats, statistic: Any, interval: Interval, seed: int
+    judgments: PreparedJudgments, metric_name: str, metric_scores: Floats, statistic: Any, interval: Interval, seed: int
 ) -> Agreement:
     note, p = None, None
     if isinstance(statistic, TieCalibrated):
@@ -351,10 +362,12 @@ def _agreement(
         sampled = "sampled " if best.sampled else ""
         note = f"is evaluated on {best.pairs:,} {sampled}pairs; differences of at most {best.epsilon:.4g} count as ties"
     if isinstance(judgments, Systems):
-        kind = judgments.protocol.statistic.split("-")[0]
-        p = association_test(judgments.human, orient_scores(name, values, judgments.protocol), kind, seed=seed).p
+        coefficient_name = judgments.protocol.statistic.split("-")[0]
+        p = association_test(
+            judgments.human, orient_scores(metric_name, metric_scores, judgments.protocol), coefficient_name, seed=seed
+        ).p
     return Agreement(
-        name,
+        metric_name,
         *scale_interval(interval),
         len(judgments),
         groups=category_values(statistic, judgments),
@@ -373,9 +386,9 @@ def _difference(
     """The paired difference; for systems, which are few and independent, p comes from Williams' test."""
     first, second = pair
     interval, p = paired_difference(intervals[first], intervals[second])
-    kind = judgments.protocol.statistic
-    if isinstance(judgments, Systems) and kind in ("pearson", "spearman") and len(judgments) > 3:
-        oriented = (orient_scores(name, scores[name], judgments.protocol) for name in pair)
-        between = float(np.clip(STATISTICS[kind](*oriented)(), -1, 1))
-        p = williams_test(intervals[first].value, intervals[second].value, between, len(judgments)).p
+    coefficient_name = judgments.protocol.statistic
+    if isinstance(judgments, Systems) and coefficient_name in ("pearson", "spearman") and len(judgments) > 3:
+        oriented_scores = (orient_scores(metric_name, scores[metric_name], judgments.protocol) for metric_name in pair)
+        metric_correlation = float(np.clip(STATISTICS[coefficient_name](*oriented_scores)(), -1, 1))
+        p = williams_test(intervals[first].value, intervals[second].value, metric_correlation, len(judgments)).p
     return MetricDifference(first, second, *scale_interval(interval), p)

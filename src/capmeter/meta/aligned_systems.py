@@ -38,8 +38,8 @@ def score_systems(
         settings: of what is computed.
     """
     ids = {name: Ids(each.ids, each.image_ids) for name, each in captions.items()}
-    stored = {name: _stored_scores(systems[name], ids[name], metrics) for name in captions}
-    scores = {name: dict(each) for name, each in stored.items()}
+    stored_scores = {name: _stored_scores(systems[name], ids[name], metrics) for name in captions}
+    scores = {name: dict(each) for name, each in stored_scores.items()}
     notes = {name: _stored_notes(systems[name], each) for name, each in captions.items()}
 
     def compute(name: str, computed: Sequence[Metric]) -> None:
@@ -49,10 +49,10 @@ def score_systems(
             notes[name].update(results.notes)
 
     for name in captions:
-        compute(name, [metric for metric in metrics if str(metric) not in stored[name]])
+        compute(name, [metric for metric in metrics if str(metric) not in stored_scores[name]])
     differing = [metric for metric in metrics if len({each[str(metric)].signature for each in scores.values()}) > 1]
     for name in captions:
-        compute(name, [metric for metric in differing if str(metric) in stored[name]])
+        compute(name, [metric for metric in differing if str(metric) in stored_scores[name]])
     return {
         name: Results([scores[name][str(metric)] for metric in metrics], ids[name], notes[name], captions=each)
         for name, each in captions.items()
@@ -62,9 +62,9 @@ def score_systems(
 def _stored_scores(system: System, ids: Ids, metrics: Sequence[Metric]) -> dict[str, Scores]:
     if not isinstance(system, Results):
         return {}
-    rows = [system.ids.positions[id] for id in ids.names]
+    stored_rows = [system.ids.positions[id] for id in ids.names]
     names = [str(metric) for metric in metrics if str(metric) in set(system)]
-    return {name: system[name].select(rows, ids) for name in names if system[name].values is not None}
+    return {name: system[name].select(stored_rows, ids) for name in names if system[name].values is not None}
 
 
 def _stored_notes(system: System, captions: CaptionSet) -> dict[str, list[str]]:
@@ -72,8 +72,8 @@ def _stored_notes(system: System, captions: CaptionSet) -> dict[str, list[str]]:
     if not isinstance(system, Results):
         return dict(captions.notes)
     left_out = system.ids.positions.keys() - set(captions.ids)
-    stored = {reason: [each for each in noted if each not in left_out] for reason, noted in system.notes.items()}
-    return merge_notes([captions.notes, stored])
+    stored_notes = {reason: [each for each in noted if each not in left_out] for reason, noted in system.notes.items()}
+    return merge_notes([captions.notes, stored_notes])
 
 
 def align_captions(systems: Mapping[str, CaptionSet], *, common: bool = False) -> dict[str, CaptionSet]:
@@ -84,22 +84,24 @@ def align_captions(systems: Mapping[str, CaptionSet], *, common: bool = False) -
     """
     if common:
         systems = _select_common(systems)
-    (first_name, first), *others = systems.items()
-    aligned = {first_name: first}
-    for name, captions in others:
-        rows = _matching_rows(first_name, first, name, captions)
-        aligned[name] = captions if (rows == np.arange(len(rows))).all() else captions.select(rows)
-        pairs = zip(first, aligned[name], strict=True)
-        differing = [a.id for a, b in pairs if sorted(a.references) != sorted(b.references)]
+    (first_name, first), *other_systems = systems.items()
+    aligned_captions = {first_name: first}
+    for system_name, captions in other_systems:
+        matching_rows = _matching_rows(first_name, first, system_name, captions)
+        aligned_captions[system_name] = (
+            captions if (matching_rows == np.arange(len(matching_rows))).all() else captions.select(matching_rows)
+        )
+        caption_pairs = zip(first, aligned_captions[system_name], strict=True)
+        differing = [a.id for a, b in caption_pairs if sorted(a.references) != sorted(b.references)]
         if differing:
             raise InputError(
-                f"{first_name!r} and {name!r} have different references for {list_names(differing)}; compare "
+                f"{first_name!r} and {system_name!r} have different references for {list_names(differing)}; compare "
                 "them against the same ones: give the references separately (references=, --references)"
             )
-    return aligned
+    return aligned_captions
 
 
-def _matching_rows(first_name: str, first: CaptionSet, name: str, captions: CaptionSet) -> Any:
+def _matching_rows(first_name: str, first: CaptionSet, system_name: str, captions: CaptionSet) -> Any:
     """The row of each of the first system's captions among the other's: intp[captions]."""
     first_ids, ids = set(first.ids), set(captions.ids)
     first_images, images = set(first.image_ids), set(captions.image_ids)
@@ -110,11 +112,11 @@ def _matching_rows(first_name: str, first: CaptionSet, name: str, captions: Capt
     else:
         only_in = {
             first_name: [id for id in first.ids if id not in ids],
-            name: [id for id in captions.ids if id not in first_ids],
+            system_name: [id for id in captions.ids if id not in first_ids],
         }
         missing = "; ".join(f"only in {system!r}: {list_names(each)}" for system, each in only_in.items() if each)
         raise InputError(
-            f"{first_name!r} and {name!r} do not have the same captions: {missing}. "
+            f"{first_name!r} and {system_name!r} do not have the same captions: {missing}. "
             "Compare systems on the same images, with one caption per image from every system, give ids that match "
             "captions to each other, or compare only those that all systems have (common=True, --common)"
         )
@@ -124,19 +126,19 @@ def _matching_rows(first_name: str, first: CaptionSet, name: str, captions: Capt
 
 def _select_common(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
     """The captions of each system that all have, by id, else by image."""
-    keys = {name: list(captions.ids) for name, captions in systems.items()}
+    keys = {system_name: list(captions.ids) for system_name, captions in systems.items()}
     if not set.intersection(*map(set, keys.values())):
-        keys = {name: list(captions.image_ids) for name, captions in systems.items()}
-    shared = set.intersection(*map(set, keys.values()))
-    if not shared:
+        keys = {system_name: list(captions.image_ids) for system_name, captions in systems.items()}
+    shared_keys = set.intersection(*map(set, keys.values()))
+    if not shared_keys:
         raise InputError(f"{', '.join(systems)} have no image in common; are they of the same split?")
-    selected = {}
-    for name, captions in systems.items():
-        rows = [row for row, key in enumerate(keys[name]) if key in shared]
-        left_out = [id for id, key in zip(captions.ids, keys[name], strict=True) if key not in shared]
+    selected_captions = {}
+    for system_name, captions in systems.items():
+        selected_rows = [row for row, key in enumerate(keys[system_name]) if key in shared_keys]
+        left_out = [id for id, key in zip(captions.ids, keys[system_name], strict=True) if key not in shared_keys]
         notes = {**captions.notes, **({"left out, as another system lacks it": left_out} if left_out else {})}
-        selected[name] = captions.select(rows).replace(notes=notes)
-    return selected
+        selected_captions[system_name] = captions.select(selected_rows).replace(notes=notes)
+    return selected_captions
 
 
 def load_system(name: str, system: System, references: Any) -> CaptionSet:

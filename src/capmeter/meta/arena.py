@@ -72,8 +72,8 @@ def rank_systems(report: AgreementReport) -> tuple[ArenaRanking, ...]:
     lengths = caption_lengths(judgments)
     if lengths is not None and LENGTH not in scores:
         scores[LENGTH] = lengths
-    human = np.sign(judgments.better).astype(np.int8)
-    judges: dict[str, Callable[[Array], Array]] = {HUMAN: lambda weights: human}
+    human_outcomes = np.sign(judgments.better).astype(np.int8)
+    judges: dict[str, Callable[[Array], Array]] = {HUMAN: lambda weights: human_outcomes}
     for name, values in scores.items():
         matched = TieMatched(values[judgments.first] - values[judgments.second], judgments.better)
         judges[name] = lambda weights, matched=matched: matched.outcomes(weights)[0]  # type: ignore[misc]
@@ -92,42 +92,52 @@ class _Battles:
 
     @classmethod
     def of(cls, judgments: JudgedPairs) -> _Battles:
-        names = tuple(sorted({name for pair in judgments.systems for name in pair}))
-        number = {name: k for k, name in enumerate(names)}
+        system_names = tuple(sorted({system_name for pair in judgments.systems for system_name in pair}))
+        number = {system_name: k for k, system_name in enumerate(system_names)}
         first, second = (np.array([number[pair[side]] for pair in judgments.systems], np.int64) for side in (0, 1))
-        return cls(names, first, second, Clusters(judgments.clusters))
+        return cls(system_names, first, second, Clusters(judgments.clusters))
 
     def rate(self, outcomes: Callable[[Array], Array], report: AgreementReport) -> Floats:
         """The ratings by all battles, then by each resample: float64[1 + resamples, systems]."""
-        every = np.ones(len(self.first), np.int64)
-        rows = [bradley_terry(self._wins(outcomes, every))]
+        all_battles = np.ones(len(self.first), np.int64)
+        rating_rows = [bradley_terry(self._wins(outcomes, all_battles))]
         with task("rating systems", total=report.resamples) as advance:
             for weights in cluster_resamples(self.clusters, report.resamples, report.seed):
-                rows.append(bradley_terry(self._wins(outcomes, weights), start=rows[0]))
+                rating_rows.append(bradley_terry(self._wins(outcomes, weights), start=rating_rows[0]))
                 advance(1)
-        return np.stack(rows)
+        return np.stack(rating_rows)
 
     def _wins(self, outcomes: Callable[[Array], Array], weights: Array) -> Array:
         return count_wins(self.first, self.second, outcomes(weights), weights, len(self.names))
 
 
-def _ranking(judge: str, names: tuple[str, ...], ratings: Mapping[str, Floats], level: float) -> ArenaRanking:
-    own, human = ratings[judge], ratings[HUMAN]
-    rated = []
-    for k in np.argsort(-own[0], kind="stable").tolist():
-        low, high = percentile_interval(own[1:, k], level)
-        rated.append(SystemRating(names[k], float(own[0, k]), low, high))
-    varies = all(one.rating > other.rating for one, other in pairwise(rated[:1] + rated[-1:]))
-    if judge == HUMAN or len(names) < 3 or not varies or np.ptp(human[0]) == 0:
-        return ArenaRanking(judge, tuple(rated))
+def _ranking(
+    judge_name: str, system_names: tuple[str, ...], ratings: Mapping[str, Floats], level: float
+) -> ArenaRanking:
+    judge_ratings, human_ratings = ratings[judge_name], ratings[HUMAN]
+    system_ratings = []
+    for system_index in np.argsort(-judge_ratings[0], kind="stable").tolist():
+        low, high = percentile_interval(judge_ratings[1:, system_index], level)
+        system_ratings.append(
+            SystemRating(system_names[system_index], float(judge_ratings[0, system_index]), low, high)
+        )
+    varies = all(one.rating > other.rating for one, other in pairwise(system_ratings[:1] + system_ratings[-1:]))
+    if judge_name == HUMAN or len(system_names) < 3 or not varies or np.ptp(human_ratings[0]) == 0:
+        return ArenaRanking(judge_name, tuple(system_ratings))
     return ArenaRanking(
-        judge, tuple(rated), _correlation(spearman, human, own, level), _correlation(tau_b, human, own, level)
+        judge_name,
+        tuple(system_ratings),
+        _correlation(spearman, human_ratings, judge_ratings, level),
+        _correlation(tau_b, human_ratings, judge_ratings, level),
     )
 
 
-def _correlation(coefficient: Callable[..., float], human: Floats, own: Floats, level: float) -> RankCorrelation:
+def _correlation(
+    coefficient: Callable[..., float], human_ratings: Floats, judge_ratings: Floats, level: float
+) -> RankCorrelation:
     values = [
-        coefficient(x, y) if np.ptp(x) and np.ptp(y) else 0.0 for x, y in zip(human.round(6), own.round(6), strict=True)
+        coefficient(x, y) if np.ptp(x) and np.ptp(y) else 0.0
+        for x, y in zip(human_ratings.round(6), judge_ratings.round(6), strict=True)
     ]
     low, high = percentile_interval(np.array(values[1:]), level)
     return RankCorrelation(values[0], low, high)

@@ -59,29 +59,31 @@ def score_by_reference(
     reference_free = [str(metric) for metric in parsed_metrics if "references" not in metric.needs]
     if reference_free:
         raise InputError(f"{', '.join(reference_free)} uses no references, so there are no scores by reference")
-    selected = captions if ids is None else captions.select([captions.row(id) for id in ids])
-    lengths = selected.references.lengths.tolist()
-    unreferenced = [id for id, number in zip(selected.ids, lengths, strict=True) if not number]
+    selected_captions = captions if ids is None else captions.select([captions.row(id) for id in ids])
+    lengths = selected_captions.references.lengths.tolist()
+    unreferenced = [id for id, number in zip(selected_captions.ids, lengths, strict=True) if not number]
     if unreferenced:
-        have = format_count(len(unreferenced), "caption has", "captions have")
-        raise InputError(f"{have} no reference, the first: {', '.join(unreferenced[:5])}")
-    rows = (
-        Caption(f"{row}/{k}", caption.image_id, caption.candidate, (reference,), image=caption.image)
-        for row, caption in enumerate(selected)
+        count_phrase = format_count(len(unreferenced), "caption has", "captions have")
+        raise InputError(f"{count_phrase} no reference, the first: {', '.join(unreferenced[:5])}")
+    single_captions = (
+        Caption(f"{caption_index}/{k}", caption.image_id, caption.candidate, (reference,), image=caption.image)
+        for caption_index, caption in enumerate(selected_captions)
         for k, reference in enumerate(caption.references)
     )
-    single = CaptionSet.from_captions(rows, images_root=selected.images_root, regions=selected.regions)
-    against_all = evaluate(selected, parsed_metrics, corpus=captions, settings=settings)
-    against_one = evaluate(single, parsed_metrics, corpus=captions, settings=settings)
-    ends = np.cumsum([0, *lengths]).tolist()
+    single_references = CaptionSet.from_captions(
+        single_captions, images_root=selected_captions.images_root, regions=selected_captions.regions
+    )
+    against_all = evaluate(selected_captions, parsed_metrics, corpus=captions, settings=settings)
+    against_one = evaluate(single_references, parsed_metrics, corpus=captions, settings=settings)
+    row_ends = np.cumsum([0, *lengths]).tolist()
     return [
         ReferenceScores(
             caption.id,
             str(metric),
-            float(against_all[metric].items.array[row]),
+            float(against_all[metric].items.array[caption_index]),
             caption.references,
-            tuple(against_one[metric].items.array[ends[row] : ends[row + 1]].tolist()),
+            tuple(against_one[metric].items.array[row_ends[caption_index] : row_ends[caption_index + 1]].tolist()),
         )
-        for row, caption in enumerate(selected)
+        for caption_index, caption in enumerate(selected_captions)
         for metric in parsed_metrics
     ]

@@ -69,15 +69,15 @@ def make_statistic(judgments: PreparedJudgments, scores: Floats) -> Any:
     raise ProtocolError(f"{judgments.benchmark} has no ratings")
 
 
-def _pair_statistic(judgments: JudgedPairs, gaps: Floats) -> Any:
+def _pair_statistic(judgments: JudgedPairs, score_gaps: Floats) -> Any:
     """The statistic of differences of scores, score(a) - score(b); a correlation needs degrees of preference."""
     protocol, better = judgments.protocol, judgments.better
     if protocol.statistic == "accuracy":
-        return PairAccuracy(gaps, np.sign(better), judgments.groups, protocol.ties, protocol.seed)
+        return PairAccuracy(score_gaps, np.sign(better), judgments.groups, protocol.ties, protocol.seed)
     if protocol.statistic == "agreement":
-        return TieMatched(gaps, better, judgments.groups)
+        return TieMatched(score_gaps, better, judgments.groups)
     if protocol.statistic in CORRELATIONS and len(set(np.abs(better).tolist()) - {0.0}) > 1:
-        return make_coefficient(protocol, better, gaps, judgments.groups)
+        return make_coefficient(protocol, better, score_gaps, judgments.groups)
     raise ProtocolError(
         f"{judgments.benchmark} has pairs, for which {protocol.statistic} is not defined; use accuracy, or agreement "
         "to count people's ties too"
@@ -89,7 +89,7 @@ def category_values(statistic: Any, judgments: PreparedJudgments) -> dict[str, f
     if isinstance(statistic, GroupMean) and judgments.groups is not None:
         return dict(zip(statistic.groups, (SCALE * statistic.by_group()[0]).tolist(), strict=True))
     if isinstance(statistic, MeanOfGroups) and judgments.protocol.by != "image_id":
-        return {group: SCALE * value for group, value in statistic.by_group().items()}
+        return {category_name: SCALE * value for category_name, value in statistic.by_group().items()}
     return {}
 
 

@@ -150,8 +150,8 @@ class MetricComparison:
                 return each
             if (each.first, each.second) == (second, first):
                 return each.swapped()
-        compared = ", ".join(each.system for each in self.ranking)
-        raise InputError(f"unknown pair {first!r} and {second!r}; the compared systems are {compared}")
+        compared_systems = ", ".join(each.system for each in self.ranking)
+        raise InputError(f"unknown pair {first!r} and {second!r}; the compared systems are {compared_systems}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,24 +200,28 @@ class SystemComparison(Mapping[str, MetricComparison]):
         Without systems: the first two. Each half is sorted by the difference, the largest first. `equal`: only captions
         whose scores under this metric differ by at most `EQUAL` (SubICap's Table A.4).
         """
-        one, two = first or self.systems[0], second or self.systems[1]
-        for name in (one, two):
+        first_system, second_system = first or self.systems[0], second or self.systems[1]
+        for name in (first_system, second_system):
             if name not in self.captions:
                 raise InputError(f"unknown system {name!r}; the compared systems are {', '.join(self.systems)}")
-        first_scores, second_scores = (self.results[name][metric].items.array for name in (one, two))
-        tied = sign_with_tolerance(first_scores, second_scores) == 0
-        gaps = np.where(tied, 0.0, first_scores - second_scores)
+        first_scores, second_scores = (self.results[name][metric].items.array for name in (first_system, second_system))
+        is_tied = sign_with_tolerance(first_scores, second_scores) == 0
+        score_gaps = np.where(is_tied, 0.0, first_scores - second_scores)
         if equal is not None:
-            left, right = (self.results[name][equal].items.array for name in (one, two))
-            gaps = np.where(np.abs(left - right) <= EQUAL, gaps, 0.0)
-        if self.results[one][metric].lower_is_better:
-            gaps = -gaps
-        order = np.argsort(-gaps, kind="stable").tolist()
-        won = [row for row in order[: (number + 1) // 2] if gaps[row] > 0]
-        lost = [row for row in order[::-1][: number // 2] if gaps[row] < 0]
+            first_equal, second_equal = (
+                self.results[name][equal].items.array for name in (first_system, second_system)
+            )
+            score_gaps = np.where(np.abs(first_equal - second_equal) <= EQUAL, score_gaps, 0.0)
+        if self.results[first_system][metric].lower_is_better:
+            score_gaps = -score_gaps
+        row_order = np.argsort(-score_gaps, kind="stable").tolist()
+        won_rows = [row for row in row_order[: (number + 1) // 2] if score_gaps[row] > 0]
+        lost_rows = [row for row in row_order[::-1][: number // 2] if score_gaps[row] < 0]
         contrasts = []
-        for row in won + lost:
-            a, b = (captions[captions.ids[row]] for captions in (self.captions[one], self.captions[two]))
+        for row in won_rows + lost_rows:
+            a, b = (
+                captions[captions.ids[row]] for captions in (self.captions[first_system], self.captions[second_system])
+            )
             scores = float(first_scores[row]), float(second_scores[row])
             contrasts.append(Contrast(a.id, a.image_id, a.candidate, b.candidate, a.references, *scores))
         return contrasts
@@ -226,15 +230,15 @@ class SystemComparison(Mapping[str, MetricComparison]):
         """The comparison as in the JSON output, with this many of the most different captions of each pair."""
         captions = next(iter(self.captions.values()))
         metrics: dict[str, Any] = {}
-        for name, comparison in self.comparisons.items():
+        for metric_name, comparison in self.comparisons.items():
             differences = []
             for each in comparison.differences:
-                contrasts = self.most_different(name, each.first, each.second, differing)
-                differences.append({**asdict(each), "differing": [asdict(one) for one in contrasts]})
+                contrasts = self.most_different(metric_name, each.first, each.second, differing)
+                differences.append({**asdict(each), "differing": [asdict(contrast) for contrast in contrasts]})
             ranking = [asdict(each) for each in comparison.ranking]
-            metrics[name] = {"signature": comparison.signature, "ranking": ranking, "differences": differences}
-            if name in self.equal_lengths:
-                metrics[name]["equal_lengths"] = [asdict(each) for each in self.equal_lengths[name]]
+            metrics[metric_name] = {"signature": comparison.signature, "ranking": ranking, "differences": differences}
+            if metric_name in self.equal_lengths:
+                metrics[metric_name]["equal_lengths"] = [asdict(each) for each in self.equal_lengths[metric_name]]
         return {
             "capmeter": __version__,
             "captions": len(captions),
@@ -299,8 +303,8 @@ def compare(
     parsed_test = parsed_test.for_systems(len(systems))
     if parsed_test.USES_INTERVALS:
         resamples = required_resamples(resamples, len(systems))
-    loaded = {name: load_system(name, system, references) for name, system in systems.items()}
-    captions = align_captions(loaded, common=common)
+    loaded_systems = {name: load_system(name, system, references) for name, system in systems.items()}
+    captions = align_captions(loaded_systems, common=common)
     results = score_systems(systems, captions, parsed_metrics, settings)
     clusters = Clusters(next(iter(captions.values())).image_ids)
     intervals = score_intervals(results, resamples, seed, level)
@@ -323,9 +327,9 @@ def _compare_scores(
     level: float,
 ) -> MetricComparison:
     """The result for one metric: systems from best to worst, and the differences of all pairs."""
-    lower_is_better = any(each.lower_is_better for each in scores.values())
-    values = {name: each.score for name, each in scores.items()}
-    significance = Ranking.of(values, p, level=level, lower_is_better=lower_is_better)
+    lower_is_better = any(system_scores.lower_is_better for system_scores in scores.values())
+    corpus_scores = {name: system_scores.score for name, system_scores in scores.items()}
+    significance = Ranking.of(corpus_scores, p, level=level, lower_is_better=lower_is_better)
     ranking = [
         RankedSystem(name, intervals[name].value, intervals[name].low, intervals[name].high, rank)
         for name, rank in significance.ranks().items()
@@ -337,13 +341,13 @@ def _compare_scores(
 def _difference(
     pair: tuple[str, str], scores: Mapping[str, Scores], intervals: Mapping[str, Interval], significance: Ranking
 ) -> SystemDifference:
-    first, second = pair
-    interval, _ = paired_difference(intervals[first], intervals[second])
-    signs = sign_with_tolerance(scores[first].items.array, scores[second].items.array)
+    first_name, second_name = pair
+    interval, _ = paired_difference(intervals[first_name], intervals[second_name])
+    signs = sign_with_tolerance(scores[first_name].items.array, scores[second_name].items.array)
     if significance.lower_is_better:
         signs = -signs
     return SystemDifference(
-        *(first, second, scores[first].score, scores[second].score),
+        *(first_name, second_name, scores[first_name].score, scores[second_name].score),
         *(interval.value, interval.low, interval.high, significance.p[pair], significance.corrected[pair]),
         *(int((signs > 0).sum()), int((signs == 0).sum()), int((signs < 0).sum())),
     )

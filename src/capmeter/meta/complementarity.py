@@ -38,11 +38,11 @@ def varying_scores(report: AgreementReport) -> dict[str, Floats]:
 def rank_correlations(report: AgreementReport) -> tuple[tuple[str, ...], Floats]:
     """The metrics' names, and Spearman's ρ between every two of them: float64[metrics, metrics]."""
     scores = varying_scores(report)
-    names = tuple(scores)
-    table = np.eye(len(names))
-    for i, j in combinations(range(len(names)), 2):
-        table[i, j] = table[j, i] = spearman(scores[names[i]], scores[names[j]])
-    return names, table
+    metric_names = tuple(scores)
+    correlation_table = np.eye(len(metric_names))
+    for i, j in combinations(range(len(metric_names)), 2):
+        correlation_table[i, j] = correlation_table[j, i] = spearman(scores[metric_names[i]], scores[metric_names[j]])
+    return metric_names, correlation_table
 
 
 def combine_pairs(report: AgreementReport) -> tuple[MetricPair, ...]:
@@ -51,17 +51,17 @@ def combine_pairs(report: AgreementReport) -> tuple[MetricPair, ...]:
     if len(scores) < 2:
         raise InputError(f"a combination needs two metrics that vary, but there is {', '.join(scores) or 'none'}")
     preset = is_preset(report.benchmark, report.protocol)
-    oriented = {name: orient_scores(name, values, report.protocol) for name, values in scores.items()}
-    standardised = {name: (values - values.mean()) / values.std() for name, values in oriented.items()}
-    sums = {f"{a} + {b}": standardised[a] + standardised[b] for a, b in combinations(scores, 2)}
-    combined = measure_agreement(
-        report.judgments, {**scores, **sums}, resamples=report.resamples, seed=report.seed, level=report.level
+    oriented_scores = {name: orient_scores(name, values, report.protocol) for name, values in scores.items()}
+    standardised_scores = {name: (values - values.mean()) / values.std() for name, values in oriented_scores.items()}
+    score_sums = {f"{a} + {b}": standardised_scores[a] + standardised_scores[b] for a, b in combinations(scores, 2)}
+    combined_report = measure_agreement(
+        report.judgments, {**scores, **score_sums}, resamples=report.resamples, seed=report.seed, level=report.level
     )
-    pairs = []
+    metric_pairs = []
     for a, b in combinations(scores, 2):  # a is the better of the two: the results came best first
         name = f"{a} + {b}"
-        if combined[name].value is not None:
-            source = published(report.benchmark, report.protocol.name, sum_of(a, b)) if preset else None
-            agreement = replace(combined[name], published=source)
-            pairs.append(MetricPair(a, b, agreement, combined.difference(name, a)))
-    return tuple(sorted(pairs, key=lambda each: -(each.agreement.value or 0.0)))
+        if combined_report[name].value is not None:
+            published_value = published(report.benchmark, report.protocol.name, sum_of(a, b)) if preset else None
+            agreement = replace(combined_report[name], published=published_value)
+            metric_pairs.append(MetricPair(a, b, agreement, combined_report.difference(name, a)))
+    return tuple(sorted(metric_pairs, key=lambda each: -(each.agreement.value or 0.0)))

@@ -40,9 +40,9 @@ def load_human_captions(source: Source, options: LoadOptions) -> CaptionSet:
     if options.references is not None:
         references = load_references(options.references, format=options.references_format, split=options.split)
     return CaptionSet.from_captions(
-        Caption(f"{image}#{number}", image, text, tuple(references.get(image, ())))
-        for image, texts in captions.items()
-        for number, text in enumerate(texts)
+        Caption(f"{image_id}#{caption_index}", image_id, caption_text, tuple(references.get(image_id, ())))
+        for image_id, image_captions in captions.items()
+        for caption_index, caption_text in enumerate(image_captions)
     )
 
 
@@ -69,16 +69,16 @@ def _without(caption: Caption, sentence: str | None) -> Caption:
     return replace(caption, references=tuple(references))
 
 
-def _with_rows(rows: list[Caption], captions: CaptionSet) -> CaptionSet:
-    unreferenced = [caption.id for caption in rows if not caption.references]
+def _with_rows(caption_rows: list[Caption], captions: CaptionSet) -> CaptionSet:
+    unreferenced = [caption.id for caption in caption_rows if not caption.references]
     if unreferenced:
-        have = format_count(len(unreferenced), "caption has", "captions have")
+        count_phrase = format_count(len(unreferenced), "caption has", "captions have")
         raise InputError(
-            f"{have} no reference left when the human caption is held out: "
+            f"{count_phrase} no reference left when the human caption is held out: "
             f"{', '.join(unreferenced[:5])}; give images with at least two captions"
         )
     images_root, regions = captions.images_root, captions.regions
-    return CaptionSet.from_captions(rows, notes=captions.notes, images_root=images_root, regions=regions)
+    return CaptionSet.from_captions(caption_rows, notes=captions.notes, images_root=images_root, regions=regions)
 
 
 def leave_one_out(
@@ -94,22 +94,24 @@ def leave_one_out(
     without any other reference is skipped and noted. `images` samples that many of the rest; `image_files`: image id →
     file.
     """
-    rows: list[Caption] = []
+    caption_rows: list[Caption] = []
     skipped: list[str] = []
-    for image, texts in references.items():
-        non_empty = [text for text in texts if text.strip()]
-        candidate = non_empty[int(_hash_fraction("reference", seed, image) * len(non_empty))] if non_empty else ""
-        others = tuple(text for text in non_empty if text.strip() != candidate.strip())
-        if others:
-            rows.append(Caption(image, image, candidate, others, (image_files or {}).get(image)))
+    for image_id, reference_texts in references.items():
+        non_empty = [text for text in reference_texts if text.strip()]
+        candidate = non_empty[int(_hash_fraction("reference", seed, image_id) * len(non_empty))] if non_empty else ""
+        other_references = tuple(text for text in non_empty if text.strip() != candidate.strip())
+        if other_references:
+            caption_rows.append(
+                Caption(image_id, image_id, candidate, other_references, (image_files or {}).get(image_id))
+            )
         else:
-            skipped.append(image)
-    if not rows:
+            skipped.append(image_id)
+    if not caption_rows:
         raise InputError(
             f"none of the {len(skipped)} images has two different references; each image needs two, one to degrade and "
             "one to compare with"
         )
-    captions = CaptionSet.from_captions(rows)
+    captions = CaptionSet.from_captions(caption_rows)
     if images is not None:
         captions = captions.select(sample_images(captions, images, seed))
     captions.notes = {"images with less than two different references": skipped} if skipped else {}
@@ -121,8 +123,8 @@ def sample_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[n
     if images < 1:
         raise InputError(f"expected at least one image, but got {images}")
     shuffled = sorted(dict.fromkeys(captions.image_ids), key=lambda image: _hash_fraction("image", seed, image))
-    sampled = set(shuffled[:images])
-    return np.array([row for row, image in enumerate(captions.image_ids) if image in sampled], np.intp)
+    sampled_images = set(shuffled[:images])
+    return np.array([row for row, image in enumerate(captions.image_ids) if image in sampled_images], np.intp)
 
 
 def _hash_fraction(purpose: str, seed: int, id: str) -> float:

@@ -64,17 +64,17 @@ def _rating_agreement(judgments: Points, resamples: int, seed: int, level: float
     images, groups = _by_caption(judgments, judgments.clusters), None
     if judgments.groups is not None:
         group_of = _by_caption(judgments, judgments.groups)
-        groups = [group_of[row] for row in rows]
+        groups = [group_of[caption_index] for caption_index in rows]
     statistic = make_coefficient(judgments.protocol, points.second, points.first, groups)
-    interval = bootstrap_interval(statistic, [images[row] for row in rows], resamples, seed, level)
+    interval = bootstrap_interval(statistic, [images[caption_index] for caption_index in rows], resamples, seed, level)
     what, notes = "one rating against the mean of the others", tuple(_rating_notes(judgments))
     categories = category_values(statistic, judgments)
     return HumanLevel(what, *scale_interval(interval), len(points), categories, notes)
 
 
-def _by_caption(judgments: Points, values: Sequence[str]) -> dict[int, str]:
+def _by_caption(judgments: Points, point_values: Sequence[str]) -> dict[int, str]:
     """The value of each caption, from those of its points."""
-    return dict(zip(judgments.rows.tolist(), values, strict=True))
+    return dict(zip(judgments.rows.tolist(), point_values, strict=True))
 
 
 def _rating_notes(judgments: Points) -> list[str]:
@@ -111,8 +111,12 @@ def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: fl
 def _unanimity_note(judgments: JudgedPairs) -> str:
     unanimous = annotators.unanimous(judgments.votes).tolist()
     groups = judgments.groups or [""] * len(unanimous)
-    pairs, agreed = Counter(groups), Counter(group for group, same in zip(groups, unanimous, strict=True) if same)
-    each = ", ".join(
-        f"{agreed[group]:,} of {number:,}{' ' * bool(group)}{group}" for group, number in sorted(pairs.items())
+    pair_counts, agreed_counts = (
+        Counter(groups),
+        Counter(group for group, is_unanimous in zip(groups, unanimous, strict=True) if is_unanimous),
     )
-    return f"pairs on which all votes agree: {each}"
+    counts_text = ", ".join(
+        f"{agreed_counts[group]:,} of {number:,}{' ' * bool(group)}{group}"
+        for group, number in sorted(pair_counts.items())
+    )
+    return f"pairs on which all votes agree: {counts_text}"

@@ -68,12 +68,12 @@ def with_length_control(report: AgreementReport) -> AgreementReport:
         if each.value is None:
             return each
         try:
-            statistic, rows = _controlled_statistic(judgments, scores, lengths)
-            clusters = [judgments.clusters[row] for row in rows.tolist()]
+            statistic, judgment_rows = _controlled_statistic(judgments, scores, lengths)
+            clusters = [judgments.clusters[row] for row in judgment_rows.tolist()]
             interval = bootstrap_interval(statistic, clusters, report.resamples, report.seed, report.level)
         except InputError:
             return each
-        return replace(each, given_length=LengthControlled(*scale_interval(interval), len(rows)))
+        return replace(each, given_length=LengthControlled(*scale_interval(interval), len(judgment_rows)))
 
     protocol = judgments.protocol
     results = [
@@ -85,22 +85,26 @@ def with_length_control(report: AgreementReport) -> AgreementReport:
 
 def _controlled_statistic(judgments: PreparedJudgments, scores: Floats, lengths: Floats) -> tuple[Any, Any]:
     """The statistic with length held constant, and the judgments that it takes weights of."""
-    protocol, rows = judgments.protocol, np.arange(len(judgments))
+    protocol, judgment_rows = judgments.protocol, np.arange(len(judgments))
     if isinstance(judgments, JudgedPairs):
-        gaps, longer = (values[judgments.first] - values[judgments.second] for values in (scores, lengths))
+        score_gaps, length_gaps = (values[judgments.first] - values[judgments.second] for values in (scores, lengths))
         if protocol.statistic in CORRELATIONS:
-            return _partial(protocol, judgments.better, gaps, longer, judgments.groups), rows
-        side = np.sign(judgments.better)
-        rows = np.flatnonzero(side * longer)
-        prefers_longer = side[rows] * longer[rows] > 0
+            return _partial(protocol, judgments.better, score_gaps, length_gaps, judgments.groups), judgment_rows
+        preferred_side = np.sign(judgments.better)
+        judgment_rows = np.flatnonzero(preferred_side * length_gaps)
+        prefers_longer = preferred_side[judgment_rows] * length_gaps[judgment_rows] > 0
         if prefers_longer.all() or not prefers_longer.any():
             raise InputError("people always prefer the longer caption, or the shorter one")
-        return PairAccuracy(gaps[rows], side[rows], prefers_longer.tolist()), rows
+        return PairAccuracy(
+            score_gaps[judgment_rows], preferred_side[judgment_rows], prefers_longer.tolist()
+        ), judgment_rows
     if isinstance(judgments, Points):
-        at = judgments.rows
-        return _partial(protocol, judgments.human, scores[at], lengths[at], judgments.groups), rows
+        caption_rows = judgments.rows
+        return _partial(
+            protocol, judgments.human, scores[caption_rows], lengths[caption_rows], judgments.groups
+        ), judgment_rows
     if isinstance(judgments, Systems):
-        return _partial(protocol, judgments.human, scores, lengths, judgments.groups), rows
+        return _partial(protocol, judgments.human, scores, lengths, judgments.groups), judgment_rows
     raise ProtocolError(f"{judgments.benchmark} has no ratings")
 
 
@@ -120,32 +124,35 @@ def with_equal_lengths(comparison: SystemComparison) -> SystemComparison:
     difference in length, or with the same one throughout, has the plain mean, or none.
     """
     lengths = {
-        name: np.array([len(captions[id].candidate.split()) for id in captions.ids], np.float64)
-        for name, captions in comparison.captions.items()
+        system_name: np.array([len(captions[caption_id].candidate.split()) for caption_id in captions.ids], np.float64)
+        for system_name, captions in comparison.captions.items()
     }
     clusters = Clusters(next(iter(comparison.captions.values())).image_ids)
     differences: dict[str, tuple[EqualLengthDifference, ...]] = {}
-    for metric in comparison:
-        scores = {name: results[metric].items.array for name, results in comparison.results.items()}
-        pairs = []
-        for first, second in combinations(comparison.systems, 2):
-            longer, gaps = lengths[first] - lengths[second], scores[first] - scores[second]
+    for metric_name in comparison:
+        scores = {system_name: results[metric_name].items.array for system_name, results in comparison.results.items()}
+        system_pairs = []
+        for first_name, second_name in combinations(comparison.systems, 2):
+            length_gaps, score_gaps = (
+                lengths[first_name] - lengths[second_name],
+                scores[first_name] - scores[second_name],
+            )
             try:
-                statistic = Intercept(longer, gaps)
+                statistic = Intercept(length_gaps, score_gaps)
             except InputError:
                 continue
             interval = bootstrap_interval(statistic, clusters, comparison.resamples, comparison.seed, comparison.level)
-            pairs.append(
+            system_pairs.append(
                 EqualLengthDifference(
-                    first=first,
-                    second=second,
-                    difference=float(gaps.mean()),
-                    words=float(longer.mean()),
+                    first=first_name,
+                    second=second_name,
+                    difference=float(score_gaps.mean()),
+                    words=float(length_gaps.mean()),
                     at_equal_length=interval.value,
                     low=interval.low,
                     high=interval.high,
-                    extrapolated=bool(longer.min() > 0 or longer.max() < 0),
+                    extrapolated=bool(length_gaps.min() > 0 or length_gaps.max() < 0),
                 )
             )
-        differences[metric] = tuple(pairs)
+        differences[metric_name] = tuple(system_pairs)
     return replace(comparison, equal_lengths=differences)

@@ -28,17 +28,17 @@ def blamed_words(evidence: Evidence) -> list[str]:
     words = [letters_and_digits(token) for token in evidence.candidate]
     if evidence.word_scores:
         scores = [score for word, score in zip(words, evidence.word_scores, strict=True) if word]
-        scored = zip(words, evidence.word_scores, strict=True)
-        return [word for word, score in scored if word and score == min(scores)]
-    for kind in _BLAMED:
-        places = [
-            place
+        scored_words = zip(words, evidence.word_scores, strict=True)
+        return [word for word, score in scored_words if word and score == min(scores)]
+    for mark_kind in _BLAMED:
+        word_positions = [
+            word_position
             for mark in evidence.marks
-            if mark.side == "candidate" and mark.kind == kind
-            for place in range(mark.start, mark.end)
+            if mark.side == "candidate" and mark.kind == mark_kind
+            for word_position in range(mark.start, mark.end)
         ]
-        if blamed := [words[place] for place in places if words[place]]:
-            return blamed
+        if marked_words := [words[word_position] for word_position in word_positions if words[word_position]]:
+            return marked_words
     return []
 
 
@@ -50,15 +50,15 @@ def localisation_scores(judgments: Points, metric: Metric, settings: Settings) -
     """
     if not metric.can_explain:
         raise InputError(f"{metric} does not say which words it blames, so it has no localisation; leave it out")
-    rows = [row for row, flagged in enumerate(judgments.flagged) if flagged]
-    if not rows or judgments.owners is not None:
+    flagged_rows = [caption_index for caption_index, flagged in enumerate(judgments.flagged) if flagged]
+    if not flagged_rows or judgments.owners is not None:
         raise InputError(f"{judgments.benchmark} has no flagged words under {judgments.protocol}")
     shares = np.zeros(len(judgments.flagged))
     evaluation = Evaluation((metric,), settings).with_collected_states(judgments.captions)
-    parts = judgments.captions.select(rows).chunks(metric.PART_SIZE)
+    parts = judgments.captions.select(flagged_rows).chunks(metric.PART_SIZE)
     explanations = [evidence for part in parts for evidence in evaluation.explain(part)[metric]]
-    for row, evidence in zip(rows, explanations, strict=True):
-        shares[row] = _share(blamed_words(evidence), judgments.flagged[row])
+    for caption_index, evidence in zip(flagged_rows, explanations, strict=True):
+        shares[caption_index] = _share(blamed_words(evidence), judgments.flagged[caption_index])
     return shares
 
 

@@ -45,13 +45,13 @@ def score_judgments(
 ) -> MetricScores:
     """Runs these metrics and baselines on the judged captions."""
     caption_metrics, baselines = parse_metrics(metrics) if metrics else ([], [])
-    scored = MetricScores({}, {}, {})
+    metric_scores = MetricScores({}, {}, {})
     if caption_metrics:
-        scored = _score_captions(judgments, caption_metrics, settings)
+        metric_scores = _score_captions(judgments, caption_metrics, settings)
     for each in baselines:
-        scored.signatures[str(each)] = f"{each}|capmeter:{__version__}"
-        scored.values[str(each)] = each.scores(judgments)
-    return scored
+        metric_scores.signatures[str(each)] = f"{each}|capmeter:{__version__}"
+        metric_scores.values[str(each)] = each.scores(judgments)
+    return metric_scores
 
 
 def caption_lengths(judgments: PreparedJudgments) -> Floats | None:
@@ -83,9 +83,9 @@ def orient_scores(name: str, scores: Floats, protocol: Protocol) -> Floats:
 
 def parse_metrics(metrics: str | Iterable[str | Metric]) -> tuple[list[Metric], list[Baseline]]:
     """The metrics of captions among these names, and the baselines."""
-    names = split_text(metrics, ",") if isinstance(metrics, str) else list(metrics)
-    baselines = [each for each in names if isinstance(each, str) and split_name(each, "metric")[0] in BASELINES]
-    others = [each for each in names if each not in baselines]
+    metric_names = split_text(metrics, ",") if isinstance(metrics, str) else list(metrics)
+    baselines = [each for each in metric_names if isinstance(each, str) and split_name(each, "metric")[0] in BASELINES]
+    others = [each for each in metric_names if each not in baselines]
     return parse_list(others) if others or not baselines else [], [parse_baseline(each) for each in baselines]
 
 
@@ -112,27 +112,29 @@ def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], set
     if isinstance(judgments, JudgedPairs) and len(judgments.corpora) > 1:
         return _score_corpora(judgments, metrics, settings)
     results = score(judgments.captions, metrics=metrics, settings=settings)
-    values: dict[str, Floats] = {}
+    metric_values: dict[str, Floats] = {}
     for metric in metrics:
-        name, scores = str(metric), results[str(metric)]
+        metric_name, scores = str(metric), results[str(metric)]
         if isinstance(judgments, Systems):
-            table = np.asarray(scores.values)
-            rows = [table[members] for members in judgments.members]
+            row_table = np.asarray(scores.values)
+            system_rows = [row_table[members] for members in judgments.members]
             sums, counts = (
-                np.stack([each.sum(axis=0) for each in rows]),
-                np.asarray([len(each) for each in rows], float),
+                np.stack([each.sum(axis=0) for each in system_rows]),
+                np.asarray([len(each) for each in system_rows], float),
             )
-            values[name] = np.asarray(metric.from_sums(sums, counts)["score"], np.float64)
+            metric_values[metric_name] = np.asarray(metric.from_sums(sums, counts)["score"], np.float64)
         else:
-            values[name] = judgments.per_caption(np.asarray(scores.items.array, np.float64), name)
-    judging = {name: _judging(results[name].parts, settings) for name in values}
-    signatures = {name: str(results[name].signature) for name in values}
-    return MetricScores(values, signatures, {name: parts for name, parts in judging.items() if parts})
+            metric_values[metric_name] = judgments.per_caption(np.asarray(scores.items.array, np.float64), metric_name)
+    judging = {metric_name: _judging(results[metric_name].parts, settings) for metric_name in metric_values}
+    signatures = {metric_name: str(results[metric_name].signature) for metric_name in metric_values}
+    return MetricScores(
+        metric_values, signatures, {metric_name: parts for metric_name, parts in judging.items() if parts}
+    )
 
 
-def _judging(parts: Mapping[str, float], settings: Settings | None) -> dict[str, float]:
+def _judging(judge_parts: Mapping[str, float], settings: Settings | None) -> dict[str, float]:
     """How a judge was asked, from its parts; of other metrics nothing."""
-    judging = {name: parts[name] for name in _JUDGING if name in parts}
+    judging = {part_name: judge_parts[part_name] for part_name in _JUDGING if part_name in judge_parts}
     prices = settings.judging.prices if settings is not None else None
     if prices is not None and "input_tokens" in judging:
         judging["cost"] = (judging["input_tokens"] * prices[0] + judging["output_tokens"] * prices[1]) / 1e6
@@ -143,14 +145,18 @@ def _score_corpora(judgments: JudgedPairs, metrics: Sequence[Metric], settings: 
     """The scores of captions that are several corpora, each with document frequencies of its own."""
     from capmeter.evaluation.scoring import score
 
-    table = {str(metric): np.zeros(len(judgments.captions)) for metric in metrics}
+    score_table = {str(metric): np.zeros(len(judgments.captions)) for metric in metrics}
     signatures: dict[str, str] = {}
-    for rows in judgments.corpora:
-        results = score(judgments.captions.select(rows), metrics=metrics, settings=settings)
-        for name, values in table.items():
-            values[rows] = results[name].items.array
-            signatures.setdefault(name, str(results[name].signature))
-    return MetricScores({name: judgments.per_caption(each, name) for name, each in table.items()}, signatures, {})
+    for corpus_rows in judgments.corpora:
+        results = score(judgments.captions.select(corpus_rows), metrics=metrics, settings=settings)
+        for metric_name, caption_scores in score_table.items():
+            caption_scores[corpus_rows] = results[metric_name].items.array
+            signatures.setdefault(metric_name, str(results[metric_name].signature))
+    return MetricScores(
+        {metric_name: judgments.per_caption(each, metric_name) for metric_name, each in score_table.items()},
+        signatures,
+        {},
+    )
 
 
 def external_scores(
@@ -166,14 +172,18 @@ def external_scores(
         paths = [scores] if isinstance(scores, str | Path) else list(scores)
         tables = [read_scores(path, ids, partial=isinstance(judgments, Systems)) for path in paths]
     values: dict[str, Floats] = {}
-    for name, by_id in (item for table in tables for item in table.items()):
+    for metric_name, by_id in (item for table in tables for item in table.items()):
         missing = [id for id in ids if id not in by_id]
         if missing and not isinstance(judgments, Systems):
-            raise InputError(f"{name} has no score for {format_count(len(missing), 'id')}, the first are {missing[:5]}")
-        if name in values:
-            raise InputError(f"two sets of scores are named {name}; rename one of them")
-        column = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)
-        values[name] = column if isinstance(judgments, Systems) else judgments.per_caption(column, name)
+            raise InputError(
+                f"{metric_name} has no score for {format_count(len(missing), 'id')}, the first are {missing[:5]}"
+            )
+        if metric_name in values:
+            raise InputError(f"two sets of scores are named {metric_name}; rename one of them")
+        score_column = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)
+        values[metric_name] = (
+            score_column if isinstance(judgments, Systems) else judgments.per_caption(score_column, metric_name)
+        )
     return values
 
 
@@ -181,20 +191,20 @@ def restrict_to_scored(judgments: Systems, scores: Mapping[str, Floats]) -> tupl
     """The systems for which every metric has a score, as many as the protocol expects; the others are counted in the
     notes.
     """
-    scored = [np.isfinite(values) for values in scores.values()]
-    rows = [k for k in range(len(judgments.names)) if scored and all(each[k] for each in scored)]
-    judgments.protocol.check(len(rows), judgments.benchmark, judgments.unit)
-    if scored and not rows:
+    score_masks = [np.isfinite(values) for values in scores.values()]
+    scored_rows = [k for k in range(len(judgments.names)) if score_masks and all(each[k] for each in score_masks)]
+    judgments.protocol.check(len(scored_rows), judgments.benchmark, judgments.unit)
+    if score_masks and not scored_rows:
         raise InputError(
             f"{judgments.benchmark} has no system with a score by every one of {', '.join(scores)}; metrics are "
             "evaluated on the systems that all of them have scored: evaluate them separately"
         )
-    if len(rows) < len(judgments.names):
+    if len(scored_rows) < len(judgments.names):
         judgments = replace(
             judgments,
-            names=tuple(judgments.names[row] for row in rows),
-            clusters=tuple(judgments.clusters[row] for row in rows),
-            human=judgments.human[rows],
-            notes={**judgments.notes, "without scores": len(judgments.names) - len(rows)},
+            names=tuple(judgments.names[row] for row in scored_rows),
+            clusters=tuple(judgments.clusters[row] for row in scored_rows),
+            human=judgments.human[scored_rows],
+            notes={**judgments.notes, "without scores": len(judgments.names) - len(scored_rows)},
         )
-    return judgments, {name: values[rows] for name, values in scores.items()}
+    return judgments, {metric_name: values[scored_rows] for metric_name, values in scores.items()}

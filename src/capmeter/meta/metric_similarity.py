@@ -38,7 +38,7 @@ class _ImagePairs:
         captions, rows = self._captions, self._rows
         for row in rows.tolist():
             yield CaptionSet(
-                ids=[f"{row} {other}" for other in rows.tolist()],
+                ids=[f"{row} {candidate_row}" for candidate_row in rows.tolist()],
                 image_ids=[captions.image_ids[row]] * len(rows),
                 images=[captions.images[row]] * len(rows),
                 pool=captions.pool,

@@ -85,39 +85,43 @@ def read_tables(folder: Traversable) -> Tables:
         InputError: a file or table lacks a key, or has an unknown one; a row does not fit its columns.
     """
     tables: dict[str, list[PublishedTable]] = {}
-    for file in sorted(folder.iterdir(), key=lambda each: each.name):
-        if file.name.endswith(".json"):
-            paper = json.loads(file.read_text(encoding="utf-8"))
-            _check_keys(paper, {"source", "tables"}, {"comment", "external"}, file.name)
-            for name, table in paper["tables"].items():
-                tables.setdefault(name, []).append(_read_table(table, paper, f"{file.name}, {name}"))
+    for table_file in sorted(folder.iterdir(), key=lambda each: each.name):
+        if table_file.name.endswith(".json"):
+            paper_tables = json.loads(table_file.read_text(encoding="utf-8"))
+            _check_keys(paper_tables, {"source", "tables"}, {"comment", "external"}, table_file.name)
+            for table_name, table in paper_tables["tables"].items():
+                tables.setdefault(table_name, []).append(
+                    _read_table(table, paper_tables, f"{table_file.name}, {table_name}")
+                )
     return tables
 
 
-def _check_keys(entry: Any, required: set[str], optional: set[str], place: str) -> None:
-    keys = set(entry) if isinstance(entry, Mapping) else set()
-    if not required <= keys <= required | optional:
-        expected = f"the keys {', '.join(sorted(required))} (optional: {', '.join(sorted(optional))})"
-        raise InputError(f"{place}: expected {expected}, but got {', '.join(sorted(keys)) or 'none'}")
+def _check_keys(entry: Any, required_keys: set[str], optional_keys: set[str], table_place: str) -> None:
+    entry_keys = set(entry) if isinstance(entry, Mapping) else set()
+    if not required_keys <= entry_keys <= required_keys | optional_keys:
+        expected = f"the keys {', '.join(sorted(required_keys))} (optional: {', '.join(sorted(optional_keys))})"
+        raise InputError(f"{table_place}: expected {expected}, but got {', '.join(sorted(entry_keys)) or 'none'}")
 
 
-def _read_table(table: Mapping[str, Any], paper: Mapping[str, Any], place: str) -> PublishedTable:
-    _check_keys(table, {"columns", "rows"}, {"notes", "withheld"}, place)
+def _read_table(table: Mapping[str, Any], paper: Mapping[str, Any], table_place: str) -> PublishedTable:
+    _check_keys(table, {"columns", "rows"}, {"notes", "withheld"}, table_place)
     columns, notes = table["columns"], table.get("notes", {})
-    rows, withheld = (_read_rows(table.get(key, {}), columns, place) for key in ("rows", "withheld"))
-    if unknown := notes.keys() - rows.keys():
-        raise InputError(f"{place}: notes on {', '.join(sorted(unknown))}, which are not among its rows")
+    rows, withheld = (_read_rows(table.get(key, {}), columns, table_place) for key in ("rows", "withheld"))
+    if unknown_rows := notes.keys() - rows.keys():
+        raise InputError(f"{table_place}: notes on {', '.join(sorted(unknown_rows))}, which are not among its rows")
     return PublishedTable(paper["source"], rows, notes, withheld, frozenset(paper.get("external", ())))
 
 
-def _read_rows(rows: Mapping[str, Any], columns: Sequence[str], place: str) -> dict[str, dict[str, float]]:
-    for name, cells in rows.items():
-        numeric = all(each is None or (isinstance(each, int | float) and not isinstance(each, bool)) for each in cells)
-        if len(cells) != len(columns) or not numeric:
-            raise InputError(f"{place}, {name}: expected a number or null for each of {', '.join(columns)}")
+def _read_rows(rows: Mapping[str, Any], columns: Sequence[str], table_place: str) -> dict[str, dict[str, float]]:
+    for row_name, row_cells in rows.items():
+        numeric = all(
+            each is None or (isinstance(each, int | float) and not isinstance(each, bool)) for each in row_cells
+        )
+        if len(row_cells) != len(columns) or not numeric:
+            raise InputError(f"{table_place}, {row_name}: expected a number or null for each of {', '.join(columns)}")
     return {
-        name: {column: each for column, each in zip(columns, cells, strict=True) if each is not None}
-        for name, cells in rows.items()
+        row_name: {column: each for column, each in zip(columns, row_cells, strict=True) if each is not None}
+        for row_name, row_cells in rows.items()
     }
 
 
@@ -133,31 +137,33 @@ def published(benchmark: str, protocol: str, metric: str, tables: Tables | None 
     But for the encoder or vectors the metric must be at its defaults. Of several values, one computed with the same
     encoder is preferred; another paper's other value is in its note. `tables`: others than the library's.
     """
-    name, made_with = split_encoder(metric)
-    values = [
-        _published_value(table, row, made_with)
+    metric_name, made_with = split_encoder(metric)
+    published_values = [
+        _published_value(table, row_name, made_with)
         for table in (library_tables() if tables is None else tables).get(f"{benchmark}/{protocol}", ())
-        for row in table.rows
-        if row.partition("@")[0] == name
+        for row_name in table.rows
+        if row_name.partition("@")[0] == metric_name
     ]
-    values.sort(key=lambda each: not each.agrees)
-    if not values:
+    published_values.sort(key=lambda each: not each.agrees)
+    if not published_values:
         return None
     others = [
         f"{each.source} has {each.value:g}" + (f" ({each.note})" if each.note else "")
-        for each in values[1:]
-        if each.agrees == values[0].agrees and each.source != values[0].source and each.value != values[0].value
+        for each in published_values[1:]
+        if each.agrees == published_values[0].agrees
+        and each.source != published_values[0].source
+        and each.value != published_values[0].value
     ]
-    return replace(values[0], note="; ".join(filter(None, [values[0].note, *others])))
+    return replace(published_values[0], note="; ".join(filter(None, [published_values[0].note, *others])))
 
 
 def withheld_sources(benchmark: str, protocol: str, metric: str) -> list[str]:
     """The papers whose value of a metric is not printed, as no protocol that was tried reproduces it."""
-    name, _ = split_encoder(metric)
+    metric_name, _ = split_encoder(metric)
     return [
         table.source
         for table in library_tables().get(f"{benchmark}/{protocol}", ())
-        if any(row.partition("@")[0] == name for row in table.withheld)
+        if any(row_name.partition("@")[0] == metric_name for row_name in table.withheld)
     ]
 
 
@@ -173,32 +179,32 @@ def sum_of(first: str, second: str) -> str:
 def split_encoder(metric: str) -> tuple[str, str | None]:
     """A metric's name where all but its encoder is at the defaults, and the encoder; None is unknown."""
     try:
-        value: Any = parse(metric)
+        parsed_metric: Any = parse(metric)
     except InputError:
         return metric, None
     for parameter in _ENCODER_PARAMETERS:
-        encoder = value.parameters().get(parameter)
-        default = next((each.default for each in fields(value) if each.name == parameter), MISSING)
+        encoder = parsed_metric.parameters().get(parameter)
+        default = next((each.default for each in fields(parsed_metric) if each.name == parameter), MISSING)
         if isinstance(encoder, str) and default is not MISSING:
             try:
-                return str(replace(value, **{parameter: default})), _VECTOR_FILES.get(_stem(encoder), encoder)
+                return str(replace(parsed_metric, **{parameter: default})), _VECTOR_FILES.get(_stem(encoder), encoder)
             except InputError:  # other parameters only exist with that encoder, so they are not at their defaults
-                return str(value), None
-    return str(value), None
+                return str(parsed_metric), None
+    return str(parsed_metric), None
 
 
 def _stem(path: str) -> str:
-    name = Path(path).name
-    for ending in (".gz", ".txt", ".vec", ".bin"):
-        name = name.removesuffix(ending)
-    return name
+    file_name = Path(path).name
+    for file_ending in (".gz", ".txt", ".vec", ".bin"):
+        file_name = file_name.removesuffix(file_ending)
+    return file_name
 
 
-def _published_value(table: PublishedTable, row: str, made_with: str | None) -> PublishedValue:
-    _, at, encoder = row.partition("@")
-    groups = {column: number for column, number in table.rows[row].items() if column not in ("value", "p")}
-    value, p = float(table.rows[row]["value"]), table.rows[row].get("p")
-    notes = [_mean_note(value, groups), "" if p is None else f"p {p:.3f}", table.notes.get(row, "")]
+def _published_value(table: PublishedTable, row_name: str, made_with: str | None) -> PublishedValue:
+    _, at, encoder = row_name.partition("@")
+    groups = {column: number for column, number in table.rows[row_name].items() if column not in ("value", "p")}
+    value, p = float(table.rows[row_name]["value"]), table.rows[row_name].get("p")
+    notes = [_mean_note(value, groups), "" if p is None else f"p {p:.3f}", table.notes.get(row_name, "")]
     return PublishedValue(
         value,
         table.source,
@@ -209,6 +215,6 @@ def _published_value(table: PublishedTable, row: str, made_with: str | None) -> 
     )
 
 
-def _mean_note(value: float, groups: Mapping[str, float]) -> str:
-    mean = sum(groups.values()) / len(groups) if groups else value
+def _mean_note(value: float, category_values: Mapping[str, float]) -> str:
+    mean = sum(category_values.values()) / len(category_values) if category_values else value
     return "" if abs(mean - value) < _ROUNDING else f"the mean of the published columns is {mean:.2f}, not {value:g}"

@@ -69,11 +69,11 @@ def parse_numbers(text: str) -> tuple[int, ...]:
     >>> parse_numbers("3"), parse_numbers("20, 5,1")
     ((1, 2, 3), (1, 5, 20))
     """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+    number_texts = [number_text.strip() for number_text in text.split(",")]
+    if not all(number_text.isdecimal() and int(number_text) > 0 for number_text in number_texts):
         raise InputError(f"{text!r} is not a number of references; expected one, such as 5, or several, such as 1,5,20")
-    numbers = tuple(sorted({int(part) for part in parts}))
-    return numbers_up_to(numbers[0]) if len(parts) == 1 else numbers
+    numbers = tuple(sorted({int(number_text) for number_text in number_texts}))
+    return numbers_up_to(numbers[0]) if len(number_texts) == 1 else numbers
 
 
 def reference_curve(
@@ -90,24 +90,28 @@ def reference_curve(
     Raises:
         InputError: more references than a metric can see, or a protocol that gives one reference at a time.
     """
-    names = _check_numbers(judgments, metrics, numbers)
-    values = {name: np.empty((len(numbers), repeats)) for name in names}
+    metric_names = _check_numbers(judgments, metrics, numbers)
+    values = {metric_name: np.empty((len(numbers), repeats)) for metric_name in metric_names}
     groups: dict[str, dict[str, Floats]] = {}
     with task("references", total=repeats * len(numbers)) as advance:
         for repeat in range(repeats):
             generator = np.random.default_rng([seed, repeat])
             orders = _reference_orders(judgments.captions, generator)
             originals = _shuffle_originals(judgments, generator)
-            for k, number in enumerate(numbers):
-                sampled = _with_references(judgments, orders, originals, number)
-                scores, *_ = score_judgments(sampled, metrics, settings)
-                for name, each in scores.items():
-                    statistic = make_statistic(sampled, orient_scores(name, each, judgments.protocol))
-                    values[name][k, repeat] = SCALE * statistic()
+            for number_index, reference_count in enumerate(numbers):
+                sampled_judgments = _with_references(judgments, orders, originals, reference_count)
+                scores, *_ = score_judgments(sampled_judgments, metrics, settings)
+                for metric_name, metric_scores in scores.items():
+                    statistic = make_statistic(
+                        sampled_judgments, orient_scores(metric_name, metric_scores, judgments.protocol)
+                    )
+                    values[metric_name][number_index, repeat] = SCALE * statistic()
                     by_image = judgments.protocol.by == "image_id"
-                    for group, value in ({} if by_image else category_values(statistic, sampled)).items():
-                        tables = groups.setdefault(name, {})
-                        tables.setdefault(group, np.full((len(numbers), repeats), np.nan))[k, repeat] = value
+                    for group, value in ({} if by_image else category_values(statistic, sampled_judgments)).items():
+                        group_tables = groups.setdefault(metric_name, {})
+                        group_tables.setdefault(group, np.full((len(numbers), repeats), np.nan))[
+                            number_index, repeat
+                        ] = value
                 advance(1)
     protocol = judgments.protocol
     return ReferenceCurve(judgments.benchmark, str(protocol), protocol.statistic, tuple(numbers), values, seed, groups)
@@ -119,18 +123,18 @@ def _check_numbers(
     """The names of the metrics and baselines, if all of them can see these numbers of references."""
     caption_metrics, baselines = parse_metrics(metrics)
     names = [str(each) for each in (*caption_metrics, *baselines)]
-    limits = [each.max_references(judgments) for each in baselines]
+    reference_limits = [each.max_references(judgments) for each in baselines]
     if caption_metrics:
-        limits.append(int(judgments.captions.references.lengths.max(initial=0)))
+        reference_limits.append(int(judgments.captions.references.lengths.max(initial=0)))
     if judgments.owners is not None:
         raise InputError(
             f"a curve over references needs all of them at once, but the protocol has "
             f"references={judgments.protocol.references}"
         )
-    limit = min(limits, default=0)
-    if not numbers or min(numbers) < 1 or max(numbers) > limit:
+    reference_limit = min(reference_limits, default=0)
+    if not numbers or min(numbers) < 1 or max(numbers) > reference_limit:
         raise InputError(
-            f"expected numbers of references from 1 to {limit}, as many as {', '.join(names)} can see, "
+            f"expected numbers of references from 1 to {reference_limit}, as many as {', '.join(names)} can see, "
             f"but got {numbers}"
         )
     return names
@@ -140,12 +144,12 @@ def _reference_orders(captions: CaptionSet, random: np.random.Generator) -> list
     """Each caption's references in random order, the same for all captions of an image with the same references."""
     order_of: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
     orders = []
-    for row, image in enumerate(captions.image_ids):
-        references = captions.references[row]
-        key = (image, references.tobytes())
-        if key not in order_of:
-            order_of[key] = random.permutation(references)
-        orders.append(order_of[key])
+    for caption_index, image_id in enumerate(captions.image_ids):
+        references = captions.references[caption_index]
+        reference_key = (image_id, references.tobytes())
+        if reference_key not in order_of:
+            order_of[reference_key] = random.permutation(references)
+        orders.append(order_of[reference_key])
     return orders
 
 
@@ -162,12 +166,14 @@ def _with_references(
     judgments: PreparedJudgments,
     orders: Sequence[npt.NDArray[Any]],
     originals: Mapping[str, SourceSentence],
-    number: int,
+    reference_count: int,
 ) -> PreparedJudgments:
-    """The judgments with the first `number` references of each caption; the pool and its analyses are shared."""
-    references = Ragged.from_rows([order[:number].tolist() for order in orders], np.int32)
-    sampled = replace(judgments, captions=judgments.captions.replace(references=references))
-    if isinstance(sampled, Systems):
-        shortened = {key: replace(each, references=each.references[:number]) for key, each in originals.items()}
-        return replace(sampled, originals=shortened)
-    return sampled
+    """The judgments with `reference_count` references of each caption, the first; pool and analyses are shared."""
+    references = Ragged.from_rows([order[:reference_count].tolist() for order in orders], np.int32)
+    sampled_judgments = replace(judgments, captions=judgments.captions.replace(references=references))
+    if isinstance(sampled_judgments, Systems):
+        shortened = {
+            key: replace(each, references=each.references[:reference_count]) for key, each in originals.items()
+        }
+        return replace(sampled_judgments, originals=shortened)
+    return sampled_judgments

@@ -134,12 +134,12 @@ class Robustness(Sequence[DegradationCurve]):
 
     def curve(self, metric: str | Metric, degradation: str | Degradation) -> DegradationCurve:
         """The curve of this metric under this degradation."""
-        names = str(registry.parse(metric)), str(parse_list([degradation])[0])
+        curve_key = str(registry.parse(metric)), str(parse_list([degradation])[0])
         for each in self.curves:
-            if (each.metric, each.degradation) == names:
+            if (each.metric, each.degradation) == curve_key:
                 return each
-        measured = f"{', '.join(self.metrics)} under {', '.join(self.degradations)}"
-        raise InputError(f"{names[0]} under {names[1]} was not measured; this study has {measured}")
+        measured_curves = f"{', '.join(self.metrics)} under {', '.join(self.degradations)}"
+        raise InputError(f"{curve_key[0]} under {curve_key[1]} was not measured; this study has {measured_curves}")
 
     @property
     def metrics(self) -> list[str]:
@@ -160,7 +160,7 @@ class Robustness(Sequence[DegradationCurve]):
             "seed": self.seed,
             "resamples": self.resamples,
             "level": self.level,
-            "unchanged": {name: shares.tolist() for name, shares in self.unchanged.items()},
+            "unchanged": {degradation_name: shares.tolist() for degradation_name, shares in self.unchanged.items()},
             "examples": self.examples,
             "curves": [each.to_dict() for each in self.curves],
             "notes": self.captions.notes,
@@ -210,31 +210,33 @@ def robustness(
     if resamples < 1:
         raise InputError(f"expected at least one resample, but got {resamples}")
     points = _check_strengths(strengths)
-    unmodified = _unmodified_captions(captions, images, seed, image_files)
+    unmodified_captions = _unmodified_captions(captions, images, seed, image_files)
     if images_root is not None:
-        unmodified = with_picture_files(unmodified, images_root)
+        unmodified_captions = with_picture_files(unmodified_captions, images_root)
     if regions:
-        unmodified = unmodified.replace(regions=os.fspath(regions))
-    degraded, texts = _degrade(unmodified, parsed_degradations, points, seed)
-    results = evaluate(degraded, parsed_metrics, corpus=unmodified, settings=settings)
-    clusters = Clusters(unmodified.image_ids)
+        unmodified_captions = unmodified_captions.replace(regions=os.fspath(regions))
+    degraded_captions, caption_texts = _degrade(unmodified_captions, parsed_degradations, points, seed)
+    results = evaluate(degraded_captions, parsed_metrics, corpus=unmodified_captions, settings=settings)
+    clusters = Clusters(unmodified_captions.image_ids)
     cells = {str(each): _cells(number, len(points)) for number, each in enumerate(parsed_degradations)}
-    measure = _CurveMeasure(points, cells, clusters, resample_counts(len(clusters), resamples, seed), level)
+    curve_measure = _CurveMeasure(points, cells, clusters, resample_counts(len(clusters), resamples, seed), level)
     curves: list[list[DegradationCurve]] = []
     with task("measuring", total=len(parsed_metrics)) as advance:
         for metric in parsed_metrics:
-            curves.append(list(measure.curves(results[metric], metric)))
+            curves.append(list(curve_measure.curves(results[metric], metric)))
             advance(1)
-    examples = {name: [texts[0][cell] for cell in columns] for name, columns in cells.items()}
-    ordered = [each for row in zip(*curves, strict=True) for each in row]
-    return Robustness(ordered, unmodified, level, resamples, seed, _unchanged_shares(texts, cells), examples)
+    examples = {name: [caption_texts[0][cell] for cell in cell_indices] for name, cell_indices in cells.items()}
+    ordered_curves = [each for curve_row in zip(*curves, strict=True) for each in curve_row]
+    return Robustness(
+        ordered_curves, unmodified_captions, level, resamples, seed, _unchanged_shares(caption_texts, cells), examples
+    )
 
 
-def _unchanged_shares(texts: Sequence[Sequence[str]], cells: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
+def _unchanged_shares(caption_texts: Sequence[Sequence[str]], cells: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
     """For each degradation the share of captions that each strength left unchanged: float64[strengths]."""
     return {
-        name: np.mean([[row[cell] == row[0] for cell in columns] for row in texts], axis=0)
-        for name, columns in cells.items()
+        name: np.mean([[row[cell] == row[0] for cell in cell_indices] for row in caption_texts], axis=0)
+        for name, cell_indices in cells.items()
     }
 
 
@@ -247,8 +249,8 @@ def _unmodified_captions(
     if isinstance(captions, CaptionSet):
         return captions if images is None else captions.select(sample_images(captions, images, seed))
     if not isinstance(captions, Mapping):
-        table = load_reference_table(captions)
-        captions, image_files = table.references, {**table.images, **(image_files or {})}
+        reference_table = load_reference_table(captions)
+        captions, image_files = reference_table.references, {**reference_table.images, **(image_files or {})}
     return leave_one_out(captions, images=images, seed=seed, image_files=image_files)
 
 
@@ -263,28 +265,32 @@ def _check_strengths(strengths: Sequence[float]) -> Floats:
 
 
 def _degrade(
-    unmodified: CaptionSet, degradations: Sequence[Degradation], points: Floats, seed: int
+    unmodified_captions: CaptionSet, degradations: Sequence[Degradation], points: Floats, seed: int
 ) -> tuple[CaptionSet, list[list[str]]]:
     """Every caption unmodified, then under each degradation at each strength: one set, grouped by image."""
-    functions = [each.fit(unmodified, seed, score_image_pairs) for each in degradations]
-    texts: list[list[str]] = []
-    with task("degrading", total=len(unmodified)) as advance:
-        for row, index in enumerate(unmodified.candidates.tolist()):
-            degraded = [degrade(row, float(strength)) for degrade in functions for strength in points[1:]]
-            texts.append([unmodified.pool[index], *degraded])
+    functions = [each.fit(unmodified_captions, seed, score_image_pairs) for each in degradations]
+    caption_texts: list[list[str]] = []
+    with task("degrading", total=len(unmodified_captions)) as advance:
+        for caption_index, sentence_index in enumerate(unmodified_captions.candidates.tolist()):
+            degraded_texts = [
+                degrade(caption_index, float(strength)) for degrade in functions for strength in points[1:]
+            ]
+            caption_texts.append([unmodified_captions.pool[sentence_index], *degraded_texts])
             advance(1)
-    rows = (
-        Caption(f"{caption.id} {cell}", caption.image_id, text, caption.references, caption.image)
-        for caption, cells in zip(unmodified, texts, strict=True)
-        for cell, text in enumerate(cells)
+    caption_rows = (
+        Caption(f"{caption.id} {cell_index}", caption.image_id, text, caption.references, caption.image)
+        for caption, state_texts in zip(unmodified_captions, caption_texts, strict=True)
+        for cell_index, text in enumerate(state_texts)
     )
-    return CaptionSet.from_captions(rows, images_root=unmodified.images_root, regions=unmodified.regions), texts
+    return CaptionSet.from_captions(
+        caption_rows, images_root=unmodified_captions.images_root, regions=unmodified_captions.regions
+    ), caption_texts
 
 
-def _cells(number: int, points: int) -> list[int]:
+def _cells(degradation_index: int, strength_count: int) -> list[int]:
     """The positions of the k-th degradation's states: the unmodified caption, then its strengths."""
-    start = 1 + number * (points - 1)
-    return [0, *range(start, start + points - 1)]
+    first_cell = 1 + degradation_index * (strength_count - 1)
+    return [0, *range(first_cell, first_cell + strength_count - 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,22 +316,22 @@ class _CurveMeasure:
                 "which must be above 0: use more captions or references, or another metric"
             )
         counts = self.weights @ self.clusters.sums(np.ones(captions))
-        resampled = self._resample(metric, rows, counts)
-        usable = resampled[:, 0] > 0
-        items = scores.items.array.reshape(captions, -1)
-        for degradation, cells in self.cells.items():
-            ratios = resampled[usable][:, cells] / resampled[usable, :1]
-            normalised = Band.of(corpus[cells] / corpus[0], ratios, self.level)
-            signs = sign_with_tolerance(items[:, :1], items[:, cells])
+        resampled_scores = self._resample(metric, rows, counts)
+        is_usable = resampled_scores[:, 0] > 0
+        caption_scores = scores.items.array.reshape(captions, -1)
+        for degradation_name, cell_indices in self.cells.items():
+            ratios = resampled_scores[is_usable][:, cell_indices] / resampled_scores[is_usable, :1]
+            normalised = Band.of(corpus[cell_indices] / corpus[0], ratios, self.level)
+            signs = sign_with_tolerance(caption_scores[:, :1], caption_scores[:, cell_indices])
             if metric.lower_is_better:
                 signs = -signs
             preferred = (signs > 0).astype(np.float64)
             preferred_resamples = (self.weights @ self.clusters.sums(preferred)) / counts[:, None]
             yield DegradationCurve(
                 metric=scores.name,
-                degradation=degradation,
+                degradation=degradation_name,
                 strengths=self.strengths,
-                scores=corpus[cells],
+                scores=corpus[cell_indices],
                 normalised=normalised,
                 area=self._area_interval(normalised.values, ratios),
                 preferred=Band.of(preferred.mean(axis=0), preferred_resamples, self.level),
@@ -337,12 +343,16 @@ class _CurveMeasure:
         """The corpus score of every state in every resample: (resamples, states)."""
         _, states, columns = rows.shape
         sums: Any = self.clusters.sums(rows.reshape(len(rows), -1)).reshape(len(self.clusters), -1)
-        parts = []
-        for start in range(0, len(self.weights), _RESAMPLES_AT_ONCE):
-            block = slice(start, start + _RESAMPLES_AT_ONCE)
-            totals: Floats = (self.weights[block] @ sums).reshape(-1, states, columns)
-            parts.append(metric.from_sums(totals, np.broadcast_to(counts[block, None], totals.shape[:2]))["score"])
-        return np.concatenate(parts)
+        score_blocks = []
+        for block_start in range(0, len(self.weights), _RESAMPLES_AT_ONCE):
+            resample_block = slice(block_start, block_start + _RESAMPLES_AT_ONCE)
+            resampled_sums: Floats = (self.weights[resample_block] @ sums).reshape(-1, states, columns)
+            score_blocks.append(
+                metric.from_sums(
+                    resampled_sums, np.broadcast_to(counts[resample_block, None], resampled_sums.shape[:2])
+                )["score"]
+            )
+        return np.concatenate(score_blocks)
 
     def _area_interval(self, values: Floats, resamples: Floats) -> Interval:
         """The area under a curve over the strengths (trapezoidal rule), divided by the range of strengths."""

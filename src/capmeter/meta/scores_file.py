@@ -33,58 +33,60 @@ NOT_SCORES = {"id", "image_id", "candidate", "references", "human", "system", "i
 def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False) -> ScoresByMetric:
     """The scores in this file, metric → id → score; each of `ids` must have one (or some, if `partial`)."""
     path = Path(path)
-    name = path.name.split(".")[0]
+    file_name = path.name.split(".")[0]
     suffix = [part for part in path.suffixes if part != ".gz"][-1:] or [""]
     if suffix[0] in (".csv", ".tsv"):
-        scores = _read_objects(_table_rows(path, "\t" if suffix[0] == ".tsv" else ","), path, name)
+        scores = _read_objects(_table_rows(path, "\t" if suffix[0] == ".tsv" else ","), path, file_name)
     elif suffix[0] == ".parquet":
-        scores = _read_objects(_parquet_rows(path), path, name)
+        scores = _read_objects(_parquet_rows(path), path, file_name)
     elif suffix[0] in (".jsonl", ".ndjson"):
         objects = (
             (f"{path}, line {n}", decode_json(line, str(path), n)) for n, line in text_lines(path) if line.strip()
         )
-        scores = _read_objects(objects, path, name)
+        scores = _read_objects(objects, path, file_name)
     else:
-        scores = _read_json(decode_json(read_text(path), str(path)), path, name, ids)
+        scores = _read_json(decode_json(read_text(path), str(path)), path, file_name, ids)
     if not scores:
         raise InputError(f'{path} has no scores; expected numbers by id, such as {{"{next(iter(ids), "id")}": 0.5}}')
-    for metric, by_id in scores.items():
-        missing = [id for id in ids if id not in by_id]
-        if len(missing) > (len(ids) - 1 if partial else 0):
+    for metric_name, by_id in scores.items():
+        missing_ids = [id for id in ids if id not in by_id]
+        if len(missing_ids) > (len(ids) - 1 if partial else 0):
             raise InputError(
-                f"{path} has no {metric} score for {len(missing):,} of {len(ids):,} ids, the first are "
-                f"{', '.join(map(repr, missing[:5]))}; the file has ids such as "
+                f"{path} has no {metric_name} score for {len(missing_ids):,} of {len(ids):,} ids, the first are "
+                f"{', '.join(map(repr, missing_ids[:5]))}; the file has ids such as "
                 f"{', '.join(map(repr, list(by_id)[:3]))} "
                 "(`capmeter meta --export FILE` writes the captions with their ids)"
             )
     return scores
 
 
-def _read_json(value: Any, path: Path, name: str, ids: Collection[str]) -> ScoresByMetric:
+def _read_json(value: Any, path: Path, file_name: str, ids: Collection[str]) -> ScoresByMetric:
     if is_spice(value):
         rows = read_rows(value, where=str(path))
-        spice = {row.image_id: row.counts["all"].f for row in rows}
-        if len(spice) < len(rows):
+        spice_scores = {row.image_id: row.counts["all"].f for row in rows}
+        if len(spice_scores) < len(rows):
             raise InputError(
-                f"{path}: {format_count(len(rows) - len(spice), 'duplicate image id')}; scores are keyed by id"
+                f"{path}: {format_count(len(rows) - len(spice_scores), 'duplicate image id')}; scores are keyed by id"
             )
-        return {"spice": spice}
+        return {"spice": spice_scores}
     if is_results(value):
         systems = check_systems(value, str(path))
         if len(systems) > 1:
             raise InputError(f"{path}: contains {len(systems)} systems, {', '.join(systems)}; score one into a file")
         return {metric: _numbers(items, f"{path}, {metric}") for metric, items in _saved_items(systems, path).items()}
     if isinstance(value, list):
-        return _read_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), path, name)
+        return _read_objects(
+            ((f"{path}, item {item_index}", entry) for item_index, entry in enumerate(value)), path, file_name
+        )
     if not isinstance(value, Mapping):
         raise InputError(f"{path}: expected scores by id, but got {type(value).__name__}")
     if not any(isinstance(entry, Mapping) for entry in value.values()):
-        return {name: _numbers(value, str(path))} if value else {}
+        return {file_name: _numbers(value, str(path))} if value else {}
     if any(key in ids for key in value):  # id → {metric: score}
-        single = [id for id, entry in value.items() if not isinstance(entry, Mapping)]
-        if single:
-            raise InputError(f"{path}, {single[0]!r}: expected scores by metric, as other ids of the file have")
-        return _read_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), path, name)
+        single_ids = [id for id, entry in value.items() if not isinstance(entry, Mapping)]
+        if single_ids:
+            raise InputError(f"{path}, {single_ids[0]!r}: expected scores by metric, as other ids of the file have")
+        return _read_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), path, file_name)
     return {str(metric): _numbers(entry, f"{path}, {metric}") for metric, entry in value.items()}
 
 
@@ -96,31 +98,34 @@ def _saved_items(systems: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return {name: entry.get("items") if isinstance(entry, Mapping) else entry for name, entry in metrics.items()}
 
 
-def _read_objects(objects: Iterable[tuple[str, Any]], path: Path, name: str) -> ScoresByMetric:
+def _read_objects(objects: Iterable[tuple[str, Any]], path: Path, file_name: str) -> ScoresByMetric:
     scores: ScoresByMetric = {}
     for where, entry in objects:
         if not isinstance(entry, Mapping):
             raise InputError(f"{where}: expected an object with an id and scores, but got {type(entry).__name__}")
-        keys = [key for key in ("id", "image_id", "team", "system") if key in entry]
-        if not keys:
+        id_keys = [field_name for field_name in ("id", "image_id", "team", "system") if field_name in entry]
+        if not id_keys:
             raise InputError(f"{where}: no id; expected a field id (fields: {', '.join(map(str, entry))})")
-        id = str(entry[keys[0]])
-        for key, value in entry.items():
-            if key in NOT_SCORES or isinstance(value, list | Mapping | bool):
+        item_id = str(entry[id_keys[0]])
+        for field_name, value in entry.items():
+            if field_name in NOT_SCORES or isinstance(value, list | Mapping | bool):
                 continue
             number = _number(value)
             if number is None and isinstance(value, str):
                 continue
-            by_id = scores.setdefault(name if key == "score" else str(key), {})
-            if id in by_id:
-                raise InputError(f"{where}: duplicate id {id!r}; scores are keyed by id")
-            by_id[id] = _check_finite(number, f"{where}, {key}")
+            by_id = scores.setdefault(file_name if field_name == "score" else str(field_name), {})
+            if item_id in by_id:
+                raise InputError(f"{where}: duplicate id {item_id!r}; scores are keyed by id")
+            by_id[item_id] = _check_finite(number, f"{where}, {field_name}")
     return scores
 
 
 def _table_rows(path: Path, delimiter: str) -> Iterable[tuple[str, Any]]:
-    for number, entry in enumerate(csv.DictReader(csv_lines(read_text(path)), delimiter=delimiter), 2):
-        yield f"{path}, row {number}", {key: value for key, value in entry.items() if key is not None}
+    for row_number, entry in enumerate(csv.DictReader(csv_lines(read_text(path)), delimiter=delimiter), 2):
+        yield (
+            f"{path}, row {row_number}",
+            {column_name: value for column_name, value in entry.items() if column_name is not None},
+        )
 
 
 def _parquet_rows(path: Path) -> Iterable[tuple[str, Any]]:
@@ -132,7 +137,7 @@ def _parquet_rows(path: Path) -> Iterable[tuple[str, Any]]:
             rows = pyarrow.parquet.read_table(file).to_pylist()
         except pyarrow.ArrowException as error:
             raise InputError(f"{path} is not a valid Parquet file: {error}") from None
-    yield from ((f"{path}, row {k}", row) for k, row in enumerate(rows))
+    yield from ((f"{path}, row {row_number}", row) for row_number, row in enumerate(rows))
 
 
 def _numbers(entry: Any, where: str) -> dict[str, float]:

@@ -86,7 +86,7 @@ class PermutationTest(SignificanceTest):
 
     def p(self, paired: PairedScores, seed: int) -> Mapping[Pair, float]:
         """The share of permutations whose difference is at least as large."""
-        tables = {name: each.sum_by_cluster(paired.clusters) for name, each in paired.scores.items()}
+        tables = {system_name: each.sum_by_cluster(paired.clusters) for system_name, each in paired.scores.items()}
         score_function = next(iter(paired.scores.values())).score_from_sums
         (p,) = permutation_p_values([tables], [score_function], self.permutations, seed)
         return p

@@ -65,8 +65,8 @@ def rank_systems(
     metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
     scores = {metric: {name: of[metric] for name, of in systems.items() if metric in set(of)} for metric in metrics}
     bounds = score_intervals(systems, resamples, seed, level) if intervals else {metric: {} for metric in metrics}
-    tested = len(systems) > 1 and not explain_untested(systems)
-    p_values = _permutation_tests(systems, scores, permutations, seed) if tested else {}
+    are_tested = len(systems) > 1 and not explain_untested(systems)
+    p_values = _permutation_tests(systems, scores, permutations, seed) if are_tested else {}
     return {metric: _rank_scores(scores[metric], bounds[metric], p_values.get(metric, {}), level) for metric in metrics}
 
 
@@ -84,13 +84,13 @@ def explain_untested(systems: Mapping[str, Results]) -> str:
             "difference can be significant, so none was tested."
         )
     reference_digests = {
-        name: results.references for name, results in systems.items() if results.references is not None
+        system_name: results.references for system_name, results in systems.items() if results.references is not None
     }
     first = next(iter(reference_digests), "")
-    for name, references in reference_digests.items():
+    for system_name, references in reference_digests.items():
         if references != reference_digests[first]:
             return (
-                f"{first} and {name} were scored against different references, so their differences were not "
+                f"{first} and {system_name} were scored against different references, so their differences were not "
                 "tested; score them against the same ones."
             )
     return ""
@@ -103,25 +103,29 @@ def score_intervals(
 
     All systems and metrics see the same resamples of images; images are resampled by name, whatever their order.
     """
-    comparable = _same_images(systems)
+    same_images = _same_images(systems)
     first_images = _image_order(next(iter(systems.values())))
-    intervals: dict[str, dict[str, Interval]] = {metric: {} for of in systems.values() for metric in of}
-    for system, results in systems.items():
-        order = _positions(_image_order(results), first_images) if comparable else slice(None)
+    intervals: dict[str, dict[str, Interval]] = {metric_name: {} for of in systems.values() for metric_name in of}
+    for system_name, results in systems.items():
+        cluster_order = _positions(_image_order(results), first_images) if same_images else slice(None)
         blocks: dict[str, list[Floats]] = {name: [] for name, scores in results.items() if scores.values is not None}
         for weights in resample_blocks(len(results.ids.clusters), resamples, seed):
-            for metric, values in blocks.items():
-                values.append(results[metric].score_resamples(weights[:, order], results.ids.clusters))
-        for metric, values in blocks.items():
-            score_resamples = np.concatenate(values)
-            bounds = percentile_interval(score_resamples, level)
-            intervals[metric][system] = Interval(results[metric].score, *bounds, level, score_resamples)
+            for metric_name, metric_blocks in blocks.items():
+                metric_blocks.append(
+                    results[metric_name].score_resamples(weights[:, cluster_order], results.ids.clusters)
+                )
+        for metric_name, metric_blocks in blocks.items():
+            score_resamples = np.concatenate(metric_blocks)
+            interval_bounds = percentile_interval(score_resamples, level)
+            intervals[metric_name][system_name] = Interval(
+                results[metric_name].score, *interval_bounds, level, score_resamples
+            )
     return intervals
 
 
 def _same_images(systems: Mapping[str, Results]) -> bool:
-    first, *others = (set(results.ids.images) for results in systems.values())
-    return all(other == first for other in others)
+    first_images, *others = (set(results.ids.images) for results in systems.values())
+    return all(other_images == first_images for other_images in others)
 
 
 def _permutation_tests(
@@ -133,11 +137,15 @@ def _permutation_tests(
     tables = {}
     for metric, of in scores.items():
         if len(of) > 1 and all(each.values is not None for each in of.values()):
-            rows = {name: each.sum_by_cluster(systems[name].ids.clusters) for name, each in of.items()}
-            tables[metric] = {name: (sums[orders[name]], counts[orders[name]]) for name, (sums, counts) in rows.items()}
-    functions = [next(iter(scores[metric].values())).score_from_sums for metric in tables]
-    tried = required_resamples(permutations, len(systems))
-    return dict(zip(tables, permutation_p_values(list(tables.values()), functions, tried, seed), strict=True))
+            cluster_sums = {name: each.sum_by_cluster(systems[name].ids.clusters) for name, each in of.items()}
+            tables[metric] = {
+                name: (sums[orders[name]], counts[orders[name]]) for name, (sums, counts) in cluster_sums.items()
+            }
+    score_functions = [next(iter(scores[metric].values())).score_from_sums for metric in tables]
+    tried_permutations = required_resamples(permutations, len(systems))
+    return dict(
+        zip(tables, permutation_p_values(list(tables.values()), score_functions, tried_permutations, seed), strict=True)
+    )
 
 
 def _image_order(results: Results) -> list[str]:
@@ -147,17 +155,22 @@ def _image_order(results: Results) -> list[str]:
 
 def _positions(requested: list[str], images: list[str]) -> npt.NDArray[np.int64]:
     """The position of each requested image among `images`: int64[requested]."""
-    position = {name: k for k, name in enumerate(images)}
-    return np.array([position[name] for name in requested], np.int64)
+    image_positions = {image_id: k for k, image_id in enumerate(images)}
+    return np.array([image_positions[image_id] for image_id in requested], np.int64)
 
 
 def _rank_scores(
     scores: Mapping[str, Scores], intervals: Mapping[str, Interval], p_values: Mapping[Pair, float], level: float
 ) -> SystemRanking:
-    bounds = {name: (each.low, each.high) for name, each in intervals.items()}
+    interval_bounds = {system_name: (each.low, each.high) for system_name, each in intervals.items()}
     if not p_values:
-        return SystemRanking(bounds, {name: frozenset() for name in scores}, frozenset(), level)
+        return SystemRanking(interval_bounds, {system_name: frozenset() for system_name in scores}, frozenset(), level)
     lower_is_better = any(each.lower_is_better for each in scores.values())
-    values = {name: each.score for name, each in scores.items()}
-    ranking = Ranking.of(values, p_values, level=level, lower_is_better=lower_is_better)
-    return SystemRanking(bounds, {name: ranking.significantly_worse(name) for name in scores}, ranking.best(), level)
+    corpus_scores = {system_name: each.score for system_name, each in scores.items()}
+    ranking = Ranking.of(corpus_scores, p_values, level=level, lower_is_better=lower_is_better)
+    return SystemRanking(
+        interval_bounds,
+        {system_name: ranking.significantly_worse(system_name) for system_name in scores},
+        ranking.best(),
+        level,
+    )

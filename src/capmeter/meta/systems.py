@@ -85,9 +85,11 @@ def measure_components(
     """The components of every system's captions."""
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
     systems = {}
-    for name, each in captions.items():
-        texts = [each.pool[int(index)] for index in each.candidates]
-        systems[name] = replace(extract_components(evaluate(each, metrics, settings=settings), name), texts=texts)
+    for system_name, system_captions in captions.items():
+        texts = [system_captions.pool[int(sentence_index)] for sentence_index in system_captions.candidates]
+        systems[system_name] = replace(
+            extract_components(evaluate(system_captions, metrics, settings=settings), system_name), texts=texts
+        )
     return systems
 
 
@@ -96,7 +98,7 @@ def read_components(path: str | Path, name: str | None = None) -> dict[str, Comp
     systems = read_all(path)
     if len(systems) == 1 and name is not None:
         systems = {name: next(iter(systems.values()))}
-    return {system: extract_components(results, system) for system, results in systems.items()}
+    return {system_name: extract_components(results, system_name) for system_name, results in systems.items()}
 
 
 def extract_components(results: Results, name: str) -> Components:
@@ -133,20 +135,20 @@ def summarise_systems(
     """The summary of every system on the scale of these constants, compared with the human captions (`human`)."""
     require_human_system(systems, human)
     summaries: dict[str, SystemSummary] = {}
-    for name, each in sorted(systems.items(), key=lambda item: item[0] != human):  # the human captions first
+    for system_name, each in sorted(systems.items(), key=lambda item: item[0] != human):  # the human captions first
         require_encoders(constants, *each.encoders)
-        fused = fuse(each.sparcs, each.mima, each.spurts, constants)
-        points = fused[:, [3, 5]]
+        fused_scores = fuse(each.sparcs, each.mima, each.spurts, constants)
+        points = fused_scores[:, [3, 5]]
         mean = points.mean(axis=0)
-        outline = ellipse_outline(points, name=name)
+        outline = ellipse_outline(points, name=system_name)
         human_outline = summaries[human].outline if summaries else outline
-        summaries[name] = SystemSummary(
-            name=name,
+        summaries[system_name] = SystemSummary(
+            name=system_name,
             points=points,
             mean=mean,
             outline=outline,
             overlap=ellipse_overlap(outline, human_outline),
-            penalty=float(fused[:, 1].sum()),
+            penalty=float(fused_scores[:, 1].sum()),
             centroid=nearest_to_mean(points),
             components=each,
         )
@@ -209,8 +211,8 @@ def clip_polygon(outline: Floats, within: Floats) -> Floats:
 def sample_points(systems: Mapping[str, SystemSummary], size: int, seed: int) -> dict[str, Floats]:
     """The points of the same randomly sampled images in every system: up to `size` images that all have captioned."""
     rows = {name: {image: row for row, image in enumerate(each.components.images)} for name, each in systems.items()}
-    shared = sorted(set.intersection(*(set(each) for each in rows.values())))
-    if not shared:
+    shared_images = sorted(set.intersection(*(set(each) for each in rows.values())))
+    if not shared_images:
         raise InputError(f"{', '.join(systems)} have no image in common; use the same image ids in all files")
-    sampled = [shared[k] for k in np.random.default_rng(seed).permutation(len(shared))[:size]]
-    return {name: each.points[[rows[name][image] for image in sampled]] for name, each in systems.items()}
+    sampled_images = [shared_images[k] for k in np.random.default_rng(seed).permutation(len(shared_images))[:size]]
+    return {name: each.points[[rows[name][image] for image in sampled_images]] for name, each in systems.items()}
