@@ -48,7 +48,7 @@ def calibrate(options: CalibrateOptions) -> None:
     encoder = options.encoder
     with show_progress():
         references = load_references(options.captions, options=options.load)
-        captions = [(image, sentence) for image, sentences in references.items() for sentence in sentences]
+        captions = [(image_id, sentence) for image_id, sentences in references.items() for sentence in sentences]
         result = estimate_baselines(
             captions,
             encoder,
@@ -57,16 +57,16 @@ def calibrate(options: CalibrateOptions) -> None:
             seed=options.seed,
             settings=options.compute.settings(),
         )
-    values = dict(zip(("beta", "precision", "recall", "f1"), (result.beta, *result.baseline), strict=True))
+    baseline_values = dict(zip(("beta", "precision", "recall", "f1"), (result.beta, *result.baseline), strict=True))
     labels = ("tbr: beta", "bertscore: baseline P", "bertscore: baseline R", "bertscore: baseline F1")
-    rows = [
+    table_rows = [
         [label, f"{value:.4f}", "" if bundled is None else f"{bundled:g}"]
         for label, value, bundled in zip(
-            labels, values.values(), bundled_calibration(encoder, result.layer), strict=True
+            labels, baseline_values.values(), bundled_calibration(encoder, result.layer), strict=True
         )
     ]
     pairs = format_count(result.pairs, "pair")
     title = f"{encoder}, layer {result.layer}: {pairs}, standard error of beta {result.error:.4f}"
     data = {"encoder": encoder, "layer": result.layer, "pairs": result.pairs, "seed": options.seed}
-    table = Table(title, ["value", "measured", "bundled"], rows, [False, True, True])
-    show(table, {**data, "error": result.error, **values}, options.format)
+    table = Table(title, ["value", "measured", "bundled"], table_rows, [False, True, True])
+    show(table, {**data, "error": result.error, **baseline_values}, options.format)

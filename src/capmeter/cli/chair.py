@@ -102,9 +102,11 @@ def chair_command(options: ChairOptions) -> None:
         save_all(results, options.output)
     lines = []
     for name, each in scores.items():
-        prefix = f"{name}: " if len(scores) > 1 else ""
-        lines += [f"worst: {prefix}{line}" for line in _describe_worst(systems[name], each, options.worst, settings)]
-        lines.append(f"cite: {prefix}{citation(each, intervals[name], options.level)}")
+        name_prefix = f"{name}: " if len(scores) > 1 else ""
+        lines += [
+            f"worst: {name_prefix}{line}" for line in _describe_worst(systems[name], each, options.worst, settings)
+        ]
+        lines.append(f"cite: {name_prefix}{citation(each, intervals[name], options.level)}")
     data = chair_to_dict(scores, intervals, options.level) | {"lines": lines}
     show(chair_table(scores, intervals, 1, options.level), data, options.table.format)
     if options.table.format == "table":
@@ -133,9 +135,11 @@ def _describe_worst(captions: CaptionSet, scores: Scores, count: int, settings: 
     metric = scores.metric
     if not isinstance(metric, Chair) or scores.values is None:
         return []
-    hallucinated = scores.values[:, metric.columns.index("hallucinated")]
-    rows = [row for row in np.argsort(-hallucinated, kind="stable")[:count].tolist() if hallucinated[row]]
-    worst = captions.select(rows)
+    hallucinated_counts = scores.values[:, metric.columns.index("hallucinated")]
+    worst_rows = [
+        row for row in np.argsort(-hallucinated_counts, kind="stable")[:count].tolist() if hallucinated_counts[row]
+    ]
+    worst = captions.select(worst_rows)
     return [
         f"{caption.id}: {evidence.facts['hallucinated']}, in {shorten(' '.join(caption.candidate.split()), _LONGEST)}"
         for caption, evidence in zip(worst, metric.explain(worst, RunContext(settings=settings)), strict=True)

@@ -60,26 +60,33 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     Raises:
         TypeError: two fields have the same name.
     """
-    hints = get_type_hints(function, include_extras=True)
+    type_hints = get_type_hints(function, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
+    option_groups: dict[str, type] = {}
     declared: dict[str, tuple[Any, Option]] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if is_dataclass(hints[name]) and isinstance(hints[name], type):
-            groups[name] = hints[name]
-            for field, hint, option, default in flat_options(hints[name]):
-                parameters.append(_parameter(field, hint, option, default))
-                declared[parameters[-1].name] = hint, option
+    for parameter_name, parameter in inspect.signature(function).parameters.items():
+        if is_dataclass(type_hints[parameter_name]) and isinstance(type_hints[parameter_name], type):
+            option_groups[parameter_name] = type_hints[parameter_name]
+            for field, type_hint, option, default in flat_options(type_hints[parameter_name]):
+                parameters.append(_parameter(field, type_hint, option, default))
+                declared[parameters[-1].name] = type_hint, option
         else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-    names = [each.name for each in parameters]
-    if len(set(names)) < len(names):
-        raise TypeError(f"{function.__name__}: two options share a name: {sorted(names)}")
+            parameters.append(
+                parameter.replace(annotation=type_hints[parameter_name], kind=inspect.Parameter.KEYWORD_ONLY)
+            )
+    option_names = [each.name for each in parameters]
+    if len(set(option_names)) < len(option_names):
+        raise TypeError(f"{function.__name__}: two options share a name: {sorted(option_names)}")
 
     @wraps(function)
     def command(**values: Any) -> None:
-        assembled = {name: _assemble(kind, values) for name, kind in groups.items()}
-        function(**assembled, **{name: value for name, value in values.items() if name in hints})
+        assembled = {
+            parameter_name: _assemble(options_class, values) for parameter_name, options_class in option_groups.items()
+        }
+        function(
+            **assembled,
+            **{parameter_name: value for parameter_name, value in values.items() if parameter_name in type_hints},
+        )
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -94,29 +101,33 @@ class Command(TyperCommand):
         """Fills `ctx.params` with the values of the options that are given; all others keep their defaults."""
         if ctx.resilient_parsing:  # completion
             return super().parse_args(ctx, args)
-        declared: dict[str, tuple[Any, Option]] = getattr(self.callback, "declared", {})
-        values, rest, order = self.make_parser(ctx).parse_args(args=list(args))
-        _refuse_repeated(order, ctx)
-        for each in sorted(self.get_params(ctx), key=lambda each: not each.is_eager):
-            value, source = each.consume_value(ctx, values)
+        declared_options: dict[str, tuple[Any, Option]] = getattr(self.callback, "declared", {})
+        given_values, rest, given_order = self.make_parser(ctx).parse_args(args=list(args))
+        _refuse_repeated(given_order, ctx)
+        for command_parameter in sorted(
+            self.get_params(ctx), key=lambda command_parameter: not command_parameter.is_eager
+        ):
+            value, source = command_parameter.consume_value(ctx, given_values)
             is_given = value not in (None, ()) and source.name == "COMMANDLINE"
-            if is_given and each.name in declared:
-                ctx.params[each.name] = _converted(*declared[each.name], value, ctx, each)
-            elif is_given or each.required:
-                each.handle_parse_result(ctx, values, rest)
+            if is_given and command_parameter.name in declared_options:
+                ctx.params[command_parameter.name] = _converted(
+                    *declared_options[command_parameter.name], value, ctx, command_parameter
+                )
+            elif is_given or command_parameter.required:
+                command_parameter.handle_parse_result(ctx, given_values, rest)
         if rest:
             ctx.fail(f"Got unexpected extra argument{'s' * (len(rest) > 1)} ({' '.join(map(escape_controls, rest))})")
         ctx.args = rest
         return rest
 
 
-def _refuse_repeated(order: Sequence[Any], ctx: Any) -> None:
+def _refuse_repeated(given_order: Sequence[Any], ctx: Any) -> None:
     """Raises if an option that holds one value is given twice: one of the two would be ignored."""
-    earlier: set[str] = set()
-    for parameter in order:
-        if parameter.name in earlier and not getattr(parameter, "multiple", False) and parameter.nargs == 1:
+    earlier_names: set[str] = set()
+    for parameter in given_order:
+        if parameter.name in earlier_names and not getattr(parameter, "multiple", False) and parameter.nargs == 1:
             raise typer.BadParameter("is given twice, and holds one value; give it once", ctx=ctx, param=parameter)
-        earlier.add(parameter.name)
+        earlier_names.add(parameter.name)
 
 
 @contextmanager
@@ -132,68 +143,68 @@ def escaped_usage_errors() -> Iterator[None]:
 
 def _parameter_name(field: Field[Any], option: Option) -> str:
     """The name of a command's parameter: that of its first long flag, so that fields of one name do not collide."""
-    flags = [flag for flag in option.flags or () if flag.startswith("--")]
-    name = flags[0].partition("/")[0].lstrip("-").replace("-", "_") if flags else field.name
-    return f"{name}_" if iskeyword(name) else name
+    long_flags = [flag for flag in option.flags or () if flag.startswith("--")]
+    parameter_name = long_flags[0].partition("/")[0].lstrip("-").replace("-", "_") if long_flags else field.name
+    return f"{parameter_name}_" if iskeyword(parameter_name) else parameter_name
 
 
-def _assemble(kind: type, values: dict[str, Any], names: Sequence[str] | None = None) -> Any:
+def _assemble(options_class: type, values: dict[str, Any], names: Sequence[str] | None = None) -> Any:
     """The dataclass of these values; they are taken out of the mapping."""
-    content = {}
-    for field, hint, declared in option_fields(kind, names):
-        if isinstance(declared, Option):
-            value = values.pop(_parameter_name(field, declared))
-            if declared.separator:
-                value = declared.separator.join(value)
-            if declared.convert is not None and value:  # here, since Typer makes lists of what it passes on
-                value = declared.convert(value)
-            content[field.name] = list(value) if isinstance(value, tuple) else value
+    field_values = {}
+    for field, type_hint, declared_option in option_fields(options_class, names):
+        if isinstance(declared_option, Option):
+            value = values.pop(_parameter_name(field, declared_option))
+            if declared_option.separator:
+                value = declared_option.separator.join(value)
+            if declared_option.convert is not None and value:  # here, since Typer makes lists of what it passes on
+                value = declared_option.convert(value)
+            field_values[field.name] = list(value) if isinstance(value, tuple) else value
         else:
-            content[field.name] = _assemble(hint, values, declared)
+            field_values[field.name] = _assemble(type_hint, values, declared_option)
     try:
-        return kind(**content)
+        return options_class(**field_values)
     except InputError as problem:  # options that exclude or need one another
         raise typer.BadParameter(str(problem)) from problem
 
 
-def _parameter(field: Field[Any], hint: Any, option: Option, default: Any) -> inspect.Parameter:
+def _parameter(field: Field[Any], type_hint: Any, option: Option, default: Any) -> inspect.Parameter:
     """The parameter of a command that stands for a field."""
     details: dict[str, Any] = {
         "help": option.help,
-        "metavar": option.metavar if option.flags == () else _placeholder(hint, option),
+        "metavar": option.metavar if option.flags == () else _placeholder(type_hint, option),
         "show_default": option.default_text,
     }
     if option.choices or option.complete:
         details["autocompletion"] = option.complete or _completions(option.choices or ())
     if option.separator and default and option.default_text is None:  # a list without blanks does not fold
         details["show_default"] = default.replace(option.separator, f"{option.separator} ")
-    details = {name: value for name, value in details.items() if value is not None}
+    details = {detail_name: value for detail_name, value in details.items() if value is not None}
     flags = option.flags
     if flags is None and default is False:  # a switch that is off needs no flag to switch it off
         flags = (f"--{field.name.replace('_', '-')}",)
     if option.separator:
-        hint, default = list[str], [default] if default else []
-    typed = typer.Argument(**details) if flags == () else typer.Option(*flags or (), **details)
+        type_hint, default = list[str], [default] if default else []
+    typer_parameter = typer.Argument(**details) if flags == () else typer.Option(*flags or (), **details)
     return inspect.Parameter(
         _parameter_name(field, option),
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if default is ... else default,
-        annotation=Annotated[hint, typed],
+        annotation=Annotated[type_hint, typer_parameter],
     )
 
 
-def _placeholder(hint: Any, option: Option) -> str | None:
+def _placeholder(type_hint: Any, option: Option) -> str | None:
     """What stands for the value in the help, in short lines."""
-    text = option.metavar or fold_line("|".join(option.choices or ()), _PLACEHOLDER_WIDTH)
-    bounds = fold_line(_describe_bounds(option), _PLACEHOLDER_WIDTH)
-    if not bounds:
-        return text or None
-    return f"{text or f'<{_value_kind(hint).__name__}>'}\n{bounds}"
+    placeholder_text = option.metavar or fold_line("|".join(option.choices or ()), _PLACEHOLDER_WIDTH)
+    bounds_text = fold_line(_describe_bounds(option), _PLACEHOLDER_WIDTH)
+    if not bounds_text:
+        return placeholder_text or None
+    return f"{placeholder_text or f'<{_value_kind(type_hint).__name__}>'}\n{bounds_text}"
 
 
-def _value_kind(hint: Any) -> Any:
+def _value_kind(type_hint: Any) -> Any:
     """The type of a value that may be None."""
-    return get_args(hint)[0] if type(None) in get_args(hint) else hint
+    return get_args(type_hint)[0] if type(None) in get_args(type_hint) else type_hint
 
 
 def _describe_bounds(option: Option) -> str:
@@ -208,49 +219,49 @@ def _completions(choices: Any) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in choices if name.startswith(incomplete)]
 
 
-def _converted(hint: Any, option: Option, value: Any, ctx: Any, parameter: Any) -> Any:
+def _converted(type_hint: Any, option: Option, value: Any, ctx: Any, parameter: Any) -> Any:
     """The value of an option in the type of its field; a wrong value is wrong usage of the command."""
     try:
-        kind = _value_kind(hint)
+        value_type = _value_kind(type_hint)
         if option.separator:
-            converted: Any = [option.separator.join(value)]
-        elif get_origin(kind) is list:
-            converted = [_from_text(get_args(kind)[0], option, each) for each in value]
+            converted_value: Any = [option.separator.join(value)]
+        elif get_origin(value_type) is list:
+            converted_value = [_from_text(get_args(value_type)[0], option, given_text) for given_text in value]
         else:
-            converted = value if isinstance(value, bool) else _from_text(kind, option, value)
-        if option.check is not None and converted:
-            option.check(converted[0] if option.separator else converted)
+            converted_value = value if isinstance(value, bool) else _from_text(value_type, option, value)
+        if option.check is not None and converted_value:
+            option.check(converted_value[0] if option.separator else converted_value)
     except InputError as problem:
         raise typer.BadParameter(str(problem), ctx=ctx, param=parameter) from problem
-    return converted
+    return converted_value
 
 
-def _from_text(kind: Any, option: Option, text: str) -> Any:
+def _from_text(value_type: Any, option: Option, text: str) -> Any:
     """The number, path or text; `InputError` if it is not what the option expects."""
     if option.choices and text not in option.choices:
         raise InputError(f"{text!r} is not one of {', '.join(option.choices)}")
-    if kind in (int, float):
-        return _number(kind, option, text)
-    if kind is Path:
-        path = Path(text)
-        if option.path and not path.exists():
+    if value_type in (int, float):
+        return _number(value_type, option, text)
+    if value_type is Path:
+        file_path = Path(text)
+        if option.path and not file_path.exists():
             raise InputError(f"{text!r} does not exist")
-        if option.path and path.is_dir() != (option.path == "folder"):
+        if option.path and file_path.is_dir() != (option.path == "folder"):
             raise InputError(f"{text!r} is not a {option.path}")
-        return path
+        return file_path
     return text
 
 
-def _number(kind: type[int] | type[float], option: Option, text: str) -> float:
+def _number(number_type: type[int] | type[float], option: Option, text: str) -> float:
     low, high = option.minimum, option.maximum
-    expected = "a whole number" if kind is int else "a number"
-    if bounds := _describe_bounds(option):
-        expected += f" of {bounds}" if bounds.startswith("at") else f" from {bounds}"
+    expected = "a whole number" if number_type is int else "a number"
+    if bounds_text := _describe_bounds(option):
+        expected += f" of {bounds_text}" if bounds_text.startswith("at") else f" from {bounds_text}"
     try:
-        number = kind(text)
+        number = number_type(text)
     except ValueError:
         raise InputError(f"expected {expected}, but got {text!r}") from None
-    inside = (low is None or number >= low) and (high is None or number <= high)
-    if not inside:
+    is_inside = (low is None or number >= low) and (high is None or number <= high)
+    if not is_inside:
         raise InputError(f"expected {expected}, but got {text}")
     return number

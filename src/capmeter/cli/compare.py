@@ -120,13 +120,13 @@ def compare(options: CompareOptions) -> None:
 
     `capmeter compare scores.json` compares what `score --output` stored, without scoring again.
     """
-    metrics, ordering = _comparison_metrics(options)
+    metrics, ordering_metric = _comparison_metrics(options)
     check_targets(options.output, *options.plot)
     refuse_shared_files(input_files(options.systems, options.load), output=options.output, plot=options.plot)
-    load = replace(options.load, on_missing=options.on_missing)
+    load_options = replace(options.load, on_missing=options.on_missing)
     with show_progress():
         comparison = compare_systems(
-            open_named_systems(options.systems, for_metrics(load, metrics)),
+            open_named_systems(options.systems, for_metrics(load_options, metrics)),
             metrics,
             test=parse_test(options.test),
             seed=options.seed,
@@ -142,31 +142,31 @@ def compare(options: CompareOptions) -> None:
         comparison.save(options.output, max(options.differing, 10))
     if options.plot:
         save_figures(difference_figure(comparison), options.plot)
-    _show_comparison(comparison, options, ordering)
+    _show_comparison(comparison, options, ordering_metric)
     if not options.quiet:
         show_notes(comparison.results)
-    losses = _significant_losses(comparison)
-    if options.fail_if_worse and losses:
-        echo(f"failed: {comparison.systems[0]} is significantly worse than {'; '.join(losses)}")
+    significant_losses = _significant_losses(comparison)
+    if options.fail_if_worse and significant_losses:
+        echo(f"failed: {comparison.systems[0]} is significantly worse than {'; '.join(significant_losses)}")
         raise typer.Exit(CHECK_FAILED)
 
 
 def _comparison_metrics(options: CompareOptions) -> tuple[Sequence[Metric], Metric]:
     """The metrics, and the one that orders captions."""
-    files = [] if options.metrics else [name_and_path(each)[1] for each in options.systems]
-    stored = [results for path in files for results in (read_stored(path) or {}).values()]
-    metrics = choose_metrics(options.metrics, stored, _METRICS)
-    ordering = metrics[0] if options.by is None else parse_metrics(options.by, "--by")[0]
-    if ordering not in metrics:
-        raise typer.BadParameter(f"{ordering} is not among the metrics of this comparison", param_hint="--by")
+    result_files = [] if options.metrics else [name_and_path(named_file)[1] for named_file in options.systems]
+    stored_results = [results for path in result_files for results in (read_stored(path) or {}).values()]
+    metrics = choose_metrics(options.metrics, stored_results, _METRICS)
+    ordering_metric = metrics[0] if options.by is None else parse_metrics(options.by, "--by")[0]
+    if ordering_metric not in metrics:
+        raise typer.BadParameter(f"{ordering_metric} is not among the metrics of this comparison", param_hint="--by")
     if options.equal is not None and parse_metrics(options.equal, "--equal")[0] not in metrics:
         raise typer.BadParameter(f"{options.equal} is not among the metrics of this comparison", param_hint="--equal")
     if options.equal is not None and not options.differing:
         raise typer.BadParameter("name how many captions to show: --differing 10", param_hint="--equal")
-    return metrics, ordering
+    return metrics, ordering_metric
 
 
-def _show_comparison(comparison: SystemComparison, options: CompareOptions, ordering: Metric) -> None:
+def _show_comparison(comparison: SystemComparison, options: CompareOptions, ordering_metric: Metric) -> None:
     data = comparison.to_dict(options.differing)
     if options.format == "csv":
         show(difference_rows(comparison), {}, "csv")
@@ -174,24 +174,28 @@ def _show_comparison(comparison: SystemComparison, options: CompareOptions, orde
     if options.format == "json":
         show(difference_table(comparison), data, "json")
         return
-    systems = len(comparison.systems)
-    if systems > 2:
+    system_count = len(comparison.systems)
+    if system_count > 2:
         show(ranking_table(comparison), data, options.format)
-    neighbours = systems >= 4 and not options.all_pairs
-    show(difference_table(comparison, neighbours=neighbours), data, options.format)
+    only_neighbours = system_count >= 4 and not options.all_pairs
+    show(difference_table(comparison, neighbours=only_neighbours), data, options.format)
     if comparison.equal_lengths:
         show(equal_length_table(comparison), data, options.format)
     if options.differing:
-        show(contrast_table(comparison, str(ordering), options.differing, equal=options.equal), data, options.format)
+        show(
+            contrast_table(comparison, str(ordering_metric), options.differing, equal=options.equal),
+            data,
+            options.format,
+        )
 
 
 def _significant_losses(comparison: SystemComparison) -> list[str]:
     """The systems that are significantly better than the first, each with the metric, the difference and p."""
-    first, *others = comparison.systems
+    first_system, *other_systems = comparison.systems
     return [
-        f"{other} under {name} (by {result.between(other, first).difference:.4g}, "
-        f"p {result.significance.corrected_p(other, first):.2g})"
+        f"{other_system} under {name} (by {result.between(other_system, first_system).difference:.4g}, "
+        f"p {result.significance.corrected_p(other_system, first_system):.2g})"
         for name, result in comparison.items()
-        for other in others
-        if result.significance.better(other, first)
+        for other_system in other_systems
+        if result.significance.better(other_system, first_system)
     ]

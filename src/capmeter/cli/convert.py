@@ -50,8 +50,8 @@ def convert(options: ConvertOptions) -> None:
     `capmeter convert rows.parquet results.json --to coco --references-out captions.json --system blip2`
     """
     source, to = options.source, options.to
-    inputs = input_files([source], options.load)
-    refuse_shared_files(inputs, OUT=options.target, references_out=options.references_out)
+    input_paths = input_files([source], options.load)
+    refuse_shared_files(input_paths, OUT=options.target, references_out=options.references_out)
     summary = convert_captions(
         source,
         options.target,
@@ -61,10 +61,10 @@ def convert(options: ConvertOptions) -> None:
         options=options.load,
     )
     echo(f"note: read {source} as {summary.source_format} ({summary.side})")
-    for path, (content, count) in summary.files.items():
-        singular = "image's references" if content == "images' references" else content.removesuffix("s")
-        write(f"{escape_controls(str(path))}: {format_count(count, singular, content)}\n")
-    for field, count in summary.dropped.items():
-        echo(f"note: {to} cannot hold {field}: dropped from {format_count(count, 'row')}")
+    for path, (content_noun, count) in summary.files.items():
+        singular_noun = "image's references" if content_noun == "images' references" else content_noun.removesuffix("s")
+        write(f"{escape_controls(str(path))}: {format_count(count, singular_noun, content_noun)}\n")
+    for dropped_field, count in summary.dropped.items():
+        echo(f"note: {to} cannot hold {dropped_field}: dropped from {format_count(count, 'row')}")
     if summary.ignored:
         echo(f"note: unknown fields were dropped: {', '.join(summary.ignored)}")

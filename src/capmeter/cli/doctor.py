@@ -72,15 +72,18 @@ def doctor(options: FormatOptions) -> None:
     data = {part.name: {"state": part.state, "detail": details[part.name], "command": part.command} for part in parts}
     title, columns = "What can run here", ["part", "state", "detail"]
     if options.format != "table":
-        rows = [[part.name, part.state, details[part.name], part.command] for part in parts]
-        show(Table(title, [*columns, "to get it"], rows, [False] * 4), data, options.format)
+        table_rows = [[part.name, part.state, details[part.name], part.command] for part in parts]
+        show(Table(title, [*columns, "to get it"], table_rows, [False] * 4), data, options.format)
         return
-    states = [[part.name, part.state, part.detail.partition(";")[0]] for part in parts]
-    show(Table(title, columns, states, [False] * 3), data, options.format, wrap=WIDTH)
-    missing = [[part.name, part.command] for part in parts if part.command]
-    if missing:
+    state_rows = [[part.name, part.state, part.detail.partition(";")[0]] for part in parts]
+    show(Table(title, columns, state_rows, [False] * 3), data, options.format, wrap=WIDTH)
+    missing_rows = [[part.name, part.command] for part in parts if part.command]
+    if missing_rows:
         show(
-            Table("To get what is missing", ["part", "command"], missing, [False] * 2), data, options.format, wrap=WIDTH
+            Table("To get what is missing", ["part", "command"], missing_rows, [False] * 2),
+            data,
+            options.format,
+            wrap=WIDTH,
         )
 
 
@@ -93,47 +96,56 @@ def _packages() -> Iterator[DoctorSection]:
 def _extras() -> Iterator[DoctorSection]:
     """The extras of the package, with the metrics that need them."""
     for extra in EXTRAS:
-        metrics = [name for name in METRICS.available() if extra in (METRICS.class_of(name).EXTRA or "").split(",")]
+        metric_names = [
+            name for name in METRICS.available() if extra in (METRICS.class_of(name).EXTRA or "").split(",")
+        ]
         command = missing_install_command(extra) or ""
-        purpose = ", ".join(metrics) or {"report": "plots and the page"}.get(extra, "")
+        purpose = ", ".join(metric_names) or {"report": "plots and the page"}.get(extra, "")
         yield DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
-    for extra, (purpose, modules) in FURTHER.items():
-        command = "" if all(map(importlib.util.find_spec, modules)) else install_command(extra)
+    for extra, (purpose, module_names) in FURTHER.items():
+        command = "" if all(map(importlib.util.find_spec, module_names)) else install_command(extra)
         yield DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
 
 
 def _resources() -> Iterator[DoctorSection]:
     """METEOR's tables, and the parsers of captions from whose parses SPICE builds its graphs."""
-    ready, text = meteor_status()
-    if ready:
-        yield DoctorSection("meteor's tables", "ready", "", location=text)
+    is_ready, status_text = meteor_status()
+    if is_ready:
+        yield DoctorSection("meteor's tables", "ready", "", location=status_text)
     else:
-        yield DoctorSection("meteor's tables", "missing", text, install_command("meteor"))
-    commands = {"caption": "reinstall capmeter", "corenlp": ASSETS["corenlp"].get}
-    for name in PARSERS:
-        ready, text = parser_status(name)
-        yield DoctorSection(f"parser {name}", "ready" if ready else "missing", text, "" if ready else commands[name])
+        yield DoctorSection("meteor's tables", "missing", status_text, install_command("meteor"))
+    install_commands = {"caption": "reinstall capmeter", "corenlp": ASSETS["corenlp"].get}
+    for parser_name in PARSERS:
+        is_ready, status_text = parser_status(parser_name)
+        yield DoctorSection(
+            f"parser {parser_name}",
+            "ready" if is_ready else "missing",
+            status_text,
+            "" if is_ready else install_commands[parser_name],
+        )
 
 
 def _plugins() -> Iterator[DoctorSection]:
     """The names that other packages register: whether they are ready, and their package or the problem."""
     for registry in (METRICS, TRANSFORMS):
-        for name in registry.third_party():
-            problem = registry.load_error(name)
-            detail = problem or registry.entry(name).package or ""
-            yield DoctorSection(f"plug-in {name}", "not ready" if problem else "ready", detail)
-        for name, packages in registry.overridden().items():
-            detail = f"the name is capmeter's own; {packages} must choose another"
-            yield DoctorSection(f"plug-in {name}", "not ready", detail)
+        for plugin_name in registry.third_party():
+            load_problem = registry.load_error(plugin_name)
+            detail = load_problem or registry.entry(plugin_name).package or ""
+            yield DoctorSection(f"plug-in {plugin_name}", "not ready" if load_problem else "ready", detail)
+        for plugin_name, package_names in registry.overridden().items():
+            detail = f"the name is capmeter's own; {package_names} must choose another"
+            yield DoctorSection(f"plug-in {plugin_name}", "not ready", detail)
 
 
 def _assets() -> Iterator[DoctorSection]:
     """Encoders and tables: their content hash, licence and location."""
     for asset in ASSETS.values():
-        current = state(asset)
-        detail = f"sha256 {current.sha256[:12]}, {asset.licence}" if current.sha256 else asset.licence
-        command = "" if current.state == "ready" else asset.get
-        yield DoctorSection(f"{asset.kind} {asset.name}", current.state, detail, command, str(current.path or ""))
+        asset_state = state(asset)
+        detail = f"sha256 {asset_state.sha256[:12]}, {asset.licence}" if asset_state.sha256 else asset.licence
+        command = "" if asset_state.state == "ready" else asset.get
+        yield DoctorSection(
+            f"{asset.kind} {asset.name}", asset_state.state, detail, command, str(asset_state.path or "")
+        )
 
 
 def _checkpoints() -> Iterator[DoctorSection]:

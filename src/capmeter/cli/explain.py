@@ -83,8 +83,8 @@ def explain_command(options: ExplainOptions) -> None:
             settings=settings,
         )
         if options.by_reference:
-            ids = [each.caption.id for each in explanations]
-            single_scores = score_by_reference(captions, metrics, ids=ids, settings=settings)
+            caption_ids = [each.caption.id for each in explanations]
+            single_scores = score_by_reference(captions, metrics, ids=caption_ids, settings=settings)
     if options.by_reference:
         data: dict[str, Any] = {"by_reference": [vars(each) | {"spread": each.spread} for each in single_scores]}
         data |= {"order": order} if order else {}
@@ -101,19 +101,21 @@ def explain_command(options: ExplainOptions) -> None:
 
 def _read_captions(options: ExplainOptions) -> tuple[Sequence[Metric], Results | None, CaptionSet]:
     """The metrics, the captions, and their results where the file is one that `score --output` wrote."""
-    _, path = name_and_path(options.candidates)
-    systems = read_stored(path)
+    _, captions_path = name_and_path(options.candidates)
+    systems = read_stored(captions_path)
     if systems is None:
         metrics = with_instances(choose_metrics(options.metrics, [], _METRICS), options.instances)
-        return metrics, None, load(path, options=for_metrics(options.load, metrics))
-    refuse_unused(replace(options.load, system=None), [path])
-    name = options.load.system or (next(iter(systems)) if len(systems) == 1 else None)
-    if name not in systems:
-        raise InputError(f"{path} holds the systems {list_names(systems)}; choose one with --system NAME")
-    stored = systems[name]
-    if stored.captions is None:
-        raise InputError(f"{path}: the captions of {name} were streamed, so that they are not in it; name their file")
-    metrics = with_instances(choose_metrics(options.metrics, [stored], _METRICS), options.instances)
+        return metrics, None, load(captions_path, options=for_metrics(options.load, metrics))
+    refuse_unused(replace(options.load, system=None), [captions_path])
+    system_name = options.load.system or (next(iter(systems)) if len(systems) == 1 else None)
+    if system_name not in systems:
+        raise InputError(f"{captions_path} holds the systems {list_names(systems)}; choose one with --system NAME")
+    stored_results = systems[system_name]
+    if stored_results.captions is None:
+        raise InputError(
+            f"{captions_path}: the captions of {system_name} were streamed, so that they are not in it; name their file"
+        )
+    metrics = with_instances(choose_metrics(options.metrics, [stored_results], _METRICS), options.instances)
     if not options.metrics:  # those that can be explained, if any can
         metrics = [each for each in metrics if each.can_explain] or metrics
-    return metrics, stored, stored.captions
+    return metrics, stored_results, stored_results.captions

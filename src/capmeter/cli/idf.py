@@ -45,8 +45,8 @@ def idf(options: IdfOptions) -> None:
     check_targets(output)
     refuse_shared_files(options.references, output=output)
     with show_progress():
-        first, *others = options.references
-        table = read_frequencies(first, options.n, options.tokenizer, options.load.columns, others)
+        first_file, *other_files = options.references
+        table = read_frequencies(first_file, options.n, options.tokenizer, options.load.columns, other_files)
     table.save(output)
     n_grams = f"{format_count(len(table.hashes), 'n-gram')} of {format_count(table.documents, 'document')}"
     echo(f"{output}: {n_grams}; use it as cider-d(idf={output})")

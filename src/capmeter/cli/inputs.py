@@ -32,7 +32,7 @@ def name_and_path(given: str) -> tuple[str | None, str]:
 
 def input_files(files: Iterable[str], options: LoadOptions) -> list[str | os.PathLike[str]]:
     """The paths of these files, `FILE` or `NAME=FILE`, and of the references."""
-    return [*(name_and_path(each)[1] for each in files), *options.reference_files]
+    return [*(name_and_path(named_file)[1] for named_file in files), *options.reference_files]
 
 
 def label_of(name: str | None, found: str, alone: bool, known: Collection[str]) -> str:
@@ -45,20 +45,20 @@ def label_of(name: str | None, found: str, alone: bool, known: Collection[str]) 
 
 def read_stored(path: str) -> dict[str, Results] | None:
     """The systems of a file that `score --output` wrote; None for any other file."""
-    start = b"".join(CaptionSource.resolve(path).first_lines())[:40].replace(b" ", b"")
-    return read_all(path) if start.startswith(b'{"capmeter":') else None
+    file_start = b"".join(CaptionSource.resolve(path).first_lines())[:40].replace(b" ", b"")
+    return read_all(path) if file_start.startswith(b'{"capmeter":') else None
 
 
 def refuse_unused(options: LoadOptions, stored: Collection[str], *, are_all: bool = True) -> None:
     """Raises for options of reading captions if all files are stored results; notes them if some are."""
     defaults = LoadOptions()
-    names = [
+    option_names = [
         (declared.flags or (f"--{each.name.replace('_', '-')}",))[0]
         for each, _, declared, _ in flat_options(LoadOptions)
         if getattr(options, each.name) not in (getattr(defaults, each.name), "keep")  # commands choose "keep" too
     ]
-    if names and stored:
-        message = f"{list_names(names, 12)}: not for stored results, whose captions stay as they were scored"
+    if option_names and stored:
+        message = f"{list_names(option_names, 12)}: not for stored results, whose captions stay as they were scored"
         if are_all:
             raise InputError(f"{message} ({list_names(stored)}); leave it out, or name the files of captions")
         echo(f"note: {message}: {list_names(stored)}")
@@ -68,10 +68,10 @@ def choose_metrics(names: str, stored: Sequence[Results], default: str) -> tuple
     """The metrics that are named; without any those that all stored results have, and without results the default."""
     if names or not stored:
         return tuple(parse_list(names or default))
-    shared = [name for name in stored[0] if all(name in set(each) for each in stored)]
-    if not shared:
+    shared_names = [metric_name for metric_name in stored[0] if all(metric_name in set(each) for each in stored)]
+    if not shared_names:
         raise InputError("the stored results have no metric in common; name metrics with --metrics")
-    return tuple(parse(name) for name in shared)
+    return tuple(parse(metric_name) for metric_name in shared_names)
 
 
 def for_metrics(options: LoadOptions, metrics: Iterable[Metric]) -> LoadOptions:
@@ -82,13 +82,15 @@ def for_metrics(options: LoadOptions, metrics: Iterable[Metric]) -> LoadOptions:
 def open_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, CaptionSet | Results]:
     """The systems of these files of captions or results, `FILE` or `NAME=FILE`, by name."""
     systems: dict[str, CaptionSet | Results] = {}
-    pairs = [name_and_path(each) for each in files]
-    stored = {path: results for _, path in pairs if (results := read_stored(path)) is not None}
-    refuse_unused(options, stored, are_all=len(stored) == len({path for _, path in pairs}))
-    for name, path in pairs:
-        loaded: Mapping[str, CaptionSet | Results] = stored.get(path) or load_systems(path, options=options)
-        for system, captions in loaded.items():
-            systems[label_of(name, system, len(loaded) == 1, systems)] = captions
+    named_paths = [name_and_path(named_file) for named_file in files]
+    stored_results = {path: results for _, path in named_paths if (results := read_stored(path)) is not None}
+    refuse_unused(options, stored_results, are_all=len(stored_results) == len({path for _, path in named_paths}))
+    for given_name, path in named_paths:
+        loaded_systems: Mapping[str, CaptionSet | Results] = stored_results.get(path) or load_systems(
+            path, options=options
+        )
+        for system_name, captions in loaded_systems.items():
+            systems[label_of(given_name, system_name, len(loaded_systems) == 1, systems)] = captions
     return systems
 
 

@@ -74,66 +74,75 @@ def list_names(options: ListOptions) -> None:
 
 def _show_parameters(name: str, format: str) -> None:
     """The parameters of what has this name: a metric, a transform or a test; all of them where several have it."""
-    kinds = {kind: registry for kind, (registry, _, _) in LISTS.items() if name in registry} or {"metrics": METRICS}
+    kinds = {list_name: registry for list_name, (registry, _, _) in LISTS.items() if name in registry} or {
+        "metrics": METRICS
+    }
     tables, contents = [], {}
-    for kind, registry in kinds.items():
-        implied = registry.entry(name).implied_parameters
-        table, contents[kind] = _parameter_table(registry.label(name), registry.class_of(name), implied)
-        title = f"{table.title} ({kind[:-1]})" if len(kinds) > 1 else table.title
+    for list_name, registry in kinds.items():
+        implied_parameters = registry.entry(name).implied_parameters
+        table, contents[list_name] = _parameter_table(registry.label(name), registry.class_of(name), implied_parameters)
+        title = f"{table.title} ({list_name[:-1]})" if len(kinds) > 1 else table.title
         tables.append(replace(table, title=title, note="" if table.rows else "no parameters"))
-    first, *others = contents
-    data = contents[first] | ({"also": {kind: contents[kind] for kind in others}} if others else {})
+    first_name, *other_names = contents
+    data = contents[first_name] | (
+        {"also": {list_name: contents[list_name] for list_name in other_names}} if other_names else {}
+    )
     for table in tables[:1] if format == "json" else tables:
         show(table, data, format, wrap=WIDTH)
 
 
 def _list_table(registry: Registry[Any], title: str, columns: list[str]) -> tuple[Table, dict[str, Any]]:
     """The table of a registry's names, and the same as JSON values."""
-    rows, data = [], {}
+    table_rows, data = [], {}
     for name in registry.names():
         problem = registry.load_error(name)
         if problem is None:
-            row, description = _describe(registry, name)
+            table_row, description = _describe(registry, name)
         else:
-            row, description = [f"not ready: {problem}"], {"ready": False, "why": problem}
-        rows.append([registry.label(name), *row, *[""] * (len(columns) - 1 - len(row))])
+            table_row, description = [f"not ready: {problem}"], {"ready": False, "why": problem}
+        table_rows.append([registry.label(name), *table_row, *[""] * (len(columns) - 1 - len(table_row))])
         data[name] = {"package": registry.entry(name).package, **description}
     for name, packages in registry.overridden().items():
-        row = [f"{name} (from {packages})", "not ready: the name is capmeter's own"]
-        rows.append([*row, *[""] * (len(columns) - 2)])
-    return Table(title, columns, rows, [False] * len(columns)), data
+        table_row = [f"{name} (from {packages})", "not ready: the name is capmeter's own"]
+        table_rows.append([*table_row, *[""] * (len(columns) - 2)])
+    return Table(title, columns, table_rows, [False] * len(columns)), data
 
 
 def _describe(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any]]:
     """The table row of a name without the name itself, and the same as JSON values."""
-    kind, implied = registry.class_of(name), registry.entry(name).implied_parameters
-    parameters = {key: each for key, each in parameters_of(kind).items() if key not in implied}
+    named_class, implied_parameters = registry.class_of(name), registry.entry(name).implied_parameters
+    parameters = {key: each for key, each in parameters_of(named_class).items() if key not in implied_parameters}
     data: dict[str, Any] = {
-        "summary": kind.SUMMARY,
+        "summary": named_class.SUMMARY,
         "parameters": {key: each.to_dict() for key, each in parameters.items()},
     }
-    if not issubclass(kind, Metric):
-        return [kind.SUMMARY, "yes"], data | {"ready": True}
-    needs, extra, explains = list[str](), kind.EXTRA, kind.explain is not Metric.explain
+    if not issubclass(named_class, Metric):
+        return [named_class.SUMMARY, "yes"], data | {"ready": True}
+    needed_inputs, extra, explains = list[str](), named_class.EXTRA, named_class.explain is not Metric.explain
     if not any(each.default is MISSING for each in parameters.values()):
         try:
             metric = registry.parse(name)
             extras = metric.extras
-            needs, extra = sorted(metric.needs), "all" if "all" in extras else ",".join(extras) or None
+            needed_inputs, extra = sorted(metric.needs), "all" if "all" in extras else ",".join(extras) or None
         except CapmeterError as problem:  # a metric whose weights are missing says so in its own row
             data["why"] = str(problem)
-    ready = missing_install_command(extra) is None and "why" not in data
-    installation = " ".join([*([f"[{extra}]"] if extra else []), *([] if ready else ["missing"])])
-    row = [kind.SUMMARY, installation, "yes" if explains else ""]
-    return row, data | {"extra": extra, "ready": ready, "needs": needs, "explains": explains}
+    is_ready = missing_install_command(extra) is None and "why" not in data
+    installation = " ".join([*([f"[{extra}]"] if extra else []), *([] if is_ready else ["missing"])])
+    table_row = [named_class.SUMMARY, installation, "yes" if explains else ""]
+    return table_row, data | {"extra": extra, "ready": is_ready, "needs": needed_inputs, "explains": explains}
 
 
-def _parameter_table(label: str, kind: type[Named], implied: Any) -> tuple[Table, dict[str, Any]]:
+def _parameter_table(label: str, named_class: type[Named], implied_parameters: Any) -> tuple[Table, dict[str, Any]]:
     """The table of the parameters of one name, and the same as JSON values."""
-    parameters = {key: each for key, each in parameters_of(kind).items() if key not in implied}
-    rows = [[key, each.expected, _default_text(each), each.help] for key, each in parameters.items()]
-    table = Table(f"{label}: {kind.SUMMARY}", ["parameter", "type", "default", "meaning"], rows, [False] * 4)
-    return table, {"summary": kind.SUMMARY, "parameters": {key: each.to_dict() for key, each in parameters.items()}}
+    parameters = {key: each for key, each in parameters_of(named_class).items() if key not in implied_parameters}
+    parameter_rows = [[key, each.expected, _default_text(each), each.help] for key, each in parameters.items()]
+    table = Table(
+        f"{label}: {named_class.SUMMARY}", ["parameter", "type", "default", "meaning"], parameter_rows, [False] * 4
+    )
+    return table, {
+        "summary": named_class.SUMMARY,
+        "parameters": {key: each.to_dict() for key, each in parameters.items()},
+    }
 
 
 def _default_text(parameter: Parameter) -> str:

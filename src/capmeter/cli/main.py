@@ -55,8 +55,8 @@ def commands(added: Mapping[str, str] | None = None) -> dict[str, str]:
         added: the commands of other packages; by default those that are installed.
     """
     added = added_commands() if added is None else added
-    own = {name: f"capmeter.cli.{name}" for name in COMMANDS}
-    return own | {name: added[name] for name in (*RECIPE_COMMANDS, *sorted(added)) if name in added}
+    own_commands = {name: f"capmeter.cli.{name}" for name in COMMANDS}
+    return own_commands | {name: added[name] for name in (*RECIPE_COMMANDS, *sorted(added)) if name in added}
 
 
 class _Commands(TyperGroup):
@@ -142,20 +142,20 @@ def main(added: Mapping[str, str] | None = None) -> None:
     gc.set_threshold(_COLLECTED)
     echo_once = functools.cache(echo)
     warnings.showwarning = lambda message, *_, **__: echo_once(f"warning: {message}")
-    with guarded() as output:
-        code = _run(added)
+    with guarded() as standard_output:
+        exit_code = _run(added)
         try:
-            output.flush()
+            standard_output.flush()
         except OutputError as problem:
-            code = _fail(problem, 1)
+            exit_code = _fail(problem, 1)
     if "duckdb" not in sys.modules:  # which complains of what is not collected
         gc.freeze()  # else Python looks through all that is left for cycles once more before it ends
-    sys.exit(code)
+    sys.exit(exit_code)
 
 
-def _run(added: Mapping[str, str] | None) -> int:
+def _run(added_modules: Mapping[str, str] | None) -> int:
     try:
-        app(prog_name="capmeter", obj=added)
+        app(prog_name="capmeter", obj=added_modules)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except (MissingBackend, AssetError) as problem:
@@ -165,9 +165,9 @@ def _run(added: Mapping[str, str] | None) -> int:
     return 0
 
 
-def _fail(problem: Exception, code: int) -> int:
+def _fail(problem: Exception, exit_code: int) -> int:
     echo(f"error: {problem}")
-    return code
+    return exit_code
 
 
 def echo(text: str) -> None:

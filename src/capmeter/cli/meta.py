@@ -59,8 +59,8 @@ from capmeter.report.tables import Table
 app = Application()
 
 
-def _check_metrics(names: str) -> None:
-    parse_metrics(names)
+def _check_metrics(metric_names: str) -> None:
+    parse_metrics(metric_names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +131,8 @@ def meta(options: MetaOptions) -> None:
     if options.list_all:
         _show_benchmarks(options.format)
         return
-    inputs = [*options.data, *options.scores]
-    refuse_shared_files(inputs, per_caption=options.per_caption, export=options.export)
+    input_paths = [*options.data, *options.scores]
+    refuse_shared_files(input_paths, per_caption=options.per_caption, export=options.export)
     if not options.benchmark or len(options.benchmark) != len(options.data):
         raise typer.BadParameter("give each --benchmark its --data (`capmeter meta --list` shows them)")
     if options.export is not None:
@@ -146,16 +146,16 @@ def meta(options: MetaOptions) -> None:
         return
     with show_progress():
         results = [_evaluate(name, path, options) for name, path in zip(options.benchmark, options.data, strict=True)]
-    several = len(results) > 1
-    for each in results:
-        name = each.report.benchmark
+    many_benchmarks = len(results) > 1
+    for benchmark_results in results:
+        name = benchmark_results.report.benchmark
         if options.per_caption is not None:
-            write_items(each.report, _with_suffix(options.per_caption, name if several else ""))
-        for figure_name, figure in each.figures() if options.plot else ():
-            suffix = f"{name}-{figure_name}" if several else figure_name
-            save_figures(figure, [_with_suffix(path, suffix) for path in options.plot])
+            write_items(benchmark_results.report, _with_suffix(options.per_caption, name if many_benchmarks else ""))
+        for figure_name, figure in benchmark_results.figures() if options.plot else ():
+            file_suffix = f"{name}-{figure_name}" if many_benchmarks else figure_name
+            save_figures(figure, [_with_suffix(path, file_suffix) for path in options.plot])
     _show_results(results, options)
-    reports = (each.report for each in results)
+    reports = (benchmark_results.report for benchmark_results in results)
     for signature in dict.fromkeys(row.signature for report in reports for row in report.results if row.signature):
         echo(f"signature: {signature}")
 
@@ -195,9 +195,9 @@ class BenchmarkResults:
     def to_dict(self) -> dict[str, Any]:
         """The report and the other requested results."""
         data = self.report.to_dict()
-        names, table = rank_correlations(self.report)
-        if len(names) > 1:
-            data["spearman"] = {"metrics": list(names), "values": table.tolist()}
+        metric_names, correlation_table = rank_correlations(self.report)
+        if len(metric_names) > 1:
+            data["spearman"] = {"metrics": list(metric_names), "values": correlation_table.tolist()}
         if self.combinations:
             data["combinations"] = [
                 {"first": each.first, "second": each.second, **combination_json(each)} for each in self.combinations
@@ -209,13 +209,13 @@ class BenchmarkResults:
         return data
 
 
-def _evaluate(name: str, path: Path, options: MetaOptions) -> BenchmarkResults:
+def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> BenchmarkResults:
     """The results on one benchmark."""
     settings = options.compute.settings()
     report = run(
         options.metrics,
-        benchmark=name,
-        data=path,
+        benchmark=benchmark_name,
+        data=data_path,
         protocol=options.protocol,
         scores=options.scores,
         sample=options.sample,
@@ -247,14 +247,14 @@ def _evaluate(name: str, path: Path, options: MetaOptions) -> BenchmarkResults:
 
 def _show_results(results: list[BenchmarkResults], options: MetaOptions) -> None:
     if options.format == "json":
-        dicts = [each.to_dict() for each in results]
-        data = {"benchmarks": dicts} if len(dicts) > 1 else dicts[0]
+        result_dicts = [benchmark_results.to_dict() for benchmark_results in results]
+        data = {"benchmarks": result_dicts} if len(result_dicts) > 1 else result_dicts[0]
         write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         return
-    for each in results:
-        for table in each.tables(options.differences):
+    for benchmark_results in results:
+        for table in benchmark_results.tables(options.differences):
             show(table, {}, options.format)
-        for line in agreement_notes(each.report):  # comments in LaTeX, standard error for CSV
+        for line in agreement_notes(benchmark_results.report):  # comments in LaTeX, standard error for CSV
             if options.format == "csv":
                 echo(line)
             elif options.format == "latex":
@@ -265,18 +265,18 @@ def _show_results(results: list[BenchmarkResults], options: MetaOptions) -> None
 
 def _show_benchmarks(format: str) -> None:
     if format == "table":
-        rows = [
-            ["" if k else name, str(preset)]
+        table_rows = [
+            ["" if k else name, str(preset_protocol)]
             for name, each in benchmarks().items()
-            for k, preset in enumerate(each.protocols.values())
+            for k, preset_protocol in enumerate(each.protocols.values())
         ]
         title = "Benchmarks and their protocols, the default first"
-        show(Table(title, ["benchmark", "protocol"], rows, [False] * 2), {}, format)
+        show(Table(title, ["benchmark", "protocol"], table_rows, [False] * 2), {}, format)
         return
-    rows = [
-        [name, each.title, f"{each.rows:,}" if each.rows else "any", protocol, str(preset), each.source]
+    table_rows = [
+        [name, each.title, f"{each.rows:,}" if each.rows else "any", protocol_name, str(preset_protocol), each.source]
         for name, each in benchmarks().items()
-        for protocol, preset in each.protocols.items()
+        for protocol_name, preset_protocol in each.protocols.items()
     ]
     data = {
         name: {
@@ -288,10 +288,10 @@ def _show_benchmarks(format: str) -> None:
         for name, each in benchmarks().items()
     }
     columns = ["benchmark", "title", "rows", "protocol", "parameters", "source"]
-    show(Table("", columns, rows, [False] * 6), data, format)
+    show(Table("", columns, table_rows, [False] * 6), data, format)
 
 
-def _with_suffix(path: Path, suffix: str) -> Path:
+def _with_suffix(path: Path, name_suffix: str) -> Path:
     """The file's name with `-suffix` before its ending."""
-    ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-    return path.with_name(f"{path.name.removesuffix(ending)}-{suffix}{ending}") if suffix else path
+    file_ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    return path.with_name(f"{path.name.removesuffix(file_ending)}-{name_suffix}{file_ending}") if name_suffix else path

@@ -24,17 +24,17 @@ from capmeter.report.tables import FORMATS
 
 def complete_metrics(incomplete: str) -> list[str]:
     """The names of metrics that may end this text, the last of several separated by commas."""
-    before, comma, last = incomplete.rpartition(",")
-    chosen = before.split(",")
+    earlier_names, comma, name_start = incomplete.rpartition(",")
+    chosen_names = earlier_names.split(",")
     return [
-        f"{before}{comma}{name}"
-        for name in (*METRICS.names(), *BUNDLES)
-        if name.startswith(last) and name not in chosen
+        f"{earlier_names}{comma}{metric_name}"
+        for metric_name in (*METRICS.names(), *BUNDLES)
+        if metric_name.startswith(name_start) and metric_name not in chosen_names
     ]
 
 
-def _check_metrics(names: str) -> None:
-    parse_list(names)
+def _check_metrics(metric_names: str) -> None:
+    parse_list(metric_names)
 
 
 def _check_plots(paths: list[Path]) -> None:
@@ -108,10 +108,10 @@ def with_instances(metrics: Sequence[Metric], instances: Path | None) -> list[Me
     """The metrics, those that compare with the objects of images with this file of them."""
     if instances is None:
         return list(metrics)
-    named = [each.with_objects(str(instances)) for each in metrics]
-    if named == list(metrics):
+    metrics_with_objects = [each.with_objects(str(instances)) for each in metrics]
+    if metrics_with_objects == list(metrics):
         raise typer.BadParameter("no metric compares with objects; add chair to --metrics", param_hint="--instances")
-    return named
+    return metrics_with_objects
 
 
 def side_option() -> Any:
@@ -173,6 +173,6 @@ class DeviceOptions:
         Raises:
             InputError: the device is unknown.
         """
-        chosen: dict[str, Any] = {"device": self.device, "precision": self.precision}
-        options = {name: value for name, value in chosen.items() if value is not None}
-        return Settings(**options, judging=self.judging)
+        given_settings: dict[str, Any] = {"device": self.device, "precision": self.precision}
+        setting_values = {setting_name: value for setting_name, value in given_settings.items() if value is not None}
+        return Settings(**setting_values, judging=self.judging)

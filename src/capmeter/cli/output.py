@@ -40,19 +40,19 @@ def refuse_shared_files(inputs: Iterable[Any], **outputs: Any) -> None:
         inputs: the files that are read; what is not a path is left out.
         outputs: the files that are written, or lists of them, by the name of their option; None: not written.
     """
-    flags = {name: name if name.isupper() else f"--{name.replace('_', '-')}" for name in outputs}
-    paths = [
-        (flags[name], path)
+    option_flags = {name: name if name.isupper() else f"--{name.replace('_', '-')}" for name in outputs}
+    output_paths = [
+        (option_flags[name], path)
         for name, value in outputs.items()
         for path in (value if isinstance(value, list) else [value])
         if path is not None
     ]
-    for k, (flag, path) in enumerate(paths):
-        others = [(f"the file of {other_flag}", other) for other_flag, other in paths[:k]]
-        others += [("a file that is read", other) for other in inputs if isinstance(other, str | os.PathLike)]
-        for what, other in others:
+    for k, (flag, path) in enumerate(output_paths):
+        other_paths = [(f"the file of {other_flag}", other) for other_flag, other in output_paths[:k]]
+        other_paths += [("a file that is read", other) for other in inputs if isinstance(other, str | os.PathLike)]
+        for file_role, other in other_paths:
             if is_same_file(path, other):
-                raise typer.BadParameter(f"{path} is {what} ({other}), which would be lost", param_hint=flag)
+                raise typer.BadParameter(f"{path} is {file_role} ({other}), which would be lost", param_hint=flag)
 
 
 def show(table: Table, data: dict[str, Any], format: str, *, wrap: int = PIPE_WIDTH) -> None:
@@ -69,8 +69,8 @@ def show(table: Table, data: dict[str, Any], format: str, *, wrap: int = PIPE_WI
         return
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else wrap
-    print_table(table, Console(soft_wrap=False, width=width, highlight=False))
+    console_width = None if sys.stdout.isatty() else wrap
+    print_table(table, Console(soft_wrap=False, width=console_width, highlight=False))
 
 
 def write(text: str) -> None:
@@ -82,8 +82,8 @@ def write(text: str) -> None:
 
 def write_lines(lines: Iterable[str]) -> None:
     """Sentences on standard output; in a terminal folded at blanks."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    write("".join(f"{fold_line(line, width) if width else line}\n" for line in lines))
+    line_width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    write("".join(f"{fold_line(line, line_width) if line_width else line}\n" for line in lines))
 
 
 def show_scores(
@@ -113,18 +113,18 @@ def command_line() -> str:
 
 def show_notes(systems: Mapping[str, Results]) -> None:
     """Notes on these results on standard error (skipped captions, empty ones …), then signatures."""
-    lines: dict[str, None] = {}
-    for system, results in systems.items():
-        prefix = f"{system}: " if len(systems) > 1 else ""
+    note_lines: dict[str, None] = {}
+    for system_name, results in systems.items():
+        name_prefix = f"{system_name}: " if len(systems) > 1 else ""
         for reason, ids in results.notes.items():
-            lines[f"note: {prefix}{describe_note(reason, ids, results.ids.positions)}"] = None
+            note_lines[f"note: {name_prefix}{describe_note(reason, ids, results.ids.positions)}"] = None
         metrics_by_note: dict[tuple[str, str], list[str]] = {}
-        for name, scores in results.items():
+        for metric_name, scores in results.items():
             for reason, ids in scores.notes.items():
-                metrics_by_note.setdefault((reason, list_captions(ids)), []).append(name)
-        for (reason, named_ids), names in metrics_by_note.items():
-            metrics = "" if len(names) == len(results) else f" ({', '.join(names)})"
-            lines[f"note: {prefix}{reason}{metrics}: {named_ids}"] = None
+                metrics_by_note.setdefault((reason, list_captions(ids)), []).append(metric_name)
+        for (reason, named_ids), metric_names in metrics_by_note.items():
+            metrics_text = "" if len(metric_names) == len(results) else f" ({', '.join(metric_names)})"
+            note_lines[f"note: {name_prefix}{reason}{metrics_text}: {named_ids}"] = None
     signatures = {scores.signature: None for results in systems.values() for scores in results.values()}
-    for line in [*lines, *(f"signature: {signature}" for signature in signatures)]:
+    for line in [*note_lines, *(f"signature: {signature}" for signature in signatures)]:
         echo(line)

@@ -100,9 +100,9 @@ def report(options: ReportOptions) -> None:
 def read_results(names: list[str]) -> dict[str, Results]:
     """The systems of these files; `NAME=FILE` renames the system of a file with one system."""
     systems: dict[str, Results] = {}
-    for each in names:
-        name, path = name_and_path(each)
-        saved = read_all(path)
-        for system, results in saved.items():
-            systems[label_of(name, system, len(saved) == 1, systems)] = results
+    for named_file in names:
+        given_name, path = name_and_path(named_file)
+        saved_systems = read_all(path)
+        for system_name, results in saved_systems.items():
+            systems[label_of(given_name, system_name, len(saved_systems) == 1, systems)] = results
     return systems

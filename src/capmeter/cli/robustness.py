@@ -104,22 +104,22 @@ def robustness(options: RobustnessOptions) -> None:
 
 def _measure(options: RobustnessOptions, strengths: list[float]) -> Robustness:
     captions: CaptionSet | dict[str, tuple[str, ...]]
-    pictures = None
+    image_files = None
     if options.candidates is None:
-        table = load_reference_table(options.references, options=options.load)
-        captions, pictures = table.references, table.images
+        reference_table = load_reference_table(options.references, options=options.load)
+        captions, image_files = reference_table.references, reference_table.images
     else:
         captions = load(options.candidates, options.references, options=replace(options.load, split=None, regions=""))
-    everything = options.degradations.strip() == "all"
+    all_degradations = options.degradations.strip() == "all"
     return measure_robustness(
         captions,
         parse_list(options.metrics),
-        TRANSFORMS.available() if everything else options.degradations,
+        TRANSFORMS.available() if all_degradations else options.degradations,
         strengths=strengths,
         images=options.images,
         seed=options.seed,
         resamples=options.resamples,
-        image_files=pictures,
+        image_files=image_files,
         images_root=options.load.images_root,
         regions=options.load.regions,
         settings=options.compute.settings(),

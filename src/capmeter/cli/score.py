@@ -137,28 +137,28 @@ def score(options: ScoreOptions) -> None:
     if not options.candidates:
         raise typer.BadParameter("Missing argument: a file of captions", param_hint="FILE...")
     limits = {
-        flag: dict(_parse_limit(each, metrics, flag) for each in texts)
-        for flag, texts in (("--minimum", options.minimum), ("--maximum", options.maximum))
+        flag: dict(_parse_limit(limit_text, metrics, flag) for limit_text in limit_texts)
+        for flag, limit_texts in (("--minimum", options.minimum), ("--maximum", options.maximum))
     }
     _check_output_files(options)
-    keep = _columns_to_keep(options, metrics)
+    kept_columns = _columns_to_keep(options, metrics)
     with show_progress():
-        files = _open_source_rows(options, keep)
-        systems, by_reference, rows = _score_systems(options, metrics, files)
+        source_files = _open_source_rows(options, kept_columns)
+        systems, by_reference, source_rows = _score_systems(options, metrics, source_files)
         rankings = rank_systems(systems, resamples=options.resamples, seed=options.seed, intervals=options.intervals)
-    _write_files(options, systems, by_reference, rows)
+    _write_files(options, systems, by_reference, source_rows)
     show_scores(systems, rankings, **vars(options.table))
     if not options.quiet:
         show_notes(systems)
-    failed = [
+    failed_checks = [
         f"{name}: {metric} is {results[metric].score:.6g}, {'below' if flag == '--minimum' else 'above'} {limit:g}"
         for flag, by_metric in limits.items()
         for metric, limit in by_metric.items()
         for name, results in systems.items()
         if sign_with_tolerance(results[metric].score, limit) == _FAILING[flag]  # rounding differences count as ties
     ]
-    if failed:
-        echo(f"failed: {'; '.join(failed)}")
+    if failed_checks:
+        echo(f"failed: {'; '.join(failed_checks)}")
         raise typer.Exit(CHECK_FAILED)
 
 
@@ -166,10 +166,10 @@ def _score_files(options: ScoreOptions, metrics: list[Metric]) -> None:
     """Scores shards of captions, here or on a Ray cluster; an option that has no effect on shards is refused."""
     from capmeter.cli.shards import score_files
 
-    default = ScoreOptions()
-    refused = [name for name in _NOT_OF_SHARDS if getattr(options, name) != getattr(default, name)]
-    if refused:
-        flag = f"--{refused[0].replace('_', '-')}" if refused[0] != "candidates" else "FILE..."
+    default_options = ScoreOptions()
+    refused_options = [name for name in _NOT_OF_SHARDS if getattr(options, name) != getattr(default_options, name)]
+    if refused_options:
+        flag = f"--{refused_options[0].replace('_', '-')}" if refused_options[0] != "candidates" else "FILE..."
         raise typer.BadParameter("cannot be combined with --shards or --engine ray", param_hint=flag)
     score_files(
         options.engine,
@@ -190,63 +190,73 @@ def _score_files(options: ScoreOptions, metrics: list[Metric]) -> None:
 
 def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:
     """The columns that --keep names; those that the rows of scores have anyway are refused."""
-    columns = list(dict.fromkeys(name for text in options.keep for name in text.split(",") if name))
-    if columns and options.per_caption is None and options.shards is None:
+    kept_columns = list(dict.fromkeys(name for text in options.keep for name in text.split(",") if name))
+    if kept_columns and options.per_caption is None and options.shards is None:
         raise typer.BadParameter("needs --per-caption FILE, whose rows get the columns", param_hint="--keep")
-    own = ["id", "image_id", "system", *(["candidate", "references"] if options.texts else []), *map(str, metrics)]
-    if present := [name for name in columns if name in own or name.startswith(tuple(f"{each}/" for each in metrics))]:
-        raise typer.BadParameter(f"the rows have {', '.join(present)} without it; leave it out", param_hint="--keep")
-    return columns
+    own_columns = [
+        "id",
+        "image_id",
+        "system",
+        *(["candidate", "references"] if options.texts else []),
+        *map(str, metrics),
+    ]
+    if present_columns := [
+        name for name in kept_columns if name in own_columns or name.startswith(tuple(f"{each}/" for each in metrics))
+    ]:
+        raise typer.BadParameter(
+            f"the rows have {', '.join(present_columns)} without it; leave it out", param_hint="--keep"
+        )
+    return kept_columns
 
 
-def _open_source_rows(options: ScoreOptions, keep: list[str]) -> dict[str, SourceRows]:
+def _open_source_rows(options: ScoreOptions, kept_columns: list[str]) -> dict[str, SourceRows]:
     """The rows of each file, by FILE or NAME=FILE, if --per-caption writes all of them."""
-    if options.per_caption is None or not (keep or options.load.on_missing == "skip"):
+    if options.per_caption is None or not (kept_columns or options.load.on_missing == "skip"):
         return {}
-    return {each: SourceRows(name_and_path(each)[1], options.load, keep=keep) for each in options.candidates}
+    return {each: SourceRows(name_and_path(each)[1], options.load, keep=kept_columns) for each in options.candidates}
 
 
 def _score_systems(
-    options: ScoreOptions, metrics: list[Metric], files: Mapping[str, SourceRows]
+    options: ScoreOptions, metrics: list[Metric], source_files: Mapping[str, SourceRows]
 ) -> tuple[dict[str, Results], dict[str, Any], dict[str, tuple[SourceRows, str | None]]]:
-    """Of each system the results, with --by-reference its scores against single references, and its rows in `files`."""
-    rows: dict[str, tuple[SourceRows, str | None]] = {}
+    """Of each system the results, its scores against single references (--by-reference), and its rows in the files."""
+    source_rows: dict[str, tuple[SourceRows, str | None]] = {}
     systems: dict[str, Results] = {}
     by_reference: dict[str, Any] = {}
     settings = options.compute.settings()
-    for each in options.candidates:
-        name, path = name_and_path(each)
-        sources = _open_systems(CaptionSource.resolve(path), options, metrics)
-        for system, captions in sources.items():
-            label = label_of(name, system, len(sources) == 1, systems)
-            if each in files:
-                rows[label] = files[each], None if len(sources) == 1 else system
+    for named_file in options.candidates:
+        given_name, path = name_and_path(named_file)
+        opened_systems = _open_systems(CaptionSource.resolve(path), options, metrics)
+        for system_name, captions in opened_systems.items():
+            system_label = label_of(given_name, system_name, len(opened_systems) == 1, systems)
+            if named_file in source_files:
+                source_rows[system_label] = source_files[named_file], None if len(opened_systems) == 1 else system_name
             workers = options.workers or choose_worker_count(captions, metrics)
-            systems[label] = evaluate(captions, metrics, workers=workers, settings=settings)
+            systems[system_label] = evaluate(captions, metrics, workers=workers, settings=settings)
             if options.by_reference is not None:
                 from capmeter.meta.by_reference import score_by_reference as scores_by_reference
 
                 if not isinstance(captions, CaptionSet):
                     raise typer.BadParameter("needs all captions at once: add --no-stream", param_hint="--by-reference")
-                by_reference[label] = scores_by_reference(captions, metrics, settings=settings)
-    return systems, by_reference, rows
+                by_reference[system_label] = scores_by_reference(captions, metrics, settings=settings)
+    return systems, by_reference, source_rows
 
 
 def _open_systems(
     source: CaptionSource, options: ScoreOptions, metrics: list[Metric]
 ) -> Mapping[str, CaptionSet | CaptionStream]:
     """The systems of a file, as streams if it is large."""
-    how = for_metrics(options.load, metrics)
-    streamed = source.is_large and not options.texts if options.stream is None else options.stream
-    return (stream_systems if streamed else load_systems)(source, options=how)
+    load_options = for_metrics(options.load, metrics)
+    is_streamed = source.is_large and not options.texts if options.stream is None else options.stream
+    return (stream_systems if is_streamed else load_systems)(source, options=load_options)
 
 
 def _check_output_files(options: ScoreOptions) -> None:
     """Raises before the work if a file cannot be written."""
     output, per_caption, by_reference = options.output, options.per_caption, options.by_reference
     check_targets(output, per_caption, by_reference)
-    inputs = input_files(options.candidates, options.load)
-    refuse_shared_files(inputs, output=output, per_caption=per_caption, by_reference=by_reference)
+    input_paths = input_files(options.candidates, options.load)
+    refuse_shared_files(input_paths, output=output, per_caption=per_caption, by_reference=by_reference)
     if options.texts and per_caption is None:
         raise typer.BadParameter("needs --per-caption FILE, whose rows get the texts", param_hint="--texts")
     if per_caption is None and by_reference is None:
@@ -254,16 +264,16 @@ def _check_output_files(options: ScoreOptions) -> None:
     from capmeter.report import per_caption as per_caption_files
     from capmeter.report import row_files
 
-    for path, kinds in ((per_caption, per_caption_files.KINDS), (by_reference, row_files.KINDS)):
+    for path, file_kinds in ((per_caption, per_caption_files.KINDS), (by_reference, row_files.KINDS)):
         if path is not None:
-            row_files.checked_kind(path, kinds)
+            row_files.checked_kind(path, file_kinds)
 
 
 def _write_files(
     options: ScoreOptions,
     systems: dict[str, Results],
     by_reference: dict[str, Any],
-    rows: dict[str, tuple[SourceRows, str | None]],
+    source_rows: dict[str, tuple[SourceRows, str | None]],
 ) -> None:
     for results in systems.values():
         results.command = command_line()
@@ -272,7 +282,7 @@ def _write_files(
     if options.per_caption is not None:
         from capmeter.report.per_caption import write_per_caption
 
-        write_per_caption(systems, options.per_caption, texts=options.texts, sources=rows)
+        write_per_caption(systems, options.per_caption, texts=options.texts, sources=source_rows)
     if options.by_reference is not None:
         from capmeter.report.by_reference import write_by_reference
 
@@ -281,22 +291,22 @@ def _write_files(
 
 def _parse_limit(text: str, metrics: list[Metric], flag: str) -> tuple[Metric, float]:
     """The metric and score of one `--minimum` or `--maximum`."""
-    name, _, number = text.rpartition("=")
-    end, example = ("lowest", "cider-d=1.2") if flag == "--minimum" else ("highest", "chair=0.2")
+    metric_name, _, limit_text = text.rpartition("=")
+    score_end, example = ("lowest", "cider-d=1.2") if flag == "--minimum" else ("highest", "chair=0.2")
     try:
-        metric, limit = parse(name), float(number)
+        metric, score_limit = parse(metric_name), float(limit_text)
     except (InputError, ValueError) as problem:
         raise typer.BadParameter(
-            f"{text!r} is not a metric and its {end} score, such as {example} ({problem})", param_hint=flag
+            f"{text!r} is not a metric and its {score_end} score, such as {example} ({problem})", param_hint=flag
         ) from problem
     if metric not in metrics:
-        variants = [each for each in metrics if each.name == str(metric)]  # --instances gives chair a parameter
-        if len(variants) != 1:
+        metric_variants = [each for each in metrics if each.name == str(metric)]  # --instances gives chair a parameter
+        if len(metric_variants) != 1:
             raise typer.BadParameter(f"{metric} is not among the --metrics", param_hint=flag)
-        metric = variants[0]
-    if not math.isfinite(limit):
-        raise typer.BadParameter(f"{number} is not a score", param_hint=flag)
+        metric = metric_variants[0]
+    if not math.isfinite(score_limit):
+        raise typer.BadParameter(f"{limit_text} is not a score", param_hint=flag)
     if metric.lower_is_better != (flag == "--maximum"):
-        better, other = ("lower", "--maximum") if metric.lower_is_better else ("higher", "--minimum")
-        raise typer.BadParameter(f"{better} is better for {metric}; use {other}", param_hint=flag)
-    return metric, limit
+        better, other_flag = ("lower", "--maximum") if metric.lower_is_better else ("higher", "--minimum")
+        raise typer.BadParameter(f"{better} is better for {metric}; use {other_flag}", param_hint=flag)
+    return metric, score_limit

@@ -63,12 +63,16 @@ def score_files(
 
 def _table(corpus: ShardedCaptions, digits: int | None, scale: float) -> Table:
     decimals = max(0, 4 - round(math.log10(scale))) if digits is None else digits
-    rows = []
-    for name, score in corpus.scores.items():
-        bounds = [f"{scale * bound:.{decimals}f}" for bound in corpus.intervals.get(name, ())]
-        rows.append(
-            [MetricName(name), f"{scale * score:.{decimals}f}", *([f"[{', '.join(bounds)}]"] if bounds else [])]
+    table_rows = []
+    for metric_name, metric_score in corpus.scores.items():
+        interval_bounds = [f"{scale * bound:.{decimals}f}" for bound in corpus.intervals.get(metric_name, ())]
+        table_rows.append(
+            [
+                MetricName(metric_name),
+                f"{scale * metric_score:.{decimals}f}",
+                *([f"[{', '.join(interval_bounds)}]"] if interval_bounds else []),
+            ]
         )
-    heads = ["metric", "score", "95% interval"][: 3 if corpus.intervals else 2]
+    column_names = ["metric", "score", "95% interval"][: 3 if corpus.intervals else 2]
     title = f"{format_count(corpus.captions, 'caption')} in {format_count(corpus.shards, 'shard')}"
-    return Table(title, heads, rows, [False] + [True] * (len(heads) - 1))
+    return Table(title, column_names, table_rows, [False] + [True] * (len(column_names) - 1))

@@ -24,11 +24,11 @@ class StandardOutput:
 
     def write(self, text: str) -> int:
         """Writes the text, possibly part of it to a buffer."""
-        shown = text.encode(self.encoding, "backslashreplace").decode(self.encoding)
+        escaped_text = text.encode(self.encoding, "backslashreplace").decode(self.encoding)
         with self._failures():
             if self._stream is None:
                 raise BrokenPipeError
-            self._stream.write(shown)
+            self._stream.write(escaped_text)
         return len(text)
 
     def flush(self) -> None:
@@ -61,18 +61,18 @@ class StandardOutput:
         if stream is None:
             return
         with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+            null_file = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_file, stream.fileno())
+            os.close(null_file)
 
 
 @contextmanager
 def guarded() -> Iterator[StandardOutput]:
     """Standard output as a `StandardOutput`, while the block runs."""
-    before = sys.stdout
-    output = StandardOutput(before)
+    original_output = sys.stdout
+    output = StandardOutput(original_output)
     sys.stdout = output
     try:
         yield output
     finally:
-        sys.stdout = before
+        sys.stdout = original_output

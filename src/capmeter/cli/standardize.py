@@ -65,9 +65,9 @@ def standardize(options: StandardizeOptions) -> None:
         )
     constants.save(options.output)
     components = constants_to_dict(constants)
-    rows = [[name, f"{mean:.6f}", f"{deviation:.6f}"] for name, (mean, deviation) in components.items()]
+    table_rows = [[name, f"{mean:.6f}", f"{deviation:.6f}"] for name, (mean, deviation) in components.items()]
     title = f"{format_count(constants.captions, 'human caption')}; {encoder}; written to {options.output}"
-    table = Table(title, ["component", "mean", "deviation"], rows, [False, True, True])
-    data = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in components.items()}
-    sources = {"captions": constants.captions, "source": constants.source, "encoder": encoder}
-    show(table, {**sources, **data}, options.format)
+    table = Table(title, ["component", "mean", "deviation"], table_rows, [False, True, True])
+    component_values = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in components.items()}
+    source_facts = {"captions": constants.captions, "source": constants.source, "encoder": encoder}
+    show(table, {**source_facts, **component_values}, options.format)

@@ -69,22 +69,22 @@ def systems(options: SystemsOptions) -> None:
 
 def _components(options: SystemsOptions, metric: Smurf) -> tuple[dict[str, comparison.Components], str]:
     """SMURF's components of each system, and the name of the system of human captions."""
-    files, human = list(options.files), options.human
+    system_files, human = list(options.files), options.human
     human_file = Path(human).exists() or "=" in human
     if human_file:
-        files.append(human)
+        system_files.append(human)
     if options.scored:
         components: dict[str, comparison.Components] = {}
-        for each in files:
-            name, path = name_and_path(each)
-            saved = comparison.read_components(path, name)
-            for system, values in saved.items():
-                components[label_of(None, system, len(saved) == 1, components)] = values
+        for named_file in system_files:
+            given_name, path = name_and_path(named_file)
+            saved_systems = comparison.read_components(path, given_name)
+            for system_name, system_components in saved_systems.items():
+                components[label_of(None, system_name, len(saved_systems) == 1, components)] = system_components
         return components, list(components)[-1] if human_file else human
-    captions = load_named_systems(files, options.load)
+    captions = load_named_systems(system_files, options.load)
     human = list(captions)[-1] if human_file else human
     comparison.require_human_system(captions, human)
     if options.hold_out:
         captions = hold_out_human_captions(captions, human)
-    _, mima, spurts = (each.parameters().get("encoder", "") for each in metric.required_metrics())
+    _, mima, spurts = (member.parameters().get("encoder", "") for member in metric.required_metrics())
     return comparison.measure_components(captions, mima, spurts, options.compute.settings()), human

@@ -44,7 +44,7 @@ def validate(options: ValidateOptions) -> None:
     """
     findings = examine(options.captions, side=cast("Side | None", options.side), options=options.load)
     if options.format == "json":
-        content = {name: getattr(findings, name) for name in ("ok", "facts", "problems", "warnings")}
+        content = {field_name: getattr(findings, field_name) for field_name in ("ok", "facts", "problems", "warnings")}
         write(json.dumps(content, indent=2) + "\n")
     else:
         write_lines(_describe_findings(options.captions, findings))
@@ -52,12 +52,12 @@ def validate(options: ValidateOptions) -> None:
         raise typer.Exit(1)
 
 
-def _describe_findings(name: str, findings: Findings) -> list[str]:
+def _describe_findings(file_name: str, findings: Findings) -> list[str]:
     verdict = "good" if findings.ok else "bad"
     if findings.ok and findings.warnings:
         verdict = "good, with warnings"
     width = max(map(len, findings.facts), default=0)
-    lines = [f"{name}: {verdict}"]
+    lines = [f"{file_name}: {verdict}"]
     lines += [f"  {fact:<{width}}  {_value_text(value)}" for fact, value in findings.facts.items()]
     lines += [f"  problem: {problem}" for problem in findings.problems]
     lines += [f"  warning: {warning}" for warning in findings.warnings]

@@ -105,13 +105,13 @@ class PageServer(http.server.ThreadingHTTPServer):
 
         It is for the whole request: one for each byte would let a slow sender hold its thread for ever.
         """
-        limit = threading.Timer(REQUEST_SECONDS, _disconnect, (request,))
-        limit.daemon = True
-        limit.start()
+        request_timer = threading.Timer(REQUEST_SECONDS, _disconnect, (request,))
+        request_timer.daemon = True
+        request_timer.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
-            limit.cancel()
+            request_timer.cancel()
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
