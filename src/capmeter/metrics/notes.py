@@ -13,8 +13,8 @@ Flags = NDArray[np.bool_]
 
 def note_captions(part: CaptionSet, reason: str, mask: Flags) -> dict[str, list[str]]:
     """The note of the captions where a mask (captions,) is true; empty if there are none."""
-    rows = np.flatnonzero(mask).tolist()
-    return {reason: [part.ids[row] for row in rows]} if rows else {}
+    caption_indices = np.flatnonzero(mask).tolist()
+    return {reason: [part.ids[caption_index] for caption_index in caption_indices]} if caption_indices else {}
 
 
 def note_truncated(
@@ -27,10 +27,10 @@ def note_truncated(
         truncated: which candidates were truncated, (captions,).
         truncated_references: which references were, flat as `part.references.values`.
     """
-    mask = truncated.copy()
+    truncated_captions = truncated.copy()
     if truncated_references is not None:
-        np.logical_or.at(mask, part.references.rows, truncated_references)
-    return note_captions(part, "truncated", mask)
+        np.logical_or.at(truncated_captions, part.references.rows, truncated_references)
+    return note_captions(part, "truncated", truncated_captions)
 
 
 def empty_candidates(part: CaptionSet) -> Flags:

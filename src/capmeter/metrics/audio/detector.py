@@ -41,33 +41,35 @@ def features(words: TaggedWords) -> set[str]:
         words: each word in lower case with its tag, punctuation left out.
     """
     tags = ["<", *(tag for _, tag in words), ">"]
-    mixed = ["<", *(tag if tag.startswith(_CONTENT) else word for word, tag in words), ">"]
-    names: set[str] = set()
+    mixed_tokens = ["<", *(tag if tag.startswith(_CONTENT) else word for word, tag in words), ">"]
+    feature_names: set[str] = set()
     for n in range(1, _LONGEST_GRAM + 1):
-        for kind, tokens in (("tags", tags), ("mixed", mixed)):
-            names.update(f"{kind} {' '.join(tokens[k : k + n])}" for k in range(len(tokens) - n + 1))
-    names.update(f"end{n} {' '.join(mixed[-n - 1 :])}" for n in range(1, _LONGEST_END + 1))
+        for kind, tokens in (("tags", tags), ("mixed", mixed_tokens)):
+            feature_names.update(f"{kind} {' '.join(tokens[k : k + n])}" for k in range(len(tokens) - n + 1))
+    feature_names.update(f"end{n} {' '.join(mixed_tokens[-n - 1 :])}" for n in range(1, _LONGEST_END + 1))
     for kind in ("VB", "NN", "CC", "RB"):
-        names.add(f"{kind} {min(sum(tag.startswith(kind) for tag in tags), 5)}")
-    names.add(f"finite {any(tag in ('VBZ', 'VBP', 'VBD') for tag in tags)} {'VBG' in tags}")
-    names.add(f"words {min(len(words), 20)}")
-    return names | _repetitions(words)
+        feature_names.add(f"{kind} {min(sum(tag.startswith(kind) for tag in tags), 5)}")
+    feature_names.add(f"finite {any(tag in ('VBZ', 'VBP', 'VBD') for tag in tags)} {'VBG' in tags}")
+    feature_names.add(f"words {min(len(words), 20)}")
+    return feature_names | _repetitions(words)
 
 
 def _repetitions(words: TaggedWords) -> set[str]:
     """What a caption says twice: words next to each other, n-grams and content words anywhere."""
-    names = {f"twice {words[k][1]}" for k in range(1, len(words)) if words[k][0] == words[k - 1][0]}
-    texts = [word for word, _ in words]
+    feature_names = {f"twice {words[k][1]}" for k in range(1, len(words)) if words[k][0] == words[k - 1][0]}
+    plain_words = [word for word, _ in words]
     for n in range(1, _LONGEST_REPEATED + 1):
-        grams = Counter(tuple(texts[k : k + n]) for k in range(len(texts) - n + 1))
-        names.add(f"repeated{n} {min(sum(count > 1 for count in grams.values()), 3)} of {min(len(texts) // 5, 4)}")
-    counts = Counter(word for word, tag in words if tag.startswith(_CONTENT))
-    return names | {f"repeated {tag[:2]}" for word, tag in words if counts[word] > 1}
+        gram_counts = Counter(tuple(plain_words[k : k + n]) for k in range(len(plain_words) - n + 1))
+        feature_names.add(
+            f"repeated{n} {min(sum(count > 1 for count in gram_counts.values()), 3)} of {min(len(plain_words) // 5, 4)}"
+        )
+    word_counts = Counter(word for word, tag in words if tag.startswith(_CONTENT))
+    return feature_names | {f"repeated {tag[:2]}" for word, tag in words if word_counts[word] > 1}
 
 
 def feature_indices(words: TaggedWords, size: int) -> npt.NDArray[np.int64]:
     """The features' places in a table of this size, each once, ascending."""
-    return np.unique(np.array([zlib.crc32(name.encode()) % size for name in features(words)], np.int64))
+    return np.unique(np.array([zlib.crc32(feature_name.encode()) % size for feature_name in features(words)], np.int64))
 
 
 def tag_words(texts: Sequence[str], settings: Settings | None = None) -> list[list[tuple[str, str]]]:
@@ -110,12 +112,12 @@ class FluencyDetector:
 
     def probabilities(self, texts: Sequence[str], settings: Settings | None = None) -> Floats:
         """The probability of an error in each text; of a text without words 1."""
-        values = np.ones(len(texts))
-        for row, words in enumerate(tag_words(texts, settings)):
-            if words:
-                logit = self.weights[feature_indices(words, len(self.weights))].sum() + self.bias
-                values[row] = 1 / (1 + np.exp(-np.clip(logit, -500, 500)))
-        return values
+        text_probabilities = np.ones(len(texts))
+        for text_index, tagged_words in enumerate(tag_words(texts, settings)):
+            if tagged_words:
+                logit = self.weights[feature_indices(tagged_words, len(self.weights))].sum() + self.bias
+                text_probabilities[text_index] = 1 / (1 + np.exp(-np.clip(logit, -500, 500)))
+        return text_probabilities
 
 
 @lru_cache(maxsize=4)

@@ -47,50 +47,53 @@ def error_probabilities(source: str, texts: Sequence[str], settings: Settings) -
             f"errors={source or 'none'}: there is no such file or folder; expected {KIND}, the bundled detector, a "
             "file with the probability of an error by caption, or the folder of a classifier (docs/audio.md)"
         )
-    known = _read_probabilities(source, file_stamp("errors", source, f"expected {KIND}, or a file"))
-    missing = list(dict.fromkeys(text for text in texts if text not in known))
-    if missing:
+    known_probabilities = _read_probabilities(source, file_stamp("errors", source, f"expected {KIND}, or a file"))
+    missing_texts = list(dict.fromkeys(text for text in texts if text not in known_probabilities))
+    if missing_texts:
         raise InputError(
-            f"{source}: no probability for {format_count(len(missing), 'caption')}: "
-            f"{list_names(map(shorten, missing), 3)}; it needs one for every caption, as written"
+            f"{source}: no probability for {format_count(len(missing_texts), 'caption')}: "
+            f"{list_names(map(shorten, missing_texts), 3)}; it needs one for every caption, as written"
         )
-    return np.array([known[text] for text in texts], np.float64)
+    return np.array([known_probabilities[text] for text in texts], np.float64)
 
 
 def source_label(source: str) -> str:
     """The source in signatures: its name and hash."""
     if find_checkpoint(source) is not None:
         return load_detector(source).label
-    path = Path(source)
-    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
-    return f"{path.name}@{sha256(*files)[:12]}" if files and all(map(Path.is_file, files)) else source
+    source_path = Path(source)
+    files = sorted(source_path.glob("*.safetensors")) if source_path.is_dir() else [source_path]
+    return f"{source_path.name}@{sha256(*files)[:12]}" if files and all(map(Path.is_file, files)) else source
 
 
 @lru_cache(maxsize=4)
 def _read_probabilities(source: str, stamp: tuple[int, int]) -> dict[str, float]:
-    path, text = Path(source), read_text(source)
-    endings = {ending for ending in path.suffixes if ending != ".gz"}
+    source_path, file_text = Path(source), read_text(source)
+    endings = {ending for ending in source_path.suffixes if ending != ".gz"}
     if endings & {".csv", ".tsv"}:
-        rows = csv.DictReader(csv_lines(text), delimiter="\t" if ".tsv" in endings else ",")
-        entries: Iterable[Any] = ({"text": row.get("text"), "error": _as_number(row.get("error"))} for row in rows)
-    elif text.lstrip()[:1] == "{" and "\n{" in text.strip():
-        lines = (line for line in text.split("\n"))
+        csv_rows = csv.DictReader(csv_lines(file_text), delimiter="\t" if ".tsv" in endings else ",")
+        entries: Iterable[Any] = (
+            {"text": csv_row.get("text"), "error": _as_number(csv_row.get("error"))} for csv_row in csv_rows
+        )
+    elif file_text.lstrip()[:1] == "{" and "\n{" in file_text.strip():
+        lines = (line for line in file_text.split("\n"))
         entries = (decode_json(line, source, number) for number, line in enumerate(lines, 1) if line.strip())
     else:
-        document = decode_json(text, source)
+        document = decode_json(file_text, source)
         entries = document if isinstance(document, list) else [document]
         if isinstance(document, Mapping) and "text" not in document:
-            entries = ({"text": key, "error": value} for key, value in document.items())
+            entries = ({"text": caption, "error": error_probability} for caption, error_probability in document.items())
     probabilities: dict[str, float] = {}
     for number, entry in enumerate(entries):
         if not isinstance(entry, Mapping) or not isinstance(entry.get("text"), str):
             raise InputError(f"{source}, entry {number}: {describe(entry)}, expected an object with text and error")
-        value = entry.get("error")
-        if not is_finite(value) or not 0 <= value <= 1:
+        error_probability = entry.get("error")
+        if not is_finite(error_probability) or not 0 <= error_probability <= 1:
             raise InputError(
-                f"{source}, {shorten(entry['text'])}: error is {describe(value)}, expected a probability from 0 to 1"
+                f"{source}, {shorten(entry['text'])}: error is {describe(error_probability)}, "
+                "expected a probability from 0 to 1"
             )
-        if probabilities.setdefault(entry["text"], float(value)) != value:
+        if probabilities.setdefault(entry["text"], float(error_probability)) != error_probability:
             raise InputError(f"{source}: {shorten(entry['text'])} has two different probabilities; keep one")
     return probabilities
 
@@ -127,18 +130,18 @@ class _Classifier:
                 AutoModelForSequenceClassification, folder, precision, use_safetensors=True
             )
             self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        labels = {str(label).lower(): int(k) for k, label in self._model.config.id2label.items()}
-        self._label = labels.get("error", len(labels) - 1)
+        label_indices = {str(label).lower(): int(k) for k, label in self._model.config.id2label.items()}
+        self._label = label_indices.get("error", len(label_indices) - 1)
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """The probability of an error in each text."""
         import torch
 
-        values = []
-        for start in range(0, len(texts), 32):
-            batch = list(texts[start : start + 32])
-            inputs = self._tokenizer(batch, padding=True, truncation=True, max_length=64, return_tensors="pt")
+        batch_probabilities = []
+        for batch_start in range(0, len(texts), 32):
+            batch_texts = list(texts[batch_start : batch_start + 32])
+            inputs = self._tokenizer(batch_texts, padding=True, truncation=True, max_length=64, return_tensors="pt")
             with torch.inference_mode():
                 logits = self._model(**inputs.to(self._model.device)).logits[:, self._label]
-            values.append(torch.sigmoid(logits.double()).cpu().numpy())
-        return np.concatenate(values) if values else np.zeros(0)
+            batch_probabilities.append(torch.sigmoid(logits.double()).cpu().numpy())
+        return np.concatenate(batch_probabilities) if batch_probabilities else np.zeros(0)

@@ -40,9 +40,9 @@ Threshold = Annotated[float, "P(error) above which a caption is penalised"]
 Penalty = Annotated[float, "the share of the score that an error costs"]
 
 
-def _check_share(metric: str, option: str, value: float) -> None:
+def _check_share(metric_name: str, parameter_name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise InputError(f"{metric}: expected {option} from 0 to 1, but got {value:g}")
+        raise InputError(f"{metric_name}: expected {parameter_name} from 0 to 1, but got {value:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,14 @@ class FluencyErrorRate(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """1 for a caption with an error, and the probability of one."""
-        used = distinct(part.candidates.astype(np.int64))
-        probabilities = error_probabilities(self.errors, [part.pool[k] for k in used.tolist()], context.settings)
-        values = probabilities[np.searchsorted(used, part.candidates)]
-        return Measurement(np.column_stack([values > self.threshold, values]).astype(np.float64))
+        distinct_candidates = distinct(part.candidates.astype(np.int64))
+        probabilities = error_probabilities(
+            self.errors, [part.pool[k] for k in distinct_candidates.tolist()], context.settings
+        )
+        caption_probabilities = probabilities[np.searchsorted(distinct_candidates, part.candidates)]
+        return Measurement(
+            np.column_stack([caption_probabilities > self.threshold, caption_probabilities]).astype(np.float64)
+        )
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The detector or file, with its hash."""
@@ -114,8 +118,10 @@ class Penalised(CompositeMetric):
 
     def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
         """The metric's score, less where there is an error."""
-        metric, rate = (scores[member]["score"] for member in self.required_metrics())
-        return dict(zip(self.combined_columns, (metric * (1 - self.penalty * rate), metric, rate), strict=True))
+        metric, error_rates = (scores[member]["score"] for member in self.required_metrics())
+        return dict(
+            zip(self.combined_columns, (metric * (1 - self.penalty * error_rates), metric, error_rates), strict=True)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,9 +53,9 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         count = self.count + other.count  # the parallel formula of Chan, Golub and LeVeque: no large sums to subtract
-        difference = other.mean - self.mean
-        mean = self.mean + difference * (other.count / count)
-        squares = self.squares + other.squares + difference**2 * (self.count * other.count / count)
+        mean_difference = other.mean - self.mean
+        mean = self.mean + mean_difference * (other.count / count)
+        squares = self.squares + other.squares + mean_difference**2 * (self.count * other.count / count)
         return Moments(count, mean, squares)
 
     @property
@@ -95,9 +95,11 @@ class Combination(CompositeMetric):
         super().__post_init__()
         if not self.members:
             raise InputError(f"{self.name}: name the metrics to combine, such as mean(bleu-4,cider-d)")
-        repeated = [str(member) for k, member in enumerate(self.members) if member in self.members[:k]]
-        if repeated:
-            raise InputError(f"{self.name}: duplicate member {repeated[0]}; name each once and give it a larger weight")
+        repeated_members = [str(member) for k, member in enumerate(self.members) if member in self.members[:k]]
+        if repeated_members:
+            raise InputError(
+                f"{self.name}: duplicate member {repeated_members[0]}; name each once and give it a larger weight"
+            )
         if self.weights is not None and len(self.weights) != len(self.members):
             raise InputError(f"combine: {len(self.weights)} weights for {len(self.members)} members; give one each")
         lower = [str(member) for member in self.members if member.lower_is_better]
@@ -147,26 +149,28 @@ class Combination(CompositeMetric):
 
     def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
         """Σ w s, and each s."""
-        terms = [scores[member]["score"] for member in self.members]
+        member_scores = [scores[member]["score"] for member in self.members]
         if state is not None:
-            terms = self._standardise(terms, state)
-        weights = self.weights or (1 / len(self.members),) * len(self.members)
-        total = np.sum([weight * score for weight, score in zip(weights, terms, strict=True)], axis=0)
-        return dict(zip(self.combined_columns, [total, *terms], strict=True))
+            member_scores = self._standardise(member_scores, state)
+        member_weights = self.weights or (1 / len(self.members),) * len(self.members)
+        weighted_sum = np.sum(
+            [weight * score for weight, score in zip(member_weights, member_scores, strict=True)], axis=0
+        )
+        return dict(zip(self.combined_columns, [weighted_sum, *member_scores], strict=True))
 
-    def _standardise(self, scores: list[Floats], moments: Moments) -> list[Floats]:
+    def _standardise(self, member_scores: list[Floats], moments: Moments) -> list[Floats]:
         deviations = moments.deviation
-        constant = [str(member) for member, spread in zip(self.members, deviations, strict=True) if spread == 0]
-        if constant:
+        constant_members = [str(member) for member, spread in zip(self.members, deviations, strict=True) if spread == 0]
+        if constant_members:
             warnings.warn(
-                f"{self}: {', '.join(constant)} gives all {moments.count} captions the same score, so its z-score "
-                "is 0; score more captions at once",
+                f"{self}: {', '.join(constant_members)} gives all {moments.count} captions the same score, so its "
+                "z-score is 0; score more captions at once",
                 CapmeterWarning,
                 stacklevel=2,
             )
         return [
             np.where(spread > 0, (score - mean) / np.where(spread > 0, spread, 1), 0.0)
-            for score, mean, spread in zip(scores, moments.mean, deviations, strict=True)
+            for score, mean, spread in zip(member_scores, moments.mean, deviations, strict=True)
         ]
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:

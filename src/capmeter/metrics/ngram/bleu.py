@@ -77,24 +77,26 @@ class Bleu(AdditiveMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The counts of each caption."""
-        words: TokenTable = part.pool.analyse(WhitespaceTokens(self.tokenizer))
-        notes = note_empty_candidates(part, words.ids.lengths)
-        lengths = words.ids.lengths[part.candidates]
-        notes |= note_captions(part, f"fewer than {self.n} words: no {self.n}-gram", (lengths > 0) & (lengths < self.n))
+        token_table: TokenTable = part.pool.analyse(WhitespaceTokens(self.tokenizer))
+        notes = note_empty_candidates(part, token_table.ids.lengths)
+        candidate_lengths = token_table.ids.lengths[part.candidates]
+        notes |= note_captions(
+            part, f"fewer than {self.n} words: no {self.n}-gram", (candidate_lengths > 0) & (candidate_lengths < self.n)
+        )
         part, tokenizer = select_references(part, self.references, self.tokenizer)
-        counts: Floats = part.analyse(_Counts(tokenizer))  # of all four orders
-        return Measurement(counts[:, [*range(self.n), *range(4, 4 + self.n), -2, -1]], notes)
+        ngram_counts: Floats = part.analyse(_Counts(tokenizer))  # of all four orders
+        return Measurement(ngram_counts[:, [*range(self.n), *range(4, 4 + self.n), -2, -1]], notes)
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """BLEU from counts."""
         n = self.n
         precision = (sums[..., :n] + TINY) / (sums[..., n : 2 * n] + SMALL)
-        ratio = (sums[..., -2] + TINY) / (sums[..., -1] + SMALL)
+        length_ratio = (sums[..., -2] + TINY) / (sums[..., -1] + SMALL)
         with np.errstate(over="ignore"):
-            penalty = np.where(ratio < 1, np.exp(1 - 1 / ratio), 1.0)
-        product = np.cumprod(precision, axis=-1)
-        bleu = {f"bleu-{k}": product[..., k - 1] ** (1 / k) * penalty for k in range(1, n + 1)}
-        return {"score": bleu[f"bleu-{n}"], **bleu, "length-ratio": ratio, "brevity-penalty": penalty}
+            brevity_penalty = np.where(length_ratio < 1, np.exp(1 - 1 / length_ratio), 1.0)
+        precision_product = np.cumprod(precision, axis=-1)
+        bleu = {f"bleu-{k}": precision_product[..., k - 1] ** (1 / k) * brevity_penalty for k in range(1, n + 1)}
+        return {"score": bleu[f"bleu-{n}"], **bleu, "length-ratio": length_ratio, "brevity-penalty": brevity_penalty}
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The tokenizer, the small constants and the rule for the reference length."""
@@ -105,19 +107,19 @@ class Bleu(AdditiveMetric):
         from capmeter.metrics.ngram.evidence import ngram_evidence
 
         part, tokenizer = select_references(part, self.references, self.tokenizer)
-        counts: Floats = part.analyse(_Counts(tokenizer))
+        ngram_counts: Floats = part.analyse(_Counts(tokenizer))
         return [
-            replace(evidence, facts={**evidence.facts, **self._facts(row)})
-            for evidence, row in zip(ngram_evidence(part, self.n, tokenizer), counts, strict=True)
+            replace(evidence, facts={**evidence.facts, **self._facts(caption_counts)})
+            for evidence, caption_counts in zip(ngram_evidence(part, self.n, tokenizer), ngram_counts, strict=True)
         ]
 
     def _facts(self, counts: Floats) -> dict[str, str]:
         """How many of the candidate's n-grams match, and why the score is near 0 if none of an order can."""
-        matches, ngrams, length = counts[: self.n], counts[4 : 4 + self.n], int(counts[-2])
+        matches, ngrams, candidate_length = counts[: self.n], counts[4 : 4 + self.n], int(counts[-2])
         facts = {f"{k}-grams matched": f"{m:.0f} of {c:.0f}" for k, (m, c) in enumerate(zip(matches, ngrams), 1)}  # noqa: B905
-        if 0 < length < self.n:
-            facts["near 0 because"] = f"{length} words have no {self.n}-gram"
-        elif length and not matches[-1]:
+        if 0 < candidate_length < self.n:
+            facts["near 0 because"] = f"{candidate_length} words have no {self.n}-gram"
+        elif candidate_length and not matches[-1]:
             facts["near 0 because"] = f"no {self.n}-gram matches"
         return facts
 
@@ -132,17 +134,21 @@ class _Counts:
         """The counts of each caption, (captions, 10)."""
         matches: MatchTable = captions.analyse(Matches(4, self.tokenizer))
         grams, slots = matches.grams, matches.slots
-        largest = np.zeros(len(slots.values), np.int64)
-        np.maximum.at(largest, matches.slot, grams.counts[matches.reference_entry])
-        clipped = np.minimum(grams.counts[slots.values], largest)
-        order = grams.order[grams.entries.values[slots.values]]
-        matched = np.bincount(slots.rows * 5 + order, weights=clipped, minlength=len(captions) * 5).reshape(-1, 5)
+        max_reference_counts = np.zeros(len(slots.values), np.int64)
+        np.maximum.at(max_reference_counts, matches.slot, grams.counts[matches.reference_entry])
+        clipped_counts = np.minimum(grams.counts[slots.values], max_reference_counts)
+        ngram_orders = grams.order[grams.entries.values[slots.values]]
+        matched_counts = np.bincount(
+            slots.rows * 5 + ngram_orders, weights=clipped_counts, minlength=len(captions) * 5
+        ).reshape(-1, 5)
 
-        lengths = grams.lengths[captions.candidates]
-        ngrams = np.maximum(lengths[:, None] - np.arange(4), 0)
+        candidate_lengths = grams.lengths[captions.candidates]
+        ngrams = np.maximum(candidate_lengths[:, None] - np.arange(4), 0)
         reference_lengths = grams.lengths[captions.references.values]
-        distance = np.abs(reference_lengths - np.repeat(lengths, captions.references.lengths))
+        length_differences = np.abs(reference_lengths - np.repeat(candidate_lengths, captions.references.lengths))
         # nearest first, then shorter: encoded in one number so that reduceat can take the minimum
-        nearest = np.minimum.reduceat((distance << 32) + reference_lengths, captions.references.offsets[:-1])
-        closest = nearest & 0xFFFFFFFF
-        return np.column_stack([matched[:, 1:], ngrams, lengths, closest]).astype(np.float64)
+        nearest_keys = np.minimum.reduceat(
+            (length_differences << 32) + reference_lengths, captions.references.offsets[:-1]
+        )
+        closest = nearest_keys & 0xFFFFFFFF
+        return np.column_stack([matched_counts[:, 1:], ngrams, candidate_lengths, closest]).astype(np.float64)

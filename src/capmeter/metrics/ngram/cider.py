@@ -105,26 +105,32 @@ class Cider(MeanMetric):
         frequencies = self.frequencies(context.state)
         matches: MatchTable = part.analyse(Matches(self.n, self.tokenizer))
         grams, kinds = matches.grams, self.n + 1
-        order = grams.order.take(grams.entries.values)
-        weight = grams.counts * frequencies.idf(grams.hashes).take(grams.entries.values)
-        norm = np.sqrt(
-            np.bincount(grams.entries.rows * kinds + order, weight**2, minlength=len(grams.entries) * kinds)
+        ngram_orders = grams.order.take(grams.entries.values)
+        tfidf_weights = grams.counts * frequencies.idf(grams.hashes).take(grams.entries.values)
+        sentence_norms = np.sqrt(
+            np.bincount(
+                grams.entries.rows * kinds + ngram_orders, tfidf_weights**2, minlength=len(grams.entries) * kinds
+            )
         ).reshape(-1, kinds)
 
         entry = matches.slots.values[matches.slot]  # of the candidate
-        product = self.product(weight.take(entry), weight.take(matches.reference_entry))
+        product = self.product(tfidf_weights.take(entry), tfidf_weights.take(matches.reference_entry))
         pairs = len(part.references.values)
-        dot = np.bincount(matches.pair * kinds + order[entry], product, minlength=pairs * kinds).astype(np.float64)
+        dot = np.bincount(matches.pair * kinds + ngram_orders[entry], product, minlength=pairs * kinds).astype(
+            np.float64
+        )
         dot = dot.reshape(-1, kinds)
-        norms = norm[part.candidates][part.references.rows] * norm[part.references.values]
+        norms = sentence_norms[part.candidates][part.references.rows] * sentence_norms[part.references.values]
         similarity = np.divide(dot, norms, out=np.zeros_like(dot), where=norms != 0)[:, 1:]
-        penalty = self.penalty(part, matches)
-        similarity *= penalty[:, None]
+        pair_penalty = self.penalty(part, matches)
+        similarity *= pair_penalty[:, None]
         by_order = 10 * np.add.reduceat(similarity, part.references.offsets[:-1]) / part.references.lengths[:, None]
         notes = note_empty_candidates(part, grams.lengths)
         if self.PENALISES_LENGTH_ALONE:
-            least = np.maximum.reduceat(penalty, part.references.offsets[:-1])
-            notes |= note_captions(part, _LENGTH_PENALTY, (least < _SHARE_LEFT) & (grams.lengths[part.candidates] > 0))
+            largest_factor = np.maximum.reduceat(pair_penalty, part.references.offsets[:-1])
+            notes |= note_captions(
+                part, _LENGTH_PENALTY, (largest_factor < _SHARE_LEFT) & (grams.lengths[part.candidates] > 0)
+            )
         if frequencies.documents < 2:
             notes["idf is zero"] = list(part.ids)
             warnings.warn(
@@ -175,8 +181,8 @@ class CiderD(Cider):
 
     def penalty(self, part: CaptionSet, matches: MatchTable) -> Floats:
         """exp(−Δ² / 2σ²)."""
-        candidate, reference = _lengths(part, matches)
-        penalty: Floats = np.exp(-((candidate - reference) ** 2) / (2 * self.sigma**2))
+        candidate_lengths, reference_lengths = _lengths(part, matches)
+        penalty: Floats = np.exp(-((candidate_lengths - reference_lengths) ** 2) / (2 * self.sigma**2))
         return penalty
 
 
@@ -192,9 +198,9 @@ class CiderR(Cider):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, weight in (("repetition", self.repetition), ("length", self.length)):
+        for parameter_name, weight in (("repetition", self.repetition), ("length", self.length)):
             if not 0 <= weight <= 100:
-                raise InputError(f"{self.NAME}: expected {name} from 0 to 100, but got {weight:g}")
+                raise InputError(f"{self.NAME}: expected {parameter_name} from 0 to 100, but got {weight:g}")
 
     def product(self, candidate: Floats, reference: Floats) -> Floats:
         """The candidate's weight is clipped at the reference's."""
@@ -202,24 +208,24 @@ class CiderR(Cider):
 
     def penalty(self, part: CaptionSet, matches: MatchTable) -> Floats:
         """R^0.8 · L^0.2."""
-        candidate, reference = _lengths(part, matches)
-        relative = ((candidate - reference) / reference) ** 2
+        candidate_lengths, reference_lengths = _lengths(part, matches)
+        relative = ((candidate_lengths - reference_lengths) / reference_lengths) ** 2
 
-        words: MatchTable = part.analyse(Matches(1, self.tokenizer, letters=True))
-        grams, slots = words.grams, words.slots
-        count = grams.counts[slots.values]
+        word_matches: MatchTable = part.analyse(Matches(1, self.tokenizer, letters=True))
+        grams, slots = word_matches.grams, word_matches.slots
+        candidate_counts = grams.counts[slots.values]
         # ln R as if the reference had none of the words, then corrected for those it has
-        absent = -np.bincount(slots.rows, np.log(count), minlength=len(part))
-        in_candidate, in_reference = count[words.slot], grams.counts[words.reference_entry]
+        log_absent = -np.bincount(slots.rows, np.log(candidate_counts), minlength=len(part))
+        in_candidate, in_reference = candidate_counts[word_matches.slot], grams.counts[word_matches.reference_entry]
         correction = np.log(in_candidate) - np.log1p(np.abs(in_candidate - in_reference))
-        present = np.bincount(words.pair, correction, minlength=len(part.references.values))
-        row = part.references.rows
-        r = np.exp((absent[row] + present) / np.maximum(slots.lengths, 1)[row])
+        log_corrections = np.bincount(word_matches.pair, correction, minlength=len(part.references.values))
+        caption_indices = part.references.rows
+        r = np.exp((log_absent[caption_indices] + log_corrections) / np.maximum(slots.lengths, 1)[caption_indices])
         penalty: Floats = r**self.repetition * np.exp(-relative) ** self.length
         return penalty
 
 
 def _lengths(part: CaptionSet, matches: MatchTable) -> tuple[Floats, Floats]:
     """The lengths of each pair's candidate and reference in words; a text without words counts as one word."""
-    words = np.maximum(matches.grams.lengths, 1).astype(np.float64)
-    return words[part.candidates][part.references.rows], words[part.references.values]
+    sentence_lengths = np.maximum(matches.grams.lengths, 1).astype(np.float64)
+    return sentence_lengths[part.candidates][part.references.rows], sentence_lengths[part.references.values]

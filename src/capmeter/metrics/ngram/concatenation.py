@@ -25,16 +25,16 @@ class Concatenated:
 
     def run(self, captions: CaptionSet) -> CaptionSet:
         """The concatenated set; a reference without tokens adds nothing."""
-        tokens: TokenTable = captions.pool.analyse(Tokens(self.tokenizer))
-        texts = [" ".join(tokens.row(sentence)) for sentence in range(len(captions.pool))]
+        token_table: TokenTable = captions.pool.analyse(Tokens(self.tokenizer))
+        texts = [" ".join(token_table.row(sentence_index)) for sentence_index in range(len(captions.pool))]
         return CaptionSet.from_captions(
             Caption(
-                id=captions.ids[row],
-                image_id=captions.image_ids[row],
-                candidate=texts[int(captions.candidates[row])],
-                references=(" ".join(texts[k] for k in captions.references[row].tolist() if texts[k]),),
+                id=captions.ids[caption_index],
+                image_id=captions.image_ids[caption_index],
+                candidate=texts[int(captions.candidates[caption_index])],
+                references=(" ".join(texts[k] for k in captions.references[caption_index].tolist() if texts[k]),),
             )
-            for row in range(len(captions))
+            for caption_index in range(len(captions))
         )
 
 

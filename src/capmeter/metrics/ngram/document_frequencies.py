@@ -61,14 +61,16 @@ class DocumentFrequencies:
         # the smaller table is merged into the larger, so that adding part after part costs little more than copying
         large, small = (self, other) if len(self.hashes) >= len(other.hashes) else (other, self)
         documents = self.documents + other.documents
-        index = np.searchsorted(large.hashes, small.hashes)
-        shared = index < len(large.hashes)
-        shared[shared] = large.hashes[index[shared]] == small.hashes[shared]
-        counts = large.counts.astype(_count_type(documents))
-        counts[index[shared]] += small.counts[shared]
-        hashes = np.insert(large.hashes, index[~shared], small.hashes[~shared])
-        counts = np.insert(counts, index[~shared], small.counts[~shared].astype(counts.dtype))
-        return DocumentFrequencies(hashes, counts, documents, self.n, self.tokenizer, self.name)
+        insertion_points = np.searchsorted(large.hashes, small.hashes)
+        is_shared = insertion_points < len(large.hashes)
+        is_shared[is_shared] = large.hashes[insertion_points[is_shared]] == small.hashes[is_shared]
+        merged_counts = large.counts.astype(_count_type(documents))
+        merged_counts[insertion_points[is_shared]] += small.counts[is_shared]
+        merged_hashes = np.insert(large.hashes, insertion_points[~is_shared], small.hashes[~is_shared])
+        merged_counts = np.insert(
+            merged_counts, insertion_points[~is_shared], small.counts[~is_shared].astype(merged_counts.dtype)
+        )
+        return DocumentFrequencies(merged_hashes, merged_counts, documents, self.n, self.tokenizer, self.name)
 
     def idf(self, hashes: npt.NDArray[np.uint64]) -> Floats:
         """ln N − ln max(1, document frequency) of each n-gram."""
@@ -84,16 +86,16 @@ class DocumentFrequencies:
         """The source for signatures: `run` or file name, number of documents, and a content hash."""
         digest = hashlib.sha256()
         for array, dtype in ((self.hashes, "<u8"), (self.counts, "<i8")):
-            for start in range(0, len(array), _BLOCK):
-                digest.update(array[start : start + _BLOCK].astype(dtype).tobytes())
+            for block_start in range(0, len(array), _BLOCK):
+                digest.update(array[block_start : block_start + _BLOCK].astype(dtype).tobytes())
         return f"{self.name}/{self.documents} documents/{digest.hexdigest()[:8]}"
 
     def save(self, path: str | Path) -> None:
         """Writes the table to a file that `idf="FILE"` reads (numpy's npz; it contains only numbers, no code)."""
-        head = {"format": FORMAT, "documents": self.documents, "n": self.n, "tokenizer": self.tokenizer}
+        header = {"format": FORMAT, "documents": self.documents, "n": self.n, "tokenizer": self.tokenizer}
         buffer = io.BytesIO()
-        encoded = np.frombuffer(json.dumps(head).encode(), np.uint8)
-        np.savez_compressed(buffer, head=encoded, hashes=self.hashes, counts=self.counts.astype(np.int64))
+        encoded_header = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        np.savez_compressed(buffer, head=encoded_header, hashes=self.hashes, counts=self.counts.astype(np.int64))
         write_atomic(path, buffer.getvalue())
 
     @classmethod
@@ -106,14 +108,14 @@ class DocumentFrequencies:
         from capmeter.core.arrays import read_npz
 
         try:
-            encoded, hashes, counts = read_npz(path, "head", "hashes", "counts")
-            head = json.loads(bytes(encoded))
-            if not isinstance(head, dict) or head.get("format") != FORMAT:
+            encoded_header, hashes, counts = read_npz(path, "head", "hashes", "counts")
+            header = json.loads(bytes(encoded_header))
+            if not isinstance(header, dict) or header.get("format") != FORMAT:
                 raise ValueError(f"expected the format {FORMAT!r}")
             hashes, counts = hashes.astype(np.uint64), counts.astype(np.int64)
             if hashes.ndim != 1 or hashes.shape != counts.shape or np.any(hashes[1:] <= hashes[:-1]):
                 raise ValueError("expected sorted hashes and equally many counts")
-            documents, n, tokenizer = int(head["documents"]), int(head["n"]), str(head["tokenizer"])
+            documents, n, tokenizer = int(header["documents"]), int(header["n"]), str(header["tokenizer"])
             if documents < 0 or np.any(counts < 1) or np.any(counts > documents):
                 raise ValueError("expected counts from 1 to the number of documents")
         except (ValueError, KeyError, TypeError) as problem:
@@ -130,10 +132,12 @@ class DocumentFrequencyState(CorpusState):
 
     def collect(self, part: CaptionSet, context: RunContext) -> DocumentFrequencies:
         """The document frequencies of this part's references."""
-        grams: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
-        hashes, counts = grams.document_frequencies(part.reference_sets, np.bincount(part.reference_set_indices))
-        counts = counts.astype(_count_type(len(part)))
-        return DocumentFrequencies(hashes, counts, len(part), self.n, tokenizer_version(self.tokenizer))
+        ngram_table: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
+        hashes, document_counts = ngram_table.document_frequencies(
+            part.reference_sets, np.bincount(part.reference_set_indices)
+        )
+        document_counts = document_counts.astype(_count_type(len(part)))
+        return DocumentFrequencies(hashes, document_counts, len(part), self.n, tokenizer_version(self.tokenizer))
 
 
 def _is_table(path: str) -> bool:
@@ -152,31 +156,33 @@ def _read(
 ) -> DocumentFrequencies:
     from capmeter.captions.load import load_references
 
-    path, tables = paths[0], [each for each in paths if _is_table(each)]
-    if tables and len(paths) > 1:
+    path, table_paths = paths[0], [file_path for file_path in paths if _is_table(file_path)]
+    if table_paths and len(paths) > 1:
         raise InputError(
-            f"{tables[0]}: a saved table of document frequencies, which cannot be joined with other files; name it "
-            "alone, or files of captions alone"
+            f"{table_paths[0]}: a saved table of document frequencies, which cannot be joined with other files; name "
+            "it alone, or files of captions alone"
         )
-    if not tables:
-        documents = load_references([Path(each) for each in paths], columns=dict(columns))
-        captions = CaptionSet.from_captions(Caption(image, image, "", texts) for image, texts in documents.items())
-        collected = DocumentFrequencyState(n, tokenizer).collect(captions, RunContext())
+    if not table_paths:
+        documents = load_references([Path(file_path) for file_path in paths], columns=dict(columns))
+        captions = CaptionSet.from_captions(
+            Caption(image_id, image_id, "", reference_texts) for image_id, reference_texts in documents.items()
+        )
+        collected_frequencies = DocumentFrequencyState(n, tokenizer).collect(captions, RunContext())
         return DocumentFrequencies(
-            collected.hashes,
-            collected.counts,
-            collected.documents,
+            collected_frequencies.hashes,
+            collected_frequencies.counts,
+            collected_frequencies.documents,
             n,
-            collected.tokenizer,
-            "+".join(Path(each).name for each in paths),
+            collected_frequencies.tokenizer,
+            "+".join(Path(file_path).name for file_path in paths),
         )
-    table = DocumentFrequencies.read(path)
-    if (table.n, table.tokenizer) != (n, tokenizer_version(tokenizer)):
+    frequency_table = DocumentFrequencies.read(path)
+    if (frequency_table.n, frequency_table.tokenizer) != (n, tokenizer_version(tokenizer)):
         raise InputError(
-            f"{path}: contains frequencies of n-grams up to {table.n} with tokenizer {table.tokenizer}; expected n={n} "
-            f"and {tokenizer_version(tokenizer)}; save it again with these"
+            f"{path}: contains frequencies of n-grams up to {frequency_table.n} with tokenizer "
+            f"{frequency_table.tokenizer}; expected n={n} and {tokenizer_version(tokenizer)}; save it again with these"
         )
-    return table
+    return frequency_table
 
 
 def read_frequencies(
@@ -195,6 +201,6 @@ def read_frequencies(
         InputError: the file cannot be read, or the table is of other n-grams or of another tokenizer.
     """
     paths = (path, *others)
-    expected = "expected `run` (the references of the run), a saved table, or captions"
-    stamps = tuple(file_stamp("idf", str(each), expected) for each in paths)
+    expected_source = "expected `run` (the references of the run), a saved table, or captions"
+    stamps = tuple(file_stamp("idf", str(file_path), expected_source) for file_path in paths)
     return _read(paths, n, tokenizer, stamps, tuple((columns or {}).items()))

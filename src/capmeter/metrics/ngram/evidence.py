@@ -21,31 +21,35 @@ def ngram_evidence(
 
     A link's weight is the n-gram's idf if there are document frequencies, else 1.
     """
-    words: TokenTable = part.pool.analyse(WhitespaceTokens(tokenizer))
-    candidates = [words.row(int(i)) for i in part.candidates]
-    references = [tuple(words.row(int(i)) for i in part.references[row]) for row in range(len(part))]
-    shared = [
+    token_table: TokenTable = part.pool.analyse(WhitespaceTokens(tokenizer))
+    candidates = [token_table.row(int(i)) for i in part.candidates]
+    references = [
+        tuple(token_table.row(int(i)) for i in part.references[caption_index]) for caption_index in range(len(part))
+    ]
+    shared_ngrams = [
         [match for k, sentence in enumerate(sentences) for match in _shared(candidate, sentence, k, n)]
         for candidate, sentences in zip(candidates, references, strict=True)
     ]
-    weights = _weights({gram for matches in shared for gram, _ in matches}, n, frequencies)
+    ngram_weights = _weights({gram for matches in shared_ngrams for gram, _ in matches}, n, frequencies)
     return [
-        _evidence(candidate, sentences, matches, weights)
-        for candidate, sentences, matches in zip(candidates, references, shared, strict=True)
+        _evidence(candidate, sentences, matches, ngram_weights)
+        for candidate, sentences, matches in zip(candidates, references, shared_ngrams, strict=True)
     ]
 
 
-def _shared(candidate: Gram, reference: Gram, index: int, n: int) -> Iterable[tuple[Gram, Occurrence]]:
-    covered: set[tuple[int, int]] = set()
-    for order in range(n, 0, -1):
-        starts: dict[Gram, int] = {}
-        for at in range(len(reference) - order + 1):
-            starts.setdefault(reference[at : at + order], at)
-        for at in range(len(candidate) - order + 1):
-            gram = candidate[at : at + order]
-            if gram in starts and not any(a <= at and at + order <= b for a, b in covered):
-                covered.add((at, at + order))
-                yield gram, (at, index, starts[gram])
+def _shared(candidate: Gram, reference: Gram, reference_index: int, n: int) -> Iterable[tuple[Gram, Occurrence]]:
+    covered_spans: set[tuple[int, int]] = set()
+    for ngram_order in range(n, 0, -1):
+        reference_starts: dict[Gram, int] = {}
+        for start_position in range(len(reference) - ngram_order + 1):
+            reference_starts.setdefault(reference[start_position : start_position + ngram_order], start_position)
+        for start_position in range(len(candidate) - ngram_order + 1):
+            gram = candidate[start_position : start_position + ngram_order]
+            if gram in reference_starts and not any(
+                a <= start_position and start_position + ngram_order <= b for a, b in covered_spans
+            ):
+                covered_spans.add((start_position, start_position + ngram_order))
+                yield gram, (start_position, reference_index, reference_starts[gram])
 
 
 def _weights(grams: set[Gram], n: int, frequencies: DocumentFrequencies | None) -> dict[Gram, float]:
@@ -53,20 +57,27 @@ def _weights(grams: set[Gram], n: int, frequencies: DocumentFrequencies | None) 
     if frequencies is None or not grams:
         return dict.fromkeys(grams, 1.0)
     pool = SentencePool([" ".join(gram) for gram in grams])
-    table: NGramTable = pool.analyse(NGrams(n, "whitespace"))
-    entries = table.entries
-    longest = entries.values[table.order[entries.values] == table.lengths[entries.rows]]
-    return dict(zip(grams, frequencies.idf(table.hashes[longest]).tolist(), strict=True))
+    ngram_table: NGramTable = pool.analyse(NGrams(n, "whitespace"))
+    entries = ngram_table.entries
+    longest_entries = entries.values[ngram_table.order[entries.values] == ngram_table.lengths[entries.rows]]
+    return dict(zip(grams, frequencies.idf(ngram_table.hashes[longest_entries]).tolist(), strict=True))
 
 
 def _evidence(
-    candidate: Gram, references: tuple[Gram, ...], matches: list[tuple[Gram, Occurrence]], weights: dict[Gram, float]
+    candidate: Gram,
+    references: tuple[Gram, ...],
+    matches: list[tuple[Gram, Occurrence]],
+    ngram_weights: dict[Gram, float],
 ) -> Evidence:
     links = tuple(
-        Link((at, at + len(gram)), index, (start, start + len(gram)), f"{len(gram)}-gram", weights[gram])
-        for gram, (at, index, start) in matches
+        Link(
+            (at, at + len(gram)), reference_index, (start, start + len(gram)), f"{len(gram)}-gram", ngram_weights[gram]
+        )
+        for gram, (at, reference_index, start) in matches
     )
-    covered = {i for link in links for i in range(*link.candidate)}
-    marks = tuple(Mark("candidate", None, i, i + 1, "unmatched") for i in range(len(candidate)) if i not in covered)
-    facts: dict[str, float | str] = {"words": float(len(candidate)), "words matched": float(len(covered))}
+    matched_positions = {i for link in links for i in range(*link.candidate)}
+    marks = tuple(
+        Mark("candidate", None, i, i + 1, "unmatched") for i in range(len(candidate)) if i not in matched_positions
+    )
+    facts: dict[str, float | str] = {"words": float(len(candidate)), "words matched": float(len(matched_positions))}
     return Evidence(candidate, references, links, marks, facts)

@@ -95,11 +95,13 @@ class Meteor(AdditiveMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The counts of each caption with its best reference."""
-        tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
-        counts, skipped = self.best_counts(part)
-        notes = note_empty_candidates(part, tokens.ids.lengths) | note_captions(part, _SKIPPED, skipped)
-        chunks = np.where(is_perfect_match(counts), 0.0, counts[:, CHUNKS])
-        return Measurement(np.column_stack([counts, chunks, _scores(counts, self.resources).score]), notes)
+        token_table: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        caption_counts, skipped = self.best_counts(part)
+        notes = note_empty_candidates(part, token_table.ids.lengths) | note_captions(part, _SKIPPED, skipped)
+        chunks = np.where(is_perfect_match(caption_counts), 0.0, caption_counts[:, CHUNKS])
+        return Measurement(
+            np.column_stack([caption_counts, chunks, _scores(caption_counts, self.resources).score]), notes
+        )
 
     def best_counts(self, part: CaptionSet) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """The program's statistics of each caption with its best reference, (captions, 23), and a mask (captions,) of
@@ -110,17 +112,17 @@ class Meteor(AdditiveMetric):
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """METEOR and its components from counts; "mean" is the mean of the caption scores."""
-        summed = sums[..., : len(COLUMNS)].copy()
-        summed[..., CHUNKS] = sums[..., -2]
-        scores = _scores(summed, self.resources)
+        summed_counts = sums[..., : len(COLUMNS)].copy()
+        summed_counts[..., CHUNKS] = sums[..., -2]
+        corpus_scores = _scores(summed_counts, self.resources)
         return {
-            "score": scores.score,
+            "score": corpus_scores.score,
             "mean": sums[..., -1] / counts,
-            "precision": scores.precision,
-            "recall": scores.recall,
-            "f-mean": scores.mean,
-            "fragmentation": scores.fragmentation,
-            "penalty": scores.penalty,
+            "precision": corpus_scores.precision,
+            "recall": corpus_scores.recall,
+            "f-mean": corpus_scores.mean,
+            "fragmentation": corpus_scores.fragmentation,
+            "penalty": corpus_scores.penalty,
             "chunks": sums[..., CHUNKS] / counts,
         }
 
@@ -131,7 +133,7 @@ class Meteor(AdditiveMetric):
         return {
             "tokenizer": tokenizer_version(self.tokenizer),
             "meteor": "1.5",
-            "modules": "+".join(f"{name}*{weight:g}" for name, weight in modules),
+            "modules": "+".join(f"{module_name}*{module_weight:g}" for module_name, module_weight in modules),
             "parameters": "/".join(f"{value:g}" for value in resources.settings.parameters),
             "paraphrases": resources.paraphrase_version,
         }
@@ -156,57 +158,69 @@ class _Alignments:
         """All alignments of this set."""
         metric, resources = self.metric, self.metric.resources
         candidates, references = captions.candidates.astype(np.int64), captions.references.values.astype(np.int64)
-        lengths = captions.references.lengths
+        reference_counts = captions.references.lengths
         if metric.references == "cat":
-            tokens: TokenTable = captions.pool.analyse(Tokens(metric.tokenizer))
-            sentences, lists = len(captions.pool), captions.reference_sets
-            each = Ragged(
-                np.append(np.arange(sentences), lists.values),
-                np.append(np.arange(sentences + 1), lists.offsets[1:] + sentences),
+            token_table: TokenTable = captions.pool.analyse(Tokens(metric.tokenizer))
+            sentence_count, reference_sets = len(captions.pool), captions.reference_sets
+            sentence_groups = Ragged(
+                np.append(np.arange(sentence_count), reference_sets.values),
+                np.append(np.arange(sentence_count + 1), reference_sets.offsets[1:] + sentence_count),
             )
-            references, lengths = (
-                sentences + captions.reference_set_indices.astype(np.int64),
+            references, reference_counts = (
+                sentence_count + captions.reference_set_indices.astype(np.int64),
                 np.ones(len(captions), np.int64),
             )
-            texts = compute_features(normalise_texts(tokens, each, resources.normalise), resources)
+            sentence_features = compute_features(
+                normalise_texts(token_table, sentence_groups, resources.normalise), resources
+            )
         else:
-            texts = captions.pool.analyse(MeteorFeatures(metric.language, metric.tokenizer, metric.path))
-        words = prepare_sentences(texts, resources, distinct(candidates))
-        keys = np.repeat(candidates, lengths) << 32 | references
-        pairs, pair = np.unique(keys, return_inverse=True)
+            sentence_features = captions.pool.analyse(MeteorFeatures(metric.language, metric.tokenizer, metric.path))
+        words = prepare_sentences(sentence_features, resources, distinct(candidates))
+        pair_keys = np.repeat(candidates, reference_counts) << 32 | references
+        pairs, pair_indices = np.unique(pair_keys, return_inverse=True)
         sides = pairs >> 32, pairs & 0xFFFFFFFF  # candidates and references
-        matched = MatchedPairs.from_sentences(words, *sides)
+        matched_pairs = MatchedPairs.from_sentences(words, *sides)
         # Only the best reference of a caption counts: align the pair with the highest upper bound, then all those whose
         # bound reaches its score.
-        bound = np.zeros(len(pairs))
-        bound[matched.order] = _scores(bound_statistics(words, *sides, matched, resources), resources).score
-        first = np.cumsum(lengths) - lengths
-        score, counts, alignments = np.full(len(pairs), -1.0), np.zeros((len(pairs), len(COLUMNS))), []
-        selected = distinct(pair[_first_largest(bound[pair], first, lengths)])
+        upper_bounds = np.zeros(len(pairs))
+        upper_bounds[matched_pairs.order] = _scores(
+            bound_statistics(words, *sides, matched_pairs, resources), resources
+        ).score
+        reference_starts = np.cumsum(reference_counts) - reference_counts
+        pair_scores, pair_counts, alignments = np.full(len(pairs), -1.0), np.zeros((len(pairs), len(COLUMNS))), []
+        selected_pairs = distinct(
+            pair_indices[_first_largest(upper_bounds[pair_indices], reference_starts, reference_counts)]
+        )
         for _ in range(2):
-            matches = matched.align(selected)
-            candidate, reference = (side[selected] for side in sides)
-            counts[selected] = count_alignment_statistics(words, candidate, reference, matches, resources.modules)
-            score[selected] = _scores(counts[selected], resources).score
-            alignments.append(replace(matches, pair=selected[matches.pair]))
-            largest = np.repeat(np.maximum.reduceat(score[pair], first), lengths)
-            selected = distinct(pair[(bound[pair] >= largest - _ROUNDING) & (score[pair] < 0)])
-        best = _first_largest(score[pair], first, lengths)
-        aligned = np.ones(len(pairs), bool)
-        aligned[matched.unaligned] = False
-        skipped = ~np.logical_and.reduceat(aligned[pair], first)
+            matches = matched_pairs.align(selected_pairs)
+            selected_candidates, selected_references = (side[selected_pairs] for side in sides)
+            pair_counts[selected_pairs] = count_alignment_statistics(
+                words, selected_candidates, selected_references, matches, resources.modules
+            )
+            pair_scores[selected_pairs] = _scores(pair_counts[selected_pairs], resources).score
+            alignments.append(replace(matches, pair=selected_pairs[matches.pair]))
+            best_scores = np.repeat(np.maximum.reduceat(pair_scores[pair_indices], reference_starts), reference_counts)
+            selected_pairs = distinct(
+                pair_indices[(upper_bounds[pair_indices] >= best_scores - _ROUNDING) & (pair_scores[pair_indices] < 0)]
+            )
+        best = _first_largest(pair_scores[pair_indices], reference_starts, reference_counts)
+        is_aligned = np.ones(len(pairs), bool)
+        is_aligned[matched_pairs.unaligned] = False
+        skipped = ~np.logical_and.reduceat(is_aligned[pair_indices], reference_starts)
         matches = WordMatches.concatenate(alignments)
-        return _Aligned(words, candidates, references, first, best, pair, matches, counts, skipped)
+        return _Aligned(
+            words, candidates, references, reference_starts, best, pair_indices, matches, pair_counts, skipped
+        )
 
 
 def _scores(counts: Floats, resources: MeteorResources) -> MeteorScores:
     return compute_scores(counts, resources.settings.parameters, resources.weights)
 
 
-def _first_largest(values: Floats, first: Ints, lengths: Ints) -> Ints:
-    """The index of the first largest value of each row: `lengths` values from `first` on."""
-    largest = np.flatnonzero(values == np.repeat(np.maximum.reduceat(values, first), lengths))
-    indices: Ints = largest[np.searchsorted(largest, first)]
+def _first_largest(values: Floats, row_starts: Ints, row_lengths: Ints) -> Ints:
+    """The index of the first largest value of each row: `row_lengths` values from `row_starts` on."""
+    largest_positions = np.flatnonzero(values == np.repeat(np.maximum.reduceat(values, row_starts), row_lengths))
+    indices: Ints = largest_positions[np.searchsorted(largest_positions, row_starts)]
     return indices
 
 
@@ -237,41 +251,56 @@ class _Aligned:
         scores = _scores(self.best_counts, resources)
         last = np.append(self.first[1:], len(self.references))
         evidence = []
-        for row in range(len(part)):
-            index = int(self.best[row] - self.first[row])
-            candidate = self.words.table.row(int(self.candidates[row]))
-            references = tuple(self.words.table.row(k) for k in self.references[self.first[row] : last[row]].tolist())
-            links = tuple(self._links(int(self.pair[self.best[row]]), index, resources))
+        for caption_index in range(len(part)):
+            reference_index = int(self.best[caption_index] - self.first[caption_index])
+            candidate = self.words.table.row(int(self.candidates[caption_index]))
+            references = tuple(
+                self.words.table.row(k)
+                for k in self.references[self.first[caption_index] : last[caption_index]].tolist()
+            )
+            links = tuple(self._links(int(self.pair[self.best[caption_index]]), reference_index, resources))
             marks = (
                 *_unmatched("candidate", None, len(candidate), [link.candidate for link in links]),
-                *_unmatched("reference", index, len(references[index]), [link.reference for link in links]),
+                *_unmatched(
+                    "reference", reference_index, len(references[reference_index]), [link.reference for link in links]
+                ),
             )
             facts: dict[str, float | str] = {
-                "best reference": float(index + 1),  # counted from 1, as displayed
-                "precision": float(scores.precision[row]),
-                "recall": float(scores.recall[row]),
-                "fragmentation": float(scores.fragmentation[row]),
-                "penalty": float(scores.penalty[row]),
-                "chunks": float(self.best_counts[row, CHUNKS]),
+                "best reference": float(reference_index + 1),  # counted from 1, as displayed
+                "precision": float(scores.precision[caption_index]),
+                "recall": float(scores.recall[caption_index]),
+                "fragmentation": float(scores.fragmentation[caption_index]),
+                "penalty": float(scores.penalty[caption_index]),
+                "chunks": float(self.best_counts[caption_index, CHUNKS]),
             }
             evidence.append(Evidence(candidate, references, links, marks, facts))
         return evidence
 
-    def _links(self, pair: int, index: int, resources: MeteorResources) -> list[Link]:
+    def _links(self, pair_index: int, reference_index: int, resources: MeteorResources) -> list[Link]:
         from capmeter.evaluation.evidence import Link
 
         weights = dict(zip(resources.modules, resources.weights, strict=True))
         links = []
-        for k in np.flatnonzero(self.matches.pair == pair).tolist():
-            start, other = int(self.matches.candidate_start[k]), int(self.matches.start[k])
+        for k in np.flatnonzero(self.matches.pair == pair_index).tolist():
+            candidate_start, reference_start = int(self.matches.candidate_start[k]), int(self.matches.start[k])
             kind = KINDS[self.matches.kind[k]]
-            span = (start, start + int(self.matches.candidate_length[k]))
-            links.append(Link(span, index, (other, other + int(self.matches.length[k])), kind, weights[kind]))
+            span = (candidate_start, candidate_start + int(self.matches.candidate_length[k]))
+            links.append(
+                Link(
+                    span,
+                    reference_index,
+                    (reference_start, reference_start + int(self.matches.length[k])),
+                    kind,
+                    weights[kind],
+                )
+            )
         return links
 
 
-def _unmatched(side: str, index: int | None, length: int, spans: Sequence[tuple[int, int]]) -> list[Mark]:
+def _unmatched(side: str, reference_index: int | None, word_count: int, spans: Sequence[tuple[int, int]]) -> list[Mark]:
     from capmeter.evaluation.evidence import Mark
 
-    covered = {position for start, end in spans for position in range(start, end)}
-    return [Mark(side, index, at, at + 1, "unmatched") for at in range(length) if at not in covered]
+    matched_positions = {position for start, end in spans for position in range(start, end)}
+    return [
+        Mark(side, reference_index, at, at + 1, "unmatched") for at in range(word_count) if at not in matched_positions
+    ]

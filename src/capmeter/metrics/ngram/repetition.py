@@ -50,13 +50,15 @@ class DistinctShare(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The value of each candidate."""
-        grams: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
-        is_of_order = grams.order[grams.entries.values] == self.n
-        rows, texts = grams.entries.rows[is_of_order], len(part.pool)
-        total = np.bincount(rows, grams.counts[is_of_order], texts)
-        distinct = np.where(total > 0, np.bincount(rows, minlength=texts) / np.maximum(total, 1), 1.0)
-        notes = note_empty_candidates(part, grams.lengths)
-        return Measurement(self.value(distinct)[part.candidates][:, None], notes)
+        ngram_table: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
+        is_of_order = ngram_table.order[ngram_table.entries.values] == self.n
+        sentence_indices, sentence_count = ngram_table.entries.rows[is_of_order], len(part.pool)
+        ngram_totals = np.bincount(sentence_indices, ngram_table.counts[is_of_order], sentence_count)
+        distinct_shares = np.where(
+            ngram_totals > 0, np.bincount(sentence_indices, minlength=sentence_count) / np.maximum(ngram_totals, 1), 1.0
+        )
+        notes = note_empty_candidates(part, ngram_table.lengths)
+        return Measurement(self.value(distinct_shares)[part.candidates][:, None], notes)
 
     def value(self, distinct: Floats) -> Floats:
         """The score from the share of distinct n-grams."""

@@ -60,17 +60,17 @@ class RougeL(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """ROUGE-L of each caption."""
-        words: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
-        notes = note_empty_candidates(part, words.ids.lengths)
+        original_tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        notes = note_empty_candidates(part, original_tokens.ids.lengths)
         part, tokenizer = select_references(part, self.references, self.tokenizer)
         tokens: TokenTable = part.pool.analyse(Tokens(tokenizer))
         texts = _as_characters(tokens)
         candidates, references = part.candidates[part.references.rows], part.references.values
         pairs = ([texts[i] for i in side.tolist()] for side in (candidates, references))
         lcs = cpdist(*pairs, scorer=LCSseq.similarity, dtype=np.int32).astype(np.float64)
-        lengths, starts = np.maximum(tokens.ids.lengths, 1), part.references.offsets[:-1]
-        precision = np.maximum.reduceat(lcs / lengths[candidates], starts)
-        recall = np.maximum.reduceat(lcs / lengths[references], starts)
+        sentence_lengths, reference_starts = np.maximum(tokens.ids.lengths, 1), part.references.offsets[:-1]
+        precision = np.maximum.reduceat(lcs / sentence_lengths[candidates], reference_starts)
+        recall = np.maximum.reduceat(lcs / sentence_lengths[references], reference_starts)
         beta2 = self.beta**2
         both = (precision > 0) & (recall > 0)
         score = np.where(both, (1 + beta2) * precision * recall / np.where(both, recall + beta2 * precision, 1), 0.0)
@@ -88,12 +88,14 @@ class RougeL(MeanMetric):
         tokens: TokenTable = part.pool.analyse(Tokens(tokenizer))
         texts = _as_characters(tokens)
         evidence = []
-        for row in range(len(part)):
-            candidate, references = int(part.candidates[row]), part.references[row].tolist()
-            best = int(np.argmax([LCSseq.similarity(texts[candidate], texts[other]) for other in references]))
-            blocks = LCSseq.opcodes(texts[candidate], texts[references[best]])
+        for caption_index in range(len(part)):
+            candidate, references = int(part.candidates[caption_index]), part.references[caption_index].tolist()
+            best_index = int(
+                np.argmax([LCSseq.similarity(texts[candidate], texts[reference]) for reference in references])
+            )
+            blocks = LCSseq.opcodes(texts[candidate], texts[references[best_index]])
             links = tuple(
-                Link((block.src_start, block.src_end), best, (block.dest_start, block.dest_end), "subsequence")
+                Link((block.src_start, block.src_end), best_index, (block.dest_start, block.dest_end), "subsequence")
                 for block in blocks
                 if block.tag == "equal"
             )
@@ -102,8 +104,10 @@ class RougeL(MeanMetric):
                 for block in blocks
                 if block.tag in ("delete", "replace")
             )
-            words = tuple(tokens.row(other) for other in references)
-            evidence.append(Evidence(tokens.row(candidate), words, links, marks, {"best reference": float(best + 1)}))
+            words = tuple(tokens.row(reference) for reference in references)
+            evidence.append(
+                Evidence(tokens.row(candidate), words, links, marks, {"best reference": float(best_index + 1)})
+            )
         return evidence
 
 
@@ -112,14 +116,14 @@ def _as_characters(tokens: TokenTable) -> list[str]:
 
     A sentence without tokens becomes one character, for the empty token.
     """
-    used, code = np.arange(len(tokens.vocabulary)), tokens.ids.values.astype(np.int64)
-    if len(used) > _CHARACTERS:
-        used, code = np.unique(tokens.ids.values, return_inverse=True)
-    if len(used) > _CHARACTERS:
+    word_ids, word_codes = np.arange(len(tokens.vocabulary)), tokens.ids.values.astype(np.int64)
+    if len(word_ids) > _CHARACTERS:
+        word_ids, word_codes = np.unique(tokens.ids.values, return_inverse=True)
+    if len(word_ids) > _CHARACTERS:
         raise InputError(f"more than {_CHARACTERS} distinct words in one part of the captions; score fewer at once")
-    empty = [k for k, word in enumerate(used.tolist()) if not tokens.vocabulary.words[word]]
-    letters = np.concatenate([code, empty[:1] or [len(used)]])
-    letters += (letters >= 0xD800) * 0x800  # skip surrogates
-    text = letters.astype("<u4").tobytes().decode("utf-32-le")
-    bounds = tokens.ids.offsets.tolist()
-    return [text[a:b] or text[-1] for a, b in pairwise(bounds)]
+    empty_codes = [k for k, word_id in enumerate(word_ids.tolist()) if not tokens.vocabulary.words[word_id]]
+    character_codes = np.concatenate([word_codes, empty_codes[:1] or [len(word_ids)]])
+    character_codes += (character_codes >= 0xD800) * 0x800  # skip surrogates
+    joined_text = character_codes.astype("<u4").tobytes().decode("utf-32-le")
+    sentence_bounds = tokens.ids.offsets.tolist()
+    return [joined_text[a:b] or joined_text[-1] for a, b in pairwise(sentence_bounds)]

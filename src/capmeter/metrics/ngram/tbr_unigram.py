@@ -57,21 +57,27 @@ class TbrUnigram(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        table: TokenTable = part.pool.analyse(WhitespaceTokens(self._tokenizer))
-        words, ids = len(table.vocabulary), table.ids
-        content = np.array([not self._is_stop(word) for word in table.vocabulary.words], np.bool_)
+        token_table: TokenTable = part.pool.analyse(WhitespaceTokens(self._tokenizer))
+        size, token_ids = len(token_table.vocabulary), token_table.ids
+        is_content = np.array([not self._is_stop(word) for word in token_table.vocabulary.words], np.bool_)
 
         sets, set_of_caption = part.reference_sets, part.reference_set_indices
-        occurrences = ids.take(sets.values)
-        row = np.repeat(sets.rows, occurrences.lengths)
-        comb = np.unique((row * words + occurrences.values)[content[occurrences.values]])  # reference set and word
-        total = np.bincount(comb // max(words, 1), minlength=len(sets))[set_of_caption]
-        candidates = ids.take(part.candidates)
-        candidate_words = np.unique(candidates.rows * words + candidates.values)  # caption and word, each once
-        caption = candidate_words // max(words, 1)
-        matched = np.isin(set_of_caption[caption].astype(np.int64) * words + candidate_words % max(words, 1), comb)
-        recalled = np.bincount(caption[matched], minlength=len(part))
-        return Measurement((recalled / np.maximum(total, 1))[:, None], note_empty_candidates(part, ids.lengths))
+        occurrences = token_ids.take(sets.values)
+        set_indices = np.repeat(sets.rows, occurrences.lengths)
+        combined_keys = np.unique(
+            (set_indices * size + occurrences.values)[is_content[occurrences.values]]
+        )  # reference set and word
+        word_totals = np.bincount(combined_keys // max(size, 1), minlength=len(sets))[set_of_caption]
+        candidates = token_ids.take(part.candidates)
+        candidate_words = np.unique(candidates.rows * size + candidates.values)  # caption and word, each once
+        caption = candidate_words // max(size, 1)
+        is_matched = np.isin(
+            set_of_caption[caption].astype(np.int64) * size + candidate_words % max(size, 1), combined_keys
+        )
+        recalled_counts = np.bincount(caption[is_matched], minlength=len(part))
+        return Measurement(
+            (recalled_counts / np.maximum(word_totals, 1))[:, None], note_empty_candidates(part, token_ids.lengths)
+        )
 
     def _is_stop(self, word: str) -> bool:
         return word in TBR_STOP_WORDS or (not self.as_released and word.lower() in TBR_STOP_WORDS)
@@ -82,22 +88,24 @@ class TbrUnigram(MeanMetric):
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Each distinct content word of the references, whether or not the candidate has it, and removed stop words."""
-        table: TokenTable = part.pool.analyse(WhitespaceTokens(self._tokenizer))
+        token_table: TokenTable = part.pool.analyse(WhitespaceTokens(self._tokenizer))
         scores = self.measure(part, context).values[:, 0].tolist()
         evidence = []
-        for k, score in enumerate(scores):
-            candidate = table.row(int(part.candidates[k]))
-            references = [table.row(int(reference)) for reference in part.references[k]]
-            links, marks, combined = [], [], set()
-            for index, reference in enumerate(references):
+        for caption_index, caption_score in enumerate(scores):
+            candidate = token_table.row(int(part.candidates[caption_index]))
+            references = [token_table.row(int(reference)) for reference in part.references[caption_index]]
+            links, marks, combined_words = [], [], set()
+            for reference_index, reference in enumerate(references):
                 for start, word in enumerate(reference):
                     if self._is_stop(word):
-                        marks.append(Mark("reference", index, start, start + 1, "removed"))
-                    elif word not in combined:
-                        combined.add(word)
-                        marks.append(Mark("reference", index, start, start + 1, "combined"))
+                        marks.append(Mark("reference", reference_index, start, start + 1, "removed"))
+                    elif word not in combined_words:
+                        combined_words.add(word)
+                        marks.append(Mark("reference", reference_index, start, start + 1, "combined"))
                         if word in candidate:
                             at = candidate.index(word)
-                            links.append(Link((at, at + 1), index, (start, start + 1), "exact"))
-            evidence.append(Evidence(candidate, tuple(references), tuple(links), tuple(marks), {"score": score}))
+                            links.append(Link((at, at + 1), reference_index, (start, start + 1), "exact"))
+            evidence.append(
+                Evidence(candidate, tuple(references), tuple(links), tuple(marks), {"score": caption_score})
+            )
         return evidence
