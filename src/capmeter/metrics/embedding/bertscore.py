@@ -106,18 +106,20 @@ class BertScore(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """F1, P and R of each caption."""
-        encoder = find_encoder(self.encoder)
-        table = encode_sentences(part, encoder, self.depth(context.settings), context.settings)
-        weights = self._weights(context)
-        values = np.zeros((len(part), 3))
-        for rows, candidates, references in caption_blocks(part.candidates, table, part.references):
-            values[rows] = pool_scores(*greedy_match(candidates, references, weights), self.pooling)
+        encoder_handle = find_encoder(self.encoder)
+        state_table = encode_sentences(part, encoder_handle, self.depth(context.settings), context.settings)
+        piece_weights = self._weights(context)
+        caption_scores = np.zeros((len(part), 3))
+        for caption_indices, candidates, references in caption_blocks(part.candidates, state_table, part.references):
+            caption_scores[caption_indices] = pool_scores(
+                *greedy_match(candidates, references, piece_weights), self.pooling
+            )
         if self.rescale is not False:
             precision, recall, f1 = self._baseline(context.settings)
             baseline = np.array([f1, precision, recall])
-            values = (values - baseline) / (1 - baseline)
-        values[:, 0] = values[:, ("f1", "precision", "recall").index(self.score)]
-        return Measurement(values, note_truncated_sentences(part, encoder, context.settings))
+            caption_scores = (caption_scores - baseline) / (1 - baseline)
+        caption_scores[:, 0] = caption_scores[:, ("f1", "precision", "recall").index(self.score)]
+        return Measurement(caption_scores, note_truncated_sentences(part, encoder_handle, context.settings))
 
     def _weights(self, context: RunContext) -> Floats:
         frequencies: PieceFrequencies | None = context.state
@@ -133,40 +135,42 @@ class BertScore(MeanMetric):
         if baseline is None:
             raise InputError(
                 f"bertscore: no baseline is known for encoder {self.encoder!r} at layer {depth}; known are "
-                f"{', '.join(f'{name} ({layer})' for name, layer in BASELINES)}; measure one with `capmeter calibrate` "
-                f"and set rescale=B, or leave rescale out"
+                f"{', '.join(f'{encoder_name} ({layer})' for encoder_name, layer in BASELINES)}; "
+                f"measure one with `capmeter calibrate` and set rescale=B, or leave rescale out"
             )
         return baseline
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The weights, the layer, the libraries and the source of idf."""
         state, settings = context.state, context.settings
-        source = {"idf": f"run/{state.documents} references"} if isinstance(state, PieceFrequencies) else {}
-        return encoder_facts(find_encoder(self.encoder), self.depth(settings), settings) | source
+        idf_source = {"idf": f"run/{state.documents} references"} if isinstance(state, PieceFrequencies) else {}
+        return encoder_facts(find_encoder(self.encoder), self.depth(settings), settings) | idf_source
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """For every reference, each word piece of either side linked with its best match."""
-        handle = find_encoder(self.encoder)
-        encoder = load_encoder(handle, context.settings)
-        table = encode_sentences(part, handle, self.depth(context.settings), context.settings)
-        measured = self.measure(part, context).values
+        encoder_handle = find_encoder(self.encoder)
+        encoder = load_encoder(encoder_handle, context.settings)
+        state_table = encode_sentences(part, encoder_handle, self.depth(context.settings), context.settings)
+        caption_scores = self.measure(part, context).values
         evidence = []
-        for row in range(len(part)):
-            candidate, references = int(part.candidates[row]), part.references[row].tolist()
+        for caption_index in range(len(part)):
+            candidate, references = int(part.candidates[caption_index]), part.references[caption_index].tolist()
             links = []
-            for index, reference in enumerate(references):
-                cosine = table.unit_row(candidate)[1:-1] @ table.unit_row(reference)[1:-1].T
-                if not cosine.size:
+            for reference_index, reference in enumerate(references):
+                piece_cosines = state_table.unit_row(candidate)[1:-1] @ state_table.unit_row(reference)[1:-1].T
+                if not piece_cosines.size:
                     continue
-                pairs = {(int(c), r) for r, c in enumerate(cosine.argmax(0))}
-                pairs |= {(c, int(r)) for c, r in enumerate(cosine.argmax(1))}
-                for c, r in sorted(pairs, key=lambda pair: (pair[1], pair[0])):
-                    links.append(Link((c, c + 1), index, (r, r + 1), "embedding", float(cosine[c, r])))
-            words = [tuple(encoder.tokens(table.pieces[sentence][1:-1])) for sentence in (candidate, *references)]
+                matched_pairs = {(int(c), r) for r, c in enumerate(piece_cosines.argmax(0))}
+                matched_pairs |= {(c, int(r)) for c, r in enumerate(piece_cosines.argmax(1))}
+                for c, r in sorted(matched_pairs, key=lambda pair: (pair[1], pair[0])):
+                    links.append(Link((c, c + 1), reference_index, (r, r + 1), "embedding", float(piece_cosines[c, r])))
+            piece_texts = [
+                tuple(encoder.tokens(state_table.pieces[sentence][1:-1])) for sentence in (candidate, *references)
+            ]
             facts = dict[str, float | str](
-                zip((self.score, "precision", "recall"), measured[row].tolist(), strict=True)
+                zip((self.score, "precision", "recall"), caption_scores[caption_index].tolist(), strict=True)
             )
-            evidence.append(Evidence(words[0], tuple(words[1:]), tuple(links), (), facts))
+            evidence.append(Evidence(piece_texts[0], tuple(piece_texts[1:]), tuple(links), (), facts))
         return evidence
 
 
@@ -175,21 +179,21 @@ def greedy_match(candidates: Pieces, references: Pieces, weights: Floats) -> tup
 
     A piece's best match is the most similar piece of the other side, including begin and end tokens.
     """
-    cosine = candidates.states @ references.states.transpose(0, 2, 1)  # (n, c, t)
-    count = int(references.sentence.max(initial=0)) + 1
-    in_reference = references.sentence_masks(count)
+    piece_cosines = candidates.states @ references.states.transpose(0, 2, 1)  # (n, c, t)
+    reference_count = int(references.sentence.max(initial=0)) + 1
+    in_reference = references.sentence_masks(reference_count)
     present: Flags = np.asarray(in_reference.any(axis=2))
-    best_in_candidate = np.where(candidates.mask[:, :, None], cosine, -2).max(axis=1)  # (n, t)
-    words = np.logical_and(in_reference, references.word_mask[:, None, :])
-    reference_weights = np.where(words, weights[references.ids][:, None, :], 0.0)
-    recall = _weighted_mean(best_in_candidate[:, None, :], reference_weights, words)
+    best_in_candidate = np.where(candidates.mask[:, :, None], piece_cosines, -2).max(axis=1)  # (n, t)
+    word_masks = np.logical_and(in_reference, references.word_mask[:, None, :])
+    reference_weights = np.where(word_masks, weights[references.ids][:, None, :], 0.0)
+    recall = _weighted_mean(best_in_candidate[:, None, :], reference_weights, word_masks)
     precision = np.zeros_like(recall)
     candidate_weights = np.where(candidates.word_mask, weights[candidates.ids], 0.0)
-    for k in range(count):
-        best_in_reference = np.where(in_reference[:, k, None, :], cosine, -2).max(axis=2)  # (n, c)
-        precision[:, k] = _weighted_mean(best_in_reference, candidate_weights, candidates.word_mask)
-    nonempty = np.asarray(candidates.word_mask.any(axis=1))[:, None] & np.asarray(words.any(axis=2))
-    return np.where(nonempty, precision, 0.0), np.where(nonempty, recall, 0.0), present
+    for reference_index in range(reference_count):
+        best_in_reference = np.where(in_reference[:, reference_index, None, :], piece_cosines, -2).max(axis=2)  # (n, c)
+        precision[:, reference_index] = _weighted_mean(best_in_reference, candidate_weights, candidates.word_mask)
+    has_words = np.asarray(candidates.word_mask.any(axis=1))[:, None] & np.asarray(word_masks.any(axis=2))
+    return np.where(has_words, precision, 0.0), np.where(has_words, recall, 0.0), present
 
 
 def pool_scores(precision: Floats, recall: Floats, present: Flags, pooling: str) -> Floats:
@@ -208,10 +212,10 @@ def harmonic_mean(precision: Floats, recall: Floats) -> Floats:
     return f1
 
 
-def _weighted_mean(values: NDArray[Any], weights: Floats, words: Flags) -> Floats:
+def _weighted_mean(values: NDArray[Any], weights: Floats, word_mask: Flags) -> Floats:
     """Weighted mean over the last axis; the unweighted mean over words if all weights are 0; 0 without words."""
-    total = weights.sum(axis=-1, keepdims=True)
-    weights = np.where(total > 0, weights, words)
-    total = weights.sum(axis=-1)
-    mean: Floats = (values.astype(np.float64) * weights).sum(axis=-1) / np.where(total > 0, total, 1.0)
+    total_weight = weights.sum(axis=-1, keepdims=True)
+    weights = np.where(total_weight > 0, weights, word_mask)
+    total_weight = weights.sum(axis=-1)
+    mean: Floats = (values.astype(np.float64) * weights).sum(axis=-1) / np.where(total_weight > 0, total_weight, 1.0)
     return mean

@@ -70,39 +70,39 @@ def calibrate(
     if pairs < 1:
         raise InputError(f"calibrate: expected at least one pair, but got {pairs}")
     settings = settings or Settings()
-    handle = find_encoder(encoder)
-    depth = load_encoder(handle, settings).layer(layer)
+    encoder_handle = find_encoder(encoder)
+    depth = load_encoder(encoder_handle, settings).layer(layer)
     nonempty = [(image, sentence) for image, sentence in captions if sentence.strip()]
     images = np.unique([image for image, _ in nonempty], return_inverse=True)[1] if nonempty else np.zeros(0, np.int64)
     if not len(images) or images.max() == 0:
         raise InputError("calibrate: captions of at least two images are needed to form pairs; give more captions")
-    generator = np.random.default_rng(seed)
-    left, right = (generator.integers(len(nonempty), size=pairs) for _ in range(2))
-    while len(same := np.flatnonzero(images[left] == images[right])):
-        right[same] = generator.integers(len(nonempty), size=len(same))
+    rng = np.random.default_rng(seed)
+    left, right = (rng.integers(len(nonempty), size=pairs) for _ in range(2))
+    while len(same_image := np.flatnonzero(images[left] == images[right])):
+        right[same_image] = rng.integers(len(nonempty), size=len(same_image))
 
-    recalls, scores = [], []
-    for start in range(0, pairs, _BATCH):
-        rows = range(start, min(start + _BATCH, pairs))
+    batch_recalls, batch_scores = [], []
+    for batch_start in range(0, pairs, _BATCH):
+        rows = range(batch_start, min(batch_start + _BATCH, pairs))
         part = CaptionSet.from_captions(
             Caption(str(row), str(row), nonempty[left[row]][1], (nonempty[right[row]][1],)) for row in rows
         )
-        table = encode_sentences(part, handle, depth, settings)
-        weights = np.ones(vocabulary_size(handle, settings))
-        for _, candidates, references in caption_blocks(part.candidates, table, part.references):
+        state_table = encode_sentences(part, encoder_handle, depth, settings)
+        weights = np.ones(vocabulary_size(encoder_handle, settings))
+        for _, candidates, references in caption_blocks(part.candidates, state_table, part.references):
             comparison = combination.compare(candidates, references, weights, np.zeros(len(weights), np.bool_))
-            recalls.append(combination.recall(combination.reference_words(references), comparison, 0.0)[:, 0])
+            batch_recalls.append(combination.recall(combination.reference_words(references), comparison, 0.0)[:, 0])
             precision, recall, _ = bertscore.greedy_match(candidates, references, weights)
             f1 = bertscore.harmonic_mean(precision, recall)
-            scores.append(np.stack([precision, recall, f1])[:, :, 0])
-    matches = np.concatenate(recalls)
-    precision_mean, recall_mean, f1_mean = np.concatenate(scores, axis=1).mean(axis=1).tolist()
+            batch_scores.append(np.stack([precision, recall, f1])[:, :, 0])
+    pair_recalls = np.concatenate(batch_recalls)
+    precision_mean, recall_mean, f1_mean = np.concatenate(batch_scores, axis=1).mean(axis=1).tolist()
     return Calibration(
         encoder=encoder,
         layer=depth,
         pairs=pairs,
-        beta=float(matches.mean()),
-        error=float(matches.std() / np.sqrt(pairs)),
+        beta=float(pair_recalls.mean()),
+        error=float(pair_recalls.std() / np.sqrt(pairs)),
         baseline=(precision_mean, recall_mean, f1_mean),
     )
 

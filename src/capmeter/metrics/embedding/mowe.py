@@ -103,24 +103,24 @@ class WEmbSim(MeanVectors):
         """The score of each caption."""
         truncated: dict[str, list[str]] = {}
         if self.encoder is None:
-            table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
+            word_table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
         else:
-            encoder = find_encoder(self.encoder)
-            layer = load_encoder(encoder, context.settings).layer(self.layer)
-            table = part.pool.analyse(ContextualWords(encoder, layer, context.settings))
-            truncated = note_truncated_sentences(part, encoder, context.settings)
-        cosine, present = reference_cosines(part, table)
+            encoder_handle = find_encoder(self.encoder)
+            layer = load_encoder(encoder_handle, context.settings).layer(self.layer)
+            word_table = part.pool.analyse(ContextualWords(encoder_handle, layer, context.settings))
+            truncated = note_truncated_sentences(part, encoder_handle, context.settings)
+        cosine, present = reference_cosines(part, word_table)
         similarity = np.where(present, np.abs(cosine), 0.0)
-        pooled = pool_over_references(similarity, part, self.pooling)
-        return Measurement(pooled[:, None], note_missing_vectors(part, table) | truncated)
+        pooled_scores = pool_over_references(similarity, part, self.pooling)
+        return Measurement(pooled_scores[:, None], note_missing_vectors(part, word_table) | truncated)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The vectors' name and hash, the tokenizer and the stop words; for an encoder its weights and layer."""
         if self.encoder is None:
             return super().signature_facts(context)
-        encoder = find_encoder(self.encoder)
-        layer = load_encoder(encoder, context.settings).layer(self.layer)
-        return encoder_facts(encoder, layer, context.settings) | {"stop-words": "nltk-179"}
+        encoder_handle = find_encoder(self.encoder)
+        layer = load_encoder(encoder_handle, context.settings).layer(self.layer)
+        return encoder_facts(encoder_handle, layer, context.settings) | {"stop-words": "nltk-179"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class Mowe(MeanVectors):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        table: WordTable = part.pool.analyse(ContentWords(self.vectors, DELETED, context.settings))
-        cosine, present = reference_cosines(part, table)
-        pooled = pool_over_references(np.where(present, cosine, -1.0), part, self.pooling)
-        return Measurement(pooled[:, None], note_missing_vectors(part, table))
+        word_table: WordTable = part.pool.analyse(ContentWords(self.vectors, DELETED, context.settings))
+        cosine, present = reference_cosines(part, word_table)
+        pooled_scores = pool_over_references(np.where(present, cosine, -1.0), part, self.pooling)
+        return Measurement(pooled_scores[:, None], note_missing_vectors(part, word_table))

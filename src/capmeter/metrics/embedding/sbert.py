@@ -50,26 +50,30 @@ class Sbert(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        encoder = find_encoder(self.encoder)
-        layer = load_encoder(encoder, context.settings).layers
-        vectors: NDArray[np.float32] = part.pool.analyse(SentenceVectors(encoder, layer, context.settings))
-        references, starts = vectors[part.references.values], part.references.offsets[:-1]
+        encoder_handle = find_encoder(self.encoder)
+        layer = load_encoder(encoder_handle, context.settings).layers
+        sentence_vectors: NDArray[np.float32] = part.pool.analyse(
+            SentenceVectors(encoder_handle, layer, context.settings)
+        )
+        reference_vectors, reference_starts = sentence_vectors[part.references.values], part.references.offsets[:-1]
         if self.pooling == "centroid":
-            centroid = np.add.reduceat(references, starts, axis=0, dtype=np.float64)
-            length = np.linalg.norm(centroid, axis=1)
-            scores = np.einsum("nd,nd->n", vectors[part.candidates], centroid) / np.where(length > 0, length, 1)
+            centroid = np.add.reduceat(reference_vectors, reference_starts, axis=0, dtype=np.float64)
+            centroid_norms = np.linalg.norm(centroid, axis=1)
+            caption_scores = np.einsum("nd,nd->n", sentence_vectors[part.candidates], centroid) / np.where(
+                centroid_norms > 0, centroid_norms, 1
+            )
         else:
-            candidates = vectors[part.candidates[part.references.rows]]
-            cosine = np.einsum("nd,nd->n", candidates, references, dtype=np.float64)
+            candidate_vectors = sentence_vectors[part.candidates[part.references.rows]]
+            pair_cosines = np.einsum("nd,nd->n", candidate_vectors, reference_vectors, dtype=np.float64)
             if self.pooling == "max":
-                scores = np.maximum.reduceat(cosine, starts)
+                caption_scores = np.maximum.reduceat(pair_cosines, reference_starts)
             else:
-                scores = np.add.reduceat(cosine, starts) / part.references.lengths
-        notes = note_truncated_sentences(part, encoder, context.settings)
-        cosines = np.clip(scores, -1.0, 1.0)  # of float32 vectors, whose length is not exactly 1
-        return Measurement(np.where(empty_candidates(part), 0.0, cosines)[:, None], notes)
+                caption_scores = np.add.reduceat(pair_cosines, reference_starts) / part.references.lengths
+        notes = note_truncated_sentences(part, encoder_handle, context.settings)
+        clipped_scores = np.clip(caption_scores, -1.0, 1.0)  # of float32 vectors, whose length is not exactly 1
+        return Measurement(np.where(empty_candidates(part), 0.0, clipped_scores)[:, None], notes)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The weights, the layer and the libraries."""
-        encoder = find_encoder(self.encoder)
-        return encoder_facts(encoder, load_encoder(encoder, context.settings).layers, context.settings)
+        encoder_handle = find_encoder(self.encoder)
+        return encoder_facts(encoder_handle, load_encoder(encoder_handle, context.settings).layers, context.settings)

@@ -50,21 +50,21 @@ class Wmd(MeanVectors):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
-        bags = {
-            int(k): Counter(table.words[int(k)].tolist())
-            for k in np.unique([*part.candidates, *part.references.values])
+        word_table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
+        word_bags = {
+            int(sentence_index): Counter(word_table.words[int(sentence_index)].tolist())
+            for sentence_index in np.unique([*part.candidates, *part.references.values])
         }
-        nearest = np.full(len(part), np.inf)
-        for row, candidate in enumerate(part.candidates.tolist()):
-            if bags[candidate]:
+        nearest_distances = np.full(len(part), np.inf)
+        for caption_index, candidate in enumerate(part.candidates.tolist()):
+            if word_bags[candidate]:
                 distances = [
-                    movers_distance(bags[candidate], bags[reference], table.unit)
-                    for reference in dict.fromkeys(part.references[row].tolist())
-                    if bags[reference]
+                    movers_distance(word_bags[candidate], word_bags[reference], word_table.unit)
+                    for reference in dict.fromkeys(part.references[caption_index].tolist())
+                    if word_bags[reference]
                 ]
-                nearest[row] = min(distances, default=np.inf)
-        return Measurement(np.exp(-nearest)[:, None], note_missing_vectors(part, table))
+                nearest_distances[caption_index] = min(distances, default=np.inf)
+        return Measurement(np.exp(-nearest_distances)[:, None], note_missing_vectors(part, word_table))
 
 
 def movers_distance(one: Mapping[int, int], other: Mapping[int, int], vectors: NDArray[np.float64]) -> float:
@@ -74,15 +74,15 @@ def movers_distance(one: Mapping[int, int], other: Mapping[int, int], vectors: N
     supply = {word: count * (total // m) for word, count in one.items()}
     demand = {word: count * (total // n) for word, count in other.items()}
     for word in one.keys() & other.keys():
-        shared = min(supply[word], demand[word])
-        supply[word] -= shared
-        demand[word] -= shared
-    sources = [word for word, parts in supply.items() if parts]
-    if not sources:
+        shared_mass = min(supply[word], demand[word])
+        supply[word] -= shared_mass
+        demand[word] -= shared_mass
+    source_words = [word for word, parts in supply.items() if parts]
+    if not source_words:
         return 0.0
-    targets = [word for word, parts in demand.items() if parts]
-    masses = [supply[word] for word in sources], [demand[word] for word in targets]
-    cost = np.sqrt(np.maximum(2 - 2 * (vectors[sources] @ vectors[targets].T), 0))
+    target_words = [word for word, parts in demand.items() if parts]
+    masses = [supply[word] for word in source_words], [demand[word] for word in target_words]
+    cost = np.sqrt(np.maximum(2 - 2 * (vectors[source_words] @ vectors[target_words].T), 0))
     return transport(cost, *masses) / total
 
 
@@ -94,9 +94,11 @@ def transport(cost: NDArray[np.float64], supply: list[int], demand: list[int]) -
     if sum(supply) // common <= _MAX_ASSIGNMENT:
         from scipy.optimize import linear_sum_assignment
 
-        parts = np.repeat(np.repeat(cost, [s // common for s in supply], axis=0), [d // common for d in demand], axis=1)
-        rows, columns = linear_sum_assignment(parts)
-        return float(parts[rows, columns].sum() * common)
+        unit_costs = np.repeat(
+            np.repeat(cost, [s // common for s in supply], axis=0), [d // common for d in demand], axis=1
+        )
+        row_indices, column_indices = linear_sum_assignment(unit_costs)
+        return float(unit_costs[row_indices, column_indices].sum() * common)
     from scipy.optimize import linprog
     from scipy.sparse import identity, kron, vstack
 

@@ -47,22 +47,24 @@ class Pieces:
             sentences: of each row, as indices into the table.
             ends: whether to include begin and end tokens.
         """
-        indices = sentences.values.astype(np.int64)
-        skipped = int(not ends)
-        lengths = table.pieces.lengths[indices] - 2 * skipped
-        of_sentence = np.repeat(np.arange(len(indices)), lengths)
-        within = np.arange(len(of_sentence)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        source = table.pieces.offsets[indices][of_sentence] + skipped + within
-        row = sentences.rows[of_sentence]
-        counts = np.bincount(row, minlength=len(sentences))
-        column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        shape = (len(sentences), int(counts.max(initial=1)))
+        sentence_indices = sentences.values.astype(np.int64)
+        skipped_ends = int(not ends)
+        piece_counts = table.pieces.lengths[sentence_indices] - 2 * skipped_ends
+        of_sentence = np.repeat(np.arange(len(sentence_indices)), piece_counts)
+        within_sentence = np.arange(len(of_sentence)) - np.repeat(np.cumsum(piece_counts) - piece_counts, piece_counts)
+        table_positions = table.pieces.offsets[sentence_indices][of_sentence] + skipped_ends + within_sentence
+        row_indices = sentences.rows[of_sentence]
+        row_lengths = np.bincount(row_indices, minlength=len(sentences))
+        column_indices = np.arange(len(row_indices)) - np.repeat(np.cumsum(row_lengths) - row_lengths, row_lengths)
+        shape = (len(sentences), int(row_lengths.max(initial=1)))
         positions, sentence = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
         ids, word_mask = np.zeros(shape, np.int32), np.zeros(shape, np.bool_)
-        positions[row, column] = source
-        ids[row, column] = table.pieces.ids[source]
-        sentence[row, column] = of_sentence - sentences.offsets[row]
-        word_mask[row, column] = not ends or ((within > 0) & (within < lengths[of_sentence] - 1))
+        positions[row_indices, column_indices] = table_positions
+        ids[row_indices, column_indices] = table.pieces.ids[table_positions]
+        sentence[row_indices, column_indices] = of_sentence - sentences.offsets[row_indices]
+        word_mask[row_indices, column_indices] = not ends or (
+            (within_sentence > 0) & (within_sentence < piece_counts[of_sentence] - 1)
+        )
         return cls(table.unit(positions), ids, sentence, word_mask, positions)
 
     @property
@@ -91,26 +93,29 @@ def caption_blocks(
         ends: whether references have begin and end tokens.
         floats: maximum size of a block's reference states.
     """
-    lengths = table.pieces.lengths
-    total = np.zeros(len(candidates), np.int64)
-    np.add.at(total, references.rows, lengths[references.values])
-    order = np.argsort(total, kind="stable")
+    piece_counts = table.pieces.lengths
+    total_pieces = np.zeros(len(candidates), np.int64)
+    np.add.at(total_pieces, references.rows, piece_counts[references.values])
+    size_order = np.argsort(total_pieces, kind="stable")
     width = table.states.shape[1]
-    start = 0
-    while start < len(order):
-        stop = start + 1
-        while stop < len(order) and (stop + 1 - start) * total[order[stop]] * width <= floats:
-            stop += 1
-        rows = order[start:stop]
-        single = Ragged(candidates[rows], np.arange(len(rows) + 1, dtype=np.int64))
-        yield rows, Pieces.lay_out(table, single), Pieces.lay_out(table, references.take(rows), ends=ends)
-        start = stop
+    block_start = 0
+    while block_start < len(size_order):
+        block_end = block_start + 1
+        while (
+            block_end < len(size_order)
+            and (block_end + 1 - block_start) * total_pieces[size_order[block_end]] * width <= floats
+        ):
+            block_end += 1
+        rows = size_order[block_start:block_end]
+        single_candidates = Ragged(candidates[rows], np.arange(len(rows) + 1, dtype=np.int64))
+        yield rows, Pieces.lay_out(table, single_candidates), Pieces.lay_out(table, references.take(rows), ends=ends)
+        block_start = block_end
 
 
 def encode_sentences(part: CaptionSet, encoder: EncoderHandle, layer: int, settings: Settings) -> StateTable:
     """The hidden states of all sentences of the part, each distinct sentence encoded once."""
-    table: StateTable = part.pool.analyse(HiddenStates(encoder, layer, settings))
-    return table
+    state_table: StateTable = part.pool.analyse(HiddenStates(encoder, layer, settings))
+    return state_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +134,8 @@ class PieceFrequencies:
 
     def idf(self) -> Floats:
         """-lg(df / N) of every piece (Yi et al.); 0 for a piece that occurs in no document."""
-        frequency = np.where(self.counts > 0, self.counts, self.documents)
-        return np.abs(np.log10(frequency / max(self.documents, 1)))
+        document_frequency = np.where(self.counts > 0, self.counts, self.documents)
+        return np.abs(np.log10(document_frequency / max(self.documents, 1)))
 
 
 @dataclass(frozen=True)
@@ -142,16 +147,16 @@ class PieceFrequencyState(CorpusState):
 
     def collect(self, part: CaptionSet, context: RunContext) -> PieceFrequencies:
         """The frequencies in this part."""
-        encoder = find_encoder(self.encoder)
-        pieces: PieceTable = part.pool.analyse(WordPieces(encoder, context.settings))
+        encoder_handle = find_encoder(self.encoder)
+        piece_table: PieceTable = part.pool.analyse(WordPieces(encoder_handle, context.settings))
         occurrences = np.bincount(part.references.values, minlength=len(part.pool))
         if self.candidates:
             occurrences = occurrences + np.bincount(part.candidates, minlength=len(part.pool))
-        size = vocabulary_size(encoder, context.settings)
-        sentence = np.repeat(np.arange(len(pieces)), pieces.lengths)
-        distinct = np.unique(sentence * size + pieces.ids)
-        counts = np.bincount(distinct % size, weights=occurrences[distinct // size], minlength=size)
-        return PieceFrequencies(counts.astype(np.int64), int(occurrences.sum()))
+        size = vocabulary_size(encoder_handle, context.settings)
+        sentence_indices = np.repeat(np.arange(len(piece_table)), piece_table.lengths)
+        distinct_keys = np.unique(sentence_indices * size + piece_table.ids)
+        document_counts = np.bincount(distinct_keys % size, weights=occurrences[distinct_keys // size], minlength=size)
+        return PieceFrequencies(document_counts.astype(np.int64), int(occurrences.sum()))
 
 
 @cache
@@ -162,8 +167,8 @@ def vocabulary_size(encoder: EncoderHandle, settings: Settings) -> int:
 
 def note_truncated_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> dict[str, list[str]]:
     """A note of the captions with a candidate or reference that is too long for the encoder."""
-    pieces: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
-    return note_truncated(part, pieces.truncated[part.candidates], pieces.truncated[part.references.values])
+    piece_table: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
+    return note_truncated(part, piece_table.truncated[part.candidates], piece_table.truncated[part.references.values])
 
 
 def encoder_facts(encoder: EncoderHandle, layer: int, settings: Settings) -> dict[str, str]:

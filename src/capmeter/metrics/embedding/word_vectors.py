@@ -49,18 +49,18 @@ class DistilledVectors:
     def find(self, words: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Which words the tokenizer can represent, (words,), and their vectors (words, width), 0 for the others."""
         encoder = load_encoder(self.encoder, self.settings)
-        pieces = encoder.pieces(words)
-        unknown = np.zeros(len(words), np.bool_)
-        inner = pieces.lengths - 2  # begin and end tokens are not part of the word
-        vectors = np.zeros((len(words), self.width), np.float32)
-        for k in np.flatnonzero(inner > 0).tolist():
-            ids = pieces[k][1:-1]
-            unknown[k] = bool((ids == encoder.tokenizer.unknown_id).any())
-            vectors[k] = self.table[ids].mean(axis=0)
-        in_vocabulary = (inner > 0) & ~unknown
-        vectors[~in_vocabulary] = 0
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        return in_vocabulary, vectors
+        piece_table = encoder.pieces(words)
+        is_unknown = np.zeros(len(words), np.bool_)
+        inner_lengths = piece_table.lengths - 2  # begin and end tokens are not part of the word
+        word_vectors = np.zeros((len(words), self.width), np.float32)
+        for word_index in np.flatnonzero(inner_lengths > 0).tolist():
+            piece_ids = piece_table[word_index][1:-1]
+            is_unknown[word_index] = bool((piece_ids == encoder.tokenizer.unknown_id).any())
+            word_vectors[word_index] = self.table[piece_ids].mean(axis=0)
+        in_vocabulary = (inner_lengths > 0) & ~is_unknown
+        word_vectors[~in_vocabulary] = 0
+        word_vectors /= np.maximum(np.linalg.norm(word_vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return in_vocabulary, word_vectors
 
 
 def find_vectors(name: str, settings: Settings) -> WordVectors:
@@ -71,31 +71,31 @@ def find_vectors(name: str, settings: Settings) -> WordVectors:
 @lru_cache(maxsize=1)
 def load_distilled(name: str, settings: Settings) -> DistilledVectors:
     """The vectors distilled from this encoder, from the cache if they are there."""
-    encoder = find_encoder(name)
-    path = cache_folder("word-vectors", f"{name}-{encoder.sha256[:16]}-2.index")
-    cached = read_arrays(path)
-    if cached is not None and cached[0].keys() == {"table"}:
-        table = cached[0]["table"]
+    encoder_handle = find_encoder(name)
+    cache_path = cache_folder("word-vectors", f"{name}-{encoder_handle.sha256[:16]}-2.index")
+    cached_arrays = read_arrays(cache_path)
+    if cached_arrays is not None and cached_arrays[0].keys() == {"table"}:
+        vector_table = cached_arrays[0]["table"]
     else:
-        table = distil(encoder, settings)
+        vector_table = distil(encoder_handle, settings)
         with suppress(OSError):  # works without a writable cache
-            write_arrays(path, {"table": table})
-    return DistilledVectors(encoder, f"distilled {encoder.label}", table, settings)
+            write_arrays(cache_path, {"table": vector_table})
+    return DistilledVectors(encoder_handle, f"distilled {encoder_handle.label}", vector_table, settings)
 
 
 def distil(handle: EncoderHandle, settings: Settings) -> NDArray[np.float32]:
     """The vector of each word piece on its own minus the mean, (vocabulary, width), always in float32."""
     encoder = load_encoder(handle, replace(settings, precision="float32"))
     size = len(encoder.tokenizer)
-    pieces = PieceTable.of([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
-    table = np.empty((size, encoder.width), np.float32)
-    for batch in encoder.encode_ids(pieces, hidden=encoder.layers):
+    piece_table = PieceTable.of([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
+    vector_table = np.empty((size, encoder.width), np.float32)
+    for batch in encoder.encode_ids(piece_table, hidden=encoder.layers):
         if batch.hidden is not None:
-            table[batch.rows] = batch.hidden.mean(axis=1)
-    table /= np.linalg.norm(table, axis=1, keepdims=True)
+            vector_table[batch.rows] = batch.hidden.mean(axis=1)
+    vector_table /= np.linalg.norm(vector_table, axis=1, keepdims=True)
     words = [k for k, piece in enumerate(encoder.tokens(range(size))) if not (piece.startswith("[") and len(piece) > 1)]
-    centred: NDArray[np.float32] = table - table[words].mean(axis=0)
-    return centred
+    centred_vectors: NDArray[np.float32] = vector_table - vector_table[words].mean(axis=0)
+    return centred_vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +109,19 @@ class WordTable:
     @cached_property
     def unit(self) -> NDArray[np.float64]:
         """The vectors normalised to unit length."""
-        length = np.linalg.norm(self.vectors, axis=1, keepdims=True)
-        unit: NDArray[np.float64] = self.vectors / np.maximum(length, _TINY)
+        vector_norms = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        unit: NDArray[np.float64] = self.vectors / np.maximum(vector_norms, _TINY)
         return unit
 
     @cached_property
     def means(self) -> NDArray[np.float64]:
         """The mean of each sentence's vectors, (sentences, width); 0 if it has none."""
-        total = np.zeros((len(self.words), self.vectors.shape[1]))
+        vector_sums = np.zeros((len(self.words), self.vectors.shape[1]))
         nonempty = np.flatnonzero(self.words.lengths)
         if len(nonempty):
-            flat = self.vectors[self.words.values]
-            total[nonempty] = np.add.reduceat(flat, self.words.offsets[nonempty], axis=0)
-        mean: NDArray[np.float64] = total / np.maximum(self.words.lengths, 1)[:, None]
+            word_vectors = self.vectors[self.words.values]
+            vector_sums[nonempty] = np.add.reduceat(word_vectors, self.words.offsets[nonempty], axis=0)
+        mean: NDArray[np.float64] = vector_sums / np.maximum(self.words.lengths, 1)[:, None]
         return mean
 
 
@@ -142,19 +142,21 @@ class ContentWords:
 
     def run(self, pool: SentencePool) -> WordTable:
         """The table of a pool."""
-        tokens: TokenTable = pool.analyse(Tokens("ptb"))
-        used = np.unique(tokens.ids.values)
+        token_table: TokenTable = pool.analyse(Tokens("ptb"))
+        word_ids = np.unique(token_table.ids.values)
         deletion = str.maketrans("", "", self.deleted)
-        words = [tokens.vocabulary.words[k].lower().translate(deletion) for k in used.tolist()]
-        distinct = sorted({word for word in words if word and word not in STOP_WORDS})
+        normalised_words = [token_table.vocabulary.words[k].lower().translate(deletion) for k in word_ids.tolist()]
+        distinct = sorted({word for word in normalised_words if word and word not in STOP_WORDS})
         has_vector, vectors = find_vectors(self.vectors, self.settings).find(distinct)
-        rows = {word: row for row, word in enumerate(w for w, has in zip(distinct, has_vector, strict=True) if has)}
-        row_of = np.full(len(tokens.vocabulary), -1, np.int64)
-        row_of[used] = [rows.get(word, -1) for word in words]
-        flat = row_of[tokens.ids.values]
-        lengths = np.bincount(tokens.ids.rows[flat >= 0], minlength=len(tokens.ids))
-        words_of = Ragged.from_lengths(flat[flat >= 0], lengths)
-        return WordTable(words_of, vectors[has_vector].astype(np.float64), tuple(rows))
+        vector_rows = {
+            word: row for row, word in enumerate(w for w, has in zip(distinct, has_vector, strict=True) if has)
+        }
+        row_of = np.full(len(token_table.vocabulary), -1, np.int64)
+        row_of[word_ids] = [vector_rows.get(word, -1) for word in normalised_words]
+        flat_rows = row_of[token_table.ids.values]
+        lengths = np.bincount(token_table.ids.rows[flat_rows >= 0], minlength=len(token_table.ids))
+        words_of = Ragged.from_lengths(flat_rows[flat_rows >= 0], lengths)
+        return WordTable(words_of, vectors[has_vector].astype(np.float64), tuple(vector_rows))
 
 
 @dataclass(frozen=True)
@@ -171,28 +173,28 @@ class ContextualWords:
 
     def run(self, pool: SentencePool) -> WordTable:
         """The table of a pool; its vocabulary has one entry per occurrence of a piece."""
-        states: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
-        loaded, pieces = load_encoder(self.encoder, self.settings), states.pieces
-        distinct = np.unique(pieces.ids)
-        words = [loaded.word_of(piece).lower() for piece in loaded.tokens(distinct)]
-        content = np.zeros(int(distinct.max(initial=0)) + 1, np.bool_)
-        content[distinct] = [any(map(str.isalnum, word)) and word not in STOP_WORDS for word in words]
-        mask = content[pieces.ids]
-        starts, ends = pieces.offsets[:-1], pieces.offsets[1:] - 1
-        mask[starts] = mask[ends] = False
-        rows = np.flatnonzero(mask)
-        lengths = np.add.reduceat(mask, starts, dtype=np.int64) if len(starts) else np.zeros(0, np.int64)
-        vocabulary = loaded.tokens(pieces.ids[rows])
-        words_of = Ragged.from_lengths(np.arange(len(rows)), lengths)
-        return WordTable(words_of, states.states[rows].astype(np.float64), tuple(vocabulary))
+        state_table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
+        loaded_encoder, piece_table = load_encoder(self.encoder, self.settings), state_table.pieces
+        distinct_ids = np.unique(piece_table.ids)
+        piece_words = [loaded_encoder.word_of(piece).lower() for piece in loaded_encoder.tokens(distinct_ids)]
+        is_content = np.zeros(int(distinct_ids.max(initial=0)) + 1, np.bool_)
+        is_content[distinct_ids] = [any(map(str.isalnum, word)) and word not in STOP_WORDS for word in piece_words]
+        mask = is_content[piece_table.ids]
+        starts, sentence_ends = piece_table.offsets[:-1], piece_table.offsets[1:] - 1
+        mask[starts] = mask[sentence_ends] = False
+        content_rows = np.flatnonzero(mask)
+        word_counts = np.add.reduceat(mask, starts, dtype=np.int64) if len(starts) else np.zeros(0, np.int64)
+        vocabulary = loaded_encoder.tokens(piece_table.ids[content_rows])
+        words_of = Ragged.from_lengths(np.arange(len(content_rows)), word_counts)
+        return WordTable(words_of, state_table.states[content_rows].astype(np.float64), tuple(vocabulary))
 
 
 def note_missing_vectors(part: CaptionSet, table: WordTable) -> dict[str, list[str]]:
     """A note of the captions whose candidate, or all of whose references, have no content word with a vector."""
-    empty = table.words.lengths == 0
+    is_empty = table.words.lengths == 0
     no_reference = np.ones(len(part), np.bool_)
-    np.logical_and.at(no_reference, part.references.rows, empty[part.references.values])
-    return note_captions(part, "out of vocabulary", empty[part.candidates] | no_reference)
+    np.logical_and.at(no_reference, part.references.rows, is_empty[part.references.values])
+    return note_captions(part, "out of vocabulary", is_empty[part.candidates] | no_reference)
 
 
 def reference_cosines(part: CaptionSet, table: WordTable) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -200,8 +202,8 @@ def reference_cosines(part: CaptionSet, table: WordTable) -> tuple[NDArray[np.fl
 
     The second array is false where one of them has no vector.
     """
-    means = table.means / np.maximum(np.linalg.norm(table.means, axis=1, keepdims=True), _TINY)
+    unit_means = table.means / np.maximum(np.linalg.norm(table.means, axis=1, keepdims=True), _TINY)
     candidates = part.candidates[part.references.rows]
     present = (table.words.lengths[candidates] > 0) & (table.words.lengths[part.references.values] > 0)
-    cosine = np.einsum("id,id->i", means[candidates], means[part.references.values])
+    cosine = np.einsum("id,id->i", unit_means[candidates], unit_means[part.references.values])
     return np.clip(cosine, -1, 1), present

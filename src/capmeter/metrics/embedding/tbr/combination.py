@@ -29,11 +29,11 @@ class PieceComparison:
 
 def compare(candidates: Pieces, references: Pieces, weights: Floats, stop: Flags) -> PieceComparison:
     """Compares candidates with all their references' pieces; `weights` and `stop` are by word-piece id."""
-    cosine = candidates.states @ references.states.transpose(0, 2, 1)  # (n, c, t)
-    content = candidates.word_mask & ~stop[candidates.ids]
+    piece_cosines = candidates.states @ references.states.transpose(0, 2, 1)  # (n, c, t)
+    content_mask = candidates.word_mask & ~stop[candidates.ids]
     return PieceComparison(
-        match=np.where(candidates.word_mask[:, :, None], cosine, 0).max(axis=1, initial=0),
-        content_match=np.where(content[:, :, None], cosine, 0).max(axis=1, initial=0),
+        match=np.where(candidates.word_mask[:, :, None], piece_cosines, 0).max(axis=1, initial=0),
+        content_match=np.where(content_mask[:, :, None], piece_cosines, 0).max(axis=1, initial=0),
         weight=weights[references.ids],
         content=~stop[references.ids],
     )
@@ -41,14 +41,14 @@ def compare(candidates: Pieces, references: Pieces, weights: Floats, stop: Flags
 
 def reference_words(references: Pieces) -> Flags:
     """Which pieces are words of each reference, (n, B, t)."""
-    count = int(references.sentence.max(initial=0)) + 1
-    return references.sentence_masks(count) & references.word_mask[:, None, :]
+    reference_count = int(references.sentence.max(initial=0)) + 1
+    return references.sentence_masks(reference_count) & references.word_mask[:, None, :]
 
 
 def matching_words(references: Pieces, beta: float) -> Flags:
     """Which words of the references match each other (cosine above beta), (n, t, t)."""
-    cosine = references.states @ references.states.transpose(0, 2, 1)
-    return np.asarray((cosine > beta) & references.word_mask[:, :, None] & references.word_mask[:, None, :])
+    piece_cosines = references.states @ references.states.transpose(0, 2, 1)
+    return np.asarray((piece_cosines > beta) & references.word_mask[:, :, None] & references.word_mask[:, None, :])
 
 
 def combine(words: Flags, matches: Flags) -> Flags:
@@ -57,10 +57,10 @@ def combine(words: Flags, matches: Flags) -> Flags:
     The references are added in order, each compared with the base and everything added before.
     """
     members: Flags = words.copy()
-    pairs = matches.astype(np.float32)
-    for reference in range(words.shape[1]):
-        matched = members.astype(np.float32) @ pairs > 0
-        members |= words[:, reference, None, :] & ~matched
+    match_matrix = matches.astype(np.float32)
+    for reference_index in range(words.shape[1]):
+        is_matched = members.astype(np.float32) @ match_matrix > 0
+        members |= words[:, reference_index, None, :] & ~is_matched
     return members
 
 
@@ -71,13 +71,13 @@ def combine_released(words: Flags, matches: Flags) -> Flags:
     """
     matched_by = words.astype(np.float32) @ matches.astype(np.float32) > 0  # (n, reference that matches, t)
     appended = np.zeros_like(words)
-    count = words.shape[1]
-    for base in range(count):
-        matched = matched_by[:, base].copy()
-        for reference in range(count):
-            if reference != base:
-                appended[:, base] |= words[:, reference] & ~matched
-                matched |= matched_by[:, reference]
+    reference_count = words.shape[1]
+    for base_index in range(reference_count):
+        is_matched = matched_by[:, base_index].copy()
+        for reference_index in range(reference_count):
+            if reference_index != base_index:
+                appended[:, base_index] |= words[:, reference_index] & ~is_matched
+                is_matched |= matched_by[:, reference_index]
     return appended
 
 
@@ -86,11 +86,11 @@ def recall(members: Flags, comparison: PieceComparison, beta: float) -> Floats:
 
     If only pieces of weight 0 match, their unweighted mean; 0 if nothing matches.
     """
-    matched = (members & (comparison.match > beta)[:, None, :]).astype(np.float64)
-    weight = comparison.weight[:, None, :]
-    total = (matched * weight).sum(axis=-1)
-    weighted = np.where(total[..., None] > 0, weight, 1.0) * matched
-    return _mean(weighted * comparison.match[:, None, :], weighted)
+    matched_members = (members & (comparison.match > beta)[:, None, :]).astype(np.float64)
+    piece_weights = comparison.weight[:, None, :]
+    total_weight = (matched_members * piece_weights).sum(axis=-1)
+    member_weights = np.where(total_weight[..., None] > 0, piece_weights, 1.0) * matched_members
+    return _mean(member_weights * comparison.match[:, None, :], member_weights)
 
 
 def recall_without_stop_words(members: Flags, comparison: PieceComparison, beta: float) -> Floats:
@@ -98,11 +98,11 @@ def recall_without_stop_words(members: Flags, comparison: PieceComparison, beta:
 
     1 if there are none: then there is nothing to compare, and Eq. 6 reduces to its first factor.
     """
-    content = (members & comparison.content[:, None, :]).astype(np.float64)
-    match = np.where(comparison.content_match > beta, comparison.content_match, 0).astype(np.float64)
-    count = content.sum(axis=-1)
-    mean = (content * match[:, None, :]).sum(axis=-1) / np.maximum(count, 1)
-    return np.asarray(np.where(count > 0, mean, 1.0))
+    content_members = (members & comparison.content[:, None, :]).astype(np.float64)
+    content_matches = np.where(comparison.content_match > beta, comparison.content_match, 0).astype(np.float64)
+    content_counts = content_members.sum(axis=-1)
+    mean = (content_members * content_matches[:, None, :]).sum(axis=-1) / np.maximum(content_counts, 1)
+    return np.asarray(np.where(content_counts > 0, mean, 1.0))
 
 
 def released_recalls(
@@ -119,19 +119,19 @@ def released_recalls(
     last = np.maximum.accumulate(np.where(appended, index, -1), axis=-1)
     previous = np.concatenate([np.full((n, bases, 1), -1), last[..., :-1]], axis=-1)  # the word appended before
     end = np.where(references.sentence_masks(bases), index, -1).max(axis=-1, keepdims=True)  # each base's end token
-    vector = np.where(words, index, np.where(previous >= 0, previous - 1, end))
-    row = np.arange(n)[:, None, None]
+    vector_positions = np.where(words, index, np.where(previous >= 0, previous - 1, end))
+    row_indices = np.arange(n)[:, None, None]
     members = (words | appended).astype(np.float64)
 
-    match = comparison.match[row, vector].astype(np.float64)
-    weight = members * (match > beta) * comparison.weight[:, None, :]
-    content_match = comparison.content_match[row, vector].astype(np.float64)
-    content = members * (content_match > beta) * comparison.content[:, None, :]
-    return _mean(weight * match, weight), _mean(content * content_match, content)
+    piece_matches = comparison.match[row_indices, vector_positions].astype(np.float64)
+    match_weights = members * (piece_matches > beta) * comparison.weight[:, None, :]
+    content_match = comparison.content_match[row_indices, vector_positions].astype(np.float64)
+    content_weights = members * (content_match > beta) * comparison.content[:, None, :]
+    return _mean(match_weights * piece_matches, match_weights), _mean(content_weights * content_match, content_weights)
 
 
 def _mean(weighted: Floats, weights: Floats) -> Floats:
     """Σ weighted / Σ weights over the last axis; 0 without weights."""
-    total = weights.sum(axis=-1)
-    mean: Floats = weighted.sum(axis=-1) / np.where(total > 0, total, 1.0)
+    total_weight = weights.sum(axis=-1)
+    mean: Floats = weighted.sum(axis=-1) / np.where(total_weight > 0, total_weight, 1.0)
     return mean

@@ -41,30 +41,32 @@ def explain_combination(
         spell: the word pieces of ids.
         facts: of the evidence.
     """
-    starts = np.searchsorted(references.sentence[0], np.arange(len(order)))
-    cosine = candidate.states[0] @ references.states[0].T
-    cosine[~candidate.word_mask[0]] = -2
-    links, marks, matched = [], [], set()
+    sentence_starts = np.searchsorted(references.sentence[0], np.arange(len(order)))
+    piece_cosines = candidate.states[0] @ references.states[0].T
+    piece_cosines[~candidate.word_mask[0]] = -2
+    links, marks, matched_positions = [], [], set()
     for t in np.flatnonzero(members).tolist():
         sentence = int(references.sentence[0, t])
-        at = t - int(starts[sentence]) - 1  # without the begin token
-        span = (order[sentence], at, at + 1)
+        piece_position = t - int(sentence_starts[sentence]) - 1  # without the begin token
+        reference_span = (order[sentence], piece_position, piece_position + 1)
         if base is not None:
-            marks.append(Mark("reference", *span, "base" if sentence == base else "combined"))
+            marks.append(Mark("reference", *reference_span, "base" if sentence == base else "combined"))
         if stop[references.ids[0, t]]:
-            marks.append(Mark("reference", *span, "removed"))
-        c = int(cosine[:, t].argmax())
-        if cosine[c, t] > threshold:
-            matched.add(c - 1)
-            links.append(Link((c - 1, c), span[0], span[1:], "embedding", float(cosine[c, t])))
+            marks.append(Mark("reference", *reference_span, "removed"))
+        c = int(piece_cosines[:, t].argmax())
+        if piece_cosines[c, t] > threshold:
+            matched_positions.add(c - 1)
+            links.append(
+                Link((c - 1, c), reference_span[0], reference_span[1:], "embedding", float(piece_cosines[c, t]))
+            )
         else:
-            marks.append(Mark("reference", *span, "cut", float(max(cosine[c, t], -1.0))))
-    ids = candidate.ids[0][candidate.word_mask[0]]
-    for c, piece in enumerate(ids.tolist()):
+            marks.append(Mark("reference", *reference_span, "cut", float(max(piece_cosines[c, t], -1.0))))
+    candidate_ids = candidate.ids[0][candidate.word_mask[0]]
+    for c, piece in enumerate(candidate_ids.tolist()):
         if stop[piece]:
             marks.append(Mark("candidate", None, c, c + 1, "removed"))
-        if c not in matched:
+        if c not in matched_positions:
             marks.append(Mark("candidate", None, c, c + 1, "unmatched"))
     of_reference = [references.word_mask[0] & (references.sentence[0] == k) for k in np.argsort(order).tolist()]
-    words = tuple(tuple(spell(references.ids[0][mask])) for mask in of_reference)
-    return Evidence(tuple(spell(ids)), words, tuple(links), tuple(marks), facts)
+    reference_words = tuple(tuple(spell(references.ids[0][mask])) for mask in of_reference)
+    return Evidence(tuple(spell(candidate_ids)), reference_words, tuple(links), tuple(marks), facts)

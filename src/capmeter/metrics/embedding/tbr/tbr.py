@@ -115,8 +115,8 @@ class Tbr(MeanMetric):
 
     def depth(self, settings: Settings) -> int:
         """The layer in use."""
-        default = RELEASED_LAYER if self.as_released else LAYERS.get(self.encoder)
-        return load_encoder(find_encoder(self.encoder), settings).layer(self.layer, default)
+        default_layer = RELEASED_LAYER if self.as_released else LAYERS.get(self.encoder)
+        return load_encoder(find_encoder(self.encoder), settings).layer(self.layer, default_layer)
 
     def threshold(self, settings: Settings) -> float:
         """β: the parameter, else the encoder's default at this layer."""
@@ -135,61 +135,64 @@ class Tbr(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """Score, R_comb and R_rm of each caption."""
-        settings, encoder = context.settings, find_encoder(self.encoder)
+        settings, encoder_handle = context.settings, find_encoder(self.encoder)
         beta = self.threshold(settings)
-        table = encode_sentences(part, encoder, self.depth(settings), settings)
-        weights, stop = self._weights(context), stop_pieces(encoder, not self.as_released, settings)
-        values = np.zeros((len(part), 3))
-        for rows, candidates, references in caption_blocks(part.candidates, table, self.ordered(part, settings)):
-            comparison = combination.compare(candidates, references, weights, stop)
-            comb, removed, present = self.recalls(references, comparison, beta)
-            scores = np.stack([comb * removed, comb, removed], axis=-1)  # (rows, bases, 3)
+        state_table = encode_sentences(part, encoder_handle, self.depth(settings), settings)
+        piece_weights, stop_mask = self._weights(context), stop_pieces(encoder_handle, not self.as_released, settings)
+        caption_scores = np.zeros((len(part), 3))
+        for rows, candidates, references in caption_blocks(part.candidates, state_table, self.ordered(part, settings)):
+            comparison = combination.compare(candidates, references, piece_weights, stop_mask)
+            combined_recall, content_recall, present = self.recalls(references, comparison, beta)
+            # (rows, bases, 3)
+            scores = np.stack([combined_recall * content_recall, combined_recall, content_recall], axis=-1)
             if self.references == "max":
-                values[rows] = np.where(present[..., None], scores, 0).max(axis=1)
+                caption_scores[rows] = np.where(present[..., None], scores, 0).max(axis=1)
             else:
-                values[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
-        values = np.minimum(values, 1.0)  # cosines of float32 vectors exceed it by rounding
-        return Measurement(values, note_truncated_sentences(part, encoder, settings))
+                caption_scores[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
+        caption_scores = np.minimum(caption_scores, 1.0)  # cosines of float32 vectors exceed it by rounding
+        return Measurement(caption_scores, note_truncated_sentences(part, encoder_handle, settings))
 
     def recalls(self, references: Pieces, comparison: PieceComparison, beta: float) -> tuple[Floats, Floats, Flags]:
         """R_comb and R_rm of each base (or single reference) of each row, and which of them exist, (n, bases) each."""
-        words = combination.reference_words(references)
-        present: Flags = np.asarray(references.sentence_masks(words.shape[1]).any(axis=-1))
+        word_masks = combination.reference_words(references)
+        present: Flags = np.asarray(references.sentence_masks(word_masks.shape[1]).any(axis=-1))
         if self.as_released:
-            appended = combination.combine_released(words, combination.matching_words(references, beta))
-            return *combination.released_recalls(references, words, appended, comparison, beta), present
+            appended_masks = combination.combine_released(word_masks, combination.matching_words(references, beta))
+            return *combination.released_recalls(references, word_masks, appended_masks, comparison, beta), present
         members = self.members(references, beta)
         threshold = beta if self.cut else 0.0
-        comb = combination.recall(members, comparison, threshold)
+        combined_recall = combination.recall(members, comparison, threshold)
         if not self.remove:
-            return comb, np.ones_like(comb), present[:, : members.shape[1]]
-        removed = combination.recall_without_stop_words(members, comparison, threshold)
-        return comb, removed, present[:, : members.shape[1]]
+            return combined_recall, np.ones_like(combined_recall), present[:, : members.shape[1]]
+        content_recall = combination.recall_without_stop_words(members, comparison, threshold)
+        return combined_recall, content_recall, present[:, : members.shape[1]]
 
     def members(self, references: Pieces, beta: float) -> Flags:
         """The pieces of the combined reference of each base, (n, bases, t)."""
-        words = combination.reference_words(references)
+        word_masks = combination.reference_words(references)
         if self.references == "combine":
-            return combination.combine(words, combination.matching_words(references, beta))
+            return combination.combine(word_masks, combination.matching_words(references, beta))
         if self.references == "cat":
-            return np.asarray(words.any(axis=1, keepdims=True))
-        return words
+            return np.asarray(word_masks.any(axis=1, keepdims=True))
+        return word_masks
 
     def ordered(self, part: CaptionSet, settings: Settings) -> Ragged:
         """The references in the order in which they are added: by word-piece ids; as released, in file order."""
         if self.as_released:
             return part.references
-        order = self._order(part, settings)
-        return Ragged(part.references.values[order], part.references.offsets)
+        reference_order = self._order(part, settings)
+        return Ragged(part.references.values[reference_order], part.references.offsets)
 
     def _order(self, part: CaptionSet, settings: Settings) -> NDArray[np.int64]:
         """The positions of all references in this order."""
-        pieces: PieceTable = part.pool.analyse(WordPieces(find_encoder(self.encoder), settings))
-        used = np.unique(part.references.values)
-        ranked = sorted(used.tolist(), key=lambda sentence: pieces[sentence].tolist())
-        rank = np.empty(len(part.pool), np.int64)
-        rank[ranked] = np.arange(len(ranked))
-        return np.lexsort((rank[part.references.values], part.references.rows))
+        piece_table: PieceTable = part.pool.analyse(WordPieces(find_encoder(self.encoder), settings))
+        used_sentences = np.unique(part.references.values)
+        ranked_sentences = sorted(
+            used_sentences.tolist(), key=lambda sentence_index: piece_table[sentence_index].tolist()
+        )
+        sentence_ranks = np.empty(len(part.pool), np.int64)
+        sentence_ranks[ranked_sentences] = np.arange(len(ranked_sentences))
+        return np.lexsort((sentence_ranks[part.references.values], part.references.rows))
 
     def _weights(self, context: RunContext) -> Floats:
         state: PieceFrequencies | None = context.state
@@ -200,10 +203,10 @@ class Tbr(MeanMetric):
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """β, the weights, the layer, the libraries and the source of idf."""
         state, settings = context.state, context.settings
-        of = "references and candidates" if self.as_released else "references"
-        source = {"idf": f"run/{state.documents} {of}"} if isinstance(state, PieceFrequencies) else {}
+        counted_texts = "references and candidates" if self.as_released else "references"
+        idf_source = {"idf": f"run/{state.documents} {counted_texts}"} if isinstance(state, PieceFrequencies) else {}
         encoder = encoder_facts(find_encoder(self.encoder), self.depth(settings), settings)
-        return {"beta": f"{self.threshold(settings):g}"} | encoder | source
+        return {"beta": f"{self.threshold(settings):g}"} | encoder | idf_source
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The combined reference on its best base: greedy matches, and pieces combined, cut or removed.
@@ -212,39 +215,39 @@ class Tbr(MeanMetric):
         """
         if self.as_released:
             raise InputError("tbr(as_released=true) cannot explain its scores, since it mixes up vectors; use tbr")
-        settings, encoder = context.settings, find_encoder(self.encoder)
-        beta, spell = self.threshold(settings), load_encoder(encoder, settings).tokens
-        table = encode_sentences(part, encoder, self.depth(settings), settings)
-        weights, stop = self._weights(context), stop_pieces(encoder, True, settings)
-        order, offsets = self._order(part, settings), part.references.offsets
+        settings, encoder_handle = context.settings, find_encoder(self.encoder)
+        beta, spell = self.threshold(settings), load_encoder(encoder_handle, settings).tokens
+        state_table = encode_sentences(part, encoder_handle, self.depth(settings), settings)
+        piece_weights, stop_mask = self._weights(context), stop_pieces(encoder_handle, True, settings)
+        reference_order, offsets = self._order(part, settings), part.references.offsets
         evidence = []
-        for row in range(len(part)):
-            positions = order[offsets[row] : offsets[row + 1]]
-            rows = [int(part.candidates[row])], part.references.values[positions].tolist()
-            candidate, references = (Pieces.lay_out(table, Ragged.from_rows([ids], np.int64)) for ids in rows)
-            comb, removed, present = self.recalls(
-                references, combination.compare(candidate, references, weights, stop), beta
+        for caption_index in range(len(part)):
+            reference_positions = reference_order[offsets[caption_index] : offsets[caption_index + 1]]
+            rows = [int(part.candidates[caption_index])], part.references.values[reference_positions].tolist()
+            candidate, references = (Pieces.lay_out(state_table, Ragged.from_rows([ids], np.int64)) for ids in rows)
+            combined_recall, content_recall, present = self.recalls(
+                references, combination.compare(candidate, references, piece_weights, stop_mask), beta
             )
-            products = comb[0] * removed[0]
-            best = int(np.argmax(products))
+            base_scores = combined_recall[0] * content_recall[0]
+            best_base = int(np.argmax(base_scores))
             facts: dict[str, float | str] = {
-                "r-comb": float(comb[0, best]),
-                "r-rm": float(removed[0, best]),
+                "r-comb": float(combined_recall[0, best_base]),
+                "r-rm": float(content_recall[0, best_base]),
                 "beta": beta,
             }
-            within = (positions - offsets[row]).tolist()
+            reference_indices = (reference_positions - offsets[caption_index]).tolist()
             if self.references == "combine":
-                facts["base"] = f"reference {within[best] + 1}"
-                facts["mean over bases"] = float(products[present[0]].mean())
+                facts["base"] = f"reference {reference_indices[best_base] + 1}"
+                facts["mean over bases"] = float(base_scores[present[0]].mean())
             evidence.append(
                 explain_combination(
                     candidate,
                     references,
-                    self.members(references, beta)[0, best],
-                    base=best if self.references == "combine" else None,
-                    stop=stop if self.remove else np.zeros_like(stop),
+                    self.members(references, beta)[0, best_base],
+                    base=best_base if self.references == "combine" else None,
+                    stop=stop_mask if self.remove else np.zeros_like(stop_mask),
                     threshold=beta if self.cut else 0.0,
-                    order=within,
+                    order=reference_indices,
                     spell=spell,
                     facts=facts,
                 )
@@ -255,8 +258,10 @@ class Tbr(MeanMetric):
 @cache
 def stop_pieces(encoder: EncoderHandle, any_case: bool, settings: Settings) -> Flags:
     """Which word pieces are stop words, (vocabulary,); a piece inside a word ("##s") is not."""
-    loaded = load_encoder(encoder, settings)
-    pieces = loaded.tokens(range(vocabulary_size(encoder, settings)))
-    words = [loaded.word_of(piece) for piece in pieces]
-    lowered = [word.lower() for word in words] if any_case else words
-    return np.array([low in TBR_STOP_WORDS or word in TBR_STOP_WORDS for low, word in zip(lowered, words, strict=True)])
+    loaded_encoder = load_encoder(encoder, settings)
+    piece_texts = loaded_encoder.tokens(range(vocabulary_size(encoder, settings)))
+    piece_words = [loaded_encoder.word_of(piece) for piece in piece_texts]
+    lowered_words = [word.lower() for word in piece_words] if any_case else piece_words
+    return np.array(
+        [low in TBR_STOP_WORDS or word in TBR_STOP_WORDS for low, word in zip(lowered_words, piece_words, strict=True)]
+    )
