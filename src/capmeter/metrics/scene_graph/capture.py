@@ -111,81 +111,85 @@ class Capture(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and the F-score of each kind of element, of each caption."""
-        analysis = self.scenes(context.settings)
-        scenes: SceneTable = part.pool.analyse(analysis)
-        texts = sorted({*part.candidates.tolist(), *part.references.values.tolist()})
-        elements = {k: self._elements(scenes.graph(k, no_synsets)) for k in texts}
-        vectors = self._embed(list(elements.values()), context)
-        matcher = _Matcher(vectors, substrings=self.as_released, soft=self.soft)
-        memory: dict[tuple[int, int], list[float]] = {}
-        rows = []
-        for row, candidate in enumerate(part.candidates.tolist()):
-            pairs = [(candidate, reference) for reference in part.references[row].tolist()]
+        scene_analysis = self.scenes(context.settings)
+        scene_table: SceneTable = part.pool.analyse(scene_analysis)
+        sentence_indices = sorted({*part.candidates.tolist(), *part.references.values.tolist()})
+        sentence_elements = {k: self._elements(scene_table.graph(k, no_synsets)) for k in sentence_indices}
+        phrase_vectors = self._embed(list(sentence_elements.values()), context)
+        matcher = _Matcher(phrase_vectors, substrings=self.as_released, soft=self.soft)
+        pair_scores: dict[tuple[int, int], list[float]] = {}
+        score_rows = []
+        for caption_index, candidate in enumerate(part.candidates.tolist()):
+            pairs = [(candidate, reference) for reference in part.references[caption_index].tolist()]
             for pair in pairs:
-                if pair not in memory:
-                    memory[pair] = self._row(elements[pair[0]], elements[pair[1]], matcher)
-            rows.append(np.mean([memory[pair] for pair in pairs], axis=0))
-        values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
-        return Measurement(values, scene_notes(part, analysis))
+                if pair not in pair_scores:
+                    pair_scores[pair] = self._row(sentence_elements[pair[0]], sentence_elements[pair[1]], matcher)
+            score_rows.append(np.mean([pair_scores[pair] for pair in pairs], axis=0))
+        caption_scores = np.array(score_rows, np.float64).reshape(len(part), len(self.columns))
+        return Measurement(caption_scores, scene_notes(part, scene_analysis))
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The source of graphs, the dictionary of synonyms, and the encoder's weights."""
-        facts = {**describe_source(resolve_source(self.graphs, self.parser)), "synonyms": "meteor-1.5"}
+        source_facts = {**describe_source(resolve_source(self.graphs, self.parser)), "synonyms": "meteor-1.5"}
         if not self.soft:
-            return facts
-        encoder = find_encoder(self.encoder)
-        return facts | encoder_facts(encoder, load_encoder(encoder, context.settings).layers, context.settings)
+            return source_facts
+        encoder_handle = find_encoder(self.encoder)
+        return source_facts | encoder_facts(
+            encoder_handle, load_encoder(encoder_handle, context.settings).layers, context.settings
+        )
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Both graphs: what agrees, what is missing and what is unsupported, with owners."""
-        values = self.measure(part, context).values
+        caption_scores = self.measure(part, context).values
         return [
             Evidence(
-                caption_words(part, int(part.candidates[row])),
-                tuple(caption_words(part, k) for k in part.references[row].tolist()),
-                facts=dict(zip(self.columns[1:], values[row, 1:].tolist(), strict=True)),
+                caption_words(part, int(part.candidates[caption_index])),
+                tuple(caption_words(part, k) for k in part.references[caption_index].tolist()),
+                facts=dict(zip(self.columns[1:], caption_scores[caption_index, 1:].tolist(), strict=True)),
                 scene=build_scene_evidence(candidate, reference),
             )
-            for row, (candidate, reference) in enumerate(
+            for caption_index, (candidate, reference) in enumerate(
                 scene_graphs(part, self.scenes(context.settings), synonyms=True)
             )
         ]
 
     def _elements(self, graph: SceneGraph) -> Elements:
         """The elements of a graph: with `ownership` attributes with their objects, else as the paper has them."""
-        names = [str(each) for each in graph.objects]
-        objects: list[Element] = [(name,) for name in names if not (self.as_released and name in CAPTURE_STOP_WORDS)]
-        attributes: list[Element] = [(names[owner], str(each)) for owner, each in graph.attributes]
+        object_names = [str(each) for each in graph.objects]
+        objects: list[Element] = [
+            (name,) for name in object_names if not (self.as_released and name in CAPTURE_STOP_WORDS)
+        ]
+        attributes: list[Element] = [(object_names[owner], str(each)) for owner, each in graph.attributes]
         if self.as_released:
             attributes = [each for each in attributes if " of" not in each[1]]
-        relations: list[Element] = [(names[a], str(each), names[b]) for a, each, b in graph.relations]
+        relations: list[Element] = [(object_names[a], str(each), object_names[b]) for a, each, b in graph.relations]
         return objects, attributes if self.ownership else [each[1:] for each in attributes], relations
 
-    def _embed(self, texts: Sequence[Elements], context: RunContext) -> dict[str, NDArray[np.float32]]:
+    def _embed(self, text_elements: Sequence[Elements], context: RunContext) -> dict[str, NDArray[np.float32]]:
         """The unit vectors of all phrases: with `ownership` of each part, else of each element."""
         if not self.soft:
             return {}
         each_part = self.ownership
         phrases = dict.fromkeys(
             phrase
-            for elements in texts
-            for kind in elements
-            for element in kind
+            for elements in text_elements
+            for kind_elements in elements
+            for element in kind_elements
             for phrase in (element if each_part else (" ".join(element),))
         )
-        encoder = find_encoder(self.encoder)
-        layer = load_encoder(encoder, context.settings).layers
-        vectors = SentencePool(tuple(phrases)).analyse(SentenceVectors(encoder, layer, context.settings))
-        return dict(zip(phrases, vectors, strict=True))
+        encoder_handle = find_encoder(self.encoder)
+        layer = load_encoder(encoder_handle, context.settings).layers
+        phrase_vectors = SentencePool(tuple(phrases)).analyse(SentenceVectors(encoder_handle, layer, context.settings))
+        return dict(zip(phrases, phrase_vectors, strict=True))
 
     def _row(self, candidate: Elements, reference: Elements, matcher: _Matcher) -> list[float]:
         """The score of a candidate against one reference, and its F-scores."""
-        scores = [self._f(*pair, matcher) for pair in zip(candidate, reference, strict=True)]
-        present = [self.as_released or bool(one or two) for one, two in zip(candidate, reference, strict=True)]
+        f_scores = [self._f(*pair, matcher) for pair in zip(candidate, reference, strict=True)]
+        is_present = [self.as_released or bool(one or two) for one, two in zip(candidate, reference, strict=True)]
         if not self.as_released and not (candidate[0] and reference[0]):
             return [0.0] * len(self.columns)
-        weights = np.where(present, WEIGHTS, 0.0)
-        return [float(weights @ scores / weights.sum()), *scores]
+        kind_weights = np.where(is_present, WEIGHTS, 0.0)
+        return [float(kind_weights @ f_scores / kind_weights.sum()), *f_scores]
 
     def _f(self, candidate: list[Element], reference: list[Element], matcher: _Matcher) -> float:
         candidate_sum, reference_sum = matcher.sums(candidate, reference, parts=self.ownership)
@@ -212,19 +216,21 @@ class _Matcher:
 
     def sums(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> tuple[float, float]:
         """M + Σ of the largest similarities, for both sides; with `parts` elements have their owners."""
-        matches, rest, other_rest = match_elements(candidate, reference, self.are_synonyms)
-        count = float(len(matches))
-        if not (self._soft and rest and other_rest):
-            return count, count
-        best = np.full(len(other_rest), -np.inf, np.float32)
-        total = 0.0
-        lowest = -1.0 if self._substrings else 0.0
-        for start in range(0, len(rest), _ROWS_AT_ONCE):
-            rows = [candidate[k] for k in rest[start : start + _ROWS_AT_ONCE]]
-            similarity = self._similarity(rows, [reference[k] for k in other_rest], parts=parts).clip(lowest)
-            total += float(similarity.max(axis=1).sum(dtype=np.float64))
-            best = np.maximum(best, similarity.max(axis=0))
-        return count + total, count + float(best.sum(dtype=np.float64))
+        matches, unmatched_candidates, unmatched_references = match_elements(candidate, reference, self.are_synonyms)
+        match_count = float(len(matches))
+        if not (self._soft and unmatched_candidates and unmatched_references):
+            return match_count, match_count
+        best_similarity = np.full(len(unmatched_references), -np.inf, np.float32)
+        similarity_sum = 0.0
+        lowest_similarity = -1.0 if self._substrings else 0.0
+        for batch_start in range(0, len(unmatched_candidates), _ROWS_AT_ONCE):
+            batch_elements = [candidate[k] for k in unmatched_candidates[batch_start : batch_start + _ROWS_AT_ONCE]]
+            similarity = self._similarity(
+                batch_elements, [reference[k] for k in unmatched_references], parts=parts
+            ).clip(lowest_similarity)
+            similarity_sum += float(similarity.max(axis=1).sum(dtype=np.float64))
+            best_similarity = np.maximum(best_similarity, similarity.max(axis=0))
+        return match_count + similarity_sum, match_count + float(best_similarity.sum(dtype=np.float64))
 
     def are_synonyms(self, one: str, two: str) -> bool:
         """Whether two phrases share a synset, or as released one contains the other."""
@@ -234,19 +240,25 @@ class _Matcher:
 
     def _similarity(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> NDArray[np.float32]:
         if not parts:
-            one, two = (np.stack([self._vectors[" ".join(each)] for each in side]) for side in (candidate, reference))
-            cosines: NDArray[np.float32] = one @ two.T
+            candidate_vectors, reference_vectors = (
+                np.stack([self._vectors[" ".join(each)] for each in side]) for side in (candidate, reference)
+            )
+            cosines: NDArray[np.float32] = candidate_vectors @ reference_vectors.T
             return cosines
         similarities = []
         for k in range(len(candidate[0])):
-            one, two = (np.stack([self._vectors[each[k]] for each in side]) for side in (candidate, reference))
+            candidate_vectors, reference_vectors = (
+                np.stack([self._vectors[each[k]] for each in side]) for side in (candidate, reference)
+            )
             words, others = sorted({each[k] for each in candidate}), sorted({each[k] for each in reference})
-            same = np.array([[self.are_synonyms(a, b) for b in others] for a in words], np.float32)
-            rows = [words.index(each[k]) for each in candidate]
-            columns = [others.index(each[k]) for each in reference]
-            similarities.append(np.maximum(one @ two.T, same[rows][:, columns]))
-        least: NDArray[np.float32] = np.minimum.reduce(similarities)
-        return 2 * least - 1
+            synonym_matrix = np.array([[self.are_synonyms(a, b) for b in others] for a in words], np.float32)
+            row_indices = [words.index(each[k]) for each in candidate]
+            column_indices = [others.index(each[k]) for each in reference]
+            similarities.append(
+                np.maximum(candidate_vectors @ reference_vectors.T, synonym_matrix[row_indices][:, column_indices])
+            )
+        least_similarities: NDArray[np.float32] = np.minimum.reduce(similarities)
+        return 2 * least_similarities - 1
 
 
 def match_elements(
@@ -257,20 +269,22 @@ def match_elements(
     Returns:
         The matches as (candidate's index, reference's index), and the indices of both sides without a match.
     """
-    positions: dict[Element, list[int]] = {}
+    reference_positions: dict[Element, list[int]] = {}
     for k in range(len(reference) - 1, -1, -1):
-        positions.setdefault(reference[k], []).append(k)
-    matches = [(k, positions[each].pop()) for k, each in enumerate(candidate) if positions.get(each)]
-    matched = {k for k, _ in matches}
-    free = dict.fromkeys(sorted(k for indices in positions.values() for k in indices))
-    rest = []
+        reference_positions.setdefault(reference[k], []).append(k)
+    matches = [
+        (k, reference_positions[each].pop()) for k, each in enumerate(candidate) if reference_positions.get(each)
+    ]
+    matched_candidates = {k for k, _ in matches}
+    free_references = dict.fromkeys(sorted(k for indices in reference_positions.values() for k in indices))
+    unmatched_candidates = []
     for k, each in enumerate(candidate):
-        if k in matched:
+        if k in matched_candidates:
             continue
-        partner = next((j for j in free if all(map(are_synonyms, each, reference[j]))), None)
-        if partner is None:
-            rest.append(k)
+        partner_index = next((j for j in free_references if all(map(are_synonyms, each, reference[j]))), None)
+        if partner_index is None:
+            unmatched_candidates.append(k)
         else:
-            matches.append((k, partner))
-            del free[partner]
-    return matches, rest, list(free)
+            matches.append((k, partner_index))
+            del free_references[partner_index]
+    return matches, unmatched_candidates, list(free_references)

@@ -72,38 +72,42 @@ class SoftSpice(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        index: dict[str, int] = {}
-        phrases: dict[SceneGraph, list[int]] = {}  # candidates with the same references share their graph
+        phrase_positions: dict[str, int] = {}
+        graph_phrases: dict[SceneGraph, list[int]] = {}  # candidates with the same references share their graph
 
         def phrase_ids(graph: SceneGraph) -> list[int]:
-            if graph not in phrases:
-                phrases[graph] = [index.setdefault(phrase, len(index)) for phrase in graph.phrases()]
-            return phrases[graph]
+            if graph not in graph_phrases:
+                graph_phrases[graph] = [
+                    phrase_positions.setdefault(phrase, len(phrase_positions)) for phrase in graph.phrases()
+                ]
+            return graph_phrases[graph]
 
         scenes = Scenes(resolve_source(self.graphs, self.parser), context.settings)
-        graphs = scene_graphs(part, scenes, synonyms=True)
-        pairs = [(phrase_ids(candidate), phrase_ids(references)) for candidate, references in graphs]
-        encoder = find_encoder(self.encoder)
-        layer = load_encoder(encoder, context.settings).layers
-        analysis = SentenceVectors(encoder, layer, context.settings)
-        vectors: NDArray[np.float32] = SentencePool(tuple(index)).analyse(analysis)
-        rows = [self._row(vectors[candidate], vectors[references]) for candidate, references in pairs]
-        values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
-        return Measurement(values, scene_notes(part, scenes))
+        graph_pairs = scene_graphs(part, scenes, synonyms=True)
+        pairs = [(phrase_ids(candidate), phrase_ids(references)) for candidate, references in graph_pairs]
+        encoder_handle = find_encoder(self.encoder)
+        layer = load_encoder(encoder_handle, context.settings).layers
+        vector_analysis = SentenceVectors(encoder_handle, layer, context.settings)
+        phrase_vectors: NDArray[np.float32] = SentencePool(tuple(phrase_positions)).analyse(vector_analysis)
+        score_rows = [
+            self._row(phrase_vectors[candidate], phrase_vectors[references]) for candidate, references in pairs
+        ]
+        caption_scores = np.array(score_rows, np.float64).reshape(len(part), len(self.columns))
+        return Measurement(caption_scores, scene_notes(part, scenes))
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The parser and the rules, or the scene-graph parser; and the encoder's weights."""
-        encoder = find_encoder(self.encoder)
-        facts = encoder_facts(encoder, load_encoder(encoder, context.settings).layers, context.settings)
+        encoder_handle = find_encoder(self.encoder)
+        facts = encoder_facts(encoder_handle, load_encoder(encoder_handle, context.settings).layers, context.settings)
         return {**describe_source(resolve_source(self.graphs, self.parser)), **facts}
 
-    def _row(self, candidate: NDArray[np.float32], references: NDArray[np.float32]) -> list[float]:
-        if not len(candidate) or not len(references):
+    def _row(self, candidate_vectors: NDArray[np.float32], reference_vectors: NDArray[np.float32]) -> list[float]:
+        if not len(candidate_vectors) or not len(reference_vectors):
             return [0.0] * len(self.columns)
-        cosine = np.asarray(candidate @ references.T, np.float64)
+        phrase_cosines = np.asarray(candidate_vectors @ reference_vectors.T, np.float64)
         if not self.bidirectional:
-            return [float(cosine.max(axis=1).mean())]
-        similarity = (cosine + 1) / 2
+            return [float(phrase_cosines.max(axis=1).mean())]
+        similarity = (phrase_cosines + 1) / 2
         precision, recall = float(similarity.max(axis=1).mean()), float(similarity.max(axis=0).mean())
         total = precision + recall
         return [2 * precision * recall / total if total else 0.0, precision, recall]

@@ -104,40 +104,42 @@ class Spice(Metric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """F, precision and recall of each caption; by kind F and 1, or 0 and 0 if the references have no such tuple."""
-        rows = [
+        score_rows = [
             _row(match(candidate, reference).counts)
             for candidate, reference in scene_graphs(part, self.scenes(context.settings), synonyms=self.synonyms)
         ]
-        values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
-        return Measurement(values, scene_notes(part, self.scenes(context.settings)))
+        caption_scores = np.array(score_rows, np.float64).reshape(len(part), len(self.columns))
+        return Measurement(caption_scores, scene_notes(part, self.scenes(context.settings)))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """The mean over all captions; for a single kind the mean over the captions that count, and their number."""
-        means = sums / counts[..., None]
-        scores = {column: means[..., k] for k, column in enumerate(self.columns[:3])}
-        for k, kind in enumerate(SUBSETS):
-            total, captions = sums[..., 3 + 2 * k], sums[..., 4 + 2 * k]
-            scores[kind] = np.divide(total, captions, out=np.zeros_like(total), where=captions > 0)
-            scores[f"{kind}-captions"] = captions
-        return scores
+        mean_scores = sums / counts[..., None]
+        corpus_scores = {column: mean_scores[..., k] for k, column in enumerate(self.columns[:3])}
+        for k, tuple_kind in enumerate(SUBSETS):
+            score_sums, counted_captions = sums[..., 3 + 2 * k], sums[..., 4 + 2 * k]
+            corpus_scores[tuple_kind] = np.divide(
+                score_sums, counted_captions, out=np.zeros_like(score_sums), where=counted_captions > 0
+            )
+            corpus_scores[f"{tuple_kind}-captions"] = counted_captions
+        return corpus_scores
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """What is parsed, the source of tuples with its hash, its rules, and the dictionary of synonyms."""
         synonyms = "meteor-1.5" if self.synonyms else "none"
-        text = {"input": "tokens", "tokenizer": PTB_VERSION} if self.input == "tokens" else {"input": "raw"}
-        return {**text, **describe_source(self.source), "synonyms": synonyms}
+        input_facts = {"input": "tokens", "tokenizer": PTB_VERSION} if self.input == "tokens" else {"input": "raw"}
+        return {**input_facts, **describe_source(self.source), "synonyms": synonyms}
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The tuples of each caption and of its references: which match, and the most similar one of the others."""
-        graphs = scene_graphs(part, self.scenes(context.settings), synonyms=self.synonyms)
+        graph_pairs = scene_graphs(part, self.scenes(context.settings), synonyms=self.synonyms)
         evidence = []
-        for row, (candidate, reference) in enumerate(graphs):
-            counts = match(candidate, reference).counts["all"]
-            facts: dict[str, float | str] = {"precision": counts.precision, "recall": counts.recall}
+        for caption_index, (candidate, reference) in enumerate(graph_pairs):
+            tuple_counts = match(candidate, reference).counts["all"]
+            facts: dict[str, float | str] = {"precision": tuple_counts.precision, "recall": tuple_counts.recall}
             evidence.append(
                 Evidence(
-                    caption_words(part, int(part.candidates[row])),
-                    tuple(caption_words(part, k) for k in part.references[row].tolist()),
+                    caption_words(part, int(part.candidates[caption_index])),
+                    tuple(caption_words(part, k) for k in part.references[caption_index].tolist()),
                     facts=facts,
                     scene=build_scene_evidence(candidate, reference),
                 )
@@ -147,54 +149,62 @@ class Spice(Metric):
 
 def scene_graphs(part: CaptionSet, analysis: Scenes, *, synonyms: bool) -> list[tuple[SceneGraph, SceneGraph]]:
     """Each caption's graph and that of all its references; one graph per distinct caption and reference set."""
-    scenes: SceneTable = part.pool.analyse(analysis)
-    synsets, sets = find_synset_lookup(synonyms), part.reference_sets
-    references = [scenes.reference_graph(sets[k].tolist(), synsets) for k in range(len(sets))]
-    first = {scenes.sentences[k]: k for k in part.candidates.tolist()}  # samples of a system repeat captions
-    candidates = {text: scenes.graph(k, synsets) for text, k in first.items()}
+    scene_table: SceneTable = part.pool.analyse(analysis)
+    synsets, reference_sets = find_synset_lookup(synonyms), part.reference_sets
+    reference_graphs = [
+        scene_table.reference_graph(reference_sets[k].tolist(), synsets) for k in range(len(reference_sets))
+    ]
+    first = {scene_table.sentences[k]: k for k in part.candidates.tolist()}  # samples of a system repeat captions
+    candidate_graphs = {text: scene_table.graph(k, synsets) for text, k in first.items()}
     return [
-        (candidates[scenes.sentences[candidate]], references[k])
+        (candidate_graphs[scene_table.sentences[candidate]], reference_graphs[k])
         for candidate, k in zip(part.candidates.tolist(), part.reference_set_indices.tolist(), strict=True)
     ]
 
 
 def scene_notes(part: CaptionSet, analysis: Scenes) -> dict[str, list[str]]:
     """Notes of captions that could not be parsed, were truncated or are not English, and of those without a tuple."""
-    table: SceneTable = part.pool.analyse(analysis)
-    scenes = table.scenes
-    failed = np.array([scene.tuples is None for scene in scenes], bool)
-    empty = np.array([scene.tuples == () and bool(part.pool[k].strip()) for k, scene in enumerate(scenes)], bool)
-    truncated = np.array([scene.truncated for scene in scenes], bool)
+    scene_table: SceneTable = part.pool.analyse(analysis)
+    scenes = scene_table.scenes
+    is_failed = np.array([scene.tuples is None for scene in scenes], bool)
+    is_empty = np.array([scene.tuples == () and bool(part.pool[k].strip()) for k, scene in enumerate(scenes)], bool)
+    is_truncated = np.array([scene.truncated for scene in scenes], bool)
     # a name is not foreign: it has no function words of another language
-    foreign = np.array([not scene.english and has_foreign_words(part.pool[k]) for k, scene in enumerate(scenes)], bool)
+    is_foreign = np.array(
+        [not scene.english and has_foreign_words(part.pool[k]) for k, scene in enumerate(scenes)], bool
+    )
 
     def any_reference(mask: Flags) -> Flags:
         return np.bincount(part.references.rows, mask[part.references.values], len(part)) > 0
 
     english_only = "the parser supports English only"
-    notes = {
-        f"sentence truncated after {MAX_WORDS} words": truncated[part.candidates],
-        "candidate could not be parsed": failed[part.candidates],
-        "reference could not be parsed": any_reference(failed),
-        f"not English; {english_only}": foreign[part.candidates],
-        "no tuple in candidate": empty[part.candidates],
+    note_masks = {
+        f"sentence truncated after {MAX_WORDS} words": is_truncated[part.candidates],
+        "candidate could not be parsed": is_failed[part.candidates],
+        "reference could not be parsed": any_reference(is_failed),
+        f"not English; {english_only}": is_foreign[part.candidates],
+        "no tuple in candidate": is_empty[part.candidates],
     }
-    found = {reason: ids for name, mask in notes.items() for reason, ids in note_captions(part, name, mask).items()}
+    noted_captions = {
+        reason: ids for name, mask in note_masks.items() for reason, ids in note_captions(part, name, mask).items()
+    }
     foreign_references = [
-        f"{part.ids[row]} (reference {place})"
-        for row in np.flatnonzero(any_reference(foreign)).tolist()
-        for place, sentence in enumerate(part.references[row].tolist(), 1)
-        if foreign[sentence]
+        f"{part.ids[caption_index]} (reference {reference_number})"
+        for caption_index in np.flatnonzero(any_reference(is_foreign)).tolist()
+        for reference_number, sentence in enumerate(part.references[caption_index].tolist(), 1)
+        if is_foreign[sentence]
     ]
-    return found | ({f"reference not English; {english_only}": foreign_references} if foreign_references else {})
+    return noted_captions | (
+        {f"reference not English; {english_only}": foreign_references} if foreign_references else {}
+    )
 
 
-def _row(counts: Mapping[str, Counts]) -> list[float]:
-    total = counts["all"]
-    row = [total.f, total.precision, total.recall]
-    for kind in SUBSETS:
-        row += [counts[kind].f, float(counts[kind].reference > 0)]
-    return row
+def _row(kind_counts: Mapping[str, Counts]) -> list[float]:
+    all_counts = kind_counts["all"]
+    score_row = [all_counts.f, all_counts.precision, all_counts.recall]
+    for tuple_kind in SUBSETS:
+        score_row += [kind_counts[tuple_kind].f, float(kind_counts[tuple_kind].reference > 0)]
+    return score_row
 
 
 def caption_words(part: CaptionSet, sentence: int) -> tuple[str, ...]:

@@ -52,35 +52,39 @@ class SpiceRow:
 
 def is_spice(value: Any) -> bool:
     """Whether JSON has the layout of the program's results."""
-    first = value[0] if isinstance(value, list) and value else None
-    return isinstance(first, dict) and isinstance(first.get("scores"), dict) and "All" in first["scores"]
+    first_row = value[0] if isinstance(value, list) and value else None
+    return isinstance(first_row, dict) and isinstance(first_row.get("scores"), dict) and "All" in first_row["scores"]
 
 
 def read_spice(path: str | Path, synsets: Synsets = no_synsets) -> list[SpiceRow]:
     """The rows of a result file; `synsets` look up the words of its graphs, so that they can be matched again."""
-    value = decode_json(read_text(path), str(path))
-    if not is_spice(value):
+    file_content = decode_json(read_text(path), str(path))
+    if not is_spice(file_content):
         raise InputError(f"{path}: expected a list of objects with image_id and scores, as the SPICE program writes")
-    return read_rows(value, synsets, str(path))
+    return read_rows(file_content, synsets, str(path))
 
 
 def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "SPICE results") -> list[SpiceRow]:
     """The rows of a result file's JSON."""
-    results = []
+    spice_rows = []
     for number, row in enumerate(rows):
         try:
-            counts = {kind: _counts(row["scores"][name]) for kind, name in _NAMES.items() if name in row["scores"]}
+            counts = {
+                tuple_kind: _counts(row["scores"][name]) for tuple_kind, name in _NAMES.items() if name in row["scores"]
+            }
             graphs = [
-                graph_from_concepts([_tuple(each["tuple"], synsets) for each in row[side]]) if side in row else None
-                for side in ("test_tuples", "ref_tuples")
+                graph_from_concepts([_tuple(tuple_entry["tuple"], synsets) for tuple_entry in row[graph_key]])
+                if graph_key in row
+                else None
+                for graph_key in ("test_tuples", "ref_tuples")
             ]
-            results.append(SpiceRow(str(row["image_id"]), counts, *graphs))
+            spice_rows.append(SpiceRow(str(row["image_id"]), counts, *graphs))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise InputError(
                 f"{where}, item {number}: not a row of SPICE results ({type(problem).__name__}: {problem}); expected "
                 "image_id and scores, each with tp, fp and fn"
             ) from problem
-    return results
+    return spice_rows
 
 
 def write_spice(path: str | Path, rows: Iterable[tuple[str, SceneGraph, SceneGraph]]) -> None:
@@ -90,35 +94,41 @@ def write_spice(path: str | Path, rows: Iterable[tuple[str, SceneGraph, SceneGra
 
 def detailed_row(image_id: str, candidate: SceneGraph, reference: SceneGraph) -> dict[str, Any]:
     """One image's object. A reference tuple is true if it is the first, in sorted order, to match a candidate tuple."""
-    counts = match(candidate, reference).counts
-    tuples, reference_tuples = (sorted(graph.tuples(), key=_order) for graph in (candidate, reference))
-    firsts = [_first(each, reference_tuples) for each in tuples]
+    kind_counts = match(candidate, reference).counts
+    candidate_tuples, reference_tuples = (sorted(graph.tuples(), key=_order) for graph in (candidate, reference))
+    first_matches = [_first(candidate_tuple, reference_tuples) for candidate_tuple in candidate_tuples]
     return {
         "image_id": image_id,
-        "scores": scores_by_kind(counts),
-        "test_tuples": _list_tuples(tuples, {k for k, first in enumerate(firsts) if first is not None}),
-        "ref_tuples": _list_tuples(reference_tuples, {first for first in firsts if first is not None}),
+        "scores": scores_by_kind(kind_counts),
+        "test_tuples": _list_tuples(
+            candidate_tuples, {k for k, first in enumerate(first_matches) if first is not None}
+        ),
+        "ref_tuples": _list_tuples(reference_tuples, {first for first in first_matches if first is not None}),
     }
 
 
 def scores_by_kind(counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
     """Counts by kind in the program's layout; None if the references have no tuple of a kind."""
-    return {name: _scores(counts[kind], always=kind == "all") for kind, name in _NAMES.items()}
+    return {
+        kind_name: _scores(counts[tuple_kind], always=tuple_kind == "all") for tuple_kind, kind_name in _NAMES.items()
+    }
 
 
 def _counts(score: Any) -> Counts:
-    true, false, missed = (score[name] for name in ("tp", "fp", "fn"))
-    if any(type(each) is not int for each in (true, false, missed)):
-        raise ValueError(f"tp, fp and fn are integers, not {true!r}, {false!r}, {missed!r}")
-    return Counts(true, true + false, true + missed)
+    true_positives, false_positives, false_negatives = (score[count_name] for count_name in ("tp", "fp", "fn"))
+    if any(type(each) is not int for each in (true_positives, false_positives, false_negatives)):
+        raise ValueError(
+            f"tp, fp and fn are integers, not {true_positives!r}, {false_positives!r}, {false_negatives!r}"
+        )
+    return Counts(true_positives, true_positives + false_positives, true_positives + false_negatives)
 
 
 def _scores(counts: Counts, *, always: bool) -> dict[str, Any]:
-    defined = always or counts.reference > 0
+    is_defined = always or counts.reference > 0
     return {
-        "pr": counts.precision if defined else None,
-        "re": counts.recall if defined else None,
-        "f": counts.f if defined else None,
+        "pr": counts.precision if is_defined else None,
+        "re": counts.recall if is_defined else None,
+        "f": counts.f if is_defined else None,
         "fn": counts.reference - counts.true,
         "numImages": 1,
         "fp": counts.candidate - counts.true,
@@ -126,48 +136,56 @@ def _scores(counts: Counts, *, always: bool) -> dict[str, Any]:
     }
 
 
-def _tuple(texts: Any, synsets: Synsets) -> ConceptTuple:
-    if not isinstance(texts, list) or not 1 <= len(texts) <= 3 or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"a tuple is a list of one to three texts, not {texts!r:.80}")
-    return tuple(_concept(text, synsets) for text in texts)
+def _tuple(element_texts: Any, synsets: Synsets) -> ConceptTuple:
+    if (
+        not isinstance(element_texts, list)
+        or not 1 <= len(element_texts) <= 3
+        or not all(isinstance(element_text, str) for element_text in element_texts)
+    ):
+        raise ValueError(f"a tuple is a list of one to three texts, not {element_texts!r:.80}")
+    return tuple(_concept(element_text, synsets) for element_text in element_texts)
 
 
-def _concept(text: str, synsets: Synsets) -> Concept:
-    words = tuple(text.split("/"))
+def _concept(element_text: str, synsets: Synsets) -> Concept:
+    words = tuple(element_text.split("/"))
     return Concept(words, frozenset().union(*(synsets(synset_key(word)) for word in words)))
 
 
-def _first(each: ConceptTuple, others: Sequence[ConceptTuple]) -> int | None:
+def _first(candidate_tuple: ConceptTuple, reference_tuples: Sequence[ConceptTuple]) -> int | None:
     """The index of the first tuple that is similar in every element."""
-    for k, other in enumerate(others):
-        if len(other) == len(each) and all(a.similar(b) for a, b in zip(each, other, strict=True)):
-            return k
+    for reference_index, reference_tuple in enumerate(reference_tuples):
+        if len(reference_tuple) == len(candidate_tuple) and all(
+            a.similar(b) for a, b in zip(candidate_tuple, reference_tuple, strict=True)
+        ):
+            return reference_index
     return None
 
 
 def _list_tuples(tuples: Sequence[ConceptTuple], true: set[int]) -> list[dict[str, Any]]:
     """The tuples as the program lists them: true ones first."""
-    order = sorted(range(len(tuples)), key=lambda k: k not in true)
-    return [{"tuple": ["/".join(_java_order(c.words)) for c in tuples[k]], "truth_value": k in true} for k in order]
+    tuple_order = sorted(range(len(tuples)), key=lambda k: k not in true)
+    return [
+        {"tuple": ["/".join(_java_order(c.words)) for c in tuples[k]], "truth_value": k in true} for k in tuple_order
+    ]
 
 
-def _order(each: ConceptTuple) -> list[tuple[list[str], list[int]]]:
-    return [(_java_order(concept.words), sorted(concept.synsets)) for concept in each]
+def _order(concept_tuple: ConceptTuple) -> list[tuple[list[str], list[int]]]:
+    return [(_java_order(concept.words), sorted(concept.synsets)) for concept in concept_tuple]
 
 
 def _java_order(words: Sequence[str]) -> list[str]:
     """Words in the order of Java's hash sets, as in the program's files."""
     if len(words) == 1:
         return list(words)
-    size = 16
-    while len(words) > 0.75 * size:
-        size *= 2
-    return sorted(words, key=lambda word: (_java_hash(word) ^ _java_hash(word) >> 16) % size)
+    table_size = 16
+    while len(words) > 0.75 * table_size:
+        table_size *= 2
+    return sorted(words, key=lambda word: (_java_hash(word) ^ _java_hash(word) >> 16) % table_size)
 
 
 def _java_hash(word: str) -> int:
-    units = word.encode("utf-16-le", "surrogatepass")
-    code = 0
-    for k in range(0, len(units), 2):
-        code = (31 * code + int.from_bytes(units[k : k + 2], "little")) & 0xFFFFFFFF
-    return code
+    utf16_units = word.encode("utf-16-le", "surrogatepass")
+    hash_code = 0
+    for byte_index in range(0, len(utf16_units), 2):
+        hash_code = (31 * hash_code + int.from_bytes(utf16_units[byte_index : byte_index + 2], "little")) & 0xFFFFFFFF
+    return hash_code

@@ -76,11 +76,11 @@ class Hwcm(MeanMetric):
         """The values of each caption."""
         analysis = HeadWordChains(self.parser, self.kind, self.as_released, context.settings)
         chains: NGramTable = part.pool.analyse(analysis)
-        values = chain_overlap(part, chains, self.pooling, as_released=self.as_released)[:, : self.n]
+        chain_overlaps = chain_overlap(part, chains, self.pooling, as_released=self.as_released)[:, : self.n]
         parses: ParseTable = part.pool.analyse(Parses(self.parser, context.settings))
-        failed = np.array([parse is None for parse in parses.parses], np.bool_)
-        notes = note_captions(part, "candidate could not be parsed", failed[part.candidates])
-        return Measurement(np.column_stack([values[:, -1], values]), notes)
+        failed_parses = np.array([parse is None for parse in parses.parses], np.bool_)
+        notes = note_captions(part, "candidate could not be parsed", failed_parses[part.candidates])
+        return Measurement(np.column_stack([chain_overlaps[:, -1], chain_overlaps]), notes)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The parser with its hash."""
@@ -90,24 +90,26 @@ class Hwcm(MeanMetric):
 def chain_overlap(part: CaptionSet, chains: NGramTable, pooling: Pooling, *, as_released: bool = False) -> Floats:
     """The overlap of chains of each length, (captions, 4), from the chains of the part's pool."""
     matches: MatchTable = match_ngrams(part, chains)
-    entry = matches.slots.values[matches.slot]  # of the candidate
-    clipped = np.minimum(chains.counts[entry], chains.counts[matches.reference_entry])
-    order = chains.order[chains.entries.values[entry]]
+    candidate_entries = matches.slots.values[matches.slot]  # of the candidate
+    clipped = np.minimum(chains.counts[candidate_entries], chains.counts[matches.reference_entry])
+    order = chains.order[chains.entries.values[candidate_entries]]
     pairs, kinds = len(part.references.values), MAX_LENGTH + 1
-    shared = np.bincount(matches.pair * kinds + order, clipped, minlength=pairs * kinds).astype(np.float64)
-    shared = shared.reshape(-1, kinds)[:, 1:]
-    totals = _chain_counts(chains)
+    shared_counts = np.bincount(matches.pair * kinds + order, clipped, minlength=pairs * kinds).astype(np.float64)
+    shared_counts = shared_counts.reshape(-1, kinds)[:, 1:]
+    chain_totals = _chain_counts(chains)
     if as_released:
-        overlap = shared / (totals[part.references.values] + _SMALL) @ _CUMULATIVE.T
+        overlap = shared_counts / (chain_totals[part.references.values] + _SMALL) @ _CUMULATIVE.T
     else:
-        of = totals[part.candidates][part.references.rows]
-        overlap = np.divide(shared, of, out=np.zeros_like(shared), where=of > 0)
+        candidate_totals = chain_totals[part.candidates][part.references.rows]
+        overlap = np.divide(
+            shared_counts, candidate_totals, out=np.zeros_like(shared_counts), where=candidate_totals > 0
+        )
     return pool_over_references(overlap, part, pooling)
 
 
 def _chain_counts(chains: NGramTable) -> npt.NDArray[np.float64]:
     """The number of chains of each length, (sentences, 4)."""
     kinds = MAX_LENGTH + 1
-    index = chains.entries.rows * kinds + chains.order[chains.entries.values]
-    total = np.bincount(index, chains.counts, minlength=len(chains.entries) * kinds).reshape(-1, kinds)[:, 1:]
+    count_indices = chains.entries.rows * kinds + chains.order[chains.entries.values]
+    total = np.bincount(count_indices, chains.counts, minlength=len(chains.entries) * kinds).reshape(-1, kinds)[:, 1:]
     return total.astype(np.float64)

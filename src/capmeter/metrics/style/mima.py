@@ -57,20 +57,20 @@ from capmeter.text.tokenization.stop_words import STOP_WORDS
 def information_flow(maps: npt.NDArray[Any]) -> Floats:
     """I of every head, (captions, layers, heads), for maps (captions, layers, heads, t, t) whose rows sum to 1."""
     flow = np.empty(maps.shape[:3])
-    positions = maps.shape[-1]
-    for layer in range(maps.shape[1]):
-        joint = maps[:, layer]
-        rows = _entropy(joint.reshape(*joint.shape[:2], -1)) / positions  # the mean entropy of the rows
-        keys = _entropy(joint.mean(axis=-2, dtype=np.float64))
-        flow[:, layer] = 2 * (keys - rows) / (keys + np.log2(positions))
+    position_count = maps.shape[-1]
+    for layer_index in range(maps.shape[1]):
+        joint = maps[:, layer_index]
+        row_entropy = _entropy(joint.reshape(*joint.shape[:2], -1)) / position_count  # the mean entropy of the rows
+        key_entropy = _entropy(joint.mean(axis=-2, dtype=np.float64))
+        flow[:, layer_index] = 2 * (key_entropy - row_entropy) / (key_entropy + np.log2(position_count))
     return flow
 
 
 def _entropy(masses: npt.NDArray[Any]) -> Floats:
     """−Σ p log2 p over the last axis."""
-    logs = np.log2(np.maximum(masses, np.finfo(np.float32).tiny))  # p = 0 gives 0
-    logs *= masses
-    entropy: Floats = -logs.sum(axis=-1, dtype=np.float64)
+    log_masses = np.log2(np.maximum(masses, np.finfo(np.float32).tiny))  # p = 0 gives 0
+    log_masses *= masses
+    entropy: Floats = -log_masses.sum(axis=-1, dtype=np.float64)
     return entropy
 
 
@@ -79,48 +79,48 @@ def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool
 
     `content_only` masks stop words and drops punctuation, as SPURTS does.
     """
-    pieces, masks = _encode_pieces(sentences, encoder, content_only=content_only)
-    values = np.zeros(len(sentences))
-    for batch in encoder.encode_ids(pieces, masks=masks, attentions=True):
+    piece_table, masks = _encode_pieces(sentences, encoder, content_only=content_only)
+    median_flow = np.zeros(len(sentences))
+    for batch in encoder.encode_ids(piece_table, masks=masks, attentions=True):
         if batch.attentions is not None:
-            values[batch.rows] = np.median(information_flow(batch.attentions).max(axis=2), axis=1)
-    return values, pieces.truncated
+            median_flow[batch.rows] = np.median(information_flow(batch.attentions).max(axis=2), axis=1)
+    return median_flow, piece_table.truncated
 
 
 def _encode_pieces(
     sentences: Sequence[str], encoder: Encoder, *, content_only: bool
 ) -> tuple[PieceTable, list[list[bool]]]:
     """Word pieces between begin and end, and the attention mask of each sentence."""
-    stop, punctuation = word_classes(encoder.tokenizer)
-    longest, pad = encoder.max_length - 2, encoder.tokenizer.pad_id
-    if content_only and pad < 0:
+    is_stop, is_punctuation = word_classes(encoder.tokenizer)
+    max_pieces, pad_id = encoder.max_length - 2, encoder.tokenizer.pad_id
+    if content_only and pad_id < 0:
         raise AssetError(
             f"encoder {encoder.handle.name!r}: its tokenizer has no padding token to replace stop words; "
             "choose another encoder"
         )
-    rows: list[list[int]] = []
+    piece_rows: list[list[int]] = []
     truncated: list[bool] = []
-    for start in range(0, len(sentences), 8192):
-        texts = [normalise_caption(sentence) for sentence in sentences[start : start + 8192]]
-        for ids in encoder.tokenizer.inner_ids(texts):
+    for batch_start in range(0, len(sentences), 8192):
+        batch_texts = [normalise_caption(sentence) for sentence in sentences[batch_start : batch_start + 8192]]
+        for piece_ids in encoder.tokenizer.inner_ids(batch_texts):
             if content_only:
-                ids = [pad if stop[piece] else piece for piece in ids if not punctuation[piece]]
-            truncated.append(len(ids) > longest)
-            rows.append([encoder.begin_id, *ids[:longest], encoder.end_id])
-    pieces = PieceTable.of(rows, truncated)
-    return pieces, [[piece != pad for piece in row] for row in rows]
+                piece_ids = [pad_id if is_stop[piece] else piece for piece in piece_ids if not is_punctuation[piece]]
+            truncated.append(len(piece_ids) > max_pieces)
+            piece_rows.append([encoder.begin_id, *piece_ids[:max_pieces], encoder.end_id])
+    piece_table = PieceTable.of(piece_rows, truncated)
+    return piece_table, [[piece != pad_id for piece in row] for row in piece_rows]
 
 
 @lru_cache(maxsize=4)
 def word_classes(tokenizer: Tokenizer) -> tuple[list[bool], list[bool]]:
     """For every word piece, whether it is a stop word and whether it is a punctuation mark."""
     pieces = tokenizer.vocabulary()
-    stop, punctuation = ([False] * (max(pieces.values()) + 1) for _ in range(2))
-    for piece, index in pieces.items():
+    is_stop, is_punctuation = ([False] * (max(pieces.values()) + 1) for _ in range(2))
+    for piece, piece_id in pieces.items():
         word = piece.replace("Ġ", "").replace("▁", "")  # the space before a word, as some vocabularies write it
-        stop[index] = word in STOP_WORDS
-        punctuation[index] = len(word) == 1 and word in string.punctuation
-    return stop, punctuation
+        is_stop[piece_id] = word in STOP_WORDS
+        is_punctuation[piece_id] = len(word) == 1 and word in string.punctuation
+    return is_stop, is_punctuation
 
 
 Encoding = Annotated[str, "alias, hub id or folder of the encoder whose attention maps are used"]
@@ -142,28 +142,30 @@ class _Typicality(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """One number per caption; each distinct candidate goes through the encoder once."""
-        distinct, inverse = np.unique(part.candidates, return_inverse=True)
-        scores, truncated = self._scores([part.pool[int(index)] for index in distinct], context)
-        return Measurement(scores[inverse][:, None], note_truncated(part, truncated[inverse]))
+        distinct_candidates, inverse = np.unique(part.candidates, return_inverse=True)
+        distinct_scores, truncated = self._scores(
+            [part.pool[int(sentence_index)] for sentence_index in distinct_candidates], context
+        )
+        return Measurement(distinct_scores[inverse][:, None], note_truncated(part, truncated[inverse]))
 
     def _scores(self, sentences: Sequence[str], context: RunContext) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """The score of every sentence, (n,), and which of them were truncated, (n,)."""
         encoder = load_encoder(find_encoder(self.encoder), context.settings)
-        values, truncated = redundancy(sentences, encoder, content_only=self.content_only)
+        sentence_redundancy, truncated = redundancy(sentences, encoder, content_only=self.content_only)
         nonempty = np.array([bool(normalise_caption(sentence)) for sentence in sentences], np.bool_)
-        return np.where(nonempty, self._score(values), 0.0), truncated
+        return np.where(nonempty, self._score(sentence_redundancy), 0.0), truncated
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The words that raise and those that lower the score: by how much it changes when the word is left out."""
-        captions = [part.pool[int(index)].split() for index in part.candidates]
-        shortened = [" ".join(words[:k] + words[k + 1 :]) for words in captions for k in range(len(words))]
-        scores, _ = self._scores([*map(" ".join, captions), *shortened], context)
-        without, evidence = iter(scores[len(captions) :].tolist()), []
-        for words, score in zip(captions, scores.tolist(), strict=False):
-            effects = [score - next(without) for _ in words]
+        caption_words = [part.pool[int(sentence_index)].split() for sentence_index in part.candidates]
+        shortened_texts = [" ".join(words[:k] + words[k + 1 :]) for words in caption_words for k in range(len(words))]
+        scores, _ = self._scores([*map(" ".join, caption_words), *shortened_texts], context)
+        shortened_scores, evidence = iter(scores[len(caption_words) :].tolist()), []
+        for words, full_score in zip(caption_words, scores.tolist(), strict=False):
+            word_effects = [full_score - next(shortened_scores) for _ in words]
             marks = (
                 Mark("candidate", None, k, k + 1, "raises" if effect > 0 else "lowers", effect)
-                for k, effect in enumerate(effects)
+                for k, effect in enumerate(word_effects)
                 if effect
             )
             evidence.append(Evidence(tuple(words), (), marks=tuple(marks)))
@@ -171,10 +173,10 @@ class _Typicality(MeanMetric):
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The encoder's weights, precision and libraries."""
-        encoder = find_encoder(self.encoder)
+        encoder_handle = find_encoder(self.encoder)
         return {
-            "weights": encoder.sha256[:12],
-            "software": encoder.software,
+            "weights": encoder_handle.sha256[:12],
+            "software": encoder_handle.software,
             "precision": context.settings.precision,
         }
 

@@ -66,8 +66,10 @@ class NormalisationConstants:
     @property
     def label(self) -> str:
         """The constants as given in signatures."""
-        scales = (("sparcs", self.sparcs), ("mima", self.mima), ("spurts", self.spurts))
-        return " ".join(f"{name} {scale.mean:.6g}/{scale.deviation:.6g}" for name, scale in scales)
+        named_scales = (("sparcs", self.sparcs), ("mima", self.mima), ("spurts", self.spurts))
+        return " ".join(
+            f"{component_name} {scale.mean:.6g}/{scale.deviation:.6g}" for component_name, scale in named_scales
+        )
 
     def holds_for(self, mima_encoder: str, spurts_encoder: str) -> bool:
         """Whether these are the encoders that the constants were estimated with."""
@@ -81,8 +83,8 @@ class NormalisationConstants:
 def read_constants(name: str) -> NormalisationConstants:
     """The constants with this name or in this file; an `InputError` if there are none."""
     if name in BUNDLED:
-        path = resources.files("capmeter") / "data" / "standards" / f"standard-{name}.json"
-        return _parse(path.read_text("utf-8"), name)
+        bundled_file = resources.files("capmeter") / "data" / "standards" / f"standard-{name}.json"
+        return _parse(bundled_file.read_text("utf-8"), name)
     if not Path(name).is_file():
         raise InputError(
             f"{name!r} names neither bundled normalisation constants ({', '.join(BUNDLED)}) nor a file; "
@@ -93,8 +95,8 @@ def read_constants(name: str) -> NormalisationConstants:
 
 def find_constants(mima_encoder: str, spurts_encoder: str) -> NormalisationConstants:
     """The bundled constants for these encoders; if there are none, an `InputError` says how to estimate them."""
-    for name in BUNDLED:
-        constants = read_constants(name)
+    for constants_name in BUNDLED:
+        constants = read_constants(constants_name)
         if constants.holds_for(mima_encoder, spurts_encoder):
             return constants
     raise InputError(
@@ -112,10 +114,10 @@ def require_encoders(standard: NormalisationConstants, mima_encoder: str, spurts
         )
 
 
-def _advice(encoder: str) -> str:
+def _advice(encoder_name: str) -> str:
     return (
-        f"run  capmeter standardize HUMAN --encoder {encoder} --output FILE.json  on human captions, "
-        f"then use  smurf(encoder={encoder},standard=FILE.json)"
+        f"run  capmeter standardize HUMAN --encoder {encoder_name} --output FILE.json  on human captions, "
+        f"then use  smurf(encoder={encoder_name},standard=FILE.json)"
     )
 
 
@@ -125,35 +127,39 @@ def _describe(mima_encoder: str, spurts_encoder: str) -> str:
     return f"the encoders {mima_encoder} (MIMA) and {spurts_encoder} (SPURTS)"
 
 
-def _canonical_name(encoder: str) -> str:
+def _canonical_name(encoder_name: str) -> str:
     """The name of an encoder without its hub organisation."""
-    return HUB_IDS.get(encoder, encoder).rpartition("/")[2] if encoder not in ("", "/") else encoder
+    return HUB_IDS.get(encoder_name, encoder_name).rpartition("/")[2] if encoder_name not in ("", "/") else encoder_name
 
 
-def _parse(text: str, name: str) -> NormalisationConstants:
+def _parse(file_text: str, source_name: str) -> NormalisationConstants:
     try:
-        content: Any = json.loads(text)
+        content: Any = json.loads(file_text)
     except ValueError as error:
-        raise InputError(f"{name}: not JSON ({error}); expected a file that capmeter standardize wrote") from None
+        raise InputError(
+            f"{source_name}: not JSON ({error}); expected a file that capmeter standardize wrote"
+        ) from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise InputError(f"{name}: not normalisation constants; expected a file that capmeter standardize wrote")
-    missing = [key for key in _FIELDS if key not in content]
-    if missing:
-        raise InputError(f"{name}: {', '.join(missing)} is missing; write the file again with capmeter standardize")
-    scales = {key: _parse_scale(content[key], key, name) for key in ("sparcs", "mima", "spurts")}
+        raise InputError(f"{source_name}: not normalisation constants; expected a file that capmeter standardize wrote")
+    missing_fields = [key for key in _FIELDS if key not in content]
+    if missing_fields:
+        raise InputError(
+            f"{source_name}: {', '.join(missing_fields)} is missing; write the file again with capmeter standardize"
+        )
+    component_scales = {key: _parse_scale(content[key], key, source_name) for key in ("sparcs", "mima", "spurts")}
     return NormalisationConstants(
         str(content["source"]),
         int(content["captions"]),
         str(content["mima_encoder"]),
         str(content["spurts_encoder"]),
-        **scales,
+        **component_scales,
     )
 
 
-def _parse_scale(value: Any, key: str, name: str) -> Scale:
+def _parse_scale(value: Any, field_name: str, source_name: str) -> Scale:
     scale: dict[str, Any] = value if isinstance(value, dict) else {}
     mean: Any = scale.get("mean")
     deviation: Any = scale.get("deviation")
     if not (is_finite(mean) and is_finite(deviation) and deviation > 0):
-        raise InputError(f"{name}: {key} is {value!r}; expected a finite mean and a deviation above 0")
+        raise InputError(f"{source_name}: {field_name} is {value!r}; expected a finite mean and a deviation above 0")
     return Scale(float(mean), float(deviation))

@@ -50,13 +50,13 @@ def fuse(
 ) -> Floats:
     """SMURF from the components' raw scores (...): the score, G, D and the standardised components, (..., 6)."""
     semantics, grammar, style = standard.sparcs.apply(sparcs), standard.mima.apply(mima), standard.spurts.apply(spurts)
-    penalty = np.minimum(grammar - THRESHOLD, 0)
-    reward = np.maximum(style - THRESHOLD, 0)
-    correct = semantics >= THRESHOLD
-    score = semantics + penalty + np.where(correct, reward, 0)
+    grammar_penalty = np.minimum(grammar - THRESHOLD, 0)
+    style_reward = np.maximum(style - THRESHOLD, 0)
+    is_correct = semantics >= THRESHOLD
+    score = semantics + grammar_penalty + np.where(is_correct, style_reward, 0)
     if as_released:
-        score = score / np.where(correct, 3, 2)
-    return np.stack([score, penalty, reward, semantics, grammar, style], axis=-1)
+        score = score / np.where(is_correct, 3, 2)
+    return np.stack([score, grammar_penalty, style_reward, semantics, grammar, style], axis=-1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +80,8 @@ class Smurf(CompositeMetric):
 
     @property
     def _encoders(self) -> tuple[str, str]:
-        first, plus, second = self.encoder.partition("+")
-        return first.strip(), second.strip() if plus else first.strip()
+        mima_encoder, plus, spurts_encoder = self.encoder.partition("+")
+        return mima_encoder.strip(), spurts_encoder.strip() if plus else mima_encoder.strip()
 
     @cached_property
     def constants(self) -> NormalisationConstants:
@@ -95,14 +95,14 @@ class Smurf(CompositeMetric):
     def required_metrics(self) -> tuple[Metric, ...]:
         """SPARCS, MIMA and SPURTS, with this metric's encoders."""
         _ = self.constants  # rejects mismatched constants before anything is encoded
-        first, second = self._encoders
-        return Sparcs(), Mima(encoder=first), Spurts(encoder=second)
+        mima_encoder, spurts_encoder = self._encoders
+        return Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
 
     def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
         """Score, G, D and the standardised components."""
         sparcs, mima, spurts = (scores[metric]["score"] for metric in self.required_metrics())
-        fused = fuse(sparcs, mima, spurts, self.constants, as_released=self.as_released)
-        return {column: fused[..., k] for k, column in enumerate(self.columns)}
+        fused_scores = fuse(sparcs, mima, spurts, self.constants, as_released=self.as_released)
+        return {column: fused_scores[..., k] for k, column in enumerate(self.columns)}
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The constants and the components' facts: how concepts are extracted, the encoders' weights."""

@@ -47,26 +47,28 @@ class Sparcs(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """F1, precision and recall of every caption, float64[captions, 3]."""
-        table = part.pool.analyse(Concepts())
-        captions, size = len(part), max(len(table.vocabulary), 1)
-        candidates = table.concepts.take(part.candidates)
-        sets, set_of_caption = part.reference_sets, part.reference_set_indices.astype(np.int64)
-        references = table.concepts.take(sets.values)
+        concept_table = part.pool.analyse(Concepts())
+        captions, size = len(part), max(len(concept_table.vocabulary), 1)
+        candidate_concepts = concept_table.concepts.take(part.candidates)
+        reference_sets, set_of_caption = part.reference_sets, part.reference_set_indices.astype(np.int64)
+        reference_concepts = concept_table.concepts.take(reference_sets.values)
 
         # Concepts of the k-th reference set have the keys k * size + concept; df is the number of references with each.
-        reference_keys, df = np.unique(sets.rows[references.rows] * size + references.values, return_counts=True)
-        typicality = df / sets.lengths[reference_keys // size]
-        keys = set_of_caption[candidates.rows] * size + candidates.values
-        index = np.searchsorted(reference_keys, keys)
-        matches = index < len(reference_keys)
-        matches[matches] = reference_keys[index[matches]] == keys[matches]
+        reference_keys, df = np.unique(
+            reference_sets.rows[reference_concepts.rows] * size + reference_concepts.values, return_counts=True
+        )
+        typicality = df / reference_sets.lengths[reference_keys // size]
+        candidate_keys = set_of_caption[candidate_concepts.rows] * size + candidate_concepts.values
+        key_positions = np.searchsorted(reference_keys, candidate_keys)
+        is_match = key_positions < len(reference_keys)
+        is_match[is_match] = reference_keys[key_positions[is_match]] == candidate_keys[is_match]
 
-        matched = np.bincount(candidates.rows[matches], typicality[index[matches]], captions)
-        unmatched = np.bincount(candidates.rows[~matches], minlength=captions)
-        total = np.bincount(reference_keys // size, typicality, len(sets))[set_of_caption]
+        matched = np.bincount(candidate_concepts.rows[is_match], typicality[key_positions[is_match]], captions)
+        unmatched = np.bincount(candidate_concepts.rows[~is_match], minlength=captions)
+        total = np.bincount(reference_keys // size, typicality, len(reference_sets))[set_of_caption]
         precision, recall = _ratio(matched, matched + unmatched), _ratio(matched, total)
         score = _ratio(2 * precision * recall, precision + recall)
-        notes = note_empty_candidates(part, table.concepts.lengths)
+        notes = note_empty_candidates(part, concept_table.concepts.lengths)
         return Measurement(np.stack([score, precision, recall], axis=1), notes)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
@@ -75,10 +77,10 @@ class Sparcs(MeanMetric):
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """For each caption its concepts with their typicality, matched and unmatched on either side."""
-        values = self.measure(part, context).values
+        caption_scores = self.measure(part, context).values
         return [
             _evidence(caption.candidate, caption.references, dict(zip(self.columns, row, strict=True)))
-            for caption, row in zip(part, values.tolist(), strict=True)
+            for caption, row in zip(part, caption_scores.tolist(), strict=True)
         ]
 
 
@@ -90,25 +92,25 @@ def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats
 
 def _evidence(candidate: str, references: tuple[str, ...], facts: dict[str, float | str]) -> Evidence:
     """A link to each reference for every matched concept, and a mark with its weight for every concept."""
-    tokens = tokenise_words(normalise_caption(candidate))
+    candidate_tokens = tokenise_words(normalise_caption(candidate))
     reference_tokens = [tokenise_words(normalise_caption(reference)) for reference in references]
-    concepts = [token_concept(token) for token in tokens]
+    candidate_concepts = [token_concept(token) for token in candidate_tokens]
     named = [[token_concept(token) for token in words] for words in reference_tokens]
     df = {name: sum(name in sentence for sentence in named) for sentence in named for name in sentence if name}
     links: list[Link] = []
     marks: list[Mark] = []
-    for at, name in enumerate(concepts):
-        if name is None or name in concepts[:at]:  # a set: only the first mention counts
+    for at, name in enumerate(candidate_concepts):
+        if name is None or name in candidate_concepts[:at]:  # a set: only the first mention counts
             continue
         weight = df.get(name, 0) / max(len(references), 1)
         marks.append(Mark("candidate", None, at, at + 1, "concept" if weight else "unmatched", weight or 1.0))
-        for k, sentence in enumerate(named):
+        for reference_index, sentence in enumerate(named):
             if name in sentence:
                 start = sentence.index(name)
-                links.append(Link((at, at + 1), k, (start, start + 1), "concept", weight))
-    for k, sentence in enumerate(named):
+                links.append(Link((at, at + 1), reference_index, (start, start + 1), "concept", weight))
+    for reference_index, sentence in enumerate(named):
         for at, name in enumerate(sentence):
             if name is not None and name not in sentence[:at]:
-                kind = "concept" if name in concepts else "unmatched"
-                marks.append(Mark("reference", k, at, at + 1, kind, df[name] / len(references)))
-    return Evidence(tuple(tokens), tuple(map(tuple, reference_tokens)), tuple(links), tuple(marks), facts)
+                mark_kind = "concept" if name in candidate_concepts else "unmatched"
+                marks.append(Mark("reference", reference_index, at, at + 1, mark_kind, df[name] / len(references)))
+    return Evidence(tuple(candidate_tokens), tuple(map(tuple, reference_tokens)), tuple(links), tuple(marks), facts)
