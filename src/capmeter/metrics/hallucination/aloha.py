@@ -88,65 +88,71 @@ class Aloha(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        return Measurement(np.array([[self._score(each)] for each in self._matches(part, context)], np.float64))
+        return Measurement(
+            np.array([[self._score(object_matches)] for object_matches in self._matches(part, context)], np.float64)
+        )
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The encoder's weights and the parser."""
-        encoder = find_encoder(self.encoder)
-        facts = encoder_facts(encoder, load_encoder(encoder, context.settings).layers, context.settings)
+        encoder_handle = find_encoder(self.encoder)
+        facts = encoder_facts(encoder_handle, load_encoder(encoder_handle, context.settings).layers, context.settings)
         facts |= {"parser": bundled_caption_parser().version}
         return facts | ground_truth_facts(self.objects)
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Each object's similarity and match; word scores are those of the object that a word belongs to, else 1."""
-        parses: ParseTable = part.pool.analyse(Parses("caption", context.settings))
+        parse_table: ParseTable = part.pool.analyse(Parses("caption", context.settings))
         evidence = []
-        for row, matches in enumerate(self._matches(part, context)):
-            tokens = _tokens(parses.parses[int(part.candidates[row])])
-            scores = [1.0] * len(tokens)
+        for caption_index, matches in enumerate(self._matches(part, context)):
+            tokens = _tokens(parse_table.parses[int(part.candidates[caption_index])])
+            word_scores = [1.0] * len(tokens)
             for match in matches:
-                scores[match.phrase.start : match.phrase.end] = [match.similarity] * len(match.phrase.words)
+                word_scores[match.phrase.start : match.phrase.end] = [match.similarity] * len(match.phrase.words)
             pairs = (f"{' '.join(each.phrase.words)} ~ {each.reference or 'nothing'}" for each in matches)
             facts: dict[str, float | str] = {"score": self._score(matches), "objects": "; ".join(pairs) or "none"}
-            references = tuple(_tokens(parses.parses[k]) for k in part.references[row].tolist())
-            evidence.append(Evidence(tokens, references, facts=facts, word_scores=tuple(scores)))
+            references = tuple(_tokens(parse_table.parses[k]) for k in part.references[caption_index].tolist())
+            evidence.append(Evidence(tokens, references, facts=facts, word_scores=tuple(word_scores)))
         return evidence
 
     def _score(self, matches: Sequence[MatchedObject]) -> float:
         if not matches:
             return 0.0 if self.as_released else 1.0
-        counted = [each.similarity for each in matches if each.reference is not None or not self.as_released]
+        counted = [match.similarity for match in matches if match.reference is not None or not self.as_released]
         return min(counted, default=0.0)
 
     def _matches(self, part: CaptionSet, context: RunContext) -> list[list[MatchedObject]]:
         """The objects of each candidate with their matches."""
-        parses: ParseTable = part.pool.analyse(Parses("caption", context.settings))
-        phrases = [noun_phrases(parse) for parse in parses.parses]
-        shown = load_ground_truth(self.objects).of_images(part.image_ids) if self.objects else {}
-        objects = [
+        parse_table: ParseTable = part.pool.analyse(Parses("caption", context.settings))
+        phrases = [noun_phrases(parse) for parse in parse_table.parses]
+        image_objects = load_ground_truth(self.objects).of_images(part.image_ids) if self.objects else {}
+        reference_objects = [
             list(
                 dict.fromkeys(
-                    [name for k in part.references[row].tolist() for each in phrases[k] for name in _names(each)]
-                    + sorted(name.lower() for name in shown.get(image_id, ()))
+                    [name for k in part.references[row].tolist() for phrase in phrases[k] for name in _names(phrase)]
+                    + sorted(name.lower() for name in image_objects.get(image_id, ()))
                 )
             )
             for row, image_id in enumerate(part.image_ids)
         ]
-        candidates = [list(_distinct(phrases[k])) for k in part.candidates.tolist()]
-        texts = dict.fromkeys(" ".join(each.words) for own in candidates for each in own)
-        texts |= dict.fromkeys(name for names in objects for name in names)
-        index = {text: k for k, text in enumerate(texts)}
-        encoder = find_encoder(self.encoder)
-        layer = load_encoder(encoder, context.settings).layers
-        vectors: NDArray[np.float32] = SentencePool(tuple(index)).analyse(
-            SentenceVectors(encoder, layer, context.settings)
+        candidate_phrases = [list(_distinct(phrases[k])) for k in part.candidates.tolist()]
+        texts = dict.fromkeys(
+            " ".join(phrase.words) for caption_phrases in candidate_phrases for phrase in caption_phrases
         )
-        matches = []
-        for own, names in zip(candidates, objects, strict=True):
-            rows = vectors[[index[" ".join(each.words)] for each in own]]
-            columns = vectors[[index[name] for name in names]]
-            matches.append(match_objects(own, names, np.asarray(rows @ columns.T, np.float64)))
-        return matches
+        texts |= dict.fromkeys(name for object_names in reference_objects for name in object_names)
+        text_indices = {text: k for k, text in enumerate(texts)}
+        encoder_handle = find_encoder(self.encoder)
+        layer = load_encoder(encoder_handle, context.settings).layers
+        text_vectors: NDArray[np.float32] = SentencePool(tuple(text_indices)).analyse(
+            SentenceVectors(encoder_handle, layer, context.settings)
+        )
+        caption_matches = []
+        for caption_phrases, object_names in zip(candidate_phrases, reference_objects, strict=True):
+            phrase_vectors = text_vectors[[text_indices[" ".join(phrase.words)] for phrase in caption_phrases]]
+            object_vectors = text_vectors[[text_indices[name] for name in object_names]]
+            caption_matches.append(
+                match_objects(caption_phrases, object_names, np.asarray(phrase_vectors @ object_vectors.T, np.float64))
+            )
+        return caption_matches
 
 
 def match_objects(objects: Sequence[NounPhrase], references: Sequence[str], similarity: Floats) -> list[MatchedObject]:
@@ -161,9 +167,11 @@ def match_objects(objects: Sequence[NounPhrase], references: Sequence[str], simi
 
     if not objects or not references:
         return [MatchedObject(each, 0.0, None) for each in objects]
-    matched = dict(zip(*(each.tolist() for each in linear_sum_assignment(similarity, maximize=True)), strict=True))
+    matched_columns = dict(
+        zip(*(each.tolist() for each in linear_sum_assignment(similarity, maximize=True)), strict=True)
+    )
     matches = [MatchedObject(each, 0.0, None) for each in objects]
-    for k, column in matched.items():
+    for k, column in matched_columns.items():
         matches[k] = MatchedObject(objects[k], float(similarity[k, column]), references[column])
     return matches
 
@@ -171,17 +179,23 @@ def match_objects(objects: Sequence[NounPhrase], references: Sequence[str], simi
 def noun_phrases(parse: CaptionParse | None) -> list[NounPhrase]:
     """The nouns of a caption that modify no other noun, each with the adjectives and nouns before it that modify it."""
     phrases: list[NounPhrase] = []
-    offset = 0
+    word_offset = 0
     for sentence in parse.sentences if parse is not None else ():
         for k, tag in enumerate(sentence.tags):
             if not tag.startswith("NN") or sentence.labels[k] in _MODIFIERS:
                 continue
-            start = k
-            while start and sentence.heads[start - 1] == k + 1 and sentence.labels[start - 1] in _MODIFIERS:
-                start -= 1
-            words = tuple(word.lower() for word in sentence.words[start : k + 1])
-            phrases.append(NounPhrase(words, sentence.lemmas[k].lower(), offset + start, offset + k + 1))
-        offset += len(sentence.words)
+            phrase_start = k
+            while (
+                phrase_start
+                and sentence.heads[phrase_start - 1] == k + 1
+                and sentence.labels[phrase_start - 1] in _MODIFIERS
+            ):
+                phrase_start -= 1
+            words = tuple(word.lower() for word in sentence.words[phrase_start : k + 1])
+            phrases.append(
+                NounPhrase(words, sentence.lemmas[k].lower(), word_offset + phrase_start, word_offset + k + 1)
+            )
+        word_offset += len(sentence.words)
     return phrases
 
 

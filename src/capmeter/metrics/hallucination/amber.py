@@ -92,28 +92,30 @@ class Amber(AdditiveMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The counts of each caption."""
         annotations = load_annotations(self.annotations)
-        missing = [image_id for image_id in dict.fromkeys(part.image_ids) if image_id not in annotations.truths]
-        if missing:
+        missing_ids = [image_id for image_id in dict.fromkeys(part.image_ids) if image_id not in annotations.truths]
+        if missing_ids:
             raise InputError(
-                f"{Path(self.annotations).name}: it has no image {list_names(missing)}; use AMBER's numbers"
+                f"{Path(self.annotations).name}: it has no image {list_names(missing_ids)}; use AMBER's numbers"
             )
-        parses: ParseTable = part.pool.analyse(Parses("caption", context.settings))
-        rows = []
+        parse_table: ParseTable = part.pool.analyse(Parses("caption", context.settings))
+        count_rows = []
         for sentence, image_id in zip(part.candidates.tolist(), part.image_ids, strict=True):
-            nouns = [noun for noun in _nouns(parses, sentence) if noun in annotations.vocabulary]
+            nouns = [noun for noun in _nouns(parse_table, sentence) if noun in annotations.vocabulary]
             truths, hallus = annotations.truths[image_id], annotations.hallus[image_id]
             named = [annotations.name(noun, truths) for noun in nouns]
             wrong = [noun for noun, each in zip(nouns, named, strict=True) if not each and noun not in annotations.safe]
             invented = {each for noun in wrong for each in annotations.name(noun, hallus)}
             covered = set().union(*named)
-            rows.append((len(nouns), len(wrong), len(covered), len(truths), bool(wrong), len(invented), len(hallus)))
-        return Measurement(np.array(rows, np.float64).reshape(len(part), len(self.columns)))
+            count_rows.append(
+                (len(nouns), len(wrong), len(covered), len(truths), bool(wrong), len(invented), len(hallus))
+            )
+        return Measurement(np.array(count_rows, np.float64).reshape(len(part), len(self.columns)))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """CHAIR, then the four parts."""
-        mentions, hallucinated, covered, truths, captions, invented, hallus = np.moveaxis(sums, -1, 0)
+        mentions, hallucinated, covered, truths, hallucinated_captions, invented, hallus = np.moveaxis(sums, -1, 0)
         chair = _ratio(hallucinated, mentions)
-        parts = {"chair": chair, "cover": _ratio(covered, truths), "hal": captions / counts}
+        parts = {"chair": chair, "cover": _ratio(covered, truths), "hal": hallucinated_captions / counts}
         return {"score": chair, **parts, "cog": _ratio(invented, hallus)}
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
@@ -135,22 +137,28 @@ def load_annotations(path: str) -> Annotations:
 def _read(path: str, stamp: tuple[int, int]) -> Annotations:
     content: Any = decode_json(read_text(path), Path(path).name)
     try:
-        images = {str(image_id): each for image_id, each in content["generative"].items()}
-        truths = {image_id: _words(each["truth"]) for image_id, each in images.items()}
-        hallus = {image_id: _words(each["hallu"]) for image_id, each in images.items()}
+        image_annotations = {
+            str(image_id): image_annotation for image_id, image_annotation in content["generative"].items()
+        }
+        truths = {
+            image_id: _words(image_annotation["truth"]) for image_id, image_annotation in image_annotations.items()
+        }
+        hallus = {
+            image_id: _words(image_annotation["hallu"]) for image_id, image_annotation in image_annotations.items()
+        }
         associations = {str(word): _words(words) for word, words in content["associations"].items()}
-        safe = frozenset(_words(content["safe_words"]))
+        safe_words = frozenset(_words(content["safe_words"]))
     except (KeyError, TypeError, AttributeError) as problem:
         raise InputError(f"{Path(path).name}: not AMBER's annotations ({problem!r}); {_EXPECTED}") from None
     vocabulary = frozenset(associations).union(*associations.values(), *truths.values(), *hallus.values())
-    return Annotations(truths, hallus, associations, safe, vocabulary)
+    return Annotations(truths, hallus, associations, safe_words, vocabulary)
 
 
-def _words(listed: Any) -> tuple[str, ...]:
+def _words(word_list: Any) -> tuple[str, ...]:
     """The words of a list, each once."""
-    if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
-        raise TypeError(f"{listed!a:.60} is not a list of words")
-    return tuple(dict.fromkeys(listed))
+    if not isinstance(word_list, list) or not all(isinstance(word, str) for word in word_list):
+        raise TypeError(f"{word_list!a:.60} is not a list of words")
+    return tuple(dict.fromkeys(word_list))
 
 
 def _nouns(parses: ParseTable, sentence: int) -> list[str]:
@@ -158,8 +166,8 @@ def _nouns(parses: ParseTable, sentence: int) -> list[str]:
     parse, dictionary = parses.parses[sentence], load_english_synonyms()
     return [
         base_form(word.lower(), "NN", dictionary)
-        for each in (parse.sentences if parse is not None else ())
-        for word, tag in zip(each.words, each.tags, strict=True)
+        for tagged_sentence in (parse.sentences if parse is not None else ())
+        for word, tag in zip(tagged_sentence.words, tagged_sentence.tags, strict=True)
         if tag.startswith("NN")
     ]
 

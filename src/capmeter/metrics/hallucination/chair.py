@@ -105,18 +105,18 @@ class Chair(AdditiveMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """For each caption: whether it hallucinates; mentions, hallucinated ones; recalled and true objects; tokens."""
-        table = self._table(part, context.settings)
-        truths = self._truths(part, table)
-        rows = []
+        mention_table = self._table(part, context.settings)
+        truths = self._truths(part, mention_table)
+        count_rows = []
         for candidate, truth in zip(part.candidates.tolist(), truths, strict=True):
-            mentions, length = self._mentions(table, candidate)
+            mentions, token_count = self._mentions(mention_table, candidate)
             hallucinated = sum(mention.node not in truth for mention in mentions)
             recalled = len(truth.intersection(mention.node for mention in mentions))
-            rows.append((hallucinated > 0, len(mentions), hallucinated, recalled, len(truth), length))
+            count_rows.append((hallucinated > 0, len(mentions), hallucinated, recalled, len(truth), token_count))
         notes = {}
         if self.objects and self.references:
             notes = note_captions(part, NO_REFERENCES, part.references.lengths == 0)
-        return Measurement(np.array(rows, np.float64).reshape(len(part), len(self.columns)), notes)
+        return Measurement(np.array(count_rows, np.float64).reshape(len(part), len(self.columns)), notes)
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """CHAIRi or CHAIRs; then both, recall, F1 and the mean length."""
@@ -134,8 +134,10 @@ class Chair(AdditiveMetric):
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The word list and the objects with their hashes; if words are tagged, the tagger and the dictionary."""
-        words = load_object_words(self.synonyms)
-        facts = {"synonyms": f"{words.name}/{words.digest}"} | ground_truth_facts(self.objects, words)
+        object_words = load_object_words(self.synonyms)
+        facts = {"synonyms": f"{object_words.name}/{object_words.digest}"} | ground_truth_facts(
+            self.objects, object_words
+        )
         if self.variant != "original":
             from capmeter.text.parsing.caption_parser import bundled_caption_parser
 
@@ -144,53 +146,68 @@ class Chair(AdditiveMetric):
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The mentioned objects of each caption, hallucinated or not, and those of its references."""
-        table = self._table(part, context.settings)
-        truths = self._truths(part, table)
-        return [self._evidence(part, row, table, truth) for row, truth in enumerate(truths)]
+        mention_table = self._table(part, context.settings)
+        truths = self._truths(part, mention_table)
+        return [self._evidence(part, caption_index, mention_table, truth) for caption_index, truth in enumerate(truths)]
 
-    def _evidence(self, part: CaptionSet, row: int, table: MentionTable, truth: frozenset[str]) -> Evidence:
-        candidate, references = int(part.candidates[row]), part.references[row].tolist()
-        mentions, _ = self._mentions(table, candidate)
+    def _evidence(
+        self, part: CaptionSet, caption_index: int, mention_table: MentionTable, truth: frozenset[str]
+    ) -> Evidence:
+        candidate, references = int(part.candidates[caption_index]), part.references[caption_index].tolist()
+        mentions, _ = self._mentions(mention_table, candidate)
         marks = [
-            Mark("candidate", None, each.start, each.end, "object" if each.node in truth else "hallucinated")
-            for each in mentions
+            Mark("candidate", None, mention.start, mention.end, "object" if mention.node in truth else "hallucinated")
+            for mention in mentions
         ]
         for k, reference in enumerate(references if self.references else ()):
-            marks += [Mark("reference", k, each.start, each.end, "object") for each in table.mentions[reference]]
-        wrong = list(dict.fromkeys(each.node for each in mentions if each.node not in truth))
+            marks += [
+                Mark("reference", k, mention.start, mention.end, "object")
+                for mention in mention_table.mentions[reference]
+            ]
+        hallucinated_objects = list(dict.fromkeys(mention.node for mention in mentions if mention.node not in truth))
         facts: dict[str, float | str] = {
-            "hallucinated": ", ".join(wrong) or "none",
+            "hallucinated": ", ".join(hallucinated_objects) or "none",
             "mentions": float(len(mentions)),
             "objects": ", ".join(sorted(truth)) or "none",
         }
-        tokens = tuple(tuple(table.tokens[k]) for k in references)
-        return Evidence(tuple(table.tokens[candidate]), tokens, marks=tuple(marks), facts=facts)
+        reference_tokens = tuple(tuple(mention_table.tokens[k]) for k in references)
+        return Evidence(tuple(mention_table.tokens[candidate]), reference_tokens, marks=tuple(marks), facts=facts)
 
     def _table(self, part: CaptionSet, settings: Settings) -> MentionTable:
-        table: MentionTable = part.pool.analyse(ObjectMentions(self.synonyms, self.variant, settings))
-        return table
+        mention_table: MentionTable = part.pool.analyse(ObjectMentions(self.synonyms, self.variant, settings))
+        return mention_table
 
-    def _mentions(self, table: MentionTable, sentence: int) -> tuple[Sequence[ObjectMention], int]:
+    def _mentions(self, mention_table: MentionTable, sentence: int) -> tuple[Sequence[ObjectMention], int]:
         """The mentions of a candidate and its number of tokens, without an incomplete sentence if it is dropped."""
-        mentions, length, end = table.mentions[sentence], len(table.tokens[sentence]), table.ends[sentence]
+        mentions, length, end = (
+            mention_table.mentions[sentence],
+            len(mention_table.tokens[sentence]),
+            mention_table.ends[sentence],
+        )
         if not self.drop_incomplete_sentence or not end:
             return mentions, length
         return [each for each in mentions if each.end <= end], end
 
-    def _truths(self, part: CaptionSet, table: MentionTable) -> list[frozenset[str]]:
+    def _truths(self, part: CaptionSet, mention_table: MentionTable) -> list[frozenset[str]]:
         """The objects that each caption's image shows."""
         truths: list[frozenset[str]] = [frozenset()] * len(part)
         if self.objects:
-            nodes = load_ground_truth(self.objects, load_object_words(self.synonyms)).of_images(part.image_ids)
-            truths = [nodes[image_id] for image_id in part.image_ids]
+            objects_by_image = load_ground_truth(self.objects, load_object_words(self.synonyms)).of_images(
+                part.image_ids
+            )
+            truths = [objects_by_image[image_id] for image_id in part.image_ids]
         if not self.references:
             return truths
-        sets = part.reference_sets
-        mentioned = [
-            frozenset(mention.node for sentence in sets[k].tolist() for mention in table.mentions[sentence])
-            for k in range(len(sets))
+        reference_sets = part.reference_sets
+        mentioned_objects = [
+            frozenset(
+                mention.node for sentence in reference_sets[k].tolist() for mention in mention_table.mentions[sentence]
+            )
+            for k in range(len(reference_sets))
         ]
-        return [shown | mentioned[k] for shown, k in zip(truths, part.reference_set_indices.tolist(), strict=True)]
+        return [
+            shown | mentioned_objects[k] for shown, k in zip(truths, part.reference_set_indices.tolist(), strict=True)
+        ]
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:

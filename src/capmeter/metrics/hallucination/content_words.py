@@ -54,11 +54,11 @@ def missing_agreement(candidate: ContentVocabulary, references: Sequence[Sequenc
     """
     if len(references) < 2:
         return 0.0
-    things = {word.lemma for words in references for word in words if word.names_thing}
-    named = {word.lemma for words in references for word in words if candidate.names(word)}
-    counts = Counter(lemma for words in references for lemma in {word.lemma for word in words})
-    most = max((counts[lemma] for lemma in things - named), default=1)
-    return (most - 1) / (len(references) - 1)
+    reference_things = {word.lemma for words in references for word in words if word.names_thing}
+    named_lemmas = {word.lemma for words in references for word in words if candidate.names(word)}
+    reference_counts = Counter(lemma for words in references for lemma in {word.lemma for word in words})
+    max_count = max((reference_counts[lemma] for lemma in reference_things - named_lemmas), default=1)
+    return (max_count - 1) / (len(references) - 1)
 
 
 def content_words(sentences: Sequence[str]) -> list[list[Word]]:
@@ -66,14 +66,14 @@ def content_words(sentences: Sequence[str]) -> list[list[Word]]:
     parser = bundled_caption_parser()
     bare = [[(k, bare_word(word)) for k, word in enumerate(sentence.split())] for sentence in sentences]
     words = [[(k, word.removesuffix("'s").removesuffix("\u2019s")) for k, word in each if word] for each in bare]
-    tags = iter(parser.tags([[word for _, word in each] for each in words if each]))
+    tag_sequences = iter(parser.tags([[word for _, word in each] for each in words if each]))
 
     def read(place: int, word: str, tag: str) -> Word:
         lemma = parser.lemmas.lemma(word, tag).lower()
         return Word(place, lemma, stem(word), tag.startswith("NN") and lemma not in CAPTURE_STOP_WORDS)
 
     return [
-        [read(k, word, tag) for (k, word), tag in zip(each, next(tags), strict=True) if word not in STOP_WORDS]
+        [read(k, word, tag) for (k, word), tag in zip(each, next(tag_sequences), strict=True) if word not in STOP_WORDS]
         if each
         else []
         for each in words

@@ -47,15 +47,15 @@ class GroundTruth:
         Raises:
             InputError: the file lacks some of the images.
         """
-        found = {each: self._objects_of(each) for each in dict.fromkeys(image_ids)}
-        missing = [image_id for image_id, objects in found.items() if objects is None]
-        if missing:
+        image_objects = {each: self._objects_of(each) for each in dict.fromkeys(image_ids)}
+        missing_ids = [image_id for image_id, objects in image_objects.items() if objects is None]
+        if missing_ids:
             raise InputError(
-                f"{self.name}: it has no objects of {len(missing):,} of the images, {list_names(missing)}; without "
-                "them every mention would count as hallucinated. Check that it is of the same split and names images "
-                "alike"
+                f"{self.name}: it has no objects of {len(missing_ids):,} of the images, {list_names(missing_ids)}; "
+                "without them every mention would count as hallucinated. Check that it is of the same split and names "
+                "images alike"
             )
-        return {image_id: objects for image_id, objects in found.items() if objects is not None}
+        return {image_id: objects for image_id, objects in image_objects.items() if objects is not None}
 
     def _objects_of(self, image_id: str) -> frozenset[str] | None:
         """The objects of this image, by its id, else by its file name or COCO number.
@@ -73,8 +73,8 @@ class GroundTruth:
     @cached_property
     def digest(self) -> str:
         """A hash of the objects, for signatures."""
-        rows = [[image_id, sorted(objects)] for image_id, objects in sorted(self.table.references.items())]
-        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:8]
+        object_rows = [[image_id, sorted(objects)] for image_id, objects in sorted(self.table.references.items())]
+        return hashlib.sha256(json.dumps(object_rows).encode()).hexdigest()[:8]
 
 
 def load_ground_truth(path: str, words: ObjectWords | None = None) -> GroundTruth:
@@ -95,8 +95,8 @@ def ground_truth_facts(path: str, words: ObjectWords | None = None) -> dict[str,
     """The objects' name and hash for a signature; nothing without a file."""
     if not path:
         return {}
-    truth = load_ground_truth(path, words)
-    return {"objects": f"{truth.name}/{truth.digest}"}
+    ground_truth = load_ground_truth(path, words)
+    return {"objects": f"{ground_truth.name}/{ground_truth.digest}"}
 
 
 @lru_cache(maxsize=4)
@@ -106,18 +106,20 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> Groun
     content = decode_json(read_text(path), name)
     try:
         is_coco = "annotations" in content and "categories" in content
-        names: dict[str, Any] = {str(image_id): listed for image_id, listed in content.items()}
+        object_names: dict[str, Any] = {str(image_id): listed_names for image_id, listed_names in content.items()}
         file_names: dict[str, str] = {}
         if is_coco:
-            names, file_names = _coco_names(content)
-        for image_id, listed in names.items():
-            if isinstance(listed, str) or not all(isinstance(each, str) for each in listed):
-                raise TypeError(f"image {image_id} has {listed!a:.60}")
+            object_names, file_names = _coco_names(content)
+        for image_id, listed_names in object_names.items():
+            if isinstance(listed_names, str) or not all(isinstance(object_name, str) for object_name in listed_names):
+                raise TypeError(f"image {image_id} has {listed_names!a:.60}")
     except (TypeError, KeyError, AttributeError) as problem:
         raise InputError(f"{name}: {problem}; {_EXPECTED}") from None
     objects = {
-        image_id: tuple(sorted(words.nodes_of(listed, f"{name}: image {image_id}") if words else set(listed)))
-        for image_id, listed in names.items()
+        image_id: tuple(
+            sorted(words.nodes_of(listed_names, f"{name}: image {image_id}") if words else set(listed_names))
+        )
+        for image_id, listed_names in object_names.items()
     }
     aliases: dict[str, tuple[str, ...]] = {image_id: (file_name,) for image_id, file_name in file_names.items()}
     return GroundTruth(name, ReferenceTable(name, objects, {}, aliases, {}))
@@ -125,12 +127,14 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> Groun
 
 def _coco_names(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The names of the objects, and the file name, of each image of COCO's instances."""
-    categories = {each["id"]: each["name"] for each in content["categories"]}
+    categories = {coco_entry["id"]: coco_entry["name"] for coco_entry in content["categories"]}
     images = content.get("images", ())
-    names: dict[str, Any] = {str(each["id"]): set() for each in images}
-    for each in content["annotations"]:
-        names.setdefault(str(each["image_id"]), set()).add(categories[each["category_id"]])
-    return names, {str(each["id"]): each["file_name"] for each in images if "file_name" in each}
+    object_names: dict[str, Any] = {str(coco_entry["id"]): set() for coco_entry in images}
+    for coco_entry in content["annotations"]:
+        object_names.setdefault(str(coco_entry["image_id"]), set()).add(categories[coco_entry["category_id"]])
+    return object_names, {
+        str(coco_entry["id"]): coco_entry["file_name"] for coco_entry in images if "file_name" in coco_entry
+    }
 
 
 def refuse_pickle(path: str) -> None:

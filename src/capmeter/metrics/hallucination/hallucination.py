@@ -91,9 +91,9 @@ class SentenceFindings:
     @property
     def word_errors(self) -> Floats:
         """t of each content word."""
-        factors = np.array([1.0 if word.names_thing else _NOT_A_THING for word in self.words])
-        errors = factors * (_DISTANCE * (1 - self.nearest) - np.log(np.maximum(self.right, _LEAST)))
-        return np.where(self.shown, 0.0, errors)
+        word_factors = np.array([1.0 if word.names_thing else _NOT_A_THING for word in self.words])
+        scaled_errors = word_factors * (_DISTANCE * (1 - self.nearest) - np.log(np.maximum(self.right, _LEAST)))
+        return np.where(self.shown, 0.0, scaled_errors)
 
     @property
     def unsupported(self) -> NDArray[np.bool_]:
@@ -128,8 +128,8 @@ class CaptionFindings:
     @property
     def quantities(self) -> tuple[float, float, float]:
         """What the regression reads: 1 − cos, max t as the mean over sentences, and m."""
-        worst = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
-        return 1 - self.cosine, sum(worst) / max(len(worst), 1), self.missing
+        worst_errors = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
+        return 1 - self.cosine, sum(worst_errors) / max(len(worst_errors), 1), self.missing
 
     @property
     def logit(self) -> float:
@@ -165,12 +165,14 @@ class Hallucination(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and the share of unsupported words of each caption; 0 and 0 for one without a word."""
-        findings = find_errors(part, context, self.objects)
-        rows = [self._row(found, caption) for found, caption in zip(findings, part, strict=True)]
+        caption_findings = find_errors(part, context, self.objects)
+        score_rows = [
+            self._row(caption_finding, caption) for caption_finding, caption in zip(caption_findings, part, strict=True)
+        ]
         notes = note_captions(
             part, f"only the first {MAX_REFERENCE_SENTENCES} reference sentences are read", _too_many_references(part)
         )
-        return Measurement(np.array(rows, np.float64).reshape(len(part), len(self.columns)), notes)
+        return Measurement(np.array(score_rows, np.float64).reshape(len(part), len(self.columns)), notes)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The networks, the parser and the dictionary."""
@@ -181,18 +183,20 @@ class Hallucination(MeanMetric):
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Unsupported and contradicted words of each caption; word scores are exp(−t(w)), 1 for other words."""
         return [
-            _caption_evidence(found.sentences, caption, self._row(found, caption))
-            for found, caption in zip(find_errors(part, context, self.objects), part, strict=True)
+            _caption_evidence(caption_finding.sentences, caption, self._row(caption_finding, caption))
+            for caption_finding, caption in zip(find_errors(part, context, self.objects), part, strict=True)
         ]
 
-    def _row(self, found: CaptionFindings, caption: Caption) -> list[float]:
-        if not found.sentences:
+    def _row(self, caption_finding: CaptionFindings, caption: Caption) -> list[float]:
+        if not caption_finding.sentences:
             return [0.0, 0.0]
-        logit = found.logit
-        if len(found.sentences) > 1 and all(len(split_text(reference)) > 1 for reference in caption.references):
-            logit = document_logit(caption.candidate, caption.references, found.shown_words)
-        flags = np.concatenate([sentence.unsupported for sentence in found.sentences])
-        return [float(1 / (1 + np.exp(-logit))), float(flags.mean()) if len(flags) else 0.0]
+        logit = caption_finding.logit
+        if len(caption_finding.sentences) > 1 and all(
+            len(split_text(reference)) > 1 for reference in caption.references
+        ):
+            logit = document_logit(caption.candidate, caption.references, caption_finding.shown_words)
+        unsupported_flags = np.concatenate([sentence.unsupported for sentence in caption_finding.sentences])
+        return [float(1 / (1 + np.exp(-logit))), float(unsupported_flags.mean()) if len(unsupported_flags) else 0.0]
 
 
 def split_text(text: str) -> list[str]:
@@ -214,14 +218,14 @@ def document_logit(candidate: str, references: Sequence[str], shown: Collection[
     >>> document_logit("a dog runs", ["a dog sits"])  # u = 1 (runs), v = 1 (a dog), R = 3
     0.6666666666666666
     """
-    words = _words(candidate)
-    texts = [_words(reference) for reference in references]
-    known_words = {*shown, *chain.from_iterable(texts)}
-    known_pairs = {pair for text in texts for pair in pairwise(text)}
-    unknown = sum(word not in known_words for word in words)
-    shared = len(set(pairwise(words)) & known_pairs)
-    length = sum(map(len, texts)) / max(len(texts), 1)
-    return 2 * (2 * unknown - shared) / max(length, 1)
+    candidate_words = _words(candidate)
+    reference_words = [_words(reference) for reference in references]
+    known_words = {*shown, *chain.from_iterable(reference_words)}
+    known_pairs = {pair for text in reference_words for pair in pairwise(text)}
+    unknown_count = sum(word not in known_words for word in candidate_words)
+    shared_count = len(set(pairwise(candidate_words)) & known_pairs)
+    mean_length = sum(map(len, reference_words)) / max(len(reference_words), 1)
+    return 2 * (2 * unknown_count - shared_count) / max(mean_length, 1)
 
 
 def _words(text: str) -> list[str]:
@@ -240,26 +244,30 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
     Raises:
         InputError: the file cannot be read, or lacks an image.
     """
-    shown = load_ground_truth(objects).of_images(part.image_ids) if objects else {}
+    image_objects = load_ground_truth(objects).of_images(part.image_ids) if objects else {}
     captions = [_split_references(caption) for caption in part]
-    names = {image_id: tuple(sorted(each)) for image_id, each in shown.items()}
-    sides = ((*split_text(each.candidate), *each.references) for each in captions)
-    texts = list(dict.fromkeys(chain.from_iterable((*sides, *names.values()))))
-    words = dict(zip(texts, content_words(texts), strict=True))
+    object_names = {image_id: tuple(sorted(each)) for image_id, each in image_objects.items()}
+    caption_texts = ((*split_text(each.candidate), *each.references) for each in captions)
+    texts = list(dict.fromkeys(chain.from_iterable((*caption_texts, *object_names.values()))))
+    text_words = dict(zip(texts, content_words(texts), strict=True))
     findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
-    for row, sentences, cosine in _read_captions(captions, context):
-        caption = captions[row]
-        references = [words[text] for text in caption.references]
-        objects_shown = [words[name] for name in names.get(caption.image_id, ())]
-        found = [_sentence_findings(each, words[each.text], references, objects_shown) for each in sentences]
-        findings[row] = CaptionFindings(found, cosine, _missing(part[caption.id], caption.references, words))
+    for caption_index, sentences, cosine in _read_captions(captions, context):
+        caption = captions[caption_index]
+        reference_words = [text_words[text] for text in caption.references]
+        objects_shown = [text_words[name] for name in object_names.get(caption.image_id, ())]
+        sentence_findings = [
+            _sentence_findings(each, text_words[each.text], reference_words, objects_shown) for each in sentences
+        ]
+        findings[caption_index] = CaptionFindings(
+            sentence_findings, cosine, _missing(part[caption.id], caption.references, text_words)
+        )
     return findings
 
 
 def _split_references(caption: Caption) -> Caption:
     """The caption with the sentences of its references in their place, as many as are read."""
-    sentences = tuple(chain.from_iterable(map(split_text, caption.references)))
-    return replace(caption, references=sentences[:MAX_REFERENCE_SENTENCES] or caption.references)
+    reference_sentences = tuple(chain.from_iterable(map(split_text, caption.references)))
+    return replace(caption, references=reference_sentences[:MAX_REFERENCE_SENTENCES] or caption.references)
 
 
 @dataclass(frozen=True)
@@ -279,34 +287,38 @@ def _read_captions(
 
     Every distinct sentence of a block of captions is encoded once.
     """
-    texts = [split_text(caption.candidate) for caption in captions]
-    rows = [row for row, sentences in enumerate(texts) if sentences]
+    caption_sentences = [split_text(caption.candidate) for caption in captions]
+    rows = [row for row, sentences in enumerate(caption_sentences) if sentences]
     trained, settings = Capmeter().load(context.settings), context.settings
     encoder = load_encoder(trained.encoder, settings)
-    for start in range(0, len(rows), _CAPTIONS_AT_ONCE):
-        block = rows[start : start + _CAPTIONS_AT_ONCE]
+    for block_start in range(0, len(rows), _CAPTIONS_AT_ONCE):
+        block = rows[block_start : block_start + _CAPTIONS_AT_ONCE]
         sentences = [
             replace(captions[row], id=f"{row}/{k}", candidate=text)
             for row in block
-            for k, text in enumerate(texts[row])
+            for k, text in enumerate(caption_sentences[row])
         ]
-        both = CaptionSet.from_captions([*sentences, *(replace(captions[row], id=str(row)) for row in block)])
-        encoded = EncodedPart.of(both, trained, settings)
-        cosines = encoded.centroid_cosines[len(sentences) :]
-        of_sentences = encoded.take(np.arange(len(sentences)))
-        right = dict(of_sentences.word_probabilities(both, trained, settings))
+        sentences_and_captions = CaptionSet.from_captions(
+            [*sentences, *(replace(captions[row], id=str(row)) for row in block)]
+        )
+        encoded_part = EncodedPart.of(sentences_and_captions, trained, settings)
+        cosines = encoded_part.centroid_cosines[len(sentences) :]
+        of_sentences = encoded_part.take(np.arange(len(sentences)))
+        word_probability = dict(of_sentences.word_probabilities(sentences_and_captions, trained, settings))
         readings = iter(
-            _read_sentence(sentence, right[k], encoder, of_sentences.nearest_cosines(k))
+            _read_sentence(sentence, word_probability[k], encoder, of_sentences.nearest_cosines(k))
             for k, sentence in enumerate(sentences)
         )
         for row, cosine in zip(block, cosines.tolist(), strict=True):
-            yield row, list(islice(readings, len(texts[row]))), cosine
+            yield row, list(islice(readings, len(caption_sentences[row]))), cosine
 
 
-def _read_sentence(sentence: Caption, right: Sequence[float], encoder: Encoder, nearest: Floats) -> _SentenceReading:
-    words, references = sentence.candidate.split(), [reference.split() for reference in sentence.references]
-    cosines = word_probabilities(encoder, strip_final_punctuation(sentence.candidate), nearest, len(words))
-    return _SentenceReading(sentence.candidate, right, cosines, label_words(words, right, references))
+def _read_sentence(
+    sentence: Caption, right: Sequence[float], encoder: Encoder, nearest_cosines: Floats
+) -> _SentenceReading:
+    words, reference_words = sentence.candidate.split(), [reference.split() for reference in sentence.references]
+    word_cosines = word_probabilities(encoder, strip_final_punctuation(sentence.candidate), nearest_cosines, len(words))
+    return _SentenceReading(sentence.candidate, right, word_cosines, label_words(words, right, reference_words))
 
 
 def _sentence_findings(
@@ -316,57 +328,71 @@ def _sentence_findings(
     objects: Sequence[Sequence[Word]],
 ) -> SentenceFindings:
     """The findings about a sentence, from its content words and those of the references and of the objects' names."""
-    places = [word.place for word in words]
-    shown = _named(words, objects)
+    word_places = [word.place for word in words]
+    is_shown = _named(words, objects)
     return SentenceFindings(
         words=words,
-        right=np.array(sentence.right, np.float64)[places],
-        nearest=np.array(sentence.nearest, np.float64)[places],
-        named=_named(words, references) | shown,
-        shown=shown,
+        right=np.array(sentence.right, np.float64)[word_places],
+        nearest=np.array(sentence.nearest, np.float64)[word_places],
+        named=_named(words, references) | is_shown,
+        shown=is_shown,
         verdicts=sentence.verdicts,
     )
 
 
-def _named(words: Sequence[Word], texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
+def _named(words: Sequence[Word], named_texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
     """Whether one of the texts names each word."""
-    vocabulary = ContentVocabulary.of(chain.from_iterable(texts))
+    vocabulary = ContentVocabulary.of(chain.from_iterable(named_texts))
     return np.array([vocabulary.names(word) for word in words], np.bool_)
 
 
-def _missing(caption: Caption, reference_sentences: Sequence[str], words: dict[str, list[Word]]) -> float:
+def _missing(caption: Caption, reference_sentences: Sequence[str], text_words: dict[str, list[Word]]) -> float:
     """m of a caption; only these sentences of its references are read."""
-    candidate = ContentVocabulary.of(word for text in split_text(caption.candidate) for word in words[text])
-    read = set(reference_sentences)
-    texts = ([text for text in split_text(reference) if text in read] for reference in caption.references)
-    return missing_agreement(candidate, [[word for text in each for word in words[text]] for each in texts if each])
+    candidate = ContentVocabulary.of(word for text in split_text(caption.candidate) for word in text_words[text])
+    read_sentences = set(reference_sentences)
+    reference_texts = (
+        [text for text in split_text(reference) if text in read_sentences] for reference in caption.references
+    )
+    return missing_agreement(
+        candidate, [[word for text in each for word in text_words[text]] for each in reference_texts if each]
+    )
 
 
 def _too_many_references(part: CaptionSet) -> NDArray[np.bool_]:
-    counts = [sum(len(split_text(text)) for text in caption.references) for caption in part]
-    return np.array(counts) > MAX_REFERENCE_SENTENCES
+    sentence_counts = [sum(len(split_text(text)) for text in caption.references) for caption in part]
+    return np.array(sentence_counts) > MAX_REFERENCE_SENTENCES
 
 
-def _caption_evidence(sentences: Sequence[SentenceFindings], caption: Caption, row: Sequence[float]) -> Evidence:
+def _caption_evidence(
+    sentences: Sequence[SentenceFindings], caption: Caption, caption_scores: Sequence[float]
+) -> Evidence:
     """The sentences' evidence as that of one caption: words, marks and exp(−t(w))."""
     tokens: list[str] = []
     marks: list[Mark] = []
-    scores: list[float] = []
+    word_scores: list[float] = []
     contradictions: list[str] = []
     for sentence in sentences:
-        start = len(tokens)
-        right = dict(zip((word.place for word in sentence.words), np.exp(-sentence.word_errors).tolist(), strict=True))
-        scores += [right.get(place, 1.0) for place in range(len(sentence.verdicts.candidate))]
-        wrong = {word.place for word, flag in zip(sentence.words, sentence.unsupported, strict=True) if flag}
-        contradicted = {each.word for each in sentence.verdicts.contradicted}
-        for place in sorted(wrong | contradicted):
-            kind = "contradicted" if place in contradicted else "unsupported"
-            marks.append(Mark("candidate", None, start + place, start + place + 1, kind))
+        sentence_start = len(tokens)
+        word_scores_by_place = dict(
+            zip((word.place for word in sentence.words), np.exp(-sentence.word_errors).tolist(), strict=True)
+        )
+        word_scores += [
+            word_scores_by_place.get(word_place, 1.0) for word_place in range(len(sentence.verdicts.candidate))
+        ]
+        unsupported_places = {
+            word.place for word, flag in zip(sentence.words, sentence.unsupported, strict=True) if flag
+        }
+        contradicted_places = {contradicted_word.word for contradicted_word in sentence.verdicts.contradicted}
+        for word_place in sorted(unsupported_places | contradicted_places):
+            mark_kind = "contradicted" if word_place in contradicted_places else "unsupported"
+            marks.append(
+                Mark("candidate", None, sentence_start + word_place, sentence_start + word_place + 1, mark_kind)
+            )
         if summary := sentence.verdicts.summary().get("contradicted"):
             contradictions.append(str(summary))
         tokens += sentence.verdicts.candidate
-    facts: dict[str, float | str] = {"score": row[0], "unsupported": row[1]}
+    facts: dict[str, float | str] = {"score": caption_scores[0], "unsupported": caption_scores[1]}
     if contradictions:
         facts["contradicted"] = "; ".join(contradictions)
     references = tuple(tuple(reference.split()) for reference in caption.references)
-    return Evidence(tuple(tokens), references, marks=tuple(marks), facts=facts, word_scores=tuple(scores))
+    return Evidence(tuple(tokens), references, marks=tuple(marks), facts=facts, word_scores=tuple(word_scores))

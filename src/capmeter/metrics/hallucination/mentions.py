@@ -32,9 +32,11 @@ class MentionTable:
 
     def take(self, indices: npt.NDArray[np.int64]) -> MentionTable:
         """Selects sentences."""
-        rows = indices.tolist()
+        sentence_indices = indices.tolist()
         return MentionTable(
-            [self.tokens[k] for k in rows], [self.mentions[k] for k in rows], [self.ends[k] for k in rows]
+            [self.tokens[sentence_index] for sentence_index in sentence_indices],
+            [self.mentions[sentence_index] for sentence_index in sentence_indices],
+            [self.ends[sentence_index] for sentence_index in sentence_indices],
         )
 
 
@@ -56,14 +58,16 @@ class ObjectMentions:
 
     def run(self, pool: SentenceSource) -> MentionTable:
         """Finds the mentions of every sentence of the pool."""
-        words = load_object_words(self.synonyms)
+        object_words = load_object_words(self.synonyms)
         tokens = [tokenise_caption(sentence) for sentence in pool.sentences]
-        bases = _singular_forms(tokens) if self.base_forms == "original" else _tagged_bases(tokens)
-        return MentionTable(tokens, [words.find_mentions(each) for each in bases], [_last_end(each) for each in tokens])
+        base_forms = _singular_forms(tokens) if self.base_forms == "original" else _tagged_bases(tokens)
+        return MentionTable(
+            tokens, [object_words.find_mentions(each) for each in base_forms], [_last_end(each) for each in tokens]
+        )
 
 
 def _singular_forms(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [list(map(singular_form, sentence)) for sentence in tokens]
+    return [list(map(singular_form, sentence_tokens)) for sentence_tokens in tokens]
 
 
 def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -77,19 +81,19 @@ def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
     dictionary = load_english_synonyms()
     sentences = [
         piece
-        for each in tokens
-        for sentence in split_sentences(each)
+        for caption_tokens in tokens
+        for sentence in split_sentences(caption_tokens)
         for piece in split_long_sentence(sentence, MAX_WORDS)
     ]
-    tags = (tag for parse in bundled_caption_parser().parse_sentences(sentences) for tag in parse.tags)
-    bases: dict[tuple[str, str], str] = {}
+    word_tags = (tag for parse in bundled_caption_parser().parse_sentences(sentences) for tag in parse.tags)
+    base_forms: dict[tuple[str, str], str] = {}
 
     def base(word: str, tag: str) -> str:
-        if (word, tag) not in bases:
-            bases[word, tag] = base_form(word, tag, dictionary)
-        return bases[word, tag]
+        if (word, tag) not in base_forms:
+            base_forms[word, tag] = base_form(word, tag, dictionary)
+        return base_forms[word, tag]
 
-    return [[base(word, next(tags)) for word in sentence] for sentence in tokens]
+    return [[base(word, next(word_tags)) for word in sentence] for sentence in tokens]
 
 
 def _last_end(tokens: Sequence[str]) -> int:

@@ -83,13 +83,13 @@ class ObjectWords:
     @cached_property
     def digest(self) -> str:
         """A hash of the list, for signatures."""
-        content = json.dumps([sorted(self.nodes.items()), sorted(self.double_words.items())])
-        return hashlib.sha256(content.encode()).hexdigest()[:8]
+        list_content = json.dumps([sorted(self.nodes.items()), sorted(self.double_words.items())])
+        return hashlib.sha256(list_content.encode()).hexdigest()[:8]
 
     @cached_property
     def _relevant(self) -> frozenset[str]:
         """The words that matter: those of the list, and those of double words."""
-        return frozenset(self.nodes).union(*(double.split() for double in self.double_words))
+        return frozenset(self.nodes).union(*(double_word.split() for double_word in self.double_words))
 
     def find_mentions(self, words: Sequence[str]) -> list[ObjectMention]:
         """The objects that a caption mentions.
@@ -102,18 +102,18 @@ class ObjectWords:
         Returns:
             The mentions in order.
         """
-        mentioned: list[tuple[str, int, int]] = []
+        mentioned_words: list[tuple[str, int, int]] = []
         end = 0  # of the last double word
-        for start in [k for k, word in enumerate(words) if word in self._relevant]:
-            if start < end:
+        for word_position in [k for k, word in enumerate(words) if word in self._relevant]:
+            if word_position < end:
                 continue
-            pair = self.double_words.get(" ".join(words[start : start + 2]))
-            end = start + (1 if pair is None else 2)
-            mentioned.append((words[start] if pair is None else pair, start, end))
-        has_toilet = any(word == "toilet" for word, _, _ in mentioned)
+            double_word = self.double_words.get(" ".join(words[word_position : word_position + 2]))
+            end = word_position + (1 if double_word is None else 2)
+            mentioned_words.append((words[word_position] if double_word is None else double_word, word_position, end))
+        has_toilet = any(word == "toilet" for word, _, _ in mentioned_words)
         return [
-            ObjectMention(word, self.nodes[word], start, end)
-            for word, start, end in mentioned
+            ObjectMention(word, self.nodes[word], word_position, end)
+            for word, word_position, end in mentioned_words
             if word in self.nodes and not (has_toilet and word == "seat")
         ]
 
@@ -124,11 +124,11 @@ class ObjectWords:
             InputError: a name is not in the list; the message begins with `where`.
         """
         names = list(names)
-        unknown = [name for name in names if name not in self.nodes]
-        if unknown:
+        unknown_names = [name for name in names if name not in self.nodes]
+        if unknown_names:
             raise InputError(
-                f"{where}: {list_names(unknown, 3)} is not a word of the list {self.name}; add it there, or leave it "
-                "out of the objects"
+                f"{where}: {list_names(unknown_names, 3)} is not a word of the list {self.name}; add it there, "
+                "or leave it out of the objects"
             )
         return frozenset(self.nodes[name] for name in names)
 
@@ -141,63 +141,65 @@ def load_object_words(source: str) -> ObjectWords:
     """
     if source == BUNDLED:
         return _bundled()
-    expected = "expected `bundled`, or a file of object words (synonyms.txt)"
-    return _read(source, file_stamp("synonyms", source, expected))
+    expected_source = "expected `bundled`, or a file of object words (synonyms.txt)"
+    return _read(source, file_stamp("synonyms", source, expected_source))
 
 
 @lru_cache(maxsize=1)
 def _bundled() -> ObjectWords:
-    lists = json.loads((files("capmeter") / "data" / "object_words.json").read_text("utf-8"))
-    return _object_words(BUNDLED, lists.items(), None)
+    word_lists = json.loads((files("capmeter") / "data" / "object_words.json").read_text("utf-8"))
+    return _object_words(BUNDLED, word_lists.items(), None)
 
 
 @lru_cache(maxsize=8)
 def _read(path: str, stamp: tuple[int, int]) -> ObjectWords:
-    text, name = read_text(path), Path(path).name
-    if not text.lstrip().startswith("{"):
-        lines = [line.strip().split(", ") for line in text.splitlines() if line.strip()]
-        return _object_words(name, [(line[0], line) for line in lines], None)
-    content = decode_json(text, name)
+    file_text, file_name = read_text(path), Path(path).name
+    if not file_text.lstrip().startswith("{"):
+        lines = [line.strip().split(", ") for line in file_text.splitlines() if line.strip()]
+        return _object_words(file_name, [(line[0], line) for line in lines], None)
+    content = decode_json(file_text, file_name)
     if "nodes" not in content:
-        return _object_words(name, content.items(), None)
-    return _object_words(name, content["nodes"], content.get("double_words"))
+        return _object_words(file_name, content.items(), None)
+    return _object_words(file_name, content["nodes"], content.get("double_words"))
 
 
-def _object_words(name: str, lists: Iterable[Any], double_words: Any) -> ObjectWords:
+def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) -> ObjectWords:
     """Checks a list and warns of words that cannot be found."""
     nodes: dict[str, str] = {}
-    repeated: list[str] = []
+    repeated_words: list[str] = []
     try:
-        for node, words in lists:
+        for node, words in word_lists:
             if not isinstance(words, list):
-                raise InputError(f"{name}: node {node!a} has {words!a:.60}; expected a list of its words")
+                raise InputError(f"{list_name}: node {node!a} has {words!a:.60}; expected a list of its words")
             for word in dict.fromkeys((node, *words)):
                 if not isinstance(word, str) or not word.strip():
-                    raise InputError(f"{name}: node {node!a} has the word {word!a}; expected a word that is not blank")
+                    raise InputError(
+                        f"{list_name}: node {node!a} has the word {word!a}; expected a word that is not blank"
+                    )
                 if nodes.setdefault(word, node) != node:
                     raise InputError(
-                        f"{name}: {word!a} is a word of both {nodes[word]!a} and {node!a}; keep it in one of them"
+                        f"{list_name}: {word!a} is a word of both {nodes[word]!a} and {node!a}; keep it in one of them"
                     )
-            repeated += [word for k, word in enumerate(words) if word in words[:k]]
+            repeated_words += [word for k, word in enumerate(words) if word in words[:k]]
         if double_words is None:
             doubles = {word.strip(): word.strip() for word in nodes if len(word.split()) == 2}
             double_words = doubles | _QUALIFIED | _RENAMED | {word: word for word in _NOT_OBJECTS}
-        checked = {str(double): str(single) for double, single in double_words.items()}
+        checked_doubles = {str(double): str(single) for double, single in double_words.items()}
     except (TypeError, ValueError, AttributeError):
         raise InputError(
-            f"{name}: not a list of object words; expected lines such as `person, man, woman`, or JSON such as "
+            f"{list_name}: not a list of object words; expected lines such as `person, man, woman`, or JSON such as "
             '{"person": ["man", "woman"]}'
         ) from None
     if not nodes:
-        raise InputError(f"{name}: there are no words in it; expected lines such as `person, man, woman`")
-    _warn(name, "begins or ends with a blank and is never found", [word for word in nodes if word != word.strip()])
-    _warn(name, "is repeated", repeated)
-    joined = set(checked.values())
-    long = [word for word in nodes if len(word.split()) > 2 and word not in joined]
-    _warn(name, "has more than two parts and is never found", long)
-    return ObjectWords(name, nodes, checked)
+        raise InputError(f"{list_name}: there are no words in it; expected lines such as `person, man, woman`")
+    _warn(list_name, "begins or ends with a blank and is never found", [word for word in nodes if word != word.strip()])
+    _warn(list_name, "is repeated", repeated_words)
+    joined_words = set(checked_doubles.values())
+    long_words = [word for word in nodes if len(word.split()) > 2 and word not in joined_words]
+    _warn(list_name, "has more than two parts and is never found", long_words)
+    return ObjectWords(list_name, nodes, checked_doubles)
 
 
-def _warn(name: str, fault: str, words: Sequence[str]) -> None:
+def _warn(list_name: str, fault: str, words: Sequence[str]) -> None:
     if words:
-        warnings.warn(f"{name}: {list_names(words, 3)} {fault}; correct the list", CapmeterWarning, stacklevel=4)
+        warnings.warn(f"{list_name}: {list_names(words, 3)} {fault}; correct the list", CapmeterWarning, stacklevel=4)

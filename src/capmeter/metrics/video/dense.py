@@ -50,8 +50,10 @@ THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 def check_thresholds(name: str, iou: tuple[float, ...]) -> None:
     """Raises unless there are thresholds, each once, above 0 and at most 1."""
     if not iou or len(set(iou)) < len(iou) or not all(0 < threshold <= 1 for threshold in iou):
-        shown = "+".join(f"{threshold:g}" for threshold in iou) or "none"
-        raise InputError(f"{name}: iou={shown}, expected thresholds above 0 and at most 1, each once, such as 0.3+0.5")
+        shown_thresholds = "+".join(f"{threshold:g}" for threshold in iou) or "none"
+        raise InputError(
+            f"{name}: iou={shown_thresholds}, expected thresholds above 0 and at most 1, each once, such as 0.3+0.5"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,37 +99,37 @@ class Dense(MeanMetric):
         """The score of each video at each threshold."""
         refuse_too_many_pairs(part)
         comparisons = [_compare(video, self.iou) for video in part.events if video is not None]
-        score = self._score_as_released if self.as_released else self._score_pairs
-        values = score(comparisons, context)
-        return Measurement(np.column_stack([values.mean(axis=1), values]), note_events(part))
+        score_videos = self._score_as_released if self.as_released else self._score_pairs
+        video_scores = score_videos(comparisons, context)
+        return Measurement(np.column_stack([video_scores.mean(axis=1), video_scores]), note_events(part))
 
     def _score_pairs(self, comparisons: list[list[list[Pair]]], context: RunContext) -> Floats:
         """(videos, thresholds): means of pair scores, 0 for an event without a match."""
-        matched = {pair for video in comparisons for pairs in video for pair in pairs if pair[1] != NO_MATCH}
-        scores = PairScores(self.metric, sorted(matched), context.state, context.settings)
-        values = np.zeros((len(comparisons), len(self.iou)))
-        for row, video in enumerate(comparisons):
+        matched_pairs = {pair for video in comparisons for pairs in video for pair in pairs if pair[1] != NO_MATCH}
+        pair_scores = PairScores(self.metric, sorted(matched_pairs), context.state, context.settings)
+        video_scores = np.zeros((len(comparisons), len(self.iou)))
+        for video_index, video in enumerate(comparisons):
             for column, pairs in enumerate(video):
                 if pairs:
-                    indices = scores.indices(pair for pair in pairs if pair[1] != NO_MATCH)
-                    values[row, column] = scores.scores[indices].sum() / len(pairs)
-        return values
+                    pair_indices = pair_scores.indices(pair for pair in pairs if pair[1] != NO_MATCH)
+                    video_scores[video_index, column] = pair_scores.scores[pair_indices].sum() / len(pairs)
+        return video_scores
 
     def _score_as_released(self, comparisons: list[list[list[Pair]]], context: RunContext) -> Floats:
         """(videos, thresholds): the metric's corpus score of each video's comparisons."""
-        values = np.zeros((len(comparisons), len(self.iou)))
-        shared = None
+        video_scores = np.zeros((len(comparisons), len(self.iou)))
+        shared_scores = None
         if sentence_state(self.metric) is None:
-            every = (pair for video in comparisons for pairs in video for pair in pairs)
-            shared = PairScores(self.metric, every, None, context.settings)
-        for row, video in enumerate(comparisons):
+            all_pairs = (pair for video in comparisons for pairs in video for pair in pairs)
+            shared_scores = PairScores(self.metric, all_pairs, None, context.settings)
+        for video_index, video in enumerate(comparisons):
             for column, pairs in enumerate(video):
                 if not pairs:
                     continue
-                scores = shared or PairScores.of_corpus(self.metric, pairs, context.settings)
-                sums = scores.rows[scores.indices(pairs)].sum(axis=0)
-                values[row, column] = self.metric.from_sums(sums, np.float64(len(pairs)))["score"]
-        return values
+                pair_scores = shared_scores or PairScores.of_corpus(self.metric, pairs, context.settings)
+                sums = pair_scores.rows[pair_scores.indices(pairs)].sum(axis=0)
+                video_scores[video_index, column] = self.metric.from_sums(sums, np.float64(len(pairs)))["score"]
+        return video_scores
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The metric's facts."""
@@ -136,19 +138,19 @@ class Dense(MeanMetric):
 
 def _compare(video: VideoEvents, thresholds: tuple[float, ...]) -> list[list[Pair]]:
     """For each threshold the comparisons of the candidate's events, in their order."""
-    overlap = np.concatenate(
+    overlaps = np.concatenate(
         [
             np.zeros((len(video.candidate.times), 0)),
-            *(overlap_iou(video.candidate.times, each.times) for each in video.references),
+            *(overlap_iou(video.candidate.times, reference_events.times) for reference_events in video.references),
         ],
         axis=1,
     )
-    sentences = [text for each in video.references for text in each.sentences]
+    reference_sentences = [text for reference_events in video.references for text in reference_events.sentences]
     by_threshold: list[list[Pair]] = []
     for threshold in thresholds:
         pairs: list[Pair] = []
-        for text, row in zip(video.candidate.sentences, overlap >= threshold, strict=True):
-            matches = np.flatnonzero(row).tolist()
-            pairs += [(text, sentences[k]) for k in matches] or [(text, NO_MATCH)]
+        for text, is_match in zip(video.candidate.sentences, overlaps >= threshold, strict=True):
+            matched_events = np.flatnonzero(is_match).tolist()
+            pairs += [(text, reference_sentences[k]) for k in matched_events] or [(text, NO_MATCH)]
         by_threshold.append(pairs)
     return by_threshold

@@ -87,30 +87,31 @@ class Gated(AdditiveMetric):
         """The sum of scores of each scene, and its numbers of boxes."""
         refuse_too_many_pairs(part)
         pairs: list[Pair] = []
-        scenes: list[int] = []
-        counts = np.zeros((len(part), 3))
-        for scene, video in enumerate(part.events):
+        pair_scenes: list[int] = []
+        scene_counts = np.zeros((len(part), 3))
+        for scene_index, video in enumerate(part.events):
             if video is None:
                 continue
-            captions = captions_by_box(video.references)
-            counts[scene, 1:] = len(captions), len(video.candidate.times)
+            box_captions = captions_by_box(video.references)
+            scene_counts[scene_index, 1:] = len(box_captions), len(video.candidate.times)
             if not video.candidate.times:
                 continue
-            overlap = overlap_iou(video.candidate.times, list(captions))
-            for column, texts in enumerate(captions.values()):
-                best = int(np.argmax(overlap[:, column]))
-                if overlap[best, column] >= self.iou:
-                    pairs.append((video.candidate.sentences[best], texts))
-                    scenes.append(scene)
-        scores = PairScores(self.metric, pairs, context.state, context.settings)
-        np.add.at(counts[:, 0], scenes, scores.scores[scores.indices(pairs)])
-        return Measurement(counts, note_events(part))
+            overlap = overlap_iou(video.candidate.times, list(box_captions))
+            for box_index, reference_texts in enumerate(box_captions.values()):
+                best_candidate = int(np.argmax(overlap[:, box_index]))
+                if overlap[best_candidate, box_index] >= self.iou:
+                    pairs.append((video.candidate.sentences[best_candidate], reference_texts))
+                    pair_scenes.append(scene_index)
+        pair_scores = PairScores(self.metric, pairs, context.state, context.settings)
+        np.add.at(scene_counts[:, 0], pair_scenes, pair_scores.scores[pair_scores.indices(pairs)])
+        return Measurement(scene_counts, note_events(part))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """Recall, precision and F1 of summed scores."""
-        total = sums[..., 0]
+        score_sum = sums[..., 0]
         recall, precision = (
-            np.where(number > 0, total / np.maximum(number, 1), 0.0) for number in (sums[..., 1], sums[..., 2])
+            np.where(box_count > 0, score_sum / np.maximum(box_count, 1), 0.0)
+            for box_count in (sums[..., 1], sums[..., 2])
         )
         both = recall + precision
         f1 = np.where(both > 0, 2 * recall * precision / np.where(both > 0, both, 1.0), 0.0)

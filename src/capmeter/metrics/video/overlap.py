@@ -31,41 +31,54 @@ def overlap_iou(candidate: Times, reference: Times) -> Floats:
     Raises:
         InputError: intervals and boxes, or flat boxes and boxes in space, are mixed.
     """
-    sizes = {len(each) for each in (*candidate, *reference)}
-    if len(sizes) > 1:
-        raise InputError(f"boxes of {' and '.join(map(str, sorted(sizes)))} numbers in one scene; give all as many")
-    half = next(iter(sizes), 2) // 2
-    ours = np.array(candidate, np.float64).reshape(len(candidate), 1, 2 * half)
-    theirs = np.array(reference, np.float64).reshape(1, len(reference), 2 * half)
-    low, high = np.maximum(ours[..., :half], theirs[..., :half]), np.minimum(ours[..., half:], theirs[..., half:])
-    both = np.prod(np.maximum(high - low, 0.0), axis=-1)
-    size, other = (np.prod(boxes[..., half:] - boxes[..., :half], axis=-1) for boxes in (ours, theirs))
-    union = size + other - both
+    box_dimensions = {len(event_times) for event_times in (*candidate, *reference)}
+    if len(box_dimensions) > 1:
+        raise InputError(
+            f"boxes of {' and '.join(map(str, sorted(box_dimensions)))} numbers in one scene; give all as many"
+        )
+    half = next(iter(box_dimensions), 2) // 2
+    candidate_boxes = np.array(candidate, np.float64).reshape(len(candidate), 1, 2 * half)
+    reference_boxes = np.array(reference, np.float64).reshape(1, len(reference), 2 * half)
+    low, high = (
+        np.maximum(candidate_boxes[..., :half], reference_boxes[..., :half]),
+        np.minimum(candidate_boxes[..., half:], reference_boxes[..., half:]),
+    )
+    intersection = np.prod(np.maximum(high - low, 0.0), axis=-1)
+    candidate_size, reference_size = (
+        np.prod(boxes[..., half:] - boxes[..., :half], axis=-1) for boxes in (candidate_boxes, reference_boxes)
+    )
+    union = candidate_size + reference_size - intersection
     if half == 1:  # where two intervals overlap, their hull: one rounding less
-        hull = np.maximum(ours[..., 1], theirs[..., 1]) - np.minimum(ours[..., 0], theirs[..., 0])
-        union = np.minimum(hull, size + other)
-    return np.where(union > 0, both / np.where(union > 0, union, 1.0), 0.0)
+        hull = np.maximum(candidate_boxes[..., 1], reference_boxes[..., 1]) - np.minimum(
+            candidate_boxes[..., 0], reference_boxes[..., 0]
+        )
+        union = np.minimum(hull, candidate_size + reference_size)
+    return np.where(union > 0, intersection / np.where(union > 0, union, 1.0), 0.0)
 
 
 def refuse_too_many_pairs(part: CaptionSet) -> None:
     """Raises where a video has more pairs of events than can be compared."""
-    for id, events in zip(part.ids, part.events, strict=True):
+    for video_id, events in zip(part.ids, part.events, strict=True):
         if events is None:
             continue
-        most = max((len(each.times) for each in events.references), default=0)
-        if len(events.candidate.times) * most > MAX_PAIRS:
+        max_events = max((len(reference_events.times) for reference_events in events.references), default=0)
+        if len(events.candidate.times) * max_events > MAX_PAIRS:
             raise InputError(
-                f"video {id}: {len(events.candidate.times):,} events in the results and {most:,} in a reference are "
-                f"more than {MAX_PAIRS:,} pairs; leave out repeated events"
+                f"video {video_id}: {len(events.candidate.times):,} events in the results and {max_events:,} in a "
+                f"reference are more than {MAX_PAIRS:,} pairs; leave out repeated events"
             )
 
 
 def note_events(part: CaptionSet) -> dict[str, list[str]]:
     """Notes the videos without candidate events, and those with one of no length or area, which overlaps nothing."""
-    candidates = [() if events is None else events.candidate.times for events in part.events]
-    empty = np.array([not times for times in candidates], np.bool_)
-    instant = np.array([any(_is_empty(span) for span in times) for times in candidates], np.bool_)
-    return note_captions(part, "no events", empty) | note_captions(part, "event of zero length", instant)
+    candidate_times = [() if events is None else events.candidate.times for events in part.events]
+    has_no_events = np.array([not event_times for event_times in candidate_times], np.bool_)
+    has_empty_event = np.array(
+        [any(_is_empty(span) for span in event_times) for event_times in candidate_times], np.bool_
+    )
+    return note_captions(part, "no events", has_no_events) | note_captions(
+        part, "event of zero length", has_empty_event
+    )
 
 
 def _is_empty(span: Sequence[float]) -> bool:

@@ -52,21 +52,23 @@ class Proposals(AdditiveMetric):
     @property
     def columns(self) -> tuple[str, ...]:
         """Precision at each threshold, then recall."""
-        return tuple(f"{name} at {threshold:g}" for name in ("precision", "recall") for threshold in self.iou)
+        return tuple(
+            f"{column_name} at {threshold:g}" for column_name in ("precision", "recall") for threshold in self.iou
+        )
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """Precision and recall of each video at each threshold."""
         refuse_too_many_pairs(part)
-        rows = [_precision_and_recall(video, self.iou) for video in part.events if video is not None]
-        return Measurement(np.array(rows), note_events(part))
+        video_rows = [_precision_and_recall(video, self.iou) for video in part.events if video is not None]
+        return Measurement(np.array(video_rows), note_events(part))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """F1 of the averages over videos."""
-        means = sums / counts[..., None]
-        precision, recall = means[..., : len(self.iou)], means[..., len(self.iou) :]
+        mean_columns = sums / counts[..., None]
+        precision, recall = mean_columns[..., : len(self.iou)], mean_columns[..., len(self.iou) :]
         total = precision + recall
         f1 = np.where(total > 0, 2 * precision * recall / np.where(total > 0, total, 1.0), 0.0)
-        parts = {name: means[..., k] for k, name in enumerate(self.columns)}
+        parts = {name: mean_columns[..., k] for k, name in enumerate(self.columns)}
         return {
             "score": f1.mean(axis=-1),
             "precision": precision.mean(axis=-1),
@@ -76,12 +78,12 @@ class Proposals(AdditiveMetric):
 
 def _precision_and_recall(video: VideoEvents, thresholds: tuple[float, ...]) -> list[float]:
     """Precision at each threshold, then recall, each with the annotator for whom it is largest."""
-    overlaps = [overlap_iou(video.candidate.times, each.times) for each in video.references]
-    shares = [
+    overlaps = [overlap_iou(video.candidate.times, reference_events.times) for reference_events in video.references]
+    matched_shares = [
         [
             max((float(np.mean((overlap > t).any(axis=axis))) for overlap in overlaps if overlap.size), default=0.0)
             for t in thresholds
         ]
         for axis in (1, 0)
     ]
-    return shares[0] + shares[1]
+    return matched_shares[0] + matched_shares[1]

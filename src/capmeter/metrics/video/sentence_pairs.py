@@ -36,10 +36,10 @@ class ReferenceEvents(CorpusState):
         """The metric's corpus states of this part's reference events, each a document."""
         videos = [video for video in part.events if video is not None]
         if self.by_box:
-            texts = [captions for video in videos for captions in captions_by_box(video.references).values()]
+            event_captions = [captions for video in videos for captions in captions_by_box(video.references).values()]
         else:
-            texts = [(text,) for video in videos for each in video.references for text in each.sentences]
-        documents: list[Pair] = [(captions[0], captions) for captions in texts]
+            event_captions = [(text,) for video in videos for events in video.references for text in events.sentences]
+        documents: list[Pair] = [(captions[0], captions) for captions in event_captions]
         return Evaluation((self.metric,), context.settings).collect(pair_captions(documents))
 
 
@@ -106,8 +106,8 @@ class PairScores:
                 f"{metric} needs more than one pass over the corpus, which events do not offer; choose another"
             )
         captions, size = pair_captions(list(self._index)), min(each.PART_SIZE for each in evaluation.ordered_metrics)
-        blocks = [evaluation.measure(chunk)[metric].values for chunk in captions.chunks(size) if len(chunk)]
-        self.rows: Floats = np.concatenate(blocks) if blocks else np.zeros((0, len(metric.columns)))
+        value_blocks = [evaluation.measure(chunk)[metric].values for chunk in captions.chunks(size) if len(chunk)]
+        self.rows: Floats = np.concatenate(value_blocks) if value_blocks else np.zeros((0, len(metric.columns)))
         self.scores: Floats = metric.from_sums(self.rows, np.ones(len(self.rows)))["score"]
 
     @classmethod

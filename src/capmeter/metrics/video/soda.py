@@ -78,47 +78,55 @@ class SodaC(MeanMetric):
             for video in part.events
             if video is not None
         ]
-        overlaps = [
-            [overlap_iou(candidate.times, each.times) for each in references] for candidate, references in videos
+        overlap_matrices = [
+            [overlap_iou(candidate.times, reference_events.times) for reference_events in references]
+            for candidate, references in videos
         ]
         pairs = [
             (candidate.sentences[i], reference.sentences[j])
-            for (candidate, references), matrices in zip(videos, overlaps, strict=True)
-            for reference, overlap in zip(references, matrices, strict=True)
+            for (candidate, references), video_overlaps in zip(videos, overlap_matrices, strict=True)
+            for reference, overlap in zip(references, video_overlaps, strict=True)
             for i, j in np.argwhere(overlap > 0).tolist()
         ]
-        scores = PairScores(self.metric, pairs, context.state, context.settings)
-        values = np.zeros((len(part), 3))
-        for row, ((candidate, references), matrices) in enumerate(zip(videos, overlaps, strict=True)):
-            results = [
-                _f_measure(candidate, reference, overlap, scores)
-                for reference, overlap in zip(references, matrices, strict=True)
+        pair_scores = PairScores(self.metric, pairs, context.state, context.settings)
+        video_scores = np.zeros((len(part), 3))
+        for video_index, ((candidate, references), video_overlaps) in enumerate(
+            zip(videos, overlap_matrices, strict=True)
+        ):
+            reference_results = [
+                _f_measure(candidate, reference, overlap, pair_scores)
+                for reference, overlap in zip(references, video_overlaps, strict=True)
             ]
-            values[row] = max(results, key=lambda result: result[0])
-        return Measurement(values, note_events(part))
+            video_scores[video_index] = max(reference_results, key=lambda result: result[0])
+        return Measurement(video_scores, note_events(part))
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The similarity's facts."""
         return sentence_facts(self.metric, context)
 
 
-def _f_measure(candidate: Events, reference: Events, overlap: Floats, scores: PairScores) -> tuple[float, float, float]:
+def _f_measure(
+    candidate: Events, reference: Events, overlap: Floats, pair_scores: PairScores
+) -> tuple[float, float, float]:
     """F, precision and recall against one annotator."""
-    products, (rows, columns) = np.zeros(overlap.shape), np.nonzero(overlap > 0)
+    weighted_overlaps, (row_indices, column_indices) = np.zeros(overlap.shape), np.nonzero(overlap > 0)
     pairs = [
-        (candidate.sentences[i], reference.sentences[j]) for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
+        (candidate.sentences[i], reference.sentences[j])
+        for i, j in zip(row_indices.tolist(), column_indices.tolist(), strict=True)
     ]
-    products[rows, columns] = overlap[rows, columns] * scores.scores[scores.indices(pairs)]
-    total = best_ordered_sum(products)
-    precision = total / max(len(candidate.times), 1)
-    recall = total / max(len(reference.times), 1)
-    return (2 * precision * recall / (precision + recall) if total > 0 else 0.0), precision, recall
+    weighted_overlaps[row_indices, column_indices] = (
+        overlap[row_indices, column_indices] * pair_scores.scores[pair_scores.indices(pairs)]
+    )
+    matched_sum = best_ordered_sum(weighted_overlaps)
+    precision = matched_sum / max(len(candidate.times), 1)
+    recall = matched_sum / max(len(reference.times), 1)
+    return (2 * precision * recall / (precision + recall) if matched_sum > 0 else 0.0), precision, recall
 
 
 def best_ordered_sum(similarity: Floats) -> float:
     """The largest sum over pairs (i, j) of a matrix in which both i and j increase from pair to pair."""
-    best = np.zeros(similarity.shape[1] + 1)
-    for row in similarity:
-        matched = np.append(0.0, np.maximum(best[1:], best[:-1] + row))
-        best = np.maximum.accumulate(matched)
-    return float(best[-1])
+    best_sums = np.zeros(similarity.shape[1] + 1)
+    for similarity_row in similarity:
+        matched_sums = np.append(0.0, np.maximum(best_sums[1:], best_sums[:-1] + similarity_row))
+        best_sums = np.maximum.accumulate(matched_sums)
+    return float(best_sums[-1])

@@ -59,18 +59,22 @@ class BlipItm(ImageTextMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
         matcher = load_matcher(find_joint_encoder(self.encoder), context.settings)
-        contents: ContentHashTable = part.image_pool.analyse(ContentHashes())
-        distinct, image = np.unique(contents.first, return_inverse=True)
-        hashes = [contents.hashes[k] for k in distinct.tolist()]
-        reader = ImageReader([part.image_pool[k] for k in distinct.tolist()], matcher.preprocessing)
-        sentences, sentence = np.unique(part.candidates, return_inverse=True)
-        pieces = matcher.pieces([part.pool[k] for k in sentences.tolist()], self.length)
-        pairs, pair = np.unique(np.stack([image[part.image_indices], sentence], axis=1), axis=0, return_inverse=True)
-        scores = self._pair_scores(matcher, pairs, pieces, hashes, reader)[pair.reshape(-1)]
-        scores[empty_candidates(part)] = 0.0
+        hash_table: ContentHashTable = part.image_pool.analyse(ContentHashes())
+        distinct_images, image_rows = np.unique(hash_table.first, return_inverse=True)
+        hashes = [hash_table.hashes[k] for k in distinct_images.tolist()]
+        reader = ImageReader([part.image_pool[k] for k in distinct_images.tolist()], matcher.preprocessing)
+        distinct_sentences, sentence_rows = np.unique(part.candidates, return_inverse=True)
+        pieces = matcher.pieces([part.pool[k] for k in distinct_sentences.tolist()], self.length)
+        pairs, pair_rows = np.unique(
+            np.stack([image_rows[part.image_indices], sentence_rows], axis=1), axis=0, return_inverse=True
+        )
+        caption_scores = self._pair_scores(matcher, pairs, pieces, hashes, reader)[pair_rows.reshape(-1)]
+        caption_scores[empty_candidates(part)] = 0.0
         conversions = reader.notes(hashes, context.settings)
-        converted = note_conversions(part, tuple(conversions[k] for k in image.tolist()))
-        return Measurement(scores[:, None], merge_notes([note_truncated(part, pieces.truncated[sentence]), converted]))
+        converted = note_conversions(part, tuple(conversions[k] for k in image_rows.tolist()))
+        return Measurement(
+            caption_scores[:, None], merge_notes([note_truncated(part, pieces.truncated[sentence_rows]), converted])
+        )
 
     def _pair_scores(
         self,
@@ -81,24 +85,28 @@ class BlipItm(ImageTextMetric):
         reader: ImageReader,
     ) -> Floats:
         """The score of each pair (image, sentence), from the disk cache or computed and cached."""
-        space = f"match {self.head} {' '.join(matcher.signature_facts().values())}"
-        contents = [_pair_hash(hashes[image], pieces[sentence]) for image, sentence in pairs.tolist()]
+        cache_space = f"match {self.head} {' '.join(matcher.signature_facts().values())}"
+        cache_keys = [_pair_hash(hashes[image], pieces[sentence]) for image, sentence in pairs.tolist()]
         cache = matcher.settings.disk_cache()
-        cached = {} if cache is None else cache.get(space, contents)
-        scores = np.array([cached.get(content, 0.0) for content in contents])
-        missing = np.array([row for row, content in enumerate(contents) if content not in cached], np.int64)
+        cached_scores = {} if cache is None else cache.get(cache_space, cache_keys)
+        pair_scores = np.array([cached_scores.get(cache_key, 0.0) for cache_key in cache_keys])
+        missing = np.array(
+            [row for row, cache_key in enumerate(cache_keys) if cache_key not in cached_scores], np.int64
+        )
         for rows, values in matcher.match(pairs[missing], pieces, reader.pixels, self.head):
-            scores[missing[rows]] = values
+            pair_scores[missing[rows]] = values
             if cache is not None:
-                cache.put(space, {contents[missing[k]]: float(each) for k, each in zip(rows, values, strict=True)})
+                cache.put(
+                    cache_space, {cache_keys[missing[k]]: float(score) for k, score in zip(rows, values, strict=True)}
+                )
         reader.check()
-        return scores
+        return pair_scores
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The weights, the preprocessing, the libraries and the precision."""
         return load_matcher(find_joint_encoder(self.encoder), context.settings).signature_facts()
 
 
-def _pair_hash(image: str, sentence: NDArray[np.int32]) -> bytes:
+def _pair_hash(image_hash: str, piece_ids: NDArray[np.int32]) -> bytes:
     """The cache key of a pair's score."""
-    return hashlib.sha256(bytes.fromhex(image) + sentence.tobytes()).digest()
+    return hashlib.sha256(bytes.fromhex(image_hash) + piece_ids.tobytes()).digest()

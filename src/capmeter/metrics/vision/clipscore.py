@@ -61,9 +61,9 @@ class ImageTextScore(ImageTextMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
         encoded = self.encode(part, self.prefix, context.settings)
-        scores = self.scores(encoded.candidates, encoded.images)
-        scores[empty_candidates(part)] = 0.0
-        return Measurement(scores[:, None], encoded.notes)
+        caption_scores = self.scores(encoded.candidates, encoded.images)
+        caption_scores[empty_candidates(part)] = 0.0
+        return Measurement(caption_scores[:, None], encoded.notes)
 
     def scores(self, texts: Floats, images: Floats) -> Floats:
         """w max(cos, 0) of each pair of unit vectors (n, width): (n,)."""
@@ -81,18 +81,18 @@ class ReferencedScore(ImageTextScore):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption, and both sides of the harmonic mean."""
         encoded = self.encode(part, self.prefix, context.settings, references=True)
-        image = self.scores(encoded.candidates, encoded.images)
-        cosines = row_cosines(encoded.candidates[part.references.rows], encoded.references)
-        best = np.maximum(np.maximum.reduceat(cosines, part.references.offsets[:-1]), 0.0)
-        values = np.stack([harmonic_mean(image, best), image, best], axis=1)
-        values[empty_candidates(part)] = 0.0
-        return Measurement(values, encoded.notes)
+        image_scores = self.scores(encoded.candidates, encoded.images)
+        reference_cosines = row_cosines(encoded.candidates[part.references.rows], encoded.references)
+        best_cosines = np.maximum(np.maximum.reduceat(reference_cosines, part.references.offsets[:-1]), 0.0)
+        caption_scores = np.stack([harmonic_mean(image_scores, best_cosines), image_scores, best_cosines], axis=1)
+        caption_scores[empty_candidates(part)] = 0.0
+        return Measurement(caption_scores, encoded.notes)
 
 
 def harmonic_mean(one: Floats, other: Floats) -> Floats:
     """2ab / (a + b); 0 unless both are above 0."""
-    both = (one > 0) & (other > 0)
-    mean: Floats = np.where(both, 2 * one * other / np.where(both, one + other, 1.0), 0.0)
+    both_positive = (one > 0) & (other > 0)
+    mean: Floats = np.where(both_positive, 2 * one * other / np.where(both_positive, one + other, 1.0), 0.0)
     return mean
 
 

@@ -50,18 +50,18 @@ class EncodedCaptions:
             projection: a checkpoint that replaces the encoder's projections.
             references: whether to encode references too.
         """
-        handle, count = find_joint_encoder(encoder), len(part)
-        loaded = load_joint_encoder(handle, settings, projection)
-        sentences = np.concatenate([part.candidates, part.references.values]) if references else part.candidates
-        distinct, inverse = np.unique(sentences, return_inverse=True)
-        pieces = loaded.pieces([add_prefix(prefix, part.pool[k]) for k in distinct.tolist()])
-        vectors = normalise_rows(loaded.text_features(pieces))[inverse]
-        truncated = pieces.truncated[inverse]
-        table: JointFeatureTable = part.image_pool.analyse(JointFeatures(handle, projection, settings))
-        too_long = note_truncated(part, truncated[:count], truncated[count:] if references else None)
-        notes = merge_notes([too_long, note_conversions(part, table.notes)])
-        images = normalise_rows(table.features)[part.image_indices]
-        return cls(vectors[:count], vectors[count:], images, notes)
+        encoder_handle, caption_count = find_joint_encoder(encoder), len(part)
+        joint_encoder = load_joint_encoder(encoder_handle, settings, projection)
+        sentence_indices = np.concatenate([part.candidates, part.references.values]) if references else part.candidates
+        distinct_sentences, inverse = np.unique(sentence_indices, return_inverse=True)
+        piece_table = joint_encoder.pieces([add_prefix(prefix, part.pool[k]) for k in distinct_sentences.tolist()])
+        sentence_vectors = normalise_rows(joint_encoder.text_features(piece_table))[inverse]
+        truncated = piece_table.truncated[inverse]
+        feature_table: JointFeatureTable = part.image_pool.analyse(JointFeatures(encoder_handle, projection, settings))
+        too_long = note_truncated(part, truncated[:caption_count], truncated[caption_count:] if references else None)
+        notes = merge_notes([too_long, note_conversions(part, feature_table.notes)])
+        image_vectors = normalise_rows(feature_table.features)[part.image_indices]
+        return cls(sentence_vectors[:caption_count], sentence_vectors[caption_count:], image_vectors, notes)
 
 
 def add_prefix(prefix: str, sentence: str) -> str:
@@ -85,8 +85,8 @@ def row_cosines(one: Floats, other: Floats) -> Floats:
 def note_conversions(part: CaptionSet, notes: tuple[tuple[str, ...], ...]) -> dict[str, list[str]]:
     """Notes on captions (reason → ids) from the conversions of each image."""
     ids_by_reason: dict[str, list[str]] = {}
-    for id, image in zip(part.ids, part.image_indices.tolist(), strict=True):
-        for note in notes[image]:
+    for id, image_index in zip(part.ids, part.image_indices.tolist(), strict=True):
+        for note in notes[image_index]:
             ids_by_reason.setdefault(f"image: {note}", []).append(id)
     return ids_by_reason
 

@@ -32,10 +32,10 @@ def find_projection(checkpoint: str) -> str:
     if checkpoint:
         return checkpoint
     asset = ASSETS["pac-s"]
-    folder = asset.find()
-    if folder is None:
+    asset_folder = asset.find()
+    if asset_folder is None:
         raise AssetError(f"pac-s needs its authors' checkpoint: {asset.get}; or name it: pac-s(checkpoint=FILE)")
-    return str(folder / asset.files[0])
+    return str(asset_folder / asset.files[0])
 
 
 @dataclass(frozen=True, kw_only=True)

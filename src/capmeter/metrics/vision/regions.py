@@ -49,19 +49,25 @@ class CaptionRegionPairs:
         cls, part: CaptionSet, encoder: PairEncoder, rule: BoxRule, *, lower: bool = False, references: bool = False
     ) -> CaptionRegionPairs:
         """The pairs of candidates (and references) with images; each image's regions are read and embedded once."""
-        sentences = [part.candidates, part.references.values] if references else [part.candidates]
-        used, sentence = np.unique(np.concatenate(sentences).astype(np.int64), return_inverse=True)
-        pieces = encoder.pieces([part.pool[k] for k in used.tolist()], lower)
-        keys, source = find_keys(part), regions_at(part.regions)
-        index = {key: k for k, key in enumerate(dict.fromkeys(keys))}
-        chosen_regions = (source.read(key).select(rule) for key in index)
+        sentence_groups = [part.candidates, part.references.values] if references else [part.candidates]
+        distinct_sentences, sentence_rows = np.unique(
+            np.concatenate(sentence_groups).astype(np.int64), return_inverse=True
+        )
+        piece_table = encoder.pieces([part.pool[k] for k in distinct_sentences.tolist()], lower)
+        region_keys, region_source = find_keys(part), regions_at(part.regions)
+        key_indices = {key: k for k, key in enumerate(dict.fromkeys(region_keys))}
+        chosen_regions = (region_source.read(key).select(rule) for key in key_indices)
         embedded = [encoder.embed(regions.features, regions.positions) for regions in chosen_regions]
-        image = np.array([index[key] for key in keys], np.int64)
-        images = np.concatenate([image, image[part.references.rows] if references else image[:0]])
-        pairs, pair = np.unique(np.stack([sentence, images]), axis=1, return_inverse=True)
-        pair = pair.ravel()
-        of_sentence, of_image = pairs.astype(np.int64)
-        return cls(encoder, pieces, of_sentence, embedded, of_image, pair[: len(part)], pair[len(part) :])
+        image_indices = np.array([key_indices[key] for key in region_keys], np.int64)
+        pair_images = np.concatenate(
+            [image_indices, image_indices[part.references.rows] if references else image_indices[:0]]
+        )
+        distinct_pairs, pair_indices = np.unique(np.stack([sentence_rows, pair_images]), axis=1, return_inverse=True)
+        pair_indices = pair_indices.ravel()
+        of_sentence, of_image = distinct_pairs.astype(np.int64)
+        return cls(
+            encoder, piece_table, of_sentence, embedded, of_image, pair_indices[: len(part)], pair_indices[len(part) :]
+        )
 
     def run(self, work: Callable[[PairStates], Any], settings: Settings, *, attention: bool = False) -> list[Any]:
         """The output of `work` for each distinct pair."""
@@ -72,8 +78,8 @@ class CaptionRegionPairs:
 
     def note_truncated(self, part: CaptionSet) -> dict[str, list[str]]:
         """The note of captions that are too long for the encoder."""
-        truncated = self.pieces.truncated[self.sentence[self.of_candidates]]
-        return note_captions(part, "caption truncated to the encoder's length", truncated)
+        truncated_captions = self.pieces.truncated[self.sentence[self.of_candidates]]
+        return note_captions(part, "caption truncated to the encoder's length", truncated_captions)
 
 
 def find_keys(part: CaptionSet) -> list[str]:
@@ -82,13 +88,13 @@ def find_keys(part: CaptionSet) -> list[str]:
     Raises:
         InputError: a caption's image has no regions.
     """
-    keys = region_keys(part)
-    present = [key for key in keys if key is not None]
-    if len(present) < len(part):
-        first = part.ids[list(keys).index(None)]
-        have = format_count(len(part) - len(present), "caption has", "captions have")
-        raise InputError(f"{have} no regions (the first: {first}); give --regions")
-    return present
+    caption_keys = region_keys(part)
+    present_keys = [key for key in caption_keys if key is not None]
+    if len(present_keys) < len(part):
+        first_missing = part.ids[list(caption_keys).index(None)]
+        have = format_count(len(part) - len(present_keys), "caption has", "captions have")
+        raise InputError(f"{have} no regions (the first: {first_missing}); give --regions")
+    return present_keys
 
 
 def read_regions(part: CaptionSet, row: int, rule: BoxRule) -> Regions:
@@ -124,8 +130,10 @@ class RegionPairMetric(MeanMetric):
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The weights, the choice of boxes, the libraries and the precision."""
         encoder, rule = self.load_encoder(context.settings), self.rule
-        order = "first" if rule.in_order else "most confident"
-        boxes = f"conf>{rule.conf_th:g}, {rule.min_boxes}-{rule.max_boxes}, {order}"
-        facts = {"weights": encoder.label, "boxes": boxes, "libraries": versions("torch", "tokenizers")}
-        reduced = {} if context.settings.precision == "float32" else {"precision": str(encoder.dtype)[len("torch.") :]}
-        return facts | reduced
+        box_order = "first" if rule.in_order else "most confident"
+        box_rule = f"conf>{rule.conf_th:g}, {rule.min_boxes}-{rule.max_boxes}, {box_order}"
+        facts = {"weights": encoder.label, "boxes": box_rule, "libraries": versions("torch", "tokenizers")}
+        precision_facts = (
+            {} if context.settings.precision == "float32" else {"precision": str(encoder.dtype)[len("torch.") :]}
+        )
+        return facts | precision_facts

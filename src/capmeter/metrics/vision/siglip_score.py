@@ -52,10 +52,10 @@ class SiglipScore(ImageTextMetric):
                 "choose one, or clipscore"
             )
         encoded = self.encode(part, self.prefix, context.settings)
-        scores = row_cosines(encoded.candidates, encoded.images)
+        caption_scores = row_cosines(encoded.candidates, encoded.images)
         if self.value == "probability":
             from scipy.special import expit
 
-            scores = expit(encoder.scale * scores + encoder.bias)
-        scores[empty_candidates(part)] = 0.0
-        return Measurement(scores[:, None], encoded.notes)
+            caption_scores = expit(encoder.scale * caption_scores + encoder.bias)
+        caption_scores[empty_candidates(part)] = 0.0
+        return Measurement(caption_scores[:, None], encoded.notes)

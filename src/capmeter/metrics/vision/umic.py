@@ -86,28 +86,28 @@ class PairMetric(RegionPairMetric):
         pairs = CaptionRegionPairs.of(part, encoder, self.rule, lower=self.lower)
 
         def score_batch(batch: PairStates) -> list[float]:
-            output = encoder.uniter.head(encoder.uniter.pooled(batch.states), self.HEAD)
-            scores: list[float] = self.read(output.float()).tolist()
+            head_output = encoder.uniter.head(encoder.uniter.pooled(batch.states), self.HEAD)
+            scores: list[float] = self.read(head_output.float()).tolist()
             return scores
 
-        values = np.array(pairs.run(score_batch, context.settings), np.float64)[pairs.of_candidates]
-        values[empty_candidates(part)] = 0.0
-        return Measurement(values[:, None], pairs.note_truncated(part))
+        caption_scores = np.array(pairs.run(score_batch, context.settings), np.float64)[pairs.of_candidates]
+        caption_scores[empty_candidates(part)] = 0.0
+        return Measurement(caption_scores[:, None], pairs.note_truncated(part))
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The caption's word pieces, the regions, and how much [CLS] attends to each of them in the last layer."""
         encoder = self.load_encoder(context.settings)
         pairs = CaptionRegionPairs.of(part, encoder, self.rule, lower=self.lower)
-        shares = pairs.run(attention_to_regions, context.settings, attention=True)
-        scores = self.measure(part, context).values[:, 0]
+        attention_shares = pairs.run(attention_to_regions, context.settings, attention=True)
+        caption_scores = self.measure(part, context).values[:, 0]
         evidence = []
-        for row, pair in enumerate(pairs.of_candidates.tolist()):
-            regions = read_regions(part, row, self.rule)
-            words = tuple(encoder.tokenizer.pieces(pairs.pieces[int(pairs.sentence[pair])][1:-1].tolist()))
+        for caption_index, pair_index in enumerate(pairs.of_candidates.tolist()):
+            regions = read_regions(part, caption_index, self.rule)
+            piece_texts = tuple(encoder.tokenizer.pieces(pairs.pieces[int(pairs.sentence[pair_index])][1:-1].tolist()))
             boxes = tuple(map(tuple, regions.boxes.tolist()))
-            attention = RegionEvidence(boxes, tuple(shares[pair].tolist()), regions.labels or ())
-            facts: dict[str, float | str] = {"score": float(scores[row]), "regions": len(regions)}
-            evidence.append(Evidence(words, (), facts=facts, regions=attention))
+            region_evidence = RegionEvidence(boxes, tuple(attention_shares[pair_index].tolist()), regions.labels or ())
+            facts: dict[str, float | str] = {"score": float(caption_scores[caption_index]), "regions": len(regions)}
+            evidence.append(Evidence(piece_texts, (), facts=facts, regions=region_evidence))
         return evidence
 
 

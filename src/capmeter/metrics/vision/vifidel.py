@@ -77,59 +77,63 @@ class Vifidel(MeanVectors):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        keys = find_keys(part)
-        labels = {key: self._read_labels(part, key) for key in dict.fromkeys(keys)}
-        distinct = list(dict.fromkeys(label for of_image in labels.values() for label in of_image))
-        index = {label: len(part.pool) + k for k, label in enumerate(distinct)}
-        pool = SentencePool((*part.pool.sentences, *distinct))
-        table: WordTable = pool.analyse(ContentWords(self.vectors, settings=context.settings))
-        values, out_of_vocabulary = np.zeros(len(part)), np.zeros(len(part), np.bool_)
-        for row, key in enumerate(keys):
-            words = Counter(table.words[int(part.candidates[row])].tolist())
-            label_words = [word for label in labels[key] for word in table.words[index[label]].tolist()]
-            objects = self._weigh_labels(part, row, label_words, table) if self.weighted else Counter(label_words)
-            if words and objects:
-                values[row] = np.exp(-movers_distance(objects, words, table.unit))
+        region_keys = find_keys(part)
+        image_labels = {region_key: self._read_labels(part, region_key) for region_key in dict.fromkeys(region_keys)}
+        distinct_labels = list(dict.fromkeys(label for of_image in image_labels.values() for label in of_image))
+        label_indices = {label: len(part.pool) + k for k, label in enumerate(distinct_labels)}
+        pool = SentencePool((*part.pool.sentences, *distinct_labels))
+        word_table: WordTable = pool.analyse(ContentWords(self.vectors, settings=context.settings))
+        caption_scores, out_of_vocabulary = np.zeros(len(part)), np.zeros(len(part), np.bool_)
+        for row, region_key in enumerate(region_keys):
+            caption_words = Counter(word_table.words[int(part.candidates[row])].tolist())
+            label_words = [
+                word for label in image_labels[region_key] for word in word_table.words[label_indices[label]].tolist()
+            ]
+            objects = self._weigh_labels(part, row, label_words, word_table) if self.weighted else Counter(label_words)
+            if caption_words and objects:
+                caption_scores[row] = np.exp(-movers_distance(objects, caption_words, word_table.unit))
             else:
                 out_of_vocabulary[row] = True
-        return Measurement(values[:, None], note_captions(part, "out of vocabulary", out_of_vocabulary))
+        return Measurement(caption_scores[:, None], note_captions(part, "out of vocabulary", out_of_vocabulary))
 
-    def _read_labels(self, part: CaptionSet, key: str) -> tuple[str, ...]:
+    def _read_labels(self, part: CaptionSet, region_key: str) -> tuple[str, ...]:
         """The distinct labels of an image's regions."""
-        regions = regions_at(part.regions).read(key).select(self.rule)
+        regions = regions_at(part.regions).read(region_key).select(self.rule)
         if regions.labels is None:
             raise InputError(
-                f"vifidel: the regions {key!a} in {part.regions!a} have no labels; write them with labels (texts), or "
-                "soft_labels and labels=FILE"
+                f"vifidel: the regions {region_key!a} in {part.regions!a} have no labels; write them with labels "
+                "(texts), or soft_labels and labels=FILE"
             )
         if not all(label.isdecimal() for label in regions.labels):
             return tuple(dict.fromkeys(regions.labels))
         if not self.labels:
             raise InputError(
-                f"vifidel: the labels of {key!a} are numbers; name them with labels=FILE, one label per line"
+                f"vifidel: the labels of {region_key!a} are numbers; name them with labels=FILE, one label per line"
             )
-        names = read_label_names(self.labels)
-        numbers = [int(label) for label in regions.labels]
-        if not 1 <= min(numbers) <= max(numbers) <= len(names):
+        label_names = read_label_names(self.labels)
+        label_numbers = [int(label) for label in regions.labels]
+        if not 1 <= min(label_numbers) <= max(label_numbers) <= len(label_names):
             raise InputError(
-                f"vifidel: {key!a} has label {max(numbers)}, but {self.labels} names {len(names)}; use the "
-                "detector's own list"
+                f"vifidel: {region_key!a} has label {max(label_numbers)}, but {self.labels} names {len(label_names)}; "
+                "use the detector's own list"
             )
-        return tuple(dict.fromkeys(names[number - 1] for number in numbers))
+        return tuple(dict.fromkeys(label_names[label_number - 1] for label_number in label_numbers))
 
-    def _weigh_labels(self, part: CaptionSet, row: int, labels: list[int], table: WordTable) -> Counter[int]:
+    def _weigh_labels(self, part: CaptionSet, row: int, label_words: list[int], word_table: WordTable) -> Counter[int]:
         """For each label word, the number of the references' content words that are nearest to it."""
-        distinct = sorted(set(labels))
-        mentioned = [word for sentence in part.references[row].tolist() for word in table.words[int(sentence)].tolist()]
-        if not distinct or not mentioned:
-            return Counter(distinct)
-        nearest = (table.unit[mentioned] @ table.unit[distinct].T).argmax(axis=1)
-        return Counter(distinct[k] for k in nearest.tolist())
+        distinct_words = sorted(set(label_words))
+        mentioned_words = [
+            word for sentence in part.references[row].tolist() for word in word_table.words[int(sentence)].tolist()
+        ]
+        if not distinct_words or not mentioned_words:
+            return Counter(distinct_words)
+        nearest_labels = (word_table.unit[mentioned_words] @ word_table.unit[distinct_words].T).argmax(axis=1)
+        return Counter(distinct_words[k] for k in nearest_labels.tolist())
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The vectors, the tokenizer, the stop words, and the labels' names."""
-        names = {"labels": f"{Path(self.labels).name}@{sha256(Path(self.labels))[:12]}"} if self.labels else {}
-        return super().signature_facts(context) | names
+        label_facts = {"labels": f"{Path(self.labels).name}@{sha256(Path(self.labels))[:12]}"} if self.labels else {}
+        return super().signature_facts(context) | label_facts
 
 
 @lru_cache(maxsize=4)

@@ -57,13 +57,17 @@ class ViLBertScore(RegionPairMetric):
         """F1, P and R of each caption."""
         encoder = self.load_encoder(context.settings)
         pairs = CaptionRegionPairs.of(part, encoder, self.rule, references=True)
-        states = np.concatenate(pairs.run(_word_states, context.settings))
-        table = StateTable(pairs.pieces.take(pairs.sentence), states)
+        word_states = np.concatenate(pairs.run(_word_states, context.settings))
+        state_table = StateTable(pairs.pieces.take(pairs.sentence), word_states)
         references = Ragged(pairs.of_references, part.references.offsets)
-        weights, values = np.ones(encoder.shape.vocabulary), np.zeros((len(part), 3))
-        for rows, candidate_pieces, reference_pieces in caption_blocks(pairs.of_candidates, table, references):
-            values[rows] = pool_scores(*greedy_match(candidate_pieces, reference_pieces, weights), self.pooling)
-        return Measurement(values, pairs.note_truncated(part))
+        piece_weights, caption_scores = np.ones(encoder.shape.vocabulary), np.zeros((len(part), 3))
+        for caption_indices, candidate_pieces, reference_pieces in caption_blocks(
+            pairs.of_candidates, state_table, references
+        ):
+            caption_scores[caption_indices] = pool_scores(
+                *greedy_match(candidate_pieces, reference_pieces, piece_weights), self.pooling
+            )
+        return Measurement(caption_scores, pairs.note_truncated(part))
 
 
 def _word_states(batch: PairStates) -> list[NDArray[Any]]:
