@@ -64,33 +64,39 @@ class Associations:
         from scipy.sparse import csr_array
         from scipy.sparse.linalg import eigsh
 
-        rows = np.repeat(np.arange(len(captions)), [len(ids) for ids in captions])
-        ids = np.concatenate([*captions, np.zeros(0, np.int32)])
-        contains = csr_array((np.ones(len(ids), np.float32), (rows, ids)), shape=(len(captions), size))
+        caption_rows = np.repeat(np.arange(len(captions)), [len(piece_ids) for piece_ids in captions])
+        piece_ids = np.concatenate([*captions, np.zeros(0, np.int32)])
+        contains = csr_array(
+            (np.ones(len(piece_ids), np.float32), (caption_rows, piece_ids)), shape=(len(captions), size)
+        )
         contains.data[:] = 1  # repetitions count once
-        pieces = np.flatnonzero(np.asarray(contains.sum(axis=0)) >= min_captions)
-        contains = contains[:, pieces]
-        shape = int(np.max(photos, initial=-1)) + 1, len(captions)
-        places = np.ones(len(photos), np.float32), (photos, np.arange(len(photos)))
-        by_photo = csr_array(places, shape=shape) @ contains
-        observed = (by_photo.T @ by_photo - contains.T @ contains).toarray()
-        totals = observed.sum(axis=1, dtype=np.float64)
-        share = (totals / max(float(totals.sum()), 1.0)).astype(np.float32)
-        expected = np.outer(share, totals.astype(np.float32))
-        strength = np.log((observed + _SMOOTHING) / (expected + _SMOOTHING)).clip(min=0)
-        weights = np.maximum(share, share[share > 0].min(initial=1.0)) ** _FREQUENCY_POWER
-        x, signs = np.zeros((len(pieces), dim)), np.ones(dim, np.float32)
-        rank = min(dim, len(pieces) - 1)
+        frequent_pieces = np.flatnonzero(np.asarray(contains.sum(axis=0)) >= min_captions)
+        contains = contains[:, frequent_pieces]
+        matrix_shape = int(np.max(photos, initial=-1)) + 1, len(captions)
+        photo_entries = np.ones(len(photos), np.float32), (photos, np.arange(len(photos)))
+        by_photo = csr_array(photo_entries, shape=matrix_shape) @ contains
+        observed_counts = (by_photo.T @ by_photo - contains.T @ contains).toarray()
+        piece_totals = observed_counts.sum(axis=1, dtype=np.float64)
+        piece_shares = (piece_totals / max(float(piece_totals.sum()), 1.0)).astype(np.float32)
+        expected_counts = np.outer(piece_shares, piece_totals.astype(np.float32))
+        association_strength = np.log((observed_counts + _SMOOTHING) / (expected_counts + _SMOOTHING)).clip(min=0)
+        piece_weights = np.maximum(piece_shares, piece_shares[piece_shares > 0].min(initial=1.0)) ** _FREQUENCY_POWER
+        x, signs = np.zeros((len(frequent_pieces), dim)), np.ones(dim, np.float32)
+        rank = min(dim, len(frequent_pieces) - 1)
         if rank > 0:
-            start = np.ones(len(pieces), np.float32)  # for reproducible eigenvectors
-            eigenvalues, vectors = eigsh(strength * weights[:, None] * weights, k=rank, which="LM", v0=start)
-            order = np.argsort(-np.abs(eigenvalues), kind="stable")
-            x[:, :rank] = vectors[:, order] / weights[:, None] * np.sqrt(np.abs(eigenvalues[order]))
+            start_vector = np.ones(len(frequent_pieces), np.float32)  # for reproducible eigenvectors
+            eigenvalues, vectors = eigsh(
+                association_strength * piece_weights[:, None] * piece_weights, k=rank, which="LM", v0=start_vector
+            )
+            eigenvalue_order = np.argsort(-np.abs(eigenvalues), kind="stable")
+            x[:, :rank] = (
+                vectors[:, eigenvalue_order] / piece_weights[:, None] * np.sqrt(np.abs(eigenvalues[eigenvalue_order]))
+            )
             x[:, :rank] *= np.sign(x[np.abs(x).argmax(axis=0), np.arange(dim)])[:rank]  # the sign is arbitrary
-            signs[:rank] = np.where(eigenvalues[order] < 0, -1, 1)
+            signs[:rank] = np.where(eigenvalues[eigenvalue_order] < 0, -1, 1)
         steps = np.maximum(np.abs(x).max(axis=1), 1e-9) / _LEVELS
         levels = np.round(x / steps[:, None]).astype(np.int8)
-        return cls(pieces.astype(np.int32), levels, steps.astype(np.float32), signs)
+        return cls(frequent_pieces.astype(np.int32), levels, steps.astype(np.float32), signs)
 
     def vectors(self, size: int) -> NDArray[np.float32]:
         """x of every word piece of a vocabulary of this size, (size, dim); 0 for rare pieces."""

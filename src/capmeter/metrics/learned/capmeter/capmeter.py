@@ -120,25 +120,30 @@ class Capmeter(MeanMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and its parts of each caption."""
         trained, settings = self.load(context.settings), context.settings
-        documents = find_documents(part)
-        rows = np.setdiff1d(np.arange(len(part)), documents)
-        captions = part.select(rows) if len(documents) else part
-        values, notes = np.zeros((len(part), len(self.columns))), dict[str, list[str]]()
+        document_rows = find_documents(part)
+        rows = np.setdiff1d(np.arange(len(part)), document_rows)
+        captions = part.select(rows) if len(document_rows) else part
+        caption_scores, notes = np.zeros((len(part), len(self.columns))), dict[str, list[str]]()
         if len(rows):
-            inputs = EncodedPart.of(captions, trained, settings)
-            values[rows, : len(COLUMNS)], notes = inputs.scores(trained, settings), inputs.notes(captions)
+            encoded_part = EncodedPart.of(captions, trained, settings)
+            caption_scores[rows, : len(COLUMNS)], notes = (
+                encoded_part.scores(trained, settings),
+                encoded_part.notes(captions),
+            )
             if self.uncertainty:
-                values[rows, -1] = estimate_uncertainties(inputs, values[rows, 0], trained, settings)
-        truncated = np.zeros(len(part), np.bool_)
-        empty = np.zeros(len(part), np.bool_)
-        for block in document_blocks(part, documents, trained, settings):
-            values[block.rows, : len(COLUMNS)] = block.scores()
-            truncated[block.rows], empty[block.rows] = block.truncated(), block.empty()
+                caption_scores[rows, -1] = estimate_uncertainties(
+                    encoded_part, caption_scores[rows, 0], trained, settings
+                )
+        is_truncated = np.zeros(len(part), np.bool_)
+        is_empty = np.zeros(len(part), np.bool_)
+        for block in document_blocks(part, document_rows, trained, settings):
+            caption_scores[block.rows, : len(COLUMNS)] = block.scores()
+            is_truncated[block.rows], is_empty[block.rows] = block.truncated(), block.empty()
             if self.uncertainty:
-                values[block.rows, -1] = block.uncertainties()
-        for reason, ids in note_inputs(part, empty, truncated).items():
+                caption_scores[block.rows, -1] = block.uncertainties()
+        for reason, ids in note_inputs(part, is_empty, is_truncated).items():
             notes[reason] = sorted([*notes.get(reason, ()), *ids], key=part.row)
-        return Measurement(values, notes)
+        return Measurement(caption_scores, notes)
 
     def component_logits(self, part: CaptionSet, context: RunContext) -> dict[str, Floats]:
         """The score and its terms before calibration, (captions,) each: the logits of score, correctness, coverage and
@@ -147,11 +152,11 @@ class Capmeter(MeanMetric):
         from capmeter.metrics.learned.capmeter.network import SCORE_TERMS
 
         trained = self.load(context.settings)
-        logits = {name: np.zeros(len(part)) for name in ("score", *SCORE_TERMS)}
-        inputs = EncodedPart.of(part, trained, context.settings)
-        for rows, output in inputs.run_matcher(trained, context.settings):
-            for name, values in logits.items():
-                values[rows] = getattr(output, name).cpu().numpy()
+        logits = {term_name: np.zeros(len(part)) for term_name in ("score", *SCORE_TERMS)}
+        encoded_part = EncodedPart.of(part, trained, context.settings)
+        for rows, output in encoded_part.run_matcher(trained, context.settings):
+            for term_name, term_logits in logits.items():
+                term_logits[rows] = getattr(output, term_name).cpu().numpy()
         return logits
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
@@ -166,36 +171,40 @@ class Capmeter(MeanMetric):
         """Words that the references support, do not support, or contradict, and concepts that are missing."""
         trained = self.load(context.settings)
         evidence: list[Evidence] = [Evidence((), ())] * len(part)
-        documents = find_documents(part)
-        for block in document_blocks(part, documents, trained, context.settings):
-            for row, each in zip(block.rows.tolist(), block.explain(), strict=True):
-                evidence[row] = each
-        rows = np.setdiff1d(np.arange(len(part)), documents).tolist()
+        document_rows = find_documents(part)
+        for block in document_blocks(part, document_rows, trained, context.settings):
+            for row, caption_evidence in zip(block.rows.tolist(), block.explain(), strict=True):
+                evidence[row] = caption_evidence
+        rows = np.setdiff1d(np.arange(len(part)), document_rows).tolist()
         if rows:
-            captions = part.select(rows) if len(documents) else part
-            for row, each in zip(rows, self._explain_captions(captions, trained, context.settings), strict=True):
-                evidence[row] = each
+            captions = part.select(rows) if len(document_rows) else part
+            for row, caption_evidence in zip(
+                rows, self._explain_captions(captions, trained, context.settings), strict=True
+            ):
+                evidence[row] = caption_evidence
         if self.uncertainty:
             uncertainties = self.measure(part, context).values[:, -1].tolist()
             evidence = [
-                replace(each, facts={**each.facts, UNCERTAINTY: value})
-                for each, value in zip(evidence, uncertainties, strict=True)
+                replace(caption_evidence, facts={**caption_evidence.facts, UNCERTAINTY: value})
+                for caption_evidence, value in zip(evidence, uncertainties, strict=True)
             ]
         return evidence
 
     def _explain_captions(self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> list[Evidence]:
         """The evidence of captions that are no documents."""
-        inputs = EncodedPart.of(part, trained, settings)
+        encoded_part = EncodedPart.of(part, trained, settings)
         encoder = load_encoder(trained.encoder, settings)
-        scores = inputs.scores(trained, settings)
+        caption_scores = encoded_part.scores(trained, settings)
         evidence: list[Evidence] = [Evidence((), ())] * len(part)
-        for row, probabilities in inputs.word_probabilities(part, trained, settings):
-            caption = part[part.ids[row]]
+        for caption_index, probabilities in encoded_part.word_probabilities(part, trained, settings):
+            caption = part[part.ids[caption_index]]
             references = [reference.split() for reference in caption.references]
-            paraphrased = inputs.paraphrased_concepts(row, encoder)
+            paraphrased = encoded_part.paraphrased_concepts(caption_index, encoder)
             verdicts = label_words(caption.candidate.split(), probabilities, references, paraphrased)
-            facts: dict[str, float | str] = dict(zip(COLUMNS[1:], scores[row, 1:].tolist(), strict=True))
-            evidence[row] = Evidence(
+            facts: dict[str, float | str] = dict(
+                zip(COLUMNS[1:], caption_scores[caption_index, 1:].tolist(), strict=True)
+            )
+            evidence[caption_index] = Evidence(
                 verdicts.candidate,
                 verdicts.references,
                 verdicts.links(),
@@ -224,24 +233,26 @@ def _load(
         network, tagger, adapts = _load_networks(checkpoint)
         priors = TokenPriors.from_weights(checkpoint.weights)
         calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
-        trained_on, expected = str(parameters["encoder"]), str(parameters["encoder_sha256"])
+        trained_on, expected_sha256 = str(parameters["encoder"]), str(parameters["encoder_sha256"])
         layer, tagger_layer = (int(parameters[key]) for key in ("layer", "judge_layer"))
-        missing = {*COLUMNS, WORD_CALIBRATION} - set(calibration)
-        if missing:
-            raise KeyError(f"calibration of {', '.join(sorted(missing))}")
+        missing_calibrations = {*COLUMNS, WORD_CALIBRATION} - set(calibration)
+        if missing_calibrations:
+            raise KeyError(f"calibration of {', '.join(sorted(missing_calibrations))}")
         if larger is not None:
             calibration["score"] = larger.calibration
     handle = find_encoder(encoder or trained_on)
-    if handle.sha256 != expected:
+    if handle.sha256 != expected_sha256:
         raise AssetError(
-            f"capmeter: {name} was trained on the encoder {trained_on} ({expected[:12]}), not {handle.name} "
+            f"capmeter: {name} was trained on the encoder {trained_on} ({expected_sha256[:12]}), not {handle.name} "
             f"({handle.sha256[:12]}); name the folder of the encoder it was trained on, or train on this one: "
             "capmeter train capmeter --encoder"
         )
-    lower = handle.unadapted
+    tagger_encoder = handle.unadapted
     if adapts:
-        described = f"{lower.name} of {name}'s word error tagger"
-        lower = lower.with_adapter(Adapter(Path(folder), checkpoint.sha256, TAGGER_PREFIX), described)
+        adapter_label = f"{tagger_encoder.name} of {name}'s word error tagger"
+        tagger_encoder = tagger_encoder.with_adapter(
+            Adapter(Path(folder), checkpoint.sha256, TAGGER_PREFIX), adapter_label
+        )
     return TrainedCapmeter(
         network=network,
         tagger=tagger,
@@ -249,9 +260,9 @@ def _load(
         piece_features=priors.piece_features(load_encoder(handle, Settings(device="cpu"))),
         encoder=handle,
         layer=layer,
-        tagger_encoder=lower,
+        tagger_encoder=tagger_encoder,
         tagger_layer=tagger_layer,
-        encoder_sha256=expected,
+        encoder_sha256=expected_sha256,
         calibration=calibration,
         label=checkpoint.label,
         larger=larger,
@@ -262,13 +273,17 @@ def _load_networks(checkpoint: Checkpoint) -> tuple[Matcher, WordErrorTagger, bo
     """Both networks of a checkpoint, and whether it adapts the tagger's encoder layers."""
     from capmeter.metrics.learned.capmeter.network import Matcher, MatcherShape, TaggerShape, WordErrorTagger
 
-    shape = MatcherShape.from_parameters(checkpoint.parameters["shape"])
+    matcher_shape = MatcherShape.from_parameters(checkpoint.parameters["shape"])
     tagger_shape = TaggerShape.from_parameters(checkpoint.parameters["judge"])
-    weights = {key: array for key, array in checkpoint.weights.items() if not is_prior_array(key)}
-    of_tagger = {
-        key.removeprefix(TAGGER_PREFIX): weights.pop(key) for key in list(weights) if key.startswith(TAGGER_PREFIX)
+    matcher_weights = {
+        array_name: array for array_name, array in checkpoint.weights.items() if not is_prior_array(array_name)
     }
-    of_layers = {key for key in of_tagger if key.startswith(LAYERS)}
-    of_network = {key: array for key, array in of_tagger.items() if key not in of_layers}
-    network = load_module(lambda: Matcher(shape), weights)
+    of_tagger = {
+        array_name.removeprefix(TAGGER_PREFIX): matcher_weights.pop(array_name)
+        for array_name in list(matcher_weights)
+        if array_name.startswith(TAGGER_PREFIX)
+    }
+    of_layers = {array_name for array_name in of_tagger if array_name.startswith(LAYERS)}
+    of_network = {array_name: array for array_name, array in of_tagger.items() if array_name not in of_layers}
+    network = load_module(lambda: Matcher(matcher_shape), matcher_weights)
     return network, load_module(lambda: WordErrorTagger(tagger_shape), of_network), bool(of_layers)

@@ -48,9 +48,9 @@ class SplitText:
     @classmethod
     def of(cls, sentences: Sequence[str]) -> SplitText:
         """The words between blanks of these sentences."""
-        split = [sentence.split() for sentence in sentences]
-        ends = list(accumulate(map(len, split), initial=0))
-        return cls(tuple(word for words in split for word in words), tuple(pairwise(ends)))
+        sentence_words = [sentence.split() for sentence in sentences]
+        sentence_ends = list(accumulate(map(len, sentence_words), initial=0))
+        return cls(tuple(word for words in sentence_words for word in words), tuple(pairwise(sentence_ends)))
 
     @cached_property
     def stems(self) -> list[list[str]]:
@@ -61,31 +61,31 @@ class SplitText:
     def positions(self) -> Mapping[str, list[tuple[int, int]]]:
         """For each stem the sentences that have it, and where it stands."""
         positions: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        for number, (stems, (start, _)) in enumerate(zip(self.stems, self.bounds, strict=True)):
-            for k, each in enumerate(stems):
-                positions[each].append((number, start + k))
+        for sentence_index, (stems, (start, _)) in enumerate(zip(self.stems, self.bounds, strict=True)):
+            for word_index, word_stem in enumerate(stems):
+                positions[word_stem].append((sentence_index, start + word_index))
         return positions
 
     def find(self, word: str, noun: str) -> Iterator[int]:
         """Where a word stands in a sentence with this noun; both in any form."""
-        with_noun = {number for number, _ in self.positions.get(stem(noun), ())}
-        yield from (at for number, at in self.positions.get(stem(word), ()) if number in with_noun)
+        with_noun = {sentence_index for sentence_index, _ in self.positions.get(stem(noun), ())}
+        yield from (at for sentence_index, at in self.positions.get(stem(word), ()) if sentence_index in with_noun)
 
 
 def find_conflicts(graph: SceneGraph, other: SceneGraph) -> list[tuple[str, str, list[str]]]:
     """The attributes of a graph that another contradicts: the object, the attribute, and the other's values."""
-    stated: dict[str, set[str]] = {}
+    stated_values: dict[str, set[str]] = {}
     for owner, attribute in other.attributes:
         for noun in other.objects[owner].words:
-            stated.setdefault(noun, set()).update(attribute.words)
+            stated_values.setdefault(noun, set()).update(attribute.words)
     conflicts: list[tuple[str, str, list[str]]] = []
     for owner, attribute in graph.attributes:
         for noun in graph.objects[owner].words:
-            values = stated.get(noun, set())
-            for word in set(attribute.words) - values:
-                others = [value for value in values if contradicts(word, value)]
-                if others:
-                    conflicts.append((noun, word, others))
+            other_values = stated_values.get(noun, set())
+            for word in set(attribute.words) - other_values:
+                conflicting_values = [value for value in other_values if contradicts(word, value)]
+                if conflicting_values:
+                    conflicts.append((noun, word, conflicting_values))
     return conflicts
 
 
@@ -93,13 +93,13 @@ def find_contradicted_words(
     candidate: SplitText, references: Sequence[SplitText], graph: SceneGraph, reference_graph: SceneGraph
 ) -> dict[int, tuple[int, int]]:
     """The candidate's attributes that contradict the references: word → reference and the word there."""
-    found: dict[int, tuple[int, int]] = {}
+    contradicted_words: dict[int, tuple[int, int]] = {}
     for noun, word, values in find_conflicts(graph, reference_graph):
         places = ((k, at) for value in values for k, text in enumerate(references) for at in text.find(value, noun))
-        place = next(places, None)
-        if place is not None:
-            found.update(dict.fromkeys(candidate.find(word, noun), place))
-    return found
+        reference_place = next(places, None)
+        if reference_place is not None:
+            contradicted_words.update(dict.fromkeys(candidate.find(word, noun), reference_place))
+    return contradicted_words
 
 
 def find_misplaced_words(candidate: SplitText, reference: SplitText, nearest: Sequence[int]) -> dict[int, int]:
@@ -109,18 +109,24 @@ def find_misplaced_words(candidate: SplitText, reference: SplitText, nearest: Se
         candidate, reference: both texts.
         nearest: the number of the reference's sentence that is most similar to each of the candidate's.
     """
-    found: dict[int, int] = {}
-    for own, other in zip(candidate.bounds, (reference.bounds[k] for k in nearest), strict=True):
-        places = [at for at in range(*other) if find_slot(bare_word(reference.words[at])) in _PLACES]
-        for k in range(*own):
+    misplaced_words: dict[int, int] = {}
+    for candidate_bounds, reference_bounds in zip(
+        candidate.bounds, (reference.bounds[k] for k in nearest), strict=True
+    ):
+        place_positions = [
+            at for at in range(*reference_bounds) if find_slot(bare_word(reference.words[at])) in _PLACES
+        ]
+        for k in range(*candidate_bounds):
             word = bare_word(candidate.words[k])
-            if find_slot(word) not in _PLACES or any(bare_word(reference.words[at]) == word for at in places):
+            if find_slot(word) not in _PLACES or any(bare_word(reference.words[at]) == word for at in place_positions):
                 continue
-            for at in places:
-                shared = _objects_near(candidate, k, own) & _objects_near(reference, at, other)
-                if contradicts(word, bare_word(reference.words[at])) and shared:
-                    found[k] = at
-    return found
+            for at in place_positions:
+                shared_objects = _objects_near(candidate, k, candidate_bounds) & _objects_near(
+                    reference, at, reference_bounds
+                )
+                if contradicts(word, bare_word(reference.words[at])) and shared_objects:
+                    misplaced_words[k] = at
+    return misplaced_words
 
 
 def find_contradicted_sentences(
@@ -136,21 +142,23 @@ def find_contradicted_sentences(
         nearest: for each of the other texts the number of its sentence that is most similar to each of the text's.
         conflicts: the result of `index_conflicts`.
     """
-    misplaced: list[set[str]] = [set() for _ in text.bounds]
-    for other, numbers in zip(others, nearest, strict=True):
-        for k in find_misplaced_words(text, other, numbers):
-            at = bisect_right(text.bounds, k, key=itemgetter(0)) - 1
-            misplaced[at].add(text.stems[at][k - text.bounds[at][0]])
+    misplaced_stems: list[set[str]] = [set() for _ in text.bounds]
+    for other, sentence_numbers in zip(others, nearest, strict=True):
+        for k in find_misplaced_words(text, other, sentence_numbers):
+            sentence_index = bisect_right(text.bounds, k, key=itemgetter(0)) - 1
+            misplaced_stems[sentence_index].add(text.stems[sentence_index][k - text.bounds[sentence_index][0]])
     contradicted = []
-    for k, places in enumerate(misplaced):
-        stems = set(text.stems[k])
-        judges = [set(other.stems[numbers[k]]) for other, numbers in zip(others, nearest, strict=True)]
-        new = stems.difference(*judges)
+    for k, place_stems in enumerate(misplaced_stems):
+        sentence_stems = set(text.stems[k])
+        nearest_stems = [
+            set(other.stems[sentence_numbers[k]]) for other, sentence_numbers in zip(others, nearest, strict=True)
+        ]
+        new_stems = sentence_stems.difference(*nearest_stems)
         contradicted.append(
-            bool(places & new)
+            bool(place_stems & new_stems)
             or any(
-                noun in stems and any(noun in judge and values & judge for judge in judges)
-                for word in new
+                noun in sentence_stems and any(noun in judge and values & judge for judge in nearest_stems)
+                for word in new_stems
                 for noun, values in conflicts.get(word, ())
             )
         )
@@ -159,14 +167,14 @@ def find_contradicted_sentences(
 
 def index_conflicts(graph: SceneGraph, other: SceneGraph) -> dict[str, list[tuple[str, frozenset[str]]]]:
     """The conflicts of two graphs by the stem of the attribute: the object's stem and those of the other's values."""
-    index: defaultdict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
+    conflict_index: defaultdict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
     for noun, word, values in find_conflicts(graph, other):
-        index[stem(word)].append((stem(noun), frozenset(map(stem, values))))
-    return dict(index)
+        conflict_index[stem(word)].append((stem(noun), frozenset(map(stem, values))))
+    return dict(conflict_index)
 
 
-def _objects_near(text: SplitText, k: int, bounds: tuple[int, int]) -> set[str]:
+def _objects_near(text: SplitText, word_index: int, bounds: tuple[int, int]) -> set[str]:
     """The concepts around a word, other than words of place."""
-    words = map(bare_word, text.words[max(bounds[0], k - _NEAR) : min(bounds[1], k + _NEAR + 1)])
-    concepts = {token_concept(word) for word in words if word and find_slot(word) not in _PLACES}
+    bare_words = map(bare_word, text.words[max(bounds[0], word_index - _NEAR) : min(bounds[1], word_index + _NEAR + 1)])
+    concepts = {token_concept(word) for word in bare_words if word and find_slot(word) not in _PLACES}
     return {concept for concept in concepts if concept is not None}

@@ -74,26 +74,30 @@ Claim = tuple[int, tuple[int, ...]]
 
 def find_documents(part: CaptionSet) -> NDArray[np.int64]:
     """Returns the rows whose candidate or one of whose references is a document."""
-    document = np.array([bool(document_sentences(text)) for text in part.pool.sentences], bool)
-    referenced = np.bincount(part.references.rows, document[part.references.values], len(part)) > 0
-    return np.flatnonzero(document[part.candidates] | referenced)
+    is_document = np.array([bool(document_sentences(text)) for text in part.pool.sentences], bool)
+    is_referenced = np.bincount(part.references.rows, is_document[part.references.values], len(part)) > 0
+    return np.flatnonzero(is_document[part.candidates] | is_referenced)
 
 
 def document_blocks(
     part: CaptionSet, rows: NDArray[np.int64], trained: TrainedCapmeter, settings: Settings
 ) -> Iterator[DocumentBlock]:
     """Yields documents in blocks of bounded memory, at least one in each."""
-    lengths = np.array(list(map(len, part.pool.sentences)))
-    sizes = lengths[part.candidates] + np.bincount(part.references.rows, lengths[part.references.values], len(part))
-    start, characters = 0, 0.0
-    for end, size in enumerate(sizes[rows].tolist()):
-        if end > start and (end - start == _ROWS_AT_ONCE or characters + size > _CHARACTERS_AT_ONCE):
-            yield DocumentBlock.of(part, rows[start:end], trained, settings)
+    sentence_lengths = np.array(list(map(len, part.pool.sentences)))
+    document_sizes = sentence_lengths[part.candidates] + np.bincount(
+        part.references.rows, sentence_lengths[part.references.values], len(part)
+    )
+    block_start, block_characters = 0, 0.0
+    for block_end, document_size in enumerate(document_sizes[rows].tolist()):
+        if block_end > block_start and (
+            block_end - block_start == _ROWS_AT_ONCE or block_characters + document_size > _CHARACTERS_AT_ONCE
+        ):
+            yield DocumentBlock.of(part, rows[block_start:block_end], trained, settings)
             return_freed_memory()
-            start, characters = end, 0.0
-        characters += size
+            block_start, block_characters = block_end, 0.0
+        block_characters += document_size
     if len(rows):
-        yield DocumentBlock.of(part, rows[start:], trained, settings)
+        yield DocumentBlock.of(part, rows[block_start:], trained, settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,22 +129,24 @@ class DocumentBlock:
         cls, part: CaptionSet, rows: NDArray[np.int64], trained: TrainedCapmeter, settings: Settings
     ) -> DocumentBlock:
         """Splits, parses and encodes some rows of a part."""
-        index: dict[str, int] = {}
+        sentence_indices: dict[str, int] = {}
 
         def split(text: str) -> NDArray[np.int64]:
             sentences = document_sentences(text) or [" ".join(text.split())]
-            return np.array([index.setdefault(sentence, len(index)) for sentence in sentences], np.int64)
+            return np.array(
+                [sentence_indices.setdefault(sentence, len(sentence_indices)) for sentence in sentences], np.int64
+            )
 
-        texts = [
+        document_texts = [
             (part.pool[int(part.candidates[k])], [part.pool[j] for j in part.references[k].tolist()])
             for k in rows.tolist()
         ]
-        candidates = [split(candidate) for candidate, _ in texts]
-        references = [[split(each) for each in several] for _, several in texts]
-        stripped = tuple(map(strip_final_punctuation, index))
-        encodings = trained.encode(stripped, settings)
-        graphs = _parse_graphs(texts, settings)
-        return cls(rows, tuple(index), candidates, references, graphs, encodings, trained, settings)
+        candidates = [split(candidate) for candidate, _ in document_texts]
+        references = [[split(each) for each in several] for _, several in document_texts]
+        stripped_sentences = tuple(map(strip_final_punctuation, sentence_indices))
+        encodings = trained.encode(stripped_sentences, settings)
+        graphs = _parse_graphs(document_texts, settings)
+        return cls(rows, tuple(sentence_indices), candidates, references, graphs, encodings, trained, settings)
 
     @cached_property
     def claims(self) -> list[tuple[list[Claim], list[list[Claim]]]]:
@@ -156,104 +162,116 @@ class DocumentBlock:
     @cached_property
     def claim_scores(self) -> dict[Claim, Floats]:
         """The calibrated columns of each claim of either side, (4)."""
-        distinct = dict.fromkeys(
-            claim for own, others in self.claims for claim in (*own, *(each for other in others for each in other))
+        distinct_claims = dict.fromkeys(
+            claim
+            for candidate_claims, reference_claims in self.claims
+            for claim in (*candidate_claims, *(each for other in reference_claims for each in other))
         )
-        return dict(zip(distinct, self._encode(list(distinct)).scores(self.trained, self.settings), strict=True))
+        return dict(
+            zip(distinct_claims, self._encode(list(distinct_claims)).scores(self.trained, self.settings), strict=True)
+        )
 
     def scores(self) -> Floats:
         """The calibrated columns of each row, (rows, 4); 0 for a candidate without word pieces."""
         scores = np.zeros((len(self.rows), len(COLUMNS)))
-        empty = self.empty()
-        for row, (own, others) in enumerate(self.claims):
-            if empty[row]:
+        is_empty = self.empty()
+        for row, (candidate_claims, reference_claims) in enumerate(self.claims):
+            if is_empty[row]:
                 continue
-            once = dict.fromkeys(own)
+            distinct_claims = dict.fromkeys(candidate_claims)
             candidate_columns, *reference_columns = self._weighted_claim_scores(row)
-            candidate = np.mean([candidate_columns[claim] for claim in once], axis=0)
-            reference = np.mean(
+            candidate_mean = np.mean([candidate_columns[claim] for claim in distinct_claims], axis=0)
+            reference_mean = np.mean(
                 [
-                    np.mean([columns[claim] for claim in other], axis=0)
-                    for columns, other in zip(reference_columns, others, strict=True)
+                    np.mean([columns[claim] for claim in text_claims], axis=0)
+                    for columns, text_claims in zip(reference_columns, reference_claims, strict=True)
                 ],
                 axis=0,
             )
-            tuples = match(*self.graphs[row]).counts["all"].f
-            precision = candidate[_SCORE] * len(once) / len(own)
-            score = (precision + reference[_SCORE] + tuples) / 3
-            scores[row] = score, candidate[_CORRECTNESS], reference[_CORRECTNESS], candidate[_FLUENCY]
+            tuple_f = match(*self.graphs[row]).counts["all"].f
+            precision = candidate_mean[_SCORE] * len(distinct_claims) / len(candidate_claims)
+            score = (precision + reference_mean[_SCORE] + tuple_f) / 3
+            scores[row] = score, candidate_mean[_CORRECTNESS], reference_mean[_CORRECTNESS], candidate_mean[_FLUENCY]
         return scores
 
     def uncertainties(self) -> Floats:
         """The mean uncertainty of the distinct sentences of each row's candidate, (rows,); 0 without word pieces."""
-        distinct = list(dict.fromkeys(claim for own, _ in self.claims for claim in own))
-        scores = np.array([self.claim_scores[claim][_SCORE] for claim in distinct])
-        errors = estimate_uncertainties(self._encode(distinct), scores, self.trained, self.settings)
-        by_claim = dict(zip(distinct, errors.tolist(), strict=True))
-        means = np.array([np.mean([by_claim[claim] for claim in dict.fromkeys(own)]) for own, _ in self.claims])
+        distinct_claims = list(dict.fromkeys(claim for claims, _ in self.claims for claim in claims))
+        scores = np.array([self.claim_scores[claim][_SCORE] for claim in distinct_claims])
+        claim_errors = estimate_uncertainties(self._encode(distinct_claims), scores, self.trained, self.settings)
+        by_claim = dict(zip(distinct_claims, claim_errors.tolist(), strict=True))
+        means = np.array([np.mean([by_claim[claim] for claim in dict.fromkeys(claims)]) for claims, _ in self.claims])
         return np.where(self.empty(), 0.0, means)
 
     def _weighted_claim_scores(self, row: int) -> list[dict[Claim, Floats]]:
         """The columns of the claims of a row's candidate and of each of its references; less if contradicted."""
         candidate, references = self._texts(row)
-        own, others = self.claims[row]
-        graph, reference_graph = self.graphs[row]
-        conflicts = index_conflicts(graph, reference_graph)
-        flags = [
-            find_contradicted_sentences(candidate, references, self._numbers(own, self.references[row]), conflicts)
+        candidate_claims, reference_claims = self.claims[row]
+        candidate_graph, reference_graph = self.graphs[row]
+        conflicts = index_conflicts(candidate_graph, reference_graph)
+        contradiction_flags = [
+            find_contradicted_sentences(
+                candidate, references, self._numbers(candidate_claims, self.references[row]), conflicts
+            )
         ]
-        conflicts = index_conflicts(reference_graph, graph)
-        for text, claims in zip(references, others, strict=True):
-            numbers = self._numbers(claims, [self.candidates[row]])
-            flags.append(find_contradicted_sentences(text, [candidate], numbers, conflicts))
-        weights = np.ones(len(COLUMNS))
-        weights[[_SCORE, _CORRECTNESS]] = _CONTRADICTED
+        conflicts = index_conflicts(reference_graph, candidate_graph)
+        for reference_text, claims in zip(references, reference_claims, strict=True):
+            sentence_numbers = self._numbers(claims, [self.candidates[row]])
+            contradiction_flags.append(
+                find_contradicted_sentences(reference_text, [candidate], sentence_numbers, conflicts)
+            )
+        column_weights = np.ones(len(COLUMNS))
+        column_weights[[_SCORE, _CORRECTNESS]] = _CONTRADICTED
         return [
             {
-                claim: self.claim_scores[claim] * weights if contradicted else self.claim_scores[claim]
-                for claim, contradicted in zip(claims, flag, strict=True)
+                claim: self.claim_scores[claim] * column_weights if contradicted else self.claim_scores[claim]
+                for claim, contradicted in zip(claims, claim_flags, strict=True)
             }
-            for claims, flag in zip((own, *others), flags, strict=True)
+            for claims, claim_flags in zip((candidate_claims, *reference_claims), contradiction_flags, strict=True)
         ]
 
     @staticmethod
     def _numbers(claims: Sequence[Claim], texts: Sequence[NDArray[np.int64]]) -> list[list[int]]:
         """For each text that judges claims, the number of the judging sentence in it."""
-        places = [{sentence: k for k, sentence in enumerate(text.tolist())} for text in texts]
-        return [[place[judges[k]] for _, judges in claims] for k, place in enumerate(places)]
+        sentence_places = [{sentence: k for k, sentence in enumerate(text.tolist())} for text in texts]
+        return [[text_places[nearest[k]] for _, nearest in claims] for k, text_places in enumerate(sentence_places)]
 
     def empty(self) -> NDArray[np.bool_]:
         """The rows whose candidate has no word pieces."""
-        lengths = self.encodings.table.pieces.lengths  # with the marks of both ends
-        return np.array([bool((lengths[sentences] <= 2).all()) for sentences in self.candidates], bool)
+        piece_counts = self.encodings.table.pieces.lengths  # with the marks of both ends
+        return np.array([bool((piece_counts[sentences] <= 2).all()) for sentences in self.candidates], bool)
 
     def truncated(self) -> NDArray[np.bool_]:
         """The rows with a sentence that is longer than the encoder reads."""
-        long = self.encodings.table.pieces.truncated
+        is_truncated = self.encodings.table.pieces.truncated
         pairs = zip(self.candidates, self.references, strict=True)
-        return np.array([bool(long[np.concatenate([one, *others])].any()) for one, others in pairs], bool)
+        return np.array([bool(is_truncated[np.concatenate([one, *others])].any()) for one, others in pairs], bool)
 
     def explain(self) -> list[Evidence]:
         """Words and sentences with their verdicts, each sentence judged by the most similar ones of the other side."""
         encoder = load_encoder(self.trained.encoder, self.settings)
-        scores = self.scores()
-        claims = [claim for own, _ in self.claims for claim in own]
+        document_scores = self.scores()
+        claims = [claim for candidate_claims, _ in self.claims for claim in candidate_claims]
         probabilities: dict[int, list[float]] = {}
         for k, logits in self._encode(claims).word_logits(self.trained, self.settings):
             sentence = self.sentences[claims[k][0]]
-            pieces = self.trained.probability(WORD_CALIBRATION, logits)
-            count = len(sentence.split())
-            probabilities[k] = word_probabilities(encoder, strip_final_punctuation(sentence), pieces, count)
-        evidence, first = [], 0
-        for row, (own, _) in enumerate(self.claims):
-            values = [value for k in range(first, first + len(own)) for value in probabilities[k]]
-            first += len(own)
+            piece_probabilities = self.trained.probability(WORD_CALIBRATION, logits)
+            word_count = len(sentence.split())
+            probabilities[k] = word_probabilities(
+                encoder, strip_final_punctuation(sentence), piece_probabilities, word_count
+            )
+        evidence, claim_start = [], 0
+        for row, (candidate_claims, _) in enumerate(self.claims):
+            word_scores = [
+                value for k in range(claim_start, claim_start + len(candidate_claims)) for value in probabilities[k]
+            ]
+            claim_start += len(candidate_claims)
             candidate, references = self._texts(row)
-            words = [text.words for text in references]
-            known = self._contradicted(row)
-            verdicts = label_words(candidate.words, values, words, contradicted=known)
+            reference_words = [text.words for text in references]
+            contradicted_words = self._contradicted(row)
+            verdicts = label_words(candidate.words, word_scores, reference_words, contradicted=contradicted_words)
             contradicted = [(each.word, each.reference, each.position) for each in verdicts.contradicted]
-            facts: dict[str, float | str] = dict(zip(COLUMNS[1:], scores[row, 1:].tolist(), strict=True))
+            facts: dict[str, float | str] = dict(zip(COLUMNS[1:], document_scores[row, 1:].tolist(), strict=True))
             evidence.append(
                 Evidence(
                     verdicts.candidate,
@@ -262,61 +280,66 @@ class DocumentBlock:
                     verdicts.marks(),
                     facts | verdicts.summary(),
                     scene=build_scene_evidence(*self.graphs[row]),
-                    word_scores=tuple(values),
-                    sentences=tuple(self._sentence_verdicts(row, contradicted, known)),
+                    word_scores=tuple(word_scores),
+                    sentences=tuple(self._sentence_verdicts(row, contradicted, contradicted_words)),
                 )
             )
         return evidence
 
     def _texts(self, row: int) -> tuple[SplitText, list[SplitText]]:
-        sides = [self.candidates[row], *self.references[row]]
-        candidate, *references = (SplitText.of([self.sentences[k] for k in side.tolist()]) for side in sides)
+        side_sentences = [self.candidates[row], *self.references[row]]
+        candidate, *references = (SplitText.of([self.sentences[k] for k in side.tolist()]) for side in side_sentences)
         return candidate, references
 
     def _contradicted(self, row: int) -> dict[int, tuple[int, int]]:
         """Words of the candidate that contradict a reference: word → reference and the word there."""
         candidate, references = self._texts(row)
-        found = find_contradicted_words(candidate, references, *self.graphs[row])
-        nearest = self._numbers(self.claims[row][0], self.references[row])
-        for number, (reference, judges) in enumerate(zip(references, nearest, strict=True)):
-            found |= {k: (number, at) for k, at in find_misplaced_words(candidate, reference, judges).items()}
-        return found
+        contradicted_words = find_contradicted_words(candidate, references, *self.graphs[row])
+        nearest_numbers = self._numbers(self.claims[row][0], self.references[row])
+        for reference_index, (reference, sentence_numbers) in enumerate(zip(references, nearest_numbers, strict=True)):
+            contradicted_words |= {
+                k: (reference_index, at)
+                for k, at in find_misplaced_words(candidate, reference, sentence_numbers).items()
+            }
+        return contradicted_words
 
     def _sentence_verdicts(
-        self, row: int, contradicted: Sequence[tuple[int, int, int]], known: Collection[int]
+        self, row: int, contradicted: Sequence[tuple[int, int, int]], contradicted_words: Collection[int]
     ) -> Iterator[SentenceVerdict]:
         """The candidate's sentences, then those of its references.
 
         A sentence is contradicted by a word of the most similar sentences, or by what is known of an object.
         """
         candidate, references = self._texts(row)
-        own, others = self.claims[row]
+        candidate_claims, reference_claims = self.claims[row]
         own_places = dict(zip(self.candidates[row].tolist(), candidate.bounds, strict=True))
-        places = [
+        reference_places = [
             dict(zip(sentences.tolist(), text.bounds, strict=True))
             for sentences, text in zip(self.references[row], references, strict=True)
         ]
-        for (start, end), claim in zip(candidate.bounds, own, strict=True):
-            score = float(self.claim_scores[claim][_CORRECTNESS])
-            judged_by = tuple((k, *places[k][sentence]) for k, sentence in enumerate(claim[1]))
+        for (start, end), claim in zip(candidate.bounds, candidate_claims, strict=True):
+            claim_score = float(self.claim_scores[claim][_CORRECTNESS])
+            judged_by = tuple((k, *reference_places[k][sentence]) for k, sentence in enumerate(claim[1]))
             is_contradicted = any(
-                start <= word < end and (word in known or judged_by[k][1] <= at < judged_by[k][2])
+                start <= word < end and (word in contradicted_words or judged_by[k][1] <= at < judged_by[k][2])
                 for word, k, at in contradicted
             )
-            verdict = "contradicted" if is_contradicted else "supported" if score >= _SUPPORTED else "unsupported"
-            yield SentenceVerdict("candidate", None, start, end, verdict, score, judged_by)
-        for k, (text, claims) in enumerate(zip(references, others, strict=True)):
-            for (start, end), claim in zip(text.bounds, claims, strict=True):
-                score = float(self.claim_scores[claim][_CORRECTNESS])
-                verdict = "covered" if score >= _SUPPORTED else "missing"
-                judge = own_places[claim[1][0]]
-                yield SentenceVerdict("reference", k, start, end, verdict, score, ((None, *judge),))
+            verdict = "contradicted" if is_contradicted else "supported" if claim_score >= _SUPPORTED else "unsupported"
+            yield SentenceVerdict("candidate", None, start, end, verdict, claim_score, judged_by)
+        for k, (text, text_claims) in enumerate(zip(references, reference_claims, strict=True)):
+            for (start, end), claim in zip(text.bounds, text_claims, strict=True):
+                claim_score = float(self.claim_scores[claim][_CORRECTNESS])
+                verdict = "covered" if claim_score >= _SUPPORTED else "missing"
+                candidate_place = own_places[claim[1][0]]
+                yield SentenceVerdict("reference", k, start, end, verdict, claim_score, ((None, *candidate_place),))
 
     def _nearest(self, sentences: NDArray[np.int64], texts: Sequence[NDArray[np.int64]]) -> list[Claim]:
         """Each sentence with the most similar sentence of each text."""
-        vectors = self.encodings.vectors
-        nearest = [text[(vectors[sentences] @ vectors[text].T).argmax(axis=1)] for text in texts]
-        columns = zip(sentences.tolist(), *(each.tolist() for each in nearest), strict=True)
+        sentence_vectors = self.encodings.vectors
+        nearest_sentences = [
+            text[(sentence_vectors[sentences] @ sentence_vectors[text].T).argmax(axis=1)] for text in texts
+        ]
+        columns = zip(sentences.tolist(), *(each.tolist() for each in nearest_sentences), strict=True)
         return [(k, tuple(column)) for k, *column in columns]
 
     def _encode(self, claims: Sequence[Claim]) -> EncodedPart:

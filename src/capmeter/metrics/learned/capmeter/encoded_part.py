@@ -95,12 +95,12 @@ class EncodedPart:
     @classmethod
     def of(cls, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> EncodedPart:
         """Encodes the captions of a part and their references."""
-        index: dict[str, int] = {}
+        text_indices: dict[str, int] = {}
         texts = map(strip_final_punctuation, part.pool.sentences)
-        sentence = np.array([index.setdefault(text, len(index)) for text in texts], np.int64)
-        encodings = trained.encode(tuple(index), settings)
-        references = Ragged(sentence[part.references.values], part.references.offsets)
-        return cls(encodings, sentence[part.candidates], references)
+        sentence_indices = np.array([text_indices.setdefault(text, len(text_indices)) for text in texts], np.int64)
+        encodings = trained.encode(tuple(text_indices), settings)
+        references = Ragged(sentence_indices[part.references.values], part.references.offsets)
+        return cls(encodings, sentence_indices[part.candidates], references)
 
     def take(self, rows: NDArray[np.int64]) -> EncodedPart:
         """The captions of these rows; the encodings are shared."""
@@ -121,10 +121,10 @@ class EncodedPart:
 
     def score_logits(self, trained: TrainedCapmeter, settings: Settings) -> Floats:
         """The logit of each caption's score before calibration, (captions,)."""
-        logits = np.zeros(len(self.candidates))
+        caption_logits = np.zeros(len(self.candidates))
         for rows, output in self.run_matcher(trained, settings):
-            logits[rows] = output.score.cpu().numpy()
-        return logits
+            caption_logits[rows] = output.score.cpu().numpy()
+        return caption_logits
 
     def run_matcher(
         self, trained: TrainedCapmeter, settings: Settings
@@ -135,16 +135,16 @@ class EncodedPart:
         from capmeter.encoders.devices import device_name
 
         device = device_name(settings.device)
-        network, added = trained.network.to(device), torch.from_numpy(self.larger_terms(trained)).to(device)
+        network, added_terms = trained.network.to(device), torch.from_numpy(self.larger_terms(trained)).to(device)
 
         def run_block(block: Block) -> tuple[NDArray[np.int64], MatcherOutput]:
             rows, candidates, references, similarities = block
             with torch.inference_mode():
-                sides = (piece_batch(each, trained.piece_features, device) for each in (candidates, references))
+                piece_batches = (piece_batch(each, trained.piece_features, device) for each in (candidates, references))
                 lm_features = trained.language_model.features(candidates)
-                arrays = (torch.from_numpy(each).to(device) for each in (similarities, lm_features))
-                output: MatcherOutput = network(*sides, *arrays)
-            return rows, output._replace(score=output.score + added[torch.from_numpy(rows)])
+                feature_tensors = (torch.from_numpy(each).to(device) for each in (similarities, lm_features))
+                output: MatcherOutput = network(*piece_batches, *feature_tensors)
+            return rows, output._replace(score=output.score + added_terms[torch.from_numpy(rows)])
 
         threads = (settings.threads or torch_threads()) if device == "cpu" else 1
         yield from parallel_map(run_block, self.encodings.blocks(self.candidates, self.references), threads)
@@ -166,15 +166,17 @@ class EncodedPart:
         from capmeter.encoders.devices import device_name
 
         device = device_name(settings.device)
-        tagger, pieces = trained.tagger.to(device), self.encodings.table.pieces
-        states = load_encoder(trained.tagger_encoder, settings).hidden_states(pieces, trained.tagger_layer)
-        for rows, candidates, references in piece_blocks(self.candidates, StateTable(pieces, states), self.references):
+        tagger, piece_table = trained.tagger.to(device), self.encodings.table.pieces
+        tagger_states = load_encoder(trained.tagger_encoder, settings).hidden_states(piece_table, trained.tagger_layer)
+        for rows, candidates, references in piece_blocks(
+            self.candidates, StateTable(piece_table, tagger_states), self.references
+        ):
             with torch.inference_mode():
-                sides = (piece_batch(each, trained.piece_features, device) for each in (candidates, references))
+                piece_batches = (piece_batch(each, trained.piece_features, device) for each in (candidates, references))
                 lm_features = torch.from_numpy(trained.language_model.features(candidates)).to(device)
-                logits = tagger(*sides, lm_features).cpu().numpy()
-            for row, values, word in zip(rows.tolist(), logits, candidates.word_mask, strict=True):
-                yield row, values[word]
+                piece_logits = tagger(*piece_batches, lm_features).cpu().numpy()
+            for row, row_logits, is_word in zip(rows.tolist(), piece_logits, candidates.word_mask, strict=True):
+                yield row, row_logits[is_word]
 
     def word_probabilities(
         self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings
@@ -183,8 +185,11 @@ class EncodedPart:
         encoder = load_encoder(trained.encoder, settings)
         for row, logits in self.word_logits(trained, settings):
             text = part.pool[int(part.candidates[row])]
-            pieces = trained.probability(WORD_CALIBRATION, logits)
-            yield row, word_probabilities(encoder, strip_final_punctuation(text), pieces, len(text.split()))
+            piece_probabilities = trained.probability(WORD_CALIBRATION, logits)
+            yield (
+                row,
+                word_probabilities(encoder, strip_final_punctuation(text), piece_probabilities, len(text.split())),
+            )
 
     @property
     def centroid_cosines(self) -> NDArray[np.float32]:
@@ -193,21 +198,23 @@ class EncodedPart:
 
     def nearest_cosines(self, row: int) -> Floats:
         """The largest cosine of each word piece of a candidate with one of its references, (pieces,)."""
-        table = self.encodings.table
-        candidate = table.unit_row(int(self.candidates[row]))[1:-1]
-        references = [table.unit_row(reference)[1:-1] for reference in self.references[row].tolist()]
-        cosines: Floats = (candidate @ np.concatenate(references).T).max(axis=1, initial=-1.0).astype(np.float64)
+        state_table = self.encodings.table
+        candidate_vectors = state_table.unit_row(int(self.candidates[row]))[1:-1]
+        reference_vectors = [state_table.unit_row(reference)[1:-1] for reference in self.references[row].tolist()]
+        cosines: Floats = (
+            (candidate_vectors @ np.concatenate(reference_vectors).T).max(axis=1, initial=-1.0).astype(np.float64)
+        )
         return cosines
 
     def paraphrased_concepts(self, row: int, encoder: Encoder) -> set[str]:
         """Concepts of the references that the candidate expresses in other words."""
-        table = self.encodings.table
-        candidate = table.unit_row(int(self.candidates[row]))[1:-1]
+        state_table = self.encodings.table
+        candidate_vectors = state_table.unit_row(int(self.candidates[row]))[1:-1]
         concepts: set[str] = set()
-        for reference in self.references[row].tolist() if len(candidate) else ():
-            tokens = encoder.tokens(table.pieces[reference][1:-1])
-            nearest = (table.unit_row(reference)[1:-1] @ candidate.T).max(axis=1)
-            for token, cosine in zip(tokens, nearest.tolist(), strict=True):
+        for reference in self.references[row].tolist() if len(candidate_vectors) else ():
+            piece_texts = encoder.tokens(state_table.pieces[reference][1:-1])
+            nearest = (state_table.unit_row(reference)[1:-1] @ candidate_vectors.T).max(axis=1)
+            for token, cosine in zip(piece_texts, nearest.tolist(), strict=True):
                 word = bare_word(encoder.word_of(token))
                 if cosine >= _PARAPHRASE and word and (name := token_concept(word)) is not None:
                     concepts.add(name)

@@ -43,10 +43,10 @@ def centroid_cosines(
     vectors: NDArray[np.float32], candidates: NDArray[np.int64], references: Ragged
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The cosine of each candidate with the mean of its references' unit vectors, and the length of that mean, (n,)."""
-    count = references.lengths.astype(np.float32)
-    centroid = np.add.reduceat(vectors[references.values], references.offsets[:-1], axis=0) / count[:, None]
-    length = np.linalg.norm(centroid, axis=1)
-    return np.einsum("nd,nd->n", vectors[candidates], centroid) / np.maximum(length, 1e-6), length
+    reference_counts = references.lengths.astype(np.float32)
+    centroid = np.add.reduceat(vectors[references.values], references.offsets[:-1], axis=0) / reference_counts[:, None]
+    centroid_norms = np.linalg.norm(centroid, axis=1)
+    return np.einsum("nd,nd->n", vectors[candidates], centroid) / np.maximum(centroid_norms, 1e-6), centroid_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +83,14 @@ class SentenceEncodings:
         """g, (n, 4): the largest and the mean cosine with a reference, the cosine with the references' mean vector, and
         the length of that mean, which is large if references agree.
         """
-        starts = references.offsets[:-1]
+        reference_starts = references.offsets[:-1]
         reference_vectors = self.vectors[references.values]
-        cosine = np.einsum("nd,nd->n", self.vectors[candidates][references.rows], reference_vectors)
-        to_centroid, length = centroid_cosines(self.vectors, candidates, references)
-        mean = np.add.reduceat(cosine, starts) / references.lengths.astype(np.float32)
-        return np.stack([np.maximum.reduceat(cosine, starts), mean, to_centroid, length], axis=1).astype(np.float32)
+        reference_cosines = np.einsum("nd,nd->n", self.vectors[candidates][references.rows], reference_vectors)
+        to_centroid, centroid_norms = centroid_cosines(self.vectors, candidates, references)
+        mean_cosine = np.add.reduceat(reference_cosines, reference_starts) / references.lengths.astype(np.float32)
+        return np.stack(
+            [np.maximum.reduceat(reference_cosines, reference_starts), mean_cosine, to_centroid, centroid_norms], axis=1
+        ).astype(np.float32)
 
     def blocks(self, candidates: NDArray[np.int64], references: Ragged) -> Iterator[Block]:
         """Captions in blocks of bounded memory; candidates and references as indices of the sentences."""
@@ -131,9 +133,9 @@ def piece_batch(pieces: Pieces, features: PieceFeatures, device: str = "cpu") ->
     from capmeter.metrics.learned.capmeter.matching import PieceBatch
 
     static, noun_shares, associations, signs = features.on(device)
-    spans = _positions(np.where(pieces.word_mask, pieces.sentence, -1))
-    arrays = pieces.states, pieces.ids.astype(np.int64), pieces.word_mask, spans
-    states, ids, mask, positions = (torch.from_numpy(array).to(device) for array in arrays)
+    sentence_spans = _positions(np.where(pieces.word_mask, pieces.sentence, -1))
+    piece_arrays = pieces.states, pieces.ids.astype(np.int64), pieces.word_mask, sentence_spans
+    states, ids, mask, positions = (torch.from_numpy(array).to(device) for array in piece_arrays)
     return PieceBatch(
         states,
         ids,
@@ -153,13 +155,13 @@ def _positions(sentence: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> _positions(np.array([[0, 0, 2, -1]])).tolist()
     [[[0, 1], [-1, -1], [2, 2]]]
     """
-    row, column = np.nonzero(sentence >= 0)
-    sentences = int(sentence.max(initial=0)) + 1
-    index = row * sentences + sentence[row, column]
-    counts = np.bincount(index, minlength=len(sentence) * sentences)
-    first = np.cumsum(counts) - counts
-    within = np.arange(len(index)) - first[index]
-    positions = np.full((len(counts), int(counts.max(initial=1))), -1, np.int64)
-    positions[counts > 0] = column[first[counts > 0]][:, None]
-    positions[index, within] = column
-    return positions.reshape(len(sentence), sentences, -1)
+    piece_rows, piece_columns = np.nonzero(sentence >= 0)
+    sentence_count = int(sentence.max(initial=0)) + 1
+    sentence_indices = piece_rows * sentence_count + sentence[piece_rows, piece_columns]
+    piece_counts = np.bincount(sentence_indices, minlength=len(sentence) * sentence_count)
+    sentence_starts = np.cumsum(piece_counts) - piece_counts
+    within_sentence = np.arange(len(sentence_indices)) - sentence_starts[sentence_indices]
+    positions = np.full((len(piece_counts), int(piece_counts.max(initial=1))), -1, np.int64)
+    positions[piece_counts > 0] = piece_columns[sentence_starts[piece_counts > 0]][:, None]
+    positions[sentence_indices, within_sentence] = piece_columns
+    return positions.reshape(len(sentence), sentence_count, -1)

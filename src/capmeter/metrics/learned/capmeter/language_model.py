@@ -60,22 +60,25 @@ class LanguageModel:
             size: V, at most 2 million, so that the key of a trigram fits in 64 bits.
             min_count: rarer bigrams and trigrams are dropped.
         """
-        wide = [ids.astype(np.int64) for ids in captions]
+        caption_ids = [ids.astype(np.int64) for ids in captions]
         empty = np.zeros(0, np.int64)
-        unigram_counts = np.bincount(np.concatenate([*wide, empty]), minlength=size)
+        unigram_counts = np.bincount(np.concatenate([*caption_ids, empty]), minlength=size)
 
         def frequent(keys: list[Keys]) -> tuple[Keys, NDArray[np.int32]]:
             distinct, counts = np.unique(np.concatenate([*keys, empty]), return_counts=True)
             return distinct[counts >= min_count], counts[counts >= min_count].astype(np.int32)
 
-        bigrams, trigrams = (frequent([keys(ids, size) for ids in wide]) for keys in (_bigram_keys, _trigram_keys))
+        bigrams, trigrams = (
+            frequent([keys(ids, size) for ids in caption_ids]) for keys in (_bigram_keys, _trigram_keys)
+        )
         return cls(*bigrams, *trigrams, unigram_counts.astype(np.int32))
 
     def count_captions(self, captions: Iterable[NDArray[np.int32]]) -> CaptionCounts:
         """The counts of these captions, for the argument `caption_counts` of `features`."""
-        size, wide = len(self.unigram_counts), [ids.astype(np.int64) for ids in captions]
+        vocabulary_size, caption_ids = len(self.unigram_counts), [ids.astype(np.int64) for ids in captions]
         bigrams, trigrams = (
-            Counter(key for ids in wide for key in keys(ids, size).tolist()) for keys in (_bigram_keys, _trigram_keys)
+            Counter(key for ids in caption_ids for key in keys(ids, vocabulary_size).tolist())
+            for keys in (_bigram_keys, _trigram_keys)
         )
         return bigrams, trigrams
 
@@ -83,15 +86,17 @@ class LanguageModel:
         self, before: NDArray[Any], piece: NDArray[Any], caption_counts: Sequence[CaptionCounts | None] = ()
     ) -> Floats32:
         """ln P(piece | before), elementwise; caption_counts: see `features`."""
-        size = len(self.unigram_counts)
-        keys = before.astype(np.int64) * size + piece
+        vocabulary_size = len(self.unigram_counts)
+        bigram_keys = before.astype(np.int64) * vocabulary_size + piece
         bigram = _subtract(
-            caption_counts, 0, keys, _look_up(self.bigrams, self.bigram_counts, keys), self.bigram_counts
+            caption_counts, 0, bigram_keys, _look_up(self.bigrams, self.bigram_counts, bigram_keys), self.bigram_counts
         )
-        unigram = (self.unigram_counts[piece] + 1.0) / (float(self.unigram_counts.sum(dtype=np.int64)) + size)
-        probability = (bigram + _BIGRAM_PRIOR * unigram) / (self.unigram_counts[before] + _BIGRAM_PRIOR)
-        logs: Floats32 = np.log(probability).astype(np.float32)
-        return logs
+        unigram_probability = (self.unigram_counts[piece] + 1.0) / (
+            float(self.unigram_counts.sum(dtype=np.int64)) + vocabulary_size
+        )
+        probability = (bigram + _BIGRAM_PRIOR * unigram_probability) / (self.unigram_counts[before] + _BIGRAM_PRIOR)
+        log_probability: Floats32 = np.log(probability).astype(np.float32)
+        return log_probability
 
     def log_trigram(
         self,
@@ -101,17 +106,19 @@ class LanguageModel:
         caption_counts: Sequence[CaptionCounts | None] = (),
     ) -> Floats32:
         """ln P(piece | first, second), elementwise; caption_counts: see `features`."""
-        size = len(self.unigram_counts)
-        pairs = first.astype(np.int64) * size + second
-        keys = pairs * size + piece
-        trigram = _look_up(self.trigrams, self.trigram_counts, keys)
-        trigram = _subtract(caption_counts, 1, keys, trigram, self.trigram_counts)
-        context = _look_up(self.bigrams, self.bigram_counts, pairs)
-        context = np.maximum(_subtract(caption_counts, 0, pairs, context, self.bigram_counts), trigram)
-        bigram = np.exp(self.log_bigram(second, piece, caption_counts))
-        probability = (trigram + _TRIGRAM_PRIOR * bigram) / (context + _TRIGRAM_PRIOR)
-        logs: Floats32 = np.log(probability).astype(np.float32)
-        return logs
+        vocabulary_size = len(self.unigram_counts)
+        bigram_keys = first.astype(np.int64) * vocabulary_size + second
+        trigram_keys = bigram_keys * vocabulary_size + piece
+        trigram_count = _look_up(self.trigrams, self.trigram_counts, trigram_keys)
+        trigram_count = _subtract(caption_counts, 1, trigram_keys, trigram_count, self.trigram_counts)
+        context_count = _look_up(self.bigrams, self.bigram_counts, bigram_keys)
+        context_count = np.maximum(
+            _subtract(caption_counts, 0, bigram_keys, context_count, self.bigram_counts), trigram_count
+        )
+        bigram_probability = np.exp(self.log_bigram(second, piece, caption_counts))
+        probability = (trigram_count + _TRIGRAM_PRIOR * bigram_probability) / (context_count + _TRIGRAM_PRIOR)
+        log_probability: Floats32 = np.log(probability).astype(np.float32)
+        return log_probability
 
     def features(self, pieces: Pieces, caption_counts: Sequence[CaptionCounts | None] = ()) -> Floats32:
         """Eight features of each word piece, (n, t, 8): bigram log probabilities of the piece and of the next one;
@@ -122,22 +129,22 @@ class LanguageModel:
             pieces: candidates with begin and end.
             caption_counts: of each row, counts to subtract, as if those captions had not been counted in training.
         """
-        ids, words = pieces.ids, pieces.word_mask
+        ids, word_mask = pieces.ids, pieces.word_mask
         features = np.zeros((*ids.shape, LM_DIM), np.float32)
-        bigram = self.log_bigram(ids[:, :-1], ids[:, 1:], caption_counts) / _SCALE
-        features[:, 1:, 0] = bigram
-        features[:, :-1, 1] = bigram
+        bigram_logs = self.log_bigram(ids[:, :-1], ids[:, 1:], caption_counts) / _SCALE
+        features[:, 1:, 0] = bigram_logs
+        features[:, :-1, 1] = bigram_logs
         for distance in (1, 2):
-            repeated = (ids[:, distance:] == ids[:, :-distance]) & words[:, :-distance]
-            features[:, distance:, 1 + distance] = repeated
-        same = (ids[:, :, None] == ids[:, None, :]) & words[:, None, :]
-        features[:, :, 4] = (same & np.tri(ids.shape[1], k=-1, dtype=np.bool_)[None]).any(axis=2)
-        after = np.pad(ids, ((0, 0), (0, 1)))
-        trigram = self.log_trigram(ids[:, :-1], ids[:, 1:], after[:, 2:], caption_counts) / _SCALE
-        features[:, 2:, 5] = trigram[:, :-1]
-        features[:, 1:, 6] = trigram
-        features[:, :-1, 7] = trigram
-        features *= words[:, :, None]
+            is_repeated = (ids[:, distance:] == ids[:, :-distance]) & word_mask[:, :-distance]
+            features[:, distance:, 1 + distance] = is_repeated
+        is_same = (ids[:, :, None] == ids[:, None, :]) & word_mask[:, None, :]
+        features[:, :, 4] = (is_same & np.tri(ids.shape[1], k=-1, dtype=np.bool_)[None]).any(axis=2)
+        next_ids = np.pad(ids, ((0, 0), (0, 1)))
+        trigram_logs = self.log_trigram(ids[:, :-1], ids[:, 1:], next_ids[:, 2:], caption_counts) / _SCALE
+        features[:, 2:, 5] = trigram_logs[:, :-1]
+        features[:, 1:, 6] = trigram_logs
+        features[:, :-1, 7] = trigram_logs
+        features *= word_mask[:, :, None]
         return features
 
     def to_weights(self) -> dict[str, NDArray[Any]]:
@@ -147,15 +154,17 @@ class LanguageModel:
         their counts, of which those of 255 and more are stored apart, in order. A trigram's first two pieces are a
         bigram of the model, as it is not rarer.
         """
-        size = len(self.unigram_counts)
-        bigrams_of = np.bincount(self.bigrams // size, minlength=size)
-        trigrams_of = np.bincount(np.searchsorted(self.bigrams, self.trigrams // size), minlength=len(self.bigrams))
+        vocabulary_size = len(self.unigram_counts)
+        bigrams_of = np.bincount(self.bigrams // vocabulary_size, minlength=vocabulary_size)
+        trigrams_of = np.bincount(
+            np.searchsorted(self.bigrams, self.trigrams // vocabulary_size), minlength=len(self.bigrams)
+        )
         arrays: dict[str, NDArray[Any]] = {_UNIGRAMS: self.unigram_counts}
         for (starts_name, ends_name, counts_name), starts, keys, counts in (
             (_BIGRAMS, bigrams_of, self.bigrams, self.bigram_counts),
             (_TRIGRAMS, trigrams_of, self.trigrams, self.trigram_counts),
         ):
-            arrays |= {starts_name: starts, ends_name: keys % size, counts_name: np.minimum(counts, _BYTE)}
+            arrays |= {starts_name: starts, ends_name: keys % vocabulary_size, counts_name: np.minimum(counts, _BYTE)}
             arrays[counts_name + _OVERFLOW] = counts[counts >= _BYTE]
         return {name: array.astype(np.min_scalar_type(int(array.max(initial=0)))) for name, array in arrays.items()}
 
@@ -168,9 +177,9 @@ class LanguageModel:
             ValueError: the arrays' shapes are inconsistent, or keys do not ascend.
         """
         unigram_counts = np.asarray(weights[_UNIGRAMS], np.int32)
-        pieces = np.arange(len(unigram_counts), dtype=np.int64)
-        bigrams, bigram_counts = _decompress(weights, _BIGRAMS, pieces, len(pieces))
-        trigrams, trigram_counts = _decompress(weights, _TRIGRAMS, bigrams, len(pieces))
+        piece_ids = np.arange(len(unigram_counts), dtype=np.int64)
+        bigrams, bigram_counts = _decompress(weights, _BIGRAMS, piece_ids, len(piece_ids))
+        trigrams, trigram_counts = _decompress(weights, _TRIGRAMS, bigrams, len(piece_ids))
         return cls(bigrams, bigram_counts, trigrams, trigram_counts, unigram_counts)
 
 
@@ -178,8 +187,8 @@ def _look_up(keys: Keys, counts: NDArray[np.int32], queries: Keys) -> NDArray[An
     """The count of each queried key; 0 where it was dropped."""
     if not len(keys):
         return np.zeros(queries.shape)
-    positions = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
-    return np.where(keys[positions] == queries, counts[positions], 0)
+    key_positions = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+    return np.where(keys[key_positions] == queries, counts[key_positions], 0)
 
 
 def _bigram_keys(ids: Keys, size: int) -> Keys:
@@ -194,7 +203,7 @@ def _trigram_keys(ids: Keys, size: int) -> Keys:
 
 def _subtract(
     caption_counts: Sequence[CaptionCounts | None],
-    which: int,
+    order_index: int,
     keys: Keys,
     counts: NDArray[Any],
     model_counts: NDArray[np.int32],
@@ -202,24 +211,24 @@ def _subtract(
     """The counts of keys minus each row's caption counts; 0 if then below the minimum count of the model."""
     if not any(caption_counts):
         return counts
-    remaining, min_count = counts.copy(), int(model_counts.min(initial=_BYTE))
-    for row, subtracted in enumerate(caption_counts):
-        if subtracted is not None:
-            remaining[row] -= [subtracted[which][key] for key in keys[row].tolist()]
-    return np.where(remaining >= min_count, remaining, 0)
+    remaining_counts, min_count = counts.copy(), int(model_counts.min(initial=_BYTE))
+    for row, row_counts in enumerate(caption_counts):
+        if row_counts is not None:
+            remaining_counts[row] -= [row_counts[order_index][key] for key in keys[row].tolist()]
+    return np.where(remaining_counts >= min_count, remaining_counts, 0)
 
 
 def _decompress(
     weights: Mapping[str, NDArray[Any]], names: tuple[str, str, str], prefixes: Keys, size: int
 ) -> tuple[Keys, NDArray[np.int32]]:
     """Keys and counts of the n-grams that start with these prefixes, from a checkpoint's arrays."""
-    starts, ends, counts, large = (np.asarray(weights[name]) for name in (*names, names[2] + _OVERFLOW))
-    counts, overflow = counts.astype(np.int32), counts == _BYTE
-    consistent = len(ends) == len(counts) == starts.sum(dtype=np.int64) and len(large) == overflow.sum()
-    if len(starts) != len(prefixes) or not consistent:
+    starts, ends, counts, large_counts = (np.asarray(weights[name]) for name in (*names, names[2] + _OVERFLOW))
+    counts, is_overflow = counts.astype(np.int32), counts == _BYTE
+    is_consistent = len(ends) == len(counts) == starts.sum(dtype=np.int64) and len(large_counts) == is_overflow.sum()
+    if len(starts) != len(prefixes) or not is_consistent:
         raise ValueError("inconsistent array shapes in the bigrams or trigrams of the language model")
     keys = np.repeat(prefixes, starts) * size + ends
     if (np.diff(keys) <= 0).any():
         raise ValueError("the bigrams or trigrams of the language model do not ascend")
-    counts[overflow] = large
+    counts[is_overflow] = large_counts
     return keys, counts

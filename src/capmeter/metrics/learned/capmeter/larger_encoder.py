@@ -51,7 +51,7 @@ def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
     checkpoint = load_checkpoint(name, KIND)
     with rebuilding("capmeter's larger encoder", name):
         parameters = checkpoint.parameters
-        encoder_name, expected = str(parameters["encoder"]), str(parameters["encoder_sha256"])
+        encoder_name, expected_sha256 = str(parameters["encoder"]), str(parameters["encoder_sha256"])
         weight, (slope, offset) = float(parameters["weight"]), parameters["calibration"]
         calibration = float(slope), float(offset)
         network = str(parameters["network_sha256"])
@@ -64,9 +64,9 @@ def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
         encoder = find_encoder(encoder_name, is_replaceable=False)
     except AssetError as error:
         raise AssetError(f"{error}   — or score with capmeter's base size, which needs no other encoder") from None
-    if encoder.sha256 != expected:
+    if encoder.sha256 != expected_sha256:
         raise AssetError(
-            f"capmeter: {name} was made for other weights of {encoder_name} ({expected[:12]}) than those here "
+            f"capmeter: {name} was made for other weights of {encoder_name} ({expected_sha256[:12]}) than those here "
             f"({encoder.sha256[:12]}); make it again: capmeter train capmeter-large"
         )
     return LargerEncoder(encoder, weight, calibration, checkpoint.label)

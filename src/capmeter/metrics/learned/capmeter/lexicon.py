@@ -40,20 +40,22 @@ class Lexicon:
         cls, embeddings: Floats32, counts: NDArray[Any], noun_shares: NDArray[Any], dim: int = STATIC_DIM
     ) -> Lexicon:
         """The lexicon of input embeddings (V, width), with counts and noun shares in captions (V,)."""
-        weights = np.sqrt(counts.astype(np.float64))
-        weights /= weights.sum()
-        mean = weights @ embeddings
-        centred = embeddings - mean
-        _, directions = np.linalg.eigh((centred * weights[:, None]).T @ centred)
+        piece_weights = np.sqrt(counts.astype(np.float64))
+        piece_weights /= piece_weights.sum()
+        mean = piece_weights @ embeddings
+        centred_embeddings = embeddings - mean
+        _, directions = np.linalg.eigh((centred_embeddings * piece_weights[:, None]).T @ centred_embeddings)
         basis = directions[:, ::-1][:, :dim]
-        shares = noun_shares.astype(np.float16).astype(np.float32)  # the precision of checkpoints
-        return cls(mean.astype(np.float32), basis.astype(np.float32), shares)
+        rounded_shares = noun_shares.astype(np.float16).astype(np.float32)  # the precision of checkpoints
+        return cls(mean.astype(np.float32), basis.astype(np.float32), rounded_shares)
 
     def static_embeddings(self, embeddings: Floats32) -> Floats32:
         """v of every word piece, (vocabulary, dim), unit vectors."""
-        projected = (embeddings - self.mean) @ self.basis
-        unit: Floats32 = projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-9))
-        return unit
+        projected_embeddings = (embeddings - self.mean) @ self.basis
+        unit_vectors: Floats32 = projected_embeddings / np.maximum(
+            np.linalg.norm(projected_embeddings, axis=1, keepdims=True), np.float32(1e-9)
+        )
+        return unit_vectors
 
     def to_weights(self) -> dict[str, NDArray[Any]]:
         """The arrays under their names in checkpoints."""

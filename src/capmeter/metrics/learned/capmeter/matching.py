@@ -33,26 +33,26 @@ class PieceBatch(NamedTuple):
 
 def matching_features(candidates: PieceBatch, references: PieceBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """support (n, c, 10), agreed (n, r, 9); cosines and associations of all pairs (n, c, r); objects (n,)."""
-    candidate, reference = candidates.mask, references.mask
-    sentences, longest = references.positions.shape[1:]
-    columns = references.positions.clamp(min=0).flatten(1)[:, None]
-    present = (references.positions[:, None, :, 0] >= 0).float()  # a reference may have no word piece
-    count, piece_count = present.sum(2).clamp(min=1), reference.sum(1)[:, None].clamp(min=1)
+    candidate_mask, reference_mask = candidates.mask, references.mask
+    sentence_count, longest = references.positions.shape[1:]
+    piece_columns = references.positions.clamp(min=0).flatten(1)[:, None]
+    is_present = (references.positions[:, None, :, 0] >= 0).float()  # a reference may have no word piece
+    reference_count, piece_count = is_present.sum(2).clamp(min=1), reference_mask.sum(1)[:, None].clamp(min=1)
 
     def max_by_reference(values: Tensor) -> Tensor:
         """(n, t, r) → (n, t, sentences)."""
-        gathered = values.gather(2, columns.expand(-1, values.shape[1], -1))
-        return gathered.view(*values.shape[:2], sentences, longest).amax(3)
+        gathered = values.gather(2, piece_columns.expand(-1, values.shape[1], -1))
+        return gathered.view(*values.shape[:2], sentence_count, longest).amax(3)
 
     def mean(values: Tensor) -> Tensor:
-        return (values * present).sum(2) / count
+        return (values * is_present).sum(2) / reference_count
 
     def largest(values: Tensor) -> Tensor:
-        return values.masked_fill(present == 0, MASKED).amax(2) * present.amax(2)
+        return values.masked_fill(is_present == 0, MASKED).amax(2) * is_present.amax(2)
 
     def max_in_candidate(values: Tensor) -> Tensor:
         """(n, c, r) → (n, r)."""
-        return values.masked_fill(~candidate[:, :, None], MASKED).amax(1) * candidate.any(1, keepdim=True)
+        return values.masked_fill(~candidate_mask[:, :, None], MASKED).amax(1) * candidate_mask.any(1, keepdim=True)
 
     def pairs(pieces: PieceBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Contextual and static cosines, associations, and which pieces are the same, (n, t, r) each."""
@@ -69,22 +69,22 @@ def matching_features(candidates: PieceBatch, references: PieceBatch) -> tuple[T
 
     cosine, static, association, same = pairs(candidates)
     highest, highest_static, strongest, matched = map(max_by_reference, (cosine, static, association, same))
-    mean_association = (association * reference[:, None]).sum(2) / piece_count
-    support = [mean(highest), largest(highest), mean(matched), (matched * present).amax(2), mean(highest_static)]
+    mean_association = (association * reference_mask[:, None]).sum(2) / piece_count
+    support = [mean(highest), largest(highest), mean(matched), (matched * is_present).amax(2), mean(highest_static)]
     support += [largest(highest_static), mean(strongest), largest(strongest), mean_association]
     support.append(self_association(candidates))
-    nouns = candidates.noun_shares * _first_occurrences(candidates)
-    similarity = largest(highest) + mean(highest) + mean(strongest) / 2
-    objects = (nouns * similarity).sum(1) / nouns.sum(1).clamp(min=_MIN_OBJECTS)
+    noun_weights = candidates.noun_shares * _first_occurrences(candidates)
+    piece_similarity = largest(highest) + mean(highest) + mean(strongest) / 2
+    objects = (noun_weights * piece_similarity).sum(1) / noun_weights.sum(1).clamp(min=_MIN_OBJECTS)
 
     highest, highest_static, strongest, matched = map(max_by_reference, pairs(references))
     agreed = [max_in_candidate(cosine), max_in_candidate(same), mean(highest), mean(matched), max_in_candidate(static)]
     agreed += [mean(highest_static), max_in_candidate(association), mean(strongest), self_association(references)]
-    features = torch.stack(support, 2) * candidate[:, :, None], torch.stack(agreed, 2) * reference[:, :, None]
+    features = torch.stack(support, 2) * candidate_mask[:, :, None], torch.stack(agreed, 2) * reference_mask[:, :, None]
     return *features, cosine, association, objects
 
 
 def _first_occurrences(pieces: PieceBatch) -> Tensor:
     """Which pieces do not occur earlier in the sentence, (n, t), bool."""
-    same = (pieces.ids[:, :, None] == pieces.ids[:, None]) & pieces.mask[:, None]
-    return ~same.tril(-1).any(2)
+    is_same = (pieces.ids[:, :, None] == pieces.ids[:, None]) & pieces.mask[:, None]
+    return ~is_same.tril(-1).any(2)

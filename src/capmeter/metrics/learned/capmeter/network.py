@@ -98,8 +98,8 @@ class TaggerShape:
     @classmethod
     def from_parameters(cls: type[_Shape], parameters: Mapping[str, Any]) -> _Shape:
         """The sizes in a checkpoint; a `TypeError` if any is missing or unknown."""
-        names = {key: name for name, key in _CHECKPOINT_KEYS.items()}
-        return cls(**{names.get(key, key): value for key, value in parameters.items()})
+        field_names = {key: name for name, key in _CHECKPOINT_KEYS.items()}
+        return cls(**{field_names.get(key, key): value for key, value in parameters.items()})
 
 
 @dataclass(frozen=True)
@@ -188,23 +188,25 @@ class CrossAttention(nn.Module):
         return normalised
 
     def _cross_attend(
-        self, x: Tensor, y: Tensor, bias: Tensor, candidate: Tensor, reference: Tensor
+        self, x: Tensor, y: Tensor, bias: Tensor, candidate_mask: Tensor, reference_mask: Tensor
     ) -> tuple[Tensor, Tensor]:
         """a and b, (n, c, width) and (n, r, width); bias: (n, heads, c, r); masks of candidates and references."""
-        values, reference_values = self._split_heads(x), self._split_heads(y)
-        logits = _scaled_products(self._split_heads(self.query(x)), self._split_heads(self.key(y))) + bias
-        to_references = logits.masked_fill(~reference[:, None, None], MASKED).softmax(3)
-        to_candidates = logits.masked_fill(~candidate[:, None, :, None], MASKED).softmax(2).transpose(2, 3)
-        return _join_heads(to_references @ reference_values), _join_heads(to_candidates @ values)
+        candidate_values, reference_values = self._split_heads(x), self._split_heads(y)
+        attention_logits = _scaled_products(self._split_heads(self.query(x)), self._split_heads(self.key(y))) + bias
+        to_references = attention_logits.masked_fill(~reference_mask[:, None, None], MASKED).softmax(3)
+        to_candidates = (
+            attention_logits.masked_fill(~candidate_mask[:, None, :, None], MASKED).softmax(2).transpose(2, 3)
+        )
+        return _join_heads(to_references @ reference_values), _join_heads(to_candidates @ candidate_values)
 
-    def _second_cross_attend(self, u: Tensor, v: Tensor, reference: Tensor) -> Tensor:
+    def _second_cross_attend(self, u: Tensor, v: Tensor, reference_mask: Tensor) -> Tensor:
         """c, (n, c, bottleneck_dim)."""
         query, key, value = (
             self._split_heads(layer(inputs))
             for layer, inputs in ((self.query_again, u), (self.key_again, v), (self.value_again, v))
         )
-        logits = _scaled_products(query, key).masked_fill(~reference[:, None, None], MASKED)
-        return _join_heads(logits.softmax(3) @ value)
+        attention_logits = _scaled_products(query, key).masked_fill(~reference_mask[:, None, None], MASKED)
+        return _join_heads(attention_logits.softmax(3) @ value)
 
     def _split_heads(self, values: Tensor) -> Tensor:
         """(n, t, width) → (n, heads, t, width / heads)."""
@@ -262,17 +264,17 @@ class Matcher(CrossAttention):
             similarities: g, (n, SIMILARITY_DIM).
             lm_features: (n, c, lm_dim).
         """
-        candidate, reference = candidates.mask, references.mask
+        candidate_mask, reference_mask = candidates.mask, references.mask
         u, v, right, objects = self.compare_pieces(candidates, references, lm_features)
-        log_right = logsigmoid(right).masked_fill(~candidate, 0.0)
-        lowest, mean = log_right.amin(1, keepdim=True), _masked_mean(log_right[:, :, None], candidate)
-        pooled = _masked_mean(u, candidate), _attention_pool(u, self.weigh, candidate)
-        pooled_references = _masked_mean(v, reference), _attention_pool(v, self.weigh_reference, reference)
-        correctness = self.correctness(torch.cat([*pooled, lowest, mean, similarities], dim=1))[:, 0]
+        log_right = logsigmoid(right).masked_fill(~candidate_mask, 0.0)
+        lowest_right, mean_right = log_right.amin(1, keepdim=True), _masked_mean(log_right[:, :, None], candidate_mask)
+        pooled = _masked_mean(u, candidate_mask), _attention_pool(u, self.weigh, candidate_mask)
+        pooled_references = _masked_mean(v, reference_mask), _attention_pool(v, self.weigh_reference, reference_mask)
+        correctness = self.correctness(torch.cat([*pooled, lowest_right, mean_right, similarities], dim=1))[:, 0]
         coverage = self.coverage(torch.cat([*pooled_references, similarities], dim=1))[:, 0]
         fluency = self.fluency_logit(candidates, lm_features)
-        terms = correctness, coverage, fluency, similarities[:, _CENTROID], objects
-        return MatcherOutput(score_logit(*terms, weights=self.shape.component_weights), *terms, right)
+        score_terms = correctness, coverage, fluency, similarities[:, _CENTROID], objects
+        return MatcherOutput(score_logit(*score_terms, weights=self.shape.component_weights), *score_terms, right)
 
     def fluency_logit(self, candidates: PieceBatch, lm_features: Tensor) -> Tensor:
         """The logit of fluency, (n,): a function of the candidates alone."""
@@ -307,10 +309,10 @@ def score_logit(
     [23.5, 19.0]
     """
     cosine_weight, object_weight, true_weight, coverage_weight, fluency_weight, grammar_weight = weights
-    true = correctness.sigmoid()
+    true_probability = correctness.sigmoid()
     if_true = true_weight + coverage_weight * coverage.sigmoid() + fluency_weight * fluency.sigmoid()
-    expected = true * if_true + (1 - true) * object_weight * objects
-    return cosine_weight * cosine + expected + grammar_weight * (fluency + _FLUENCY_FLOOR).sigmoid()
+    expected_terms = true_probability * if_true + (1 - true_probability) * object_weight * objects
+    return cosine_weight * cosine + expected_terms + grammar_weight * (fluency + _FLUENCY_FLOOR).sigmoid()
 
 
 def _scaled_products(queries: Tensor, keys: Tensor) -> Tensor:

@@ -57,11 +57,11 @@ def expected_errors(scores: Floats, corrections: Floats, reference_counts: NDArr
     >>> expected_errors(np.array([0.5]), np.array([0.0]), np.array([1])).round(6) == np.round(1 / (1 + np.exp(a)), 6)
     array([ True])
     """
-    table = np.array([COEFFICIENTS[count] for count in sorted(COEFFICIENTS)])
-    offset, slope, weight = table[np.minimum(reference_counts, len(table)) - 1].T
+    coefficient_table = np.array([COEFFICIENTS[count] for count in sorted(COEFFICIENTS)])
+    offset, slope, weight = coefficient_table[np.minimum(reference_counts, len(coefficient_table)) - 1].T
     logits = compute_logits(scores)
-    right = 0.5 * (1 + np.tanh(0.5 * (offset + slope * logits + weight * corrections)))
-    errors: Floats = np.where(logits >= 0, 1 - right, right)
+    right_probability = 0.5 * (1 + np.tanh(0.5 * (offset + slope * logits + weight * corrections)))
+    errors: Floats = np.where(logits >= 0, 1 - right_probability, right_probability)
     return errors
 
 
@@ -74,21 +74,23 @@ def reference_corrections(part: EncodedPart, scores: Floats, trained: TrainedCap
         trained: the network that scored them.
         settings: where it runs.
     """
-    counts = np.where(part.candidate_lengths > 0, part.references.lengths, 0)
+    reference_counts = np.where(part.candidate_lengths > 0, part.references.lengths, 0)
     corrections, logits = np.zeros(len(scores)), compute_logits(scores)
-    for count in np.unique(counts[counts > 1]).tolist():
-        rows = np.flatnonzero(counts == count)
-        references = part.references.take(rows).values.reshape(-1, count)
-        left_out = np.zeros(len(rows) * count)  # k count + j: of row k without its reference j
+    for count in np.unique(reference_counts[reference_counts > 1]).tolist():
+        caption_rows = np.flatnonzero(reference_counts == count)
+        reference_rows = part.references.take(caption_rows).values.reshape(-1, count)
+        left_out = np.zeros(len(caption_rows) * count)  # k count + j: of row k without its reference j
         at_once = max(1, REFERENCES_AT_ONCE // count)
-        for start in range(0, len(left_out), at_once):
-            row, omitted = np.divmod(np.arange(start, min(start + at_once, len(left_out))), count)
-            remaining = references[row][np.arange(count) != omitted[:, None]]
-            lengths = np.full(len(row), count - 1)
-            block = EncodedPart(part.encodings, part.candidates[rows[row]], Ragged.from_lengths(remaining, lengths))
+        for batch_start in range(0, len(left_out), at_once):
+            row_indices, omitted = np.divmod(np.arange(batch_start, min(batch_start + at_once, len(left_out))), count)
+            remaining = reference_rows[row_indices][np.arange(count) != omitted[:, None]]
+            lengths = np.full(len(row_indices), count - 1)
+            block = EncodedPart(
+                part.encodings, part.candidates[caption_rows[row_indices]], Ragged.from_lengths(remaining, lengths)
+            )
             probabilities = trained.probability("score", block.score_logits(trained, settings))
-            left_out[start : start + len(row)] = compute_logits(probabilities)
-        corrections[rows] = jackknife_correction(logits[rows], left_out.reshape(-1, count))
+            left_out[batch_start : batch_start + len(row_indices)] = compute_logits(probabilities)
+        corrections[caption_rows] = jackknife_correction(logits[caption_rows], left_out.reshape(-1, count))
     return corrections
 
 

@@ -74,13 +74,13 @@ class WordVerdicts:
 
     def _runs(self, words: Sequence[int]) -> list[str]:
         """Adjacent words as phrases."""
-        runs: list[list[int]] = []
+        word_runs: list[list[int]] = []
         for word in words:
-            if runs and runs[-1][-1] == word - 1:
-                runs[-1].append(word)
+            if word_runs and word_runs[-1][-1] == word - 1:
+                word_runs[-1].append(word)
             else:
-                runs.append([word])
-        return [" ".join(bare_word(self.candidate[word]) for word in run) for run in runs]
+                word_runs.append([word])
+        return [" ".join(bare_word(self.candidate[word]) for word in run) for run in word_runs]
 
     def marks(self) -> tuple[Mark, ...]:
         """The findings as annotations of words."""
@@ -95,10 +95,10 @@ class WordVerdicts:
         links = []
         for k in self.supported:
             name = _concept(self.candidate[k])
-            for index, reference in enumerate(self.references):
+            for reference_index, reference in enumerate(self.references):
                 at = next((j for j, word in enumerate(reference) if name and _concept(word) == name), None)
                 if at is not None:
-                    links.append(Link((k, k + 1), index, (at, at + 1), "supported"))
+                    links.append(Link((k, k + 1), reference_index, (at, at + 1), "supported"))
         return tuple(links)
 
 
@@ -117,73 +117,85 @@ def label_words(
         paraphrased: concepts of the references that the candidate expresses in other words.
         contradicted: words that are known to contradict a reference: word → reference and the word there.
     """
-    flagged = [
+    flagged_words = [
         k
         for k, probability in enumerate(probabilities)
         if bare_word(candidate[k]) and (probability < MIN_PROBABILITY or _is_miscount(candidate, k, references))
     ]
-    known = {
-        k: Contradiction(k, phrase_of(candidate, k), index, at, phrase_of(references[index], at))
-        for k, (index, at) in contradicted.items()
+    known_contradictions = {
+        k: Contradiction(k, phrase_of(candidate, k), reference_index, at, phrase_of(references[reference_index], at))
+        for k, (reference_index, at) in contradicted.items()
     }
-    flagged = sorted({*flagged, *known})
-    contradictions = known | {
-        k: each for k in flagged if k not in known and (each := _contradiction(candidate, k, references))
+    flagged_words = sorted({*flagged_words, *known_contradictions})
+    contradictions = known_contradictions | {
+        k: contradiction
+        for k in flagged_words
+        if k not in known_contradictions and (contradiction := _contradiction(candidate, k, references))
     }
-    covered = {name for word in candidate if (name := _concept(word)) is not None} | paraphrased
-    mentions: dict[str, list[tuple[int, int]]] = {}
-    for index, reference in enumerate(references):
+    covered_concepts = {name for word in candidate if (name := _concept(word)) is not None} | paraphrased
+    concept_mentions: dict[str, list[tuple[int, int]]] = {}
+    for reference_index, reference in enumerate(references):
         for at, word in enumerate(reference):
             name = _concept(word)
-            if name is not None and (not mentions.get(name) or mentions[name][-1][0] != index):
-                mentions.setdefault(name, []).append((index, at))
+            if name is not None and (
+                not concept_mentions.get(name) or concept_mentions[name][-1][0] != reference_index
+            ):
+                concept_mentions.setdefault(name, []).append((reference_index, at))
     majority = max(2, (len(references) + 1) // 2) if len(references) > 1 else 1
     return WordVerdicts(
         candidate=tuple(candidate),
         references=tuple(map(tuple, references)),
-        supported=tuple(k for k in range(len(candidate)) if k not in flagged),
-        unsupported=tuple(k for k in flagged if k not in contradictions),
+        supported=tuple(k for k in range(len(candidate)) if k not in flagged_words),
+        unsupported=tuple(k for k in flagged_words if k not in contradictions),
         contradicted=tuple(contradictions.values()),
-        missing=tuple(at[0] for name, at in mentions.items() if len(at) >= majority and name not in covered),
+        missing=tuple(
+            at[0] for name, at in concept_mentions.items() if len(at) >= majority and name not in covered_concepts
+        ),
     )
 
 
-def _contradiction(candidate: Sequence[str], k: int, references: Sequence[Sequence[str]]) -> Contradiction | None:
+def _contradiction(
+    candidate: Sequence[str], word_index: int, references: Sequence[Sequence[str]]
+) -> Contradiction | None:
     """A reference's word that contradicts the candidate's, preferably in a phrase about the same thing."""
-    word = bare_word(candidate[k])
-    if word in {bare_word(other) for reference in references for other in reference}:
+    word = bare_word(candidate[word_index])
+    if word in {bare_word(reference_word) for reference in references for reference_word in reference}:
         return None
-    phrase = phrase_of(candidate, k)
-    best: tuple[int, Contradiction] | None = None
-    for index, reference in enumerate(references):
-        for at, other in enumerate(reference):
-            if not contradicts(word, bare_word(other)):
+    phrase = phrase_of(candidate, word_index)
+    best_match: tuple[int, Contradiction] | None = None
+    for reference_index, reference in enumerate(references):
+        for at, reference_word in enumerate(reference):
+            if not contradicts(word, bare_word(reference_word)):
                 continue
-            other_phrase = phrase_of(reference, at)
-            shared = len({_concept(w) for w in other_phrase.split()} & {_concept(w) for w in phrase.split()} - {None})
-            if best is None or shared > best[0]:
-                best = shared, Contradiction(k, phrase, index, at, other_phrase)
-    if best is None or (find_slot(word) in _BEFORE_A_NOUN and not best[0]):
+            reference_phrase = phrase_of(reference, at)
+            shared_concepts = len(
+                {_concept(w) for w in reference_phrase.split()} & {_concept(w) for w in phrase.split()} - {None}
+            )
+            if best_match is None or shared_concepts > best_match[0]:
+                best_match = shared_concepts, Contradiction(word_index, phrase, reference_index, at, reference_phrase)
+    if best_match is None or (find_slot(word) in _BEFORE_A_NOUN and not best_match[0]):
         return None
-    return best[1]
+    return best_match[1]
 
 
-def _is_miscount(candidate: Sequence[str], k: int, references: Sequence[Sequence[str]]) -> bool:
+def _is_miscount(candidate: Sequence[str], word_index: int, references: Sequence[Sequence[str]]) -> bool:
     """Whether the word is a number and each of the references that count the same thing, if any, has another.
 
     "a" and "an" count in references, not in the candidate.
     """
-    word = bare_word(candidate[k])
+    word = bare_word(candidate[word_index])
     if word in ("a", "an") or find_slot(word) != "number":
         return False
-    noun = _concept(phrase_of(candidate, k).split()[-1])
-    numbers = [
+    noun = _concept(phrase_of(candidate, word_index).split()[-1])
+    reference_numbers = [
         bare_word(reference[at])
         for reference in references
         for at in range(len(reference))
         if find_slot(bare_word(reference[at])) == "number" and _concept(phrase_of(reference, at).split()[-1]) == noun
     ]
-    return noun is not None and bool(numbers) and all(contradicts(word, number) for number in numbers)
+    return (
+        noun is not None and bool(reference_numbers) and all(contradicts(word, number) for number in reference_numbers)
+    )
 
 
 def phrase_of(words: Sequence[str], k: int) -> str:

@@ -57,12 +57,12 @@ def load_network(name: str) -> TrainedNetwork:
 
 @lru_cache(maxsize=64)
 def _load(name: str, source: str, stamp: int) -> TrainedNetwork:
-    path = Path(source)
-    if path.suffix == ".json" and path.is_file():
-        network = read_released(path)
+    source_path = Path(source)
+    if source_path.suffix == ".json" and source_path.is_file():
+        network = read_released(source_path)
         if network.inputs != len(FEATURES):
             raise AssetError(f"lceval: {name} has {network.inputs} features; expected {len(FEATURES)}")
-        label = f"released@{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+        label = f"released@{hashlib.sha256(source_path.read_bytes()).hexdigest()[:12]}"
         return TrainedNetwork(network, FEATURES, "max", None, np.zeros(len(FEATURES)), "all features 0", label)
     return network_from_checkpoint(load_checkpoint(name, KIND))
 
@@ -81,8 +81,8 @@ def _rebuild(checkpoint: Checkpoint) -> TrainedNetwork:
             f"lceval: the checkpoint has {len(features)} features, a network of {network.inputs} and a base of "
             f"{baseline.size}; train it again"
         )
-    how = parameters["pool"], parameters["vectors"]
-    return TrainedNetwork(network, features, *how, baseline, "the mean training caption", checkpoint.label)
+    feature_settings = parameters["pool"], parameters["vectors"]
+    return TrainedNetwork(network, features, *feature_settings, baseline, "the mean training caption", checkpoint.label)
 
 
 def build_checkpoint(

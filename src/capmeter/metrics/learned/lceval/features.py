@@ -62,21 +62,23 @@ def select_features(names: str | Iterable[str]) -> tuple[str, ...]:
     Raises:
         InputError: a name is unknown, or there is none.
     """
-    selected: set[str] = set()
-    for name in names.split("+") if isinstance(names, str) else names:
-        if name not in GROUPS and name not in FEATURES:
-            similar = difflib.get_close_matches(name, [*GROUPS, *FEATURES], n=1)
+    selected_features: set[str] = set()
+    for feature_name in names.split("+") if isinstance(names, str) else names:
+        if feature_name not in GROUPS and feature_name not in FEATURES:
+            similar = difflib.get_close_matches(feature_name, [*GROUPS, *FEATURES], n=1)
             hint = f"did you mean {similar[0]}?" if similar else f"expected {', '.join([*GROUPS, *FEATURES])}"
-            raise InputError(f"lceval: unknown feature or group of features {name!r}; {hint}")
-        selected.update(GROUPS.get(name, (name,)))
-    if not selected:
+            raise InputError(f"lceval: unknown feature or group of features {feature_name!r}; {hint}")
+        selected_features.update(GROUPS.get(feature_name, (feature_name,)))
+    if not selected_features:
         raise InputError(f"lceval: choose at least one feature or group: {', '.join([*GROUPS, *FEATURES])}")
-    return tuple(name for name in FEATURES if name in selected)
+    return tuple(feature_name for feature_name in FEATURES if feature_name in selected_features)
 
 
 def find_group(features: Sequence[str]) -> str | None:
     """The name of the group that has exactly these features; None if there is none."""
-    return next((name for name, group in GROUPS.items() if set(group) == set(features)), None)
+    return next(
+        (group_name for group_name, group_features in GROUPS.items() if set(group_features) == set(features)), None
+    )
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,8 @@ class Features:
 
     def metrics(self) -> dict[str, Metric]:
         """For each feature that is the score (or a part of the score) of a metric, that metric."""
-        lemma = Hwcm(kind="lemma", n=4, pooling=self.pool, parser=self.parser, as_released=self.as_released)
-        dep = Hwcm(kind="dep", n=3, pooling=self.pool, parser=self.parser, as_released=self.as_released)
+        lemma_metric = Hwcm(kind="lemma", n=4, pooling=self.pool, parser=self.parser, as_released=self.as_released)
+        dependency_metric = Hwcm(kind="dep", n=3, pooling=self.pool, parser=self.parser, as_released=self.as_released)
         metrics: dict[str, Metric] = {
             "rouge-l": RougeL(),
             "meteor": Meteor(),
@@ -110,15 +112,17 @@ class Features:
             "spice": Spice(parser=self.parser),
             "cider-d": CiderD(idf=self.idf),
             "mowe": Mowe(vectors=self.vectors, pooling=self.pool),
-            **{name: lemma if "lemma" in name else dep for name in _SYNTAX},
+            **{
+                feature_name: lemma_metric if "lemma" in feature_name else dependency_metric for feature_name in _SYNTAX
+            },
         }
         if self.pool == "max":
             metrics |= dict.fromkeys(_PRECISION, Bleu(n=4))
-        return {name: metrics[name] for name in self.names if name in metrics}
+        return {feature_name: metrics[feature_name] for feature_name in self.names if feature_name in metrics}
 
     def compute(self, part: CaptionSet, context: RunContext) -> Floats:
         """The features (captions, features), from a context with the scores of `metrics()`."""
-        return np.stack([self._feature(name, part, context) for name in self.names], axis=1)
+        return np.stack([self._feature(feature_name, part, context) for feature_name in self.names], axis=1)
 
     def _feature(self, name: str, part: CaptionSet, context: RunContext) -> Floats:
         if name == _RECALL:
@@ -128,8 +132,10 @@ class Features:
             return pooled_precision(part, order, self.pool)
         metric = self.metrics()[name]
         if name in _PRECISION:
-            counts = context.measurements[metric].values
-            matches, ngrams = (counts[:, metric.columns.index(f"{name}-{order}")] for name in ("matches", "ngrams"))
+            bleu_counts = context.measurements[metric].values
+            matches, ngrams = (
+                bleu_counts[:, metric.columns.index(f"{name}-{order}")] for name in ("matches", "ngrams")
+            )
             precision: Floats = (matches + TINY) / (ngrams + SMALL)
             return precision
         return context.scores[metric][f"hwcm-{order}" if name in _SYNTAX else "score"]
@@ -139,19 +145,19 @@ def unigram_recall(part: CaptionSet, pool: Pooling) -> Floats:
     """The share of a reference's distinct words that the candidate has, pooled over references."""
     matches: MatchTable = part.analyse(Matches(4))
     grams = matches.grams
-    single = grams.order[grams.entries.values] == 1
-    distinct = np.bincount(grams.entries.rows[single], minlength=len(grams.entries))[part.references.values]
-    matched = np.bincount(matches.pair[single[matches.reference_entry]], minlength=len(distinct))
-    return pool_over_references(matched / np.maximum(distinct, 1), part, pool)
+    is_unigram = grams.order[grams.entries.values] == 1
+    distinct_counts = np.bincount(grams.entries.rows[is_unigram], minlength=len(grams.entries))[part.references.values]
+    matched_counts = np.bincount(matches.pair[is_unigram[matches.reference_entry]], minlength=len(distinct_counts))
+    return pool_over_references(matched_counts / np.maximum(distinct_counts, 1), part, pool)
 
 
 def pooled_precision(part: CaptionSet, order: int, pool: Pooling) -> Floats:
     """The clipped n-gram precision with each single reference, pooled over references."""
     matches: MatchTable = part.analyse(Matches(4))
     grams = matches.grams
-    entry = matches.slots.values[matches.slot]  # of the candidate
-    of_order = grams.order[grams.entries.values[entry]] == order
-    clipped = np.minimum(grams.counts[entry], grams.counts[matches.reference_entry])[of_order]
-    matched = np.bincount(matches.pair[of_order], clipped, minlength=len(part.references.values))
-    ngrams = np.maximum(grams.lengths[part.candidates] - order + 1, 0)[part.references.rows]
-    return pool_over_references((matched + TINY) / (ngrams + SMALL), part, pool)
+    candidate_entries = matches.slots.values[matches.slot]  # of the candidate
+    of_order = grams.order[grams.entries.values[candidate_entries]] == order
+    clipped_counts = np.minimum(grams.counts[candidate_entries], grams.counts[matches.reference_entry])[of_order]
+    matched_counts = np.bincount(matches.pair[of_order], clipped_counts, minlength=len(part.references.values))
+    ngram_totals = np.maximum(grams.lengths[part.candidates] - order + 1, 0)[part.references.rows]
+    return pool_over_references((matched_counts + TINY) / (ngram_totals + SMALL), part, pool)

@@ -56,8 +56,10 @@ class FeedForwardNetwork:
         values = features
         for layer in self.layers[:-1]:
             values = np.maximum(values @ layer.weights + layer.bias, 0)
-        last = self.layers[-1]
-        logit: Floats = values @ (last.weights[:, 1] - last.weights[:, 0]) + (last.bias[1] - last.bias[0])
+        output_layer = self.layers[-1]
+        logit: Floats = values @ (output_layer.weights[:, 1] - output_layer.weights[:, 0]) + (
+            output_layer.bias[1] - output_layer.bias[0]
+        )
         return logit
 
     def score(self, features: Floats) -> Floats:
@@ -67,9 +69,9 @@ class FeedForwardNetwork:
     def to_weights(self) -> dict[str, Floats]:
         """The arrays under their names in checkpoints."""
         return {
-            name: values
+            array_name: values
             for k, layer in enumerate(self.layers)
-            for name, values in ((f"weights-{k}", layer.weights), (f"bias-{k}", layer.bias))
+            for array_name, values in ((f"weights-{k}", layer.weights), (f"bias-{k}", layer.bias))
         }
 
     @classmethod
@@ -79,22 +81,22 @@ class FeedForwardNetwork:
         Raises:
             AssetError: arrays are missing or their shapes inconsistent.
         """
-        count = sum(name.startswith("weights-") for name in weights)
+        layer_count = sum(name.startswith("weights-") for name in weights)
         try:
             layers = tuple(
                 DenseLayer(weights[f"weights-{k}"].astype(np.float64), weights[f"bias-{k}"].astype(np.float64))
-                for k in range(count)
+                for k in range(layer_count)
             )
         except KeyError as missing:
             raise AssetError(f"lceval: the checkpoint has no array {missing}; train it again") from None
-        widths = [layer.weights.shape for layer in layers]
-        fits = all(
+        layer_shapes = [layer.weights.shape for layer in layers]
+        shapes_fit = all(
             layer.weights.ndim == 2 and layer.bias.shape == layer.weights.shape[1:] and np.isfinite(layer.weights).all()
             for layer in layers
         )
-        chained = all(one[-1] == other[0] for one, other in pairwise(widths))
-        if not layers or not fits or not chained or widths[-1][-1] != 2:
-            raise AssetError(f"lceval: the checkpoint's layers {widths} do not form a network with two outputs")
+        chained = all(one[-1] == other[0] for one, other in pairwise(layer_shapes))
+        if not layers or not shapes_fit or not chained or layer_shapes[-1][-1] != 2:
+            raise AssetError(f"lceval: the checkpoint's layers {layer_shapes} do not form a network with two outputs")
         return cls(layers)
 
 

@@ -150,17 +150,17 @@ class _LearnedComposite(DerivedMetric):
         features = self.feature_set.compute(part, context)
         return [
             replace(
-                each,
-                facts={name: each.facts[name] for name in self.columns[:2]},
-                contributions=self._contributions(row),
+                member_evidence,
+                facts={column_name: member_evidence.facts[column_name] for column_name in self.columns[:2]},
+                contributions=self._contributions(caption_features),
             )
-            for each, row in zip(evidence, features, strict=True)
+            for member_evidence, caption_features in zip(evidence, features, strict=True)
         ]
 
     def _contributions(self, features: Floats) -> Contributions:
         trained = self.trained
-        last = trained.network.layers[-1].weights
-        slopes = last[:, 1] - last[:, 0] if trained.network.linear else None
+        output_weights = trained.network.layers[-1].weights
+        slopes = output_weights[:, 1] - output_weights[:, 0] if trained.network.linear else None
         baseline = trained.baseline, trained.baseline_name
         return compute_contributions(trained.network.logit, self.inputs, features, *baseline, slopes=slopes)
 
@@ -186,13 +186,13 @@ class LcEval(_LearnedComposite):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = FEATURES if self.features is None else select_features(self.features)
-        object.__setattr__(self, "_names", names)
+        feature_names = FEATURES if self.features is None else select_features(self.features)
+        object.__setattr__(self, "_names", feature_names)
         # one text form for one set of features, so that one number has one name
-        group = find_group(names)
-        canonical = None if names == FEATURES else (group,) if group else names
-        object.__setattr__(self, "features", canonical)
-        if self.as_released and (names != FEATURES or self.pool != "max"):
+        group_name = find_group(feature_names)
+        canonical_features = None if feature_names == FEATURES else (group_name,) if group_name else feature_names
+        object.__setattr__(self, "features", canonical_features)
+        if self.as_released and (feature_names != FEATURES or self.pool != "max"):
             raise InputError("lceval: as_released=true has all features and pool=max; leave out features and pool")
         if self.as_released and self.learned and self.checkpoint is None:
             raise InputError(
@@ -214,8 +214,8 @@ class LcEval(_LearnedComposite):
     @property
     def bundled(self) -> str | None:
         """`lceval`, with `-GROUP` for a group of features and `-POOL` for another pooling; None if there is none."""
-        group = "" if self.inputs == FEATURES else find_group(self.inputs)
-        if group is None:
+        group_name = "" if self.inputs == FEATURES else find_group(self.inputs)
+        if group_name is None:
             return None
-        name = "-".join(filter(None, (self.NAME, group, "" if self.pool == "max" else self.pool)))
-        return name if name == self.NAME or find_checkpoint(name) is not None else None
+        network_name = "-".join(filter(None, (self.NAME, group_name, "" if self.pool == "max" else self.pool)))
+        return network_name if network_name == self.NAME or find_checkpoint(network_name) is not None else None

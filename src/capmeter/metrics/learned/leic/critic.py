@@ -97,14 +97,14 @@ class CriticStates:
     def run(self, pool: SentencePool) -> CriticStateTable:
         """The states of a pool."""
         critic = load_critic(self.checkpoint)
-        tokens = tokenise_captions(pool, self.as_released)
-        sentences = critic.vocabulary.encode_table(tokens, critic.shape.steps)
+        token_table = tokenise_captions(pool, self.as_released)
+        sentence_ids = critic.vocabulary.encode_table(token_table, critic.shape.steps)
         if not self.as_released:
-            return CriticStateTable(critic.network.encode(sentences))
-        lengths = tokens.ids.lengths
+            return CriticStateTable(critic.network.encode(sentence_ids))
+        lengths = token_table.ids.lengths
         has_end = np.flatnonzero((lengths > 0) & (lengths < critic.shape.steps))
-        states = np.zeros((len(sentences), critic.shape.width), critic.network.embedding.dtype)
-        states[has_end] = critic.network.encode(sentences.take(has_end))
+        states = np.zeros((len(sentence_ids), critic.shape.width), critic.network.embedding.dtype)
+        states[has_end] = critic.network.encode(sentence_ids.take(has_end))
         return CriticStateTable(states)
 
 
@@ -116,6 +116,6 @@ def encode_occluded(critic: Critic, ids: Sequence[int], visible: npt.NDArray[np.
         ids: of the caption's words.
         visible: which of its words remain, (variants, words).
     """
-    rows = np.repeat(np.array(ids, np.int32)[None], len(visible), axis=0)
-    rows[:, : visible.shape[1]][~visible] = UNKNOWN
-    return critic.network.encode(Ragged.from_lengths(rows.ravel(), np.full(len(rows), len(ids))))
+    id_rows = np.repeat(np.array(ids, np.int32)[None], len(visible), axis=0)
+    id_rows[:, : visible.shape[1]][~visible] = UNKNOWN
+    return critic.network.encode(Ragged.from_lengths(id_rows.ravel(), np.full(len(id_rows), len(ids))))

@@ -47,8 +47,8 @@ class _Lstm:
     @classmethod
     def of(cls, kernel: Reals, bias: Reals, width: int) -> _Lstm:
         scale = np.repeat(np.array([0.5, 1.0, 0.5, 0.5], kernel.dtype), width)
-        forget = np.repeat(np.array([0.0, 0.0, 1.0, 0.0], kernel.dtype), width)
-        return cls(kernel[:-width] * scale, np.ascontiguousarray(kernel[-width:] * scale), (bias + forget) * scale)
+        forget_bias = np.repeat(np.array([0.0, 0.0, 1.0, 0.0], kernel.dtype), width)
+        return cls(kernel[:-width] * scale, np.ascontiguousarray(kernel[-width:] * scale), (bias + forget_bias) * scale)
 
     def run(self, inputs: Reals, *, all_steps: bool) -> Reals:
         """The state after the last step (n, width), or after each (steps, n, width).
@@ -98,35 +98,37 @@ class CriticNetwork:
         self._sketch: dict[CriticInput, CountSketch] = {}
         self._form: dict[CriticInput, Reals] = {}
         if shape.fusion == "bilinear":
-            seeds, context = shape.sketches, shape.inputs[:-1]
-            joint = CountSketch.from_seeds(shape.width * len(context), shape.pooled, *seeds[:2])
-            for k, name in enumerate(context):
-                self._sketch[name] = joint.take(k * shape.width, (k + 1) * shape.width)
-            self._sketch["candidate"] = CountSketch.from_seeds(shape.width, shape.pooled, *seeds[2:])
+            sketch_seeds, context_inputs = shape.sketches, shape.inputs[:-1]
+            joint_sketch = CountSketch.from_seeds(shape.width * len(context_inputs), shape.pooled, *sketch_seeds[:2])
+            for k, name in enumerate(context_inputs):
+                self._sketch[name] = joint_sketch.take(k * shape.width, (k + 1) * shape.width)
+            self._sketch["candidate"] = CountSketch.from_seeds(shape.width, shape.pooled, *sketch_seeds[2:])
             if not shape.hidden:
-                kernel, candidate = self._dense[0][0], self._sketch["candidate"]
-                self._form = {name: bilinear_form(kernel, self._sketch[name], candidate) for name in context}
+                kernel, candidate_sketch = self._dense[0][0], self._sketch["candidate"]
+                self._form = {
+                    name: bilinear_form(kernel, self._sketch[name], candidate_sketch) for name in context_inputs
+                }
 
     def encode(self, sentences: Ragged) -> Reals:
         """The LSTM's state at the end of each sentence of word ids, (n, width); 0 for one without words."""
-        vectors = np.zeros((len(sentences), self.shape.width), self.embedding.dtype)
-        used, flat = np.unique(sentences.values, return_inverse=True)
+        sentence_states = np.zeros((len(sentences), self.shape.width), self.embedding.dtype)
+        used_ids, word_rows = np.unique(sentences.values, return_inverse=True)
         first = self._lstm[0]
-        table = self.embedding[used] @ first.inner + first.bias  # the gate terms of every word that occurs
+        gate_terms = self.embedding[used_ids] @ first.inner + first.bias  # the gate terms of every word that occurs
         lengths = sentences.lengths
         with task("LEIC", total=int((lengths > 0).sum())) as advance:
             for length in np.unique(lengths[lengths > 0]).tolist():
-                rows = np.flatnonzero(lengths == length)
-                for start in range(0, len(rows), _SENTENCE_BATCH):
-                    batch = rows[start : start + _SENTENCE_BATCH]
-                    words = flat[sentences.offsets[batch] + np.arange(length)[:, None]]  # (length, n)
-                    vectors[batch] = self._run_lstm(table[words])
+                sentence_indices = np.flatnonzero(lengths == length)
+                for batch_start in range(0, len(sentence_indices), _SENTENCE_BATCH):
+                    batch = sentence_indices[batch_start : batch_start + _SENTENCE_BATCH]
+                    batch_words = word_rows[sentences.offsets[batch] + np.arange(length)[:, None]]  # (length, n)
+                    sentence_states[batch] = self._run_lstm(gate_terms[batch_words])
                     advance(len(batch))
-        return vectors
+        return sentence_states
 
     def _run_lstm(self, inputs: Reals) -> Reals:
-        for layer, following in zip(self._lstm, self._lstm[1:], strict=False):
-            inputs = layer.run(inputs, all_steps=True) @ following.inner + following.bias
+        for layer, next_layer in zip(self._lstm, self._lstm[1:], strict=False):
+            inputs = layer.run(inputs, all_steps=True) @ next_layer.inner + next_layer.bias
         return self._lstm[-1].run(inputs, all_steps=False)
 
     def project_image(self, features: Reals) -> Reals:
@@ -148,8 +150,8 @@ class CriticNetwork:
             return vectors if name == "candidate" else np.tensordot(vectors, self._form[name], 1)
         if self.shape.fusion == "bilinear":
             return spectrum(self._sketch[name](vectors))
-        width, index = self.shape.width, self.shape.inputs.index(name)
-        term: Reals = vectors @ self._dense[0][0][index * width : (index + 1) * width]
+        width, input_index = self.shape.width, self.shape.inputs.index(name)
+        term: Reals = vectors @ self._dense[0][0][input_index * width : (input_index + 1) * width]
         return term
 
     def logits(self, terms: Terms, pairs: Pairs) -> Reals:
@@ -159,35 +161,37 @@ class CriticNetwork:
             terms: from `fusion_terms`, for each of the shape's inputs.
             pairs: for each input, the rows of its terms that make the pairs, (n,).
         """
-        count = len(pairs["candidate"])
-        widest = max(self.shape.fused_width if self.shape.fusion == "bilinear" else 0, *self.shape.hidden, 2)
-        batch = max(1, _BATCH_FLOATS // widest)
-        logits = np.empty((count, 2), self.embedding.dtype)
-        for start in range(0, count, batch):
-            rows = slice(start, start + batch)
-            logits[rows] = self._classify(*(terms[name][pairs[name][rows]] for name in self.shape.inputs))
+        pair_count = len(pairs["candidate"])
+        largest_width = max(self.shape.fused_width if self.shape.fusion == "bilinear" else 0, *self.shape.hidden, 2)
+        batch_size = max(1, _BATCH_FLOATS // largest_width)
+        logits = np.empty((pair_count, 2), self.embedding.dtype)
+        for batch_start in range(0, pair_count, batch_size):
+            batch_rows = slice(batch_start, batch_start + batch_size)
+            logits[batch_rows] = self._classify(
+                *(terms[input_name][pairs[input_name][batch_rows]] for input_name in self.shape.inputs)
+            )
         return logits
 
     def _classify(self, *fused: Reals) -> Reals:
-        (kernel, bias), *others = self._dense
+        (kernel, bias), *later_layers = self._dense
         *context, candidate = fused
         if self._form:
             logits: Reals = np.einsum("nkd,nd->nk", sum(context[1:], context[0]), candidate) + bias
             return logits
         if self.shape.fusion == "bilinear":
-            pooled = convolve(sum(context[1:], context[0]), candidate, self.shape.pooled)
-            values = pooled.astype(kernel.dtype) @ kernel + bias
+            pooled_product = convolve(sum(context[1:], context[0]), candidate, self.shape.pooled)
+            values = pooled_product.astype(kernel.dtype) @ kernel + bias
         else:
             values = sum(context, candidate) + bias
-        for kernel, bias in others:
+        for kernel, bias in later_layers:
             values = np.maximum(values, 0) @ kernel + bias
         return values
 
 
 def human_probability(logits: Reals) -> npt.NDArray[np.float64]:
     """softmax(logits)₀, the probability of "written by a human", in float64."""
-    odds = logits[:, 1].astype(np.float64) - logits[:, 0].astype(np.float64)
-    probability: npt.NDArray[np.float64] = 0.5 - 0.5 * np.tanh(odds / 2)
+    log_odds = logits[:, 1].astype(np.float64) - logits[:, 0].astype(np.float64)
+    probability: npt.NDArray[np.float64] = 0.5 - 0.5 * np.tanh(log_odds / 2)
     return probability
 
 
@@ -200,11 +204,11 @@ def weight_shapes(shape: CriticShape) -> dict[str, tuple[int, ...]]:
         shapes[f"lstm.{k}.bias"] = (4 * width,)
     if shape.sees_image:
         shapes |= {"image.kernel": (shape.image, width), "image.bias": (width,)}
-    for name, inputs, outputs in shape.dense_layers:
-        shapes |= {f"{name}.kernel": (inputs, outputs), f"{name}.bias": (outputs,)}
+    for layer_name, inputs, outputs in shape.dense_layers:
+        shapes |= {f"{layer_name}.kernel": (inputs, outputs), f"{layer_name}.bias": (outputs,)}
     return shapes
 
 
 def cast_weights(weights: Mapping[str, npt.NDArray[Any]], dtype: npt.DTypeLike = np.float32) -> dict[str, Reals]:
     """Weights as stored (often float16) in the precision to compute with."""
-    return {name: np.asarray(values, dtype) for name, values in weights.items()}
+    return {weight_name: np.asarray(values, dtype) for weight_name, values in weights.items()}

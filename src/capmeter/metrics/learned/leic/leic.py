@@ -106,14 +106,14 @@ class Leic(MeanMetric):
         """The score of each caption."""
         critic, states = self.critic, self._states(part)
         lengths = tokenise_captions(part.pool, self.as_released).ids.lengths
-        scores = self._scores(critic, part, context, states, states[part.candidates], np.arange(len(part)))
+        caption_scores = self._scores(critic, part, context, states, states[part.candidates], np.arange(len(part)))
         if not self.as_released:
-            scores[lengths[part.candidates] == 0] = 0.0
+            caption_scores[lengths[part.candidates] == 0] = 0.0
         steps = critic.shape.steps
         too_long = lengths[part.candidates] >= steps + (not self.as_released)
         reason = f"{steps} words or more: zero vector" if self.as_released else f"truncated to {steps} words"
         notes = note_empty_candidates(part, lengths) | note_captions(part, reason, too_long)
-        return Measurement(scores[:, None], notes)
+        return Measurement(caption_scores[:, None], notes)
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The contribution of each word of the candidate to the logit of the score, by occlusion with the unknown word.
@@ -121,33 +121,37 @@ class Leic(MeanMetric):
         The baseline is a caption of as many unknown words.
         """
         critic, states = self.critic, self._states(part)
-        tokens = tokenise_captions(part.pool, self.as_released)
-        measured = self.measure(part, context).values[:, 0].tolist()
+        token_table = tokenise_captions(part.pool, self.as_released)
+        caption_scores = self.measure(part, context).values[:, 0].tolist()
         evidence = []
-        for row, score in enumerate(measured):
-            words = tokens.row(int(part.candidates[row]))
-            references = tuple(tokens.row(index) for index in part.references[row].tolist())
+        for row, score in enumerate(caption_scores):
+            candidate_words = token_table.row(int(part.candidates[row]))
+            references = tuple(token_table.row(sentence_index) for sentence_index in part.references[row].tolist())
             contributions = None
-            if words and not (self.as_released and len(words) >= critic.shape.steps):
-                ids = critic.vocabulary.encode(words, critic.shape.steps)
+            if candidate_words and not (self.as_released and len(candidate_words) >= critic.shape.steps):
+                ids = critic.vocabulary.encode(candidate_words, critic.shape.steps)
 
                 def logit(visible: Floats, row: int = row, ids: list[int] = ids) -> Floats:
-                    masks, inverse = np.unique(visible.reshape(-1, visible.shape[-1]) > 0, axis=0, return_inverse=True)
-                    variants = encode_occluded(critic, ids, masks)
+                    distinct_masks, inverse = np.unique(
+                        visible.reshape(-1, visible.shape[-1]) > 0, axis=0, return_inverse=True
+                    )
+                    variants = encode_occluded(critic, ids, distinct_masks)
                     probability = self._scores(critic, part, context, states, variants, np.full(len(variants), row))
-                    odds: Floats = np.log(probability) - np.log1p(-probability)
-                    return odds[inverse.reshape(visible.shape[:-1])]
+                    log_odds: Floats = np.log(probability) - np.log1p(-probability)
+                    return log_odds[inverse.reshape(visible.shape[:-1])]
 
-                used = words[: critic.shape.steps]
+                used_words = candidate_words[: critic.shape.steps]
                 contributions = compute_contributions(
-                    logit, used, np.ones(len(used)), np.zeros(len(used)), "unknown words"
+                    logit, used_words, np.ones(len(used_words)), np.zeros(len(used_words)), "unknown words"
                 )
-            evidence.append(Evidence(words, references, facts={"probability": score}, contributions=contributions))
+            evidence.append(
+                Evidence(candidate_words, references, facts={"probability": score}, contributions=contributions)
+            )
         return evidence
 
     def _states(self, part: CaptionSet) -> Reals:
-        table: CriticStateTable = part.pool.analyse(CriticStates(self.checkpoint, self.as_released))
-        return table.states
+        state_table: CriticStateTable = part.pool.analyse(CriticStates(self.checkpoint, self.as_released))
+        return state_table.states
 
     def _scores(
         self,
@@ -156,7 +160,7 @@ class Leic(MeanMetric):
         context: RunContext,
         states: Reals,
         candidates: Reals,
-        captions: npt.NDArray[np.int64],
+        caption_indices: npt.NDArray[np.int64],
     ) -> Floats:
         """The mean over references of P(human) for encoded candidates, (n,).
 
@@ -164,47 +168,49 @@ class Leic(MeanMetric):
             critic, part, context: of this run.
             states: of the sentences of the pool, (sentences, width).
             candidates: states of candidates, (n, width).
-            captions: the caption of the part whose references and image each candidate has, (n,).
+            caption_indices: the caption of the part whose references and image each candidate has, (n,).
         """
         network, shape = critic.network, critic.shape
-        rows = np.arange(len(captions), dtype=np.int64)
+        candidate_rows = np.arange(len(caption_indices), dtype=np.int64)
         pairs: dict[CriticInput, npt.NDArray[np.int64]] = {}
         terms: dict[CriticInput, Reals] = {}
-        references = part.references.take(captions)
+        references = part.references.take(caption_indices)
         if shape.sees_reference:
             context_sentences = references.values
             if self.as_released:
-                context_sentences = context_sentences[references.offsets[:-1] + self._sample_references(part)[captions]]
+                context_sentences = context_sentences[
+                    references.offsets[:-1] + self._sample_references(part)[caption_indices]
+                ]
             else:
-                rows = references.rows
-            used, pairs["reference"] = np.unique(context_sentences, return_inverse=True)
-            terms["reference"] = network.fusion_terms("reference", states[used])
+                candidate_rows = references.rows
+            used_sentences, pairs["reference"] = np.unique(context_sentences, return_inverse=True)
+            terms["reference"] = network.fusion_terms("reference", states[used_sentences])
         if shape.sees_image:
-            features, image = self._image_features(critic, part, context.settings, captions)
-            pairs["image"] = image[rows]
+            features, image_rows = self._image_features(critic, part, context.settings, caption_indices)
+            pairs["image"] = image_rows[candidate_rows]
             terms["image"] = network.fusion_terms("image", network.project_image(features))
-        pairs["candidate"], terms["candidate"] = rows, network.fusion_terms("candidate", candidates)
+        pairs["candidate"], terms["candidate"] = candidate_rows, network.fusion_terms("candidate", candidates)
         probability = human_probability(network.logits(terms, pairs))
         if not shape.sees_reference or self.as_released:
             return probability
-        mean: Floats = np.add.reduceat(probability, references.offsets[:-1]) / references.lengths
-        return mean
+        mean_probability: Floats = np.add.reduceat(probability, references.offsets[:-1]) / references.lengths
+        return mean_probability
 
     def _sample_references(self, part: CaptionSet) -> npt.NDArray[np.int64]:
         """The index of one of each caption's references, the same for all captions of an image."""
         digests = (
-            hashlib.blake2b(f"{self.seed}\0{image}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            for image in part.image_ids
+            hashlib.blake2b(f"{self.seed}\0{image_id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            for image_id in part.image_ids
         )
-        numbers = np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
-        return (numbers % part.references.lengths.astype(np.uint64)).astype(np.int64)
+        digest_numbers = np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
+        return (digest_numbers % part.references.lengths.astype(np.uint64)).astype(np.int64)
 
     @property
     def _source(self) -> FeatureSource:
         return parse_feature_source(str(self.features))
 
     def _image_features(
-        self, critic: Critic, part: CaptionSet, settings: Settings, captions: npt.NDArray[np.int64]
+        self, critic: Critic, part: CaptionSet, settings: Settings, caption_indices: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """The features of distinct images, and for each of these captions the row of its image."""
         if self.features is None:
@@ -214,17 +220,19 @@ class Leic(MeanMetric):
             )
         source = self._source
         if isinstance(source, FeatureFile):
-            images, rows = np.unique(np.asarray(part.image_ids, object)[captions], return_inverse=True)
-            features = source.features(images.tolist())
+            distinct_images, image_rows = np.unique(
+                np.asarray(part.image_ids, object)[caption_indices], return_inverse=True
+            )
+            features = source.features(distinct_images.tolist())
         else:
-            table: ImageFeatureTable = part.image_pool.analyse(ImageFeatures(source, settings))
-            features, rows = table.features, part.image_indices[captions]
+            feature_table: ImageFeatureTable = part.image_pool.analyse(ImageFeatures(source, settings))
+            features, image_rows = feature_table.features, part.image_indices[caption_indices]
         if features.shape[1] != critic.shape.image:
             raise InputError(
                 f"{self.features}: features of width {features.shape[1]}, but the critic {self.checkpoint!r} was "
                 f"trained on width {critic.shape.image} ({critic.features}); give features of the same extractor"
             )
-        return features, rows
+        return features, image_rows
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The critic, its context and fusion, how its word vectors were initialised, the tokenizer and the features."""

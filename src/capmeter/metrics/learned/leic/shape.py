@@ -71,9 +71,9 @@ class CriticShape:
         if self.steps > _MAX_STEPS:
             raise InputError(f"expected at most {_MAX_STEPS} LSTM steps, but got {self.steps}")
         if (self.image > 0) != self.sees_image or self.image < 0:
-            expected = "a positive" if self.sees_image else "no"
+            expected_width = "a positive" if self.sees_image else "no"
             raise InputError(
-                f"context={self.context}: expected {expected} width of image features, but got {self.image}"
+                f"context={self.context}: expected {expected_width} width of image features, but got {self.image}"
             )
 
     @property
@@ -90,7 +90,7 @@ class CriticShape:
     def inputs(self) -> tuple[CriticInput, ...]:
         """The inputs that are fused, in the order of the released code: image, reference, candidate."""
         used: dict[CriticInput, bool] = {"image": self.sees_image, "reference": self.sees_reference, "candidate": True}
-        return tuple(name for name, is_used in used.items() if is_used)
+        return tuple(input_name for input_name, is_used in used.items() if is_used)
 
     @property
     def fused_width(self) -> int:
@@ -101,15 +101,19 @@ class CriticShape:
     def dense_layers(self) -> tuple[tuple[str, int, int], ...]:
         """The classifier's layers: name, width of the input, width of the output; the last has two outputs."""
         widths = (self.fused_width, *self.hidden, 2)
-        names = [*(f"hidden.{k}" for k in range(len(self.hidden))), "output"]
-        return tuple(zip(names, widths, widths[1:], strict=False))
+        layer_names = [*(f"hidden.{k}" for k in range(len(self.hidden))), "output"]
+        return tuple(zip(layer_names, widths, widths[1:], strict=False))
 
     def to_dict(self) -> dict[str, Any]:
         """The shape as JSON values."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {
+            field_name: list(value) if isinstance(value, tuple) else value for field_name, value in asdict(self).items()
+        }
 
     @classmethod
     def from_dict(cls, sizes: Mapping[str, Any]) -> CriticShape:
         """The shape from JSON values."""
-        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in sizes.items()}
-        return cls(**values)
+        field_values: dict[str, Any] = {
+            field_name: tuple(v) if isinstance(v, list) else v for field_name, v in sizes.items()
+        }
+        return cls(**field_values)

@@ -35,7 +35,7 @@ class CriticVocabulary:
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = tuple(words)
-        self._ids = {word: index for index, word in enumerate(self.words, start=len(SPECIAL))}
+        self._ids = {word: word_id for word_id, word in enumerate(self.words, start=len(SPECIAL))}
 
     def __len__(self) -> int:
         return len(SPECIAL) + len(self.words)
@@ -45,8 +45,10 @@ class CriticVocabulary:
         cls, counts: Mapping[str, int], size: int = VOCABULARY_SIZE, min_count: int = MIN_COUNT
     ) -> CriticVocabulary:
         """The most frequent words, up to `size`, that occur at least `min_count` times; ties by spelling."""
-        ordered = sorted((word for word, count in counts.items() if count >= min_count), key=lambda w: (-counts[w], w))
-        return cls(ordered[:size])
+        ordered_words = sorted(
+            (word for word, count in counts.items() if count >= min_count), key=lambda w: (-counts[w], w)
+        )
+        return cls(ordered_words[:size])
 
     def encode(self, words: Sequence[str], steps: int = MAX_WORDS) -> list[int]:
         """One caption's words as ids, truncated or ended."""
@@ -61,12 +63,14 @@ class CriticVocabulary:
         """Each sentence's words as ids (int32), truncated or ended."""
         ids = np.array([self._ids.get(word, UNKNOWN) for word in tokens.vocabulary.words], np.int32)
         lengths = np.minimum(tokens.ids.lengths, steps)
-        padded = lengths + (tokens.ids.lengths < steps)
-        table = Ragged.from_lengths(np.full(int(padded.sum()), END, np.int32), padded)
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        source = np.repeat(tokens.ids.offsets[:-1], lengths) + within
-        table.values[np.repeat(table.offsets[:-1], lengths) + within] = ids[tokens.ids.values[source]]
-        return table
+        padded_lengths = lengths + (tokens.ids.lengths < steps)
+        id_table = Ragged.from_lengths(np.full(int(padded_lengths.sum()), END, np.int32), padded_lengths)
+        within_sentence = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        token_positions = np.repeat(tokens.ids.offsets[:-1], lengths) + within_sentence
+        id_table.values[np.repeat(id_table.offsets[:-1], lengths) + within_sentence] = ids[
+            tokens.ids.values[token_positions]
+        ]
+        return id_table
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,11 @@ class ReleasedTokens:
 
 def tokenise_captions(pool: SentenceSource, as_released: bool) -> TokenTable:
     """The words of each sentence: PTB tokens without punctuation, or the released code's."""
-    table: TokenTable = pool.analyse(ReleasedTokens() if as_released else Tokens("ptb"))
-    return table
+    token_table: TokenTable = pool.analyse(ReleasedTokens() if as_released else Tokens("ptb"))
+    return token_table
 
 
 def count_words(tokens: TokenTable) -> Counter[str]:
     """The number of occurrences of each word."""
-    counts = np.bincount(tokens.ids.values, minlength=len(tokens.vocabulary))
-    return Counter(dict(zip(tokens.vocabulary.words, counts.tolist(), strict=True)))
+    word_counts = np.bincount(tokens.ids.values, minlength=len(tokens.vocabulary))
+    return Counter(dict(zip(tokens.vocabulary.words, word_counts.tolist(), strict=True)))

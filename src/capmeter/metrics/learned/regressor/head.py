@@ -80,12 +80,12 @@ class RegressionHead:
     def scores(self, inputs: Floats) -> Floats:
         """σ of the output for inputs (n, k): (n,), 0 to 1."""
         values = (inputs - self.mean) / self.deviation
-        weighted = values[:, : len(self.cosines)] @ self.cosines.astype(np.float64)
+        cosine_term = values[:, : len(self.cosines)] @ self.cosines.astype(np.float64)
         for k, (weights, bias) in enumerate(self.layers):
             values = values @ weights.astype(np.float64) + bias
             if k + 1 < len(self.layers):
                 values = np.tanh(values)
-        scores: Floats = 0.5 * (1 + np.tanh(0.5 * (values[:, 0] + weighted)))
+        scores: Floats = 0.5 * (1 + np.tanh(0.5 * (values[:, 0] + cosine_term)))
         return scores
 
     @property
@@ -103,24 +103,26 @@ class RegressionHead:
     @classmethod
     def from_weights(cls, weights: Weights) -> RegressionHead:
         """The head in a checkpoint; an `AssetError` for missing or unknown arrays, or inconsistent shapes."""
-        count = sum(name.startswith("w-") for name in weights)
-        expected = {"mean", "deviation", "cosines", *(f"{part}-{k}" for part in "wb" for k in range(count))}
-        if expected ^ weights.keys():
-            names = list_names(sorted(expected ^ weights.keys()))
-            raise AssetError(f"regressor: the checkpoint lacks the arrays {names}, or has too many; train it again")
-        layers = tuple((weights[f"w-{k}"], weights[f"b-{k}"]) for k in range(count))
+        layer_count = sum(name.startswith("w-") for name in weights)
+        expected_names = {"mean", "deviation", "cosines", *(f"{part}-{k}" for part in "wb" for k in range(layer_count))}
+        if expected_names ^ weights.keys():
+            inconsistent_names = list_names(sorted(expected_names ^ weights.keys()))
+            raise AssetError(
+                f"regressor: the checkpoint lacks the arrays {inconsistent_names}, or has too many; train it again"
+            )
+        layers = tuple((weights[f"w-{k}"], weights[f"b-{k}"]) for k in range(layer_count))
         head = cls(layers, weights["mean"], weights["deviation"], weights["cosines"])
-        widths = [array.shape for array, _ in layers]
-        fits = bool(layers) and all(array.ndim == 2 and bias.shape == array.shape[1:] for array, bias in layers)
+        layer_shapes = [array.shape for array, _ in layers]
+        shapes_fit = bool(layers) and all(array.ndim == 2 and bias.shape == array.shape[1:] for array, bias in layers)
         if (
-            not fits
-            or head.mean.shape != widths[0][:1]
+            not shapes_fit
+            or head.mean.shape != layer_shapes[0][:1]
             or head.mean.shape != head.deviation.shape
             or head.cosines.ndim != 1
             or len(head.cosines) > len(head.mean)
             or not (head.deviation > 0).all()
-            or widths[-1][1] != 1
-            or any(one[1] != other[0] for one, other in pairwise(widths))
+            or layer_shapes[-1][1] != 1
+            or any(one[1] != other[0] for one, other in pairwise(layer_shapes))
         ):
-            raise AssetError(f"regressor: the checkpoint's layers {widths} do not form a head; train it again")
+            raise AssetError(f"regressor: the checkpoint's layers {layer_shapes} do not form a head; train it again")
         return head

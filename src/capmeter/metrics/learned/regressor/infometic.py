@@ -55,11 +55,11 @@ class InfoMetICHead:
             check_sizes(checkpoint.parameters["network"], checkpoint.weights)
             shape = HeadShape(**checkpoint.parameters["network"])
             network = load_module(lambda: InfoMetIC(shape), checkpoint.weights)
-        expected = (shape.regions, shape.region, shape.piece, shape.features)
-        if expected != encoder.shape:
+        expected_shape = (shape.regions, shape.region, shape.piece, shape.features)
+        if expected_shape != encoder.shape:
             raise AssetError(
-                f"regressor: {name} reads {_describe(expected)}, but the encoder gives {_describe(encoder.shape)}; "
-                "name the encoder it was trained with"
+                f"regressor: {name} reads {_describe(expected_shape)}, but the encoder gives "
+                f"{_describe(encoder.shape)}; name the encoder it was trained with"
             )
         return cls(network)
 
@@ -68,21 +68,23 @@ class InfoMetICHead:
         import torch
 
         network = self.network.to(device)
-        values, words = np.zeros((len(part), len(COLUMNS))), [np.zeros(0)] * len(part)
+        caption_scores, word_values = np.zeros((len(part), len(COLUMNS))), [np.zeros(0)] * len(part)
         mentioned, attended = (np.zeros((len(part), states.images.mask.shape[1])) for _ in range(2))
         for rows in states.batches(_BATCH):
             with torch.inference_mode():
                 output = network(states.batch(rows, device))
-            outputs = output.right.sigmoid(), output.mentioned.sigmoid(), output.attended, output.cosines
+            output_tensors = output.right.sigmoid(), output.mentioned.sigmoid(), output.attended, output.cosines
             right, mentioned[rows], attended[rows], cosines, scores = (
-                tensor.to("cpu", torch.float64).numpy() for tensor in (*outputs, output.score.sigmoid())
+                tensor.to("cpu", torch.float64).numpy() for tensor in (*output_tensors, output.score.sigmoid())
             )
             for k, row in enumerate(rows.tolist()):
-                text = part.pool[int(part.candidates[row])].split()
-                if text:
-                    words[row] = word_scores(right[k], states.sentences.word_indices[states.sentence[row]], len(text))
-                    values[row] = [scores[k], *cosines[k], np.count_nonzero(words[row] < MIN_PROBABILITY)]
-        return HeadScores(values, tuple(words), mentioned, attended)
+                caption_words = part.pool[int(part.candidates[row])].split()
+                if caption_words:
+                    word_values[row] = word_scores(
+                        right[k], states.sentences.word_indices[states.sentence[row]], len(caption_words)
+                    )
+                    caption_scores[row] = [scores[k], *cosines[k], np.count_nonzero(word_values[row] < MIN_PROBABILITY)]
+        return HeadScores(caption_scores, tuple(word_values), mentioned, attended)
 
 
 def build_evidence(
@@ -96,28 +98,32 @@ def build_evidence(
         labels: of the regions; empty if they have none.
     """
     evidence = []
-    for row, id in enumerate(part.ids):
-        words, scores = tuple(part[id].candidate.split()), predictions.word_scores[row]
+    for caption_index, caption_id in enumerate(part.ids):
+        words, scores = tuple(part[caption_id].candidate.split()), predictions.word_scores[caption_index]
         marks = tuple(
             Mark("candidate", None, k, k + 1, "wrong word", float(score))
             for k, score in enumerate(scores)
             if score < MIN_PROBABILITY
         )
-        image = states.image[row]
-        present = np.flatnonzero(states.images.mask[image])
-        facts: dict[str, float | str] = dict(zip(COLUMNS[1:4], predictions.values[row, 1:4].tolist(), strict=True))
+        image_index = states.image[caption_index]
+        present_regions = np.flatnonzero(states.images.mask[image_index])
+        facts: dict[str, float | str] = dict(
+            zip(COLUMNS[1:4], predictions.values[caption_index, 1:4].tolist(), strict=True)
+        )
         facts["wrong words"] = ", ".join(f"{words[m.start]} ({m.weight:.2f})" for m in marks) or "none"
         if labels:
-            omitted = [labels[j] for j in present.tolist() if predictions.mentioned[row, j] < MIN_PROBABILITY]
-            facts["not mentioned"] = ", ".join(omitted) or "none"
-        shares = predictions.attended[row, present]
-        regions = RegionEvidence(
-            tuple(tuple(map(float, box)) for box in states.images.boxes[image, present].tolist()),
-            tuple((shares / max(float(shares.sum()), 1e-12)).tolist()),
-            tuple(labels[j] for j in present.tolist()) if labels else (),
+            omitted_labels = [
+                labels[j] for j in present_regions.tolist() if predictions.mentioned[caption_index, j] < MIN_PROBABILITY
+            ]
+            facts["not mentioned"] = ", ".join(omitted_labels) or "none"
+        region_shares = predictions.attended[caption_index, present_regions]
+        region_evidence = RegionEvidence(
+            tuple(tuple(map(float, box)) for box in states.images.boxes[image_index, present_regions].tolist()),
+            tuple((region_shares / max(float(region_shares.sum()), 1e-12)).tolist()),
+            tuple(labels[j] for j in present_regions.tolist()) if labels else (),
         )
         word_values = tuple(scores.tolist())
-        evidence.append(Evidence(words, (), marks=marks, facts=facts, regions=regions, word_scores=word_values))
+        evidence.append(Evidence(words, (), marks=marks, facts=facts, regions=region_evidence, word_scores=word_values))
     return evidence
 
 

@@ -64,20 +64,20 @@ class InputSpec:
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> InputSpec:
         """The inputs that a checkpoint names; an `AssetError` if it names none."""
-        names = ("shape", "encoder", "prefix", "text_encoder")
-        missing = [name for name in names if not isinstance(parameters.get(name), str)]
-        if missing:
-            raise AssetError(f"regressor: the checkpoint has no text {list_names(missing)}; train it again")
-        spec = cls(**{name: parameters[name] for name in names})
-        if spec.shape not in SHAPES:
+        field_names = ("shape", "encoder", "prefix", "text_encoder")
+        missing_names = [field_name for field_name in field_names if not isinstance(parameters.get(field_name), str)]
+        if missing_names:
+            raise AssetError(f"regressor: the checkpoint has no text {list_names(missing_names)}; train it again")
+        input_spec = cls(**{field_name: parameters[field_name] for field_name in field_names})
+        if input_spec.shape not in SHAPES:
             raise AssetError(
-                f"regressor: the checkpoint's shape is {spec.shape!r}; expected one of {', '.join(SHAPES)}"
+                f"regressor: the checkpoint's shape is {input_spec.shape!r}; expected one of {', '.join(SHAPES)}"
             )
-        return spec
+        return input_spec
 
     def to_parameters(self) -> dict[str, str]:
         """The parameters of a checkpoint."""
-        return {name: str(value) for name, value in asdict(self).items()}
+        return {field_name: str(value) for field_name, value in asdict(self).items()}
 
     def compute(self, part: CaptionSet, settings: Settings) -> RegressorInputs:
         """The inputs of every caption; each distinct image and sentence is encoded once."""
@@ -87,14 +87,16 @@ class InputSpec:
         with_references = self.reads_references
         encoded = EncodedCaptions.of(part, self.encoder, self.prefix, settings, references=with_references)
         if not with_references:
-            values = joint_inputs(encoded.images, encoded.candidates)
-            return RegressorInputs(values, np.arange(len(part)), encoded.notes)
-        rows, texts = _rows(part), None
+            input_values = joint_inputs(encoded.images, encoded.candidates)
+            return RegressorInputs(input_values, np.arange(len(part)), encoded.notes)
+        reference_rows, text_vectors = _rows(part), None
         if self.text_encoder:
             references, candidates = _reference_vectors(part, find_encoder(self.text_encoder), settings)
-            texts = candidates, references
-        values = joint_inputs(encoded.images[rows], encoded.candidates[rows], encoded.references, texts)
-        return RegressorInputs(values, rows, encoded.notes)
+            text_vectors = candidates, references
+        input_values = joint_inputs(
+            encoded.images[reference_rows], encoded.candidates[reference_rows], encoded.references, text_vectors
+        )
+        return RegressorInputs(input_values, reference_rows, encoded.notes)
 
 
 def _rows(part: CaptionSet) -> NDArray[np.int64]:
@@ -105,5 +107,5 @@ def _rows(part: CaptionSet) -> NDArray[np.int64]:
 def _reference_vectors(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> tuple[Floats, Floats]:
     """Unit sentence vectors of each reference and of its candidate."""
     layer = load_encoder(encoder, settings).layers
-    vectors = normalise_rows(part.pool.analyse(SentenceVectors(encoder, layer, settings)))
-    return vectors[part.references.values], vectors[part.candidates[_rows(part)]]
+    sentence_vectors = normalise_rows(part.pool.analyse(SentenceVectors(encoder, layer, settings)))
+    return sentence_vectors[part.references.values], sentence_vectors[part.candidates[_rows(part)]]

@@ -99,17 +99,17 @@ class InfoMetIC(nn.Module):
 
     def forward(self, batch: HeadInputs) -> HeadOutput:
         """The predictions for a batch."""
-        count = batch.regions.shape[1]
+        region_count = batch.regions.shape[1]
         image, sentence = self.picture(batch.image), self.sentence(batch.sentence)
         u = self.attention(batch) @ batch.regions
-        words = torch.cat([batch.pieces, batch.projections, u, batch.projections * u], dim=-1)
-        states = torch.cat([self.region(batch.regions) + self.place, self.piece(words)], dim=1)
-        padding = torch.cat([torch.zeros_like(batch.region_mask), ~batch.piece_mask], dim=1)
-        states = self.together(self.dropout(states), src_key_padding_mask=padding)
-        regions, pieces = states[:, :count], states[:, count:]
-        root = self.shape.width**-0.5
-        right = torch.einsum("bd,btd->bt", self.ask_pieces(image), self.piece_key(pieces)) * root
-        mentioned = torch.einsum("bd,bpd->bp", self.ask_regions(sentence), self.region_key(regions)) * root
+        piece_features = torch.cat([batch.pieces, batch.projections, u, batch.projections * u], dim=-1)
+        joint_states = torch.cat([self.region(batch.regions) + self.place, self.piece(piece_features)], dim=1)
+        padding_mask = torch.cat([torch.zeros_like(batch.region_mask), ~batch.piece_mask], dim=1)
+        joint_states = self.together(self.dropout(joint_states), src_key_padding_mask=padding_mask)
+        regions, pieces = joint_states[:, :region_count], joint_states[:, region_count:]
+        attention_scale = self.shape.width**-0.5
+        right = torch.einsum("bd,btd->bt", self.ask_pieces(image), self.piece_key(pieces)) * attention_scale
+        mentioned = torch.einsum("bd,bpd->bp", self.ask_regions(sentence), self.region_key(regions)) * attention_scale
         attended = _masked_softmax(mentioned, batch.region_mask)
         pooled_pieces = torch.einsum("bt,btd->bd", _masked_softmax(right, batch.piece_mask), pieces)
         pooled_regions = torch.einsum("bp,bpd->bd", attended, regions)

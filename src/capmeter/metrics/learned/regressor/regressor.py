@@ -82,10 +82,10 @@ class Regressor(MeanMetric):
     @property
     def inputs(self) -> InputSpec:
         """What the head reads."""
-        spec = InputSpec.from_parameters(self.trained.parameters)
-        tuned = str(Path(self.checkpoint) / TUNED_ENCODER) if self.trained.parameters.get("tuned") else ""
-        encoder = self.encoder or tuned
-        return replace(spec, encoder=encoder) if encoder else spec
+        input_spec = InputSpec.from_parameters(self.trained.parameters)
+        tuned_encoder = str(Path(self.checkpoint) / TUNED_ENCODER) if self.trained.parameters.get("tuned") else ""
+        encoder_name = self.encoder or tuned_encoder
+        return replace(input_spec, encoder=encoder_name) if encoder_name else input_spec
 
     @property
     def needs(self) -> frozenset[str]:
@@ -111,10 +111,10 @@ class Regressor(MeanMetric):
                 f"regressor: the checkpoint {self.checkpoint} reads {self.head.inputs} numbers, but the encoders give "
                 f"{inputs.values.shape[1]}; name the encoders it was trained with"
             )
-        scores = np.full(len(part), -np.inf)
-        np.maximum.at(scores, inputs.rows, self.head.scores(inputs.values))
-        scores[empty_candidates(part)] = 0.0
-        return Measurement(scores[:, None], inputs.notes)
+        caption_scores = np.full(len(part), -np.inf)
+        np.maximum.at(caption_scores, inputs.rows, self.head.scores(inputs.values))
+        caption_scores[empty_candidates(part)] = 0.0
+        return Measurement(caption_scores[:, None], inputs.notes)
 
     @property
     def can_explain(self) -> bool:
@@ -138,19 +138,19 @@ class Regressor(MeanMetric):
         return build_evidence(part, states, predictions, labels)
 
     def _predict(self, part: CaptionSet, settings: Settings) -> tuple[CaptionImageStates, HeadScores]:
-        encoder = load_state_encoder(find_joint_encoder(self.inputs.encoder), settings)
-        states = CaptionImageStates.of(part, encoder, self.inputs.prefix, settings)
-        head = InfoMetICHead.of(self.trained, encoder, self.checkpoint)
-        return states, head.score_captions(part, states, encoder.device)
+        state_encoder = load_state_encoder(find_joint_encoder(self.inputs.encoder), settings)
+        states = CaptionImageStates.of(part, state_encoder, self.inputs.prefix, settings)
+        head = InfoMetICHead.of(self.trained, state_encoder, self.checkpoint)
+        return states, head.score_captions(part, states, state_encoder.device)
 
     def _check_encoder(self) -> None:
         """Raises an `AssetError` for an encoder with other weights than in training."""
-        expected = self.trained.parameters.get("encoder_sha256")
+        expected_sha256 = self.trained.parameters.get("encoder_sha256")
         sha256 = self.inputs.handle.sha256
-        if expected != sha256:
+        if expected_sha256 != sha256:
             raise AssetError(
-                f"regressor: {self.checkpoint} was trained on another encoder (sha256 {str(expected)[:12]}) than "
-                f"{self.inputs.encoder!r} (sha256 {sha256[:12]})"
+                f"regressor: {self.checkpoint} was trained on another encoder (sha256 {str(expected_sha256)[:12]}) "
+                f"than {self.inputs.encoder!r} (sha256 {sha256[:12]})"
             )
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:

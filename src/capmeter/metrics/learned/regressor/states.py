@@ -41,18 +41,18 @@ class CaptionImageStates:
         Raises:
             InputError: images cannot be read; the first are named.
         """
-        contents: ContentHashTable = part.image_pool.analyse(ContentHashes())
-        distinct, image = np.unique(contents.first, return_inverse=True)
-        reader = ImageReader([part.image_pool[k] for k in distinct.tolist()], encoder.preprocessing)
-        images = encoder.images(len(distinct), reader.pixels)
+        hash_table: ContentHashTable = part.image_pool.analyse(ContentHashes())
+        distinct_images, image_rows = np.unique(hash_table.first, return_inverse=True)
+        reader = ImageReader([part.image_pool[k] for k in distinct_images.tolist()], encoder.preprocessing)
+        image_states = encoder.images(len(distinct_images), reader.pixels)
         reader.check()
-        used, sentence = np.unique(part.candidates, return_inverse=True)
-        sentences = encoder.sentences([part.pool[k] for k in used.tolist()], add_prefix(prefix, ""))
-        conversions = reader.notes([contents.hashes[k] for k in distinct.tolist()], settings)
-        converted = note_conversions(part, tuple(conversions[k] for k in image.tolist()))
-        notes = merge_notes([note_truncated(part, sentences.truncated[sentence]), converted])
-        of_caption = image[part.image_indices].astype(np.int64)
-        return cls(images, of_caption, sentences, sentence.astype(np.int64), notes)
+        distinct_sentences, sentence_rows = np.unique(part.candidates, return_inverse=True)
+        sentence_states = encoder.sentences([part.pool[k] for k in distinct_sentences.tolist()], add_prefix(prefix, ""))
+        conversions = reader.notes([hash_table.hashes[k] for k in distinct_images.tolist()], settings)
+        converted = note_conversions(part, tuple(conversions[k] for k in image_rows.tolist()))
+        notes = merge_notes([note_truncated(part, sentence_states.truncated[sentence_rows]), converted])
+        of_caption = image_rows[part.image_indices].astype(np.int64)
+        return cls(image_states, of_caption, sentence_states, sentence_rows.astype(np.int64), notes)
 
     def batch(self, rows: Rows, device: str) -> HeadInputs:
         """The network's inputs for these captions, pieces padded to the longest."""
@@ -60,35 +60,35 @@ class CaptionImageStates:
 
         from capmeter.metrics.learned.regressor.network import HeadInputs
 
-        image, sentence, states = self.image[rows], self.sentence[rows], self.sentences
-        sentences = sentence.tolist()
-        longest = max(1, *(len(states.states[k]) for k in sentences))
-        mask = np.zeros((len(rows), longest), np.bool_)
-        for row, k in enumerate(sentences):
-            mask[row, : len(states.states[k])] = True
+        image_rows, sentence_rows, sentence_states = self.image[rows], self.sentence[rows], self.sentences
+        sentence_indices = sentence_rows.tolist()
+        longest = max(1, *(len(sentence_states.states[k]) for k in sentence_indices))
+        piece_mask = np.zeros((len(rows), longest), np.bool_)
+        for row, k in enumerate(sentence_indices):
+            piece_mask[row, : len(sentence_states.states[k])] = True
         arrays = (
-            self.images.features[image],
-            self.images.regions[image],
-            self.images.mask[image],
-            states.features[sentence],
+            self.images.features[image_rows],
+            self.images.regions[image_rows],
+            self.images.mask[image_rows],
+            sentence_states.features[sentence_rows],
             *(
-                _pad(values, sentences, longest)
-                for values in (states.states, states.projections, states.region_weights)
+                _pad(values, sentence_indices, longest)
+                for values in (sentence_states.states, sentence_states.projections, sentence_states.region_weights)
             ),
-            mask,
+            piece_mask,
         )
         return HeadInputs(*(torch.from_numpy(array).to(device) for array in arrays))
 
     def batches(self, size: int) -> Iterator[Rows]:
         """The rows of all captions in batches of similar length."""
-        lengths = np.array([len(each) for each in self.sentences.states], np.int64)[self.sentence]
-        order = np.argsort(lengths, kind="stable").astype(np.int64)
-        yield from (order[start : start + size] for start in range(0, len(order), size))
+        lengths = np.array([len(piece_states) for piece_states in self.sentences.states], np.int64)[self.sentence]
+        length_order = np.argsort(lengths, kind="stable").astype(np.int64)
+        yield from (length_order[batch_start : batch_start + size] for batch_start in range(0, len(length_order), size))
 
 
 def _pad(values: Sequence[NDArray[np.float32]], sentences: Sequence[int], longest: int) -> NDArray[np.float32]:
     """The values of these sentences, (n, longest, width), with 0 after the last piece."""
     padded = np.zeros((len(sentences), longest, values[0].shape[1]), np.float32)
-    for row, k in enumerate(sentences):
-        padded[row, : len(values[k])] = values[k]
+    for row, sentence_index in enumerate(sentences):
+        padded[row, : len(values[sentence_index])] = values[sentence_index]
     return padded
