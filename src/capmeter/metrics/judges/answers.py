@@ -52,9 +52,9 @@ class Question:
     @property
     def content(self) -> bytes:
         """Everything that the answer depends on except the model: the answer's cache key."""
-        key = [self.role, self.text, self.image_hash, self.image_first, self.max_tokens, self.alternatives]
-        key += [self.system, self.schema, self.temperature, self.repeat]
-        return json.dumps(key, ensure_ascii=True).encode()
+        key_parts = [self.role, self.text, self.image_hash, self.image_first, self.max_tokens, self.alternatives]
+        key_parts += [self.system, self.schema, self.temperature, self.repeat]
+        return json.dumps(key_parts, ensure_ascii=True).encode()
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,14 @@ def read_token(text: Any, alternatives: Iterable[tuple[Any, Any]]) -> Token:
             infinite.
     """
     log_probabilities: dict[str, float] = {}
-    for other, value in alternatives:
-        if not isinstance(text, str) or not isinstance(other, str) or isinstance(value, bool | str):
+    for alternative_text, value in alternatives:
+        if not isinstance(text, str) or not isinstance(alternative_text, str) or isinstance(value, bool | str):
             raise TypeError("a token is not text with log-probabilities")
         log_probability = float(value)
         if math.isnan(log_probability) or log_probability == math.inf:
             raise ValueError("a log-probability is not finite")
         if log_probability > -math.inf:
-            log_probabilities.setdefault(other, log_probability)
+            log_probabilities.setdefault(alternative_text, log_probability)
     if not isinstance(text, str):
         raise TypeError("a token is not text")
     return Token(text, log_probabilities)
@@ -133,7 +133,7 @@ def read_token(text: Any, alternatives: Iterable[tuple[Any, Any]]) -> Token:
 
 def read_usage(inputs: Any, outputs: Any) -> tuple[int, int]:
     """The numbers of input and output tokens; a `ValueError`, `TypeError` or `OverflowError` for anything else."""
-    counts = int(inputs or 0), int(outputs or 0)
-    if not all(0 <= count <= _MAX_COUNT for count in counts):
+    token_counts = int(inputs or 0), int(outputs or 0)
+    if not all(0 <= count <= _MAX_COUNT for count in token_counts):
         raise ValueError("a number of tokens is out of range")
-    return counts
+    return token_counts

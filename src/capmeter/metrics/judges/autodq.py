@@ -69,30 +69,30 @@ class AutoDq(ItemJudge):
         """Extracts events, then asks of each whether the other text entails it."""
         extraction, _ = self.prompts
         candidate, reference = caption.candidate.lower(), "\n".join(caption.references).lower()
-        stored = self.item_file.of(caption.image_id) if self.questions else ()
+        stored_events = self.item_file.of(caption.image_id) if self.questions else ()
         extractions = [self.question(extraction, caption, "extraction from the caption", candidate=_quoted(candidate))]
-        if not stored:
+        if not stored_events:
             question = self.question(extraction, caption, "extraction from the reference", candidate=_quoted(reference))
             extractions.append(question)
-        lists = [read_events(answer) for answer in (yield extractions)]
-        if reason := next((each for each in lists if isinstance(each, str)), ""):
+        event_lists = [read_events(answer) for answer in (yield extractions)]
+        if reason := next((each for each in event_lists if isinstance(each, str)), ""):
             return reason
-        events, *others = (each for each in lists if not isinstance(each, str))
-        reference_events = [item.text for item in stored] or others[0]
+        events, *other_lists = (each for each in event_lists if not isinstance(each, str))
+        reference_events = [item.text for item in stored_events] or other_lists[0]
         directions = [("caption", events, reference), ("reference", reference_events, candidate)]
-        asked = [(whose, each, text) for whose, each, text in directions if each]
+        asked_directions = [(whose, each, text) for whose, each, text in directions if each]
         answers = yield [
             self.question(self.prompts[1], caption, f"events of the {whose}", candidate=text, items=str(each))
-            for whose, each, text in asked
+            for whose, each, text in asked_directions
         ]
         shares: dict[str, float] = {}
-        for (whose, each, _), answer in zip(asked, answers, strict=True):
-            share = read_entailed_share(answer, len(each))
-            if isinstance(share, str):
-                return share
-            shares[whose] = share
+        for (whose, each, _), answer in zip(asked_directions, answers, strict=True):
+            entailed_share = read_entailed_share(answer, len(each))
+            if isinstance(entailed_share, str):
+                return entailed_share
+            shares[whose] = entailed_share
         notes: tuple[str, ...] = () if events else ("no events in the caption: precision 1, as released",)
-        notes += (NO_STORED,) if self.questions and not stored else ()
+        notes += (NO_STORED,) if self.questions and not stored_events else ()
         return Verdict((shares.get("caption", 1.0), shares.get("reference", 1.0)), notes)
 
 
@@ -106,10 +106,10 @@ def read_events(answer: Answer | Failure) -> list[str] | str:
         return NO_ANSWER
     events = read_texts(answer, "events")
     if isinstance(events, str):
-        listed = _PYTHON_LIST.search(answer.text, answer_start(answer.text))
-        if listed is not None:
-            quoted = [first or second for first, second in _PYTHON_TEXT.findall(listed[1])]
-            return [re.sub(r"\\(.)", r"\1", " ".join(text.split())) for text in quoted if text.strip()]
+        python_list = _PYTHON_LIST.search(answer.text, answer_start(answer.text))
+        if python_list is not None:
+            quoted_texts = [first or second for first, second in _PYTHON_TEXT.findall(python_list[1])]
+            return [re.sub(r"\\(.)", r"\1", " ".join(text.split())) for text in quoted_texts if text.strip()]
     return events
 
 
@@ -117,11 +117,13 @@ def read_entailed_share(answer: Answer | Failure, count: int) -> float | str:
     """The share of a number of events that are entailed, or why there is none."""
     if isinstance(answer, Failure):
         return NO_ANSWER
-    listed = read_json(answer, "events")
-    if not isinstance(listed, list) or len(listed) != count:
+    listed_events = read_json(answer, "events")
+    if not isinstance(listed_events, list) or len(listed_events) != count:
         return missing_reason(answer)
-    relations = [str(event.get("relationship", "")).strip().lower() for event in listed if isinstance(event, dict)]
-    if len(relations) != len(listed) or not set(relations) <= set(RELATIONS):
+    relations = [
+        str(event.get("relationship", "")).strip().lower() for event in listed_events if isinstance(event, dict)
+    ]
+    if len(relations) != len(listed_events) or not set(relations) <= set(RELATIONS):
         return missing_reason(answer)
     return relations.count("entailment") / count
 

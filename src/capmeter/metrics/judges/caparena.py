@@ -64,15 +64,17 @@ class CapArena(ItemJudge):
 
     def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
         """The mean outcome, the shares of outcomes, and the consistency."""
-        count = sums["wins"] + sums["ties"] + sums["losses"]
-        shares = {name: ratio(sums[name], count) for name in ("wins", "ties", "losses")}
+        comparison_count = sums["wins"] + sums["ties"] + sums["losses"]
+        shares = {
+            outcome_name: ratio(sums[outcome_name], comparison_count) for outcome_name in ("wins", "ties", "losses")
+        }
         consistency = ratio(sums["consistent"], sums["swapped"])
         return {"score": shares["wins"] - shares["losses"], **shares, "order_consistency": consistency}
 
     def empty_verdict(self, caption: JudgedCaption) -> Verdict | str:
         """An empty caption loses every comparison."""
-        pairs = float(len(self.item_file.of(caption.image_id)))
-        return Verdict((0.0, 0.0, 2 * pairs, pairs, pairs)) if pairs else NO_BASELINE
+        pair_count = float(len(self.item_file.of(caption.image_id)))
+        return Verdict((0.0, 0.0, 2 * pair_count, pair_count, pair_count)) if pair_count else NO_BASELINE
 
     def converse(self, caption: JudgedCaption) -> Conversation:
         """Compares with each baseline, in both orders."""
@@ -84,24 +86,28 @@ class CapArena(ItemJudge):
         outcomes: list[int | None] = []
         for k, answer in enumerate(answers):
             winner = None if isinstance(answer, Failure) else read_winner(answer)
-            mine = 1 if k % 2 == 0 else 2
-            outcomes.append(None if winner is None else 0 if winner == 0 else 1 if winner == mine else -1)
+            candidate_position = 1 if k % 2 == 0 else 2
+            outcomes.append(None if winner is None else 0 if winner == 0 else 1 if winner == candidate_position else -1)
         if all(outcome is None for outcome in outcomes):
             return next((missing_reason(answer) for answer in answers if isinstance(answer, Answer)), NO_ANSWER)
-        pairs = [(a, b) for a, b in zip(outcomes[::2], outcomes[1::2], strict=True) if None not in (a, b)]
-        counts = [float(outcomes.count(outcome)) for outcome in (1, 0, -1)]
-        consistent = float(sum(a == b for a, b in pairs))
-        return Verdict((*counts, consistent, float(len(pairs))), (UNANSWERED,) if None in outcomes else ())
+        order_pairs = [(a, b) for a, b in zip(outcomes[::2], outcomes[1::2], strict=True) if None not in (a, b)]
+        outcome_counts = [float(outcomes.count(outcome)) for outcome in (1, 0, -1)]
+        consistent_pairs = float(sum(a == b for a, b in order_pairs))
+        return Verdict(
+            (*outcome_counts, consistent_pairs, float(len(order_pairs))), (UNANSWERED,) if None in outcomes else ()
+        )
 
     def _comparison(self, caption: JudgedCaption, item: Item, first: bool) -> Question:
-        texts = {"candidate": caption.candidate, "other": item.text}
+        caption_texts = {"candidate": caption.candidate, "other": item.text}
         if not first:
-            texts = {"candidate": item.text, "other": caption.candidate}
-        human = item.tags[1] if len(item.tags) > 1 else ""
-        references = human or "\n".join(caption.references) or "none"
-        label = f"against {item.tags[0]}" if item.tags and item.tags[0] else "against the baseline"
-        order = "first" if first else "second"
-        return self.question(self.prompts[0], caption, f"{label}, {order}", references=references, **texts)
+            caption_texts = {"candidate": item.text, "other": caption.candidate}
+        human_caption = item.tags[1] if len(item.tags) > 1 else ""
+        references = human_caption or "\n".join(caption.references) or "none"
+        baseline_label = f"against {item.tags[0]}" if item.tags and item.tags[0] else "against the baseline"
+        caption_order = "first" if first else "second"
+        return self.question(
+            self.prompts[0], caption, f"{baseline_label}, {caption_order}", references=references, **caption_texts
+        )
 
 
 def read_winner(answer: Answer) -> int | None:
@@ -111,6 +117,6 @@ def read_winner(answer: Answer) -> int | None:
     (2, 0)
     """
     start = answer_start(answer.text)
-    found = [*_JUDGMENT.finditer(answer.text, start)] or [*_BETTER.finditer(answer.text, start)]
-    winners = {0 if match[2] else int(match[1]) for match in found}
+    winner_matches = [*_JUDGMENT.finditer(answer.text, start)] or [*_BETTER.finditer(answer.text, start)]
+    winners = {0 if match[2] else int(match[1]) for match in winner_matches}
     return winners.pop() if len(winners) == 1 else None

@@ -99,8 +99,8 @@ class CaprlQa(ItemJudge):
 
 def question_text(item: Item) -> str:
     """The question, with its choices if it has any."""
-    options = [f"{LETTERS[k]}. {choice}" for k, choice in enumerate(item.choices[: len(LETTERS)])]
-    return "\n".join([item.text, *options])
+    option_lines = [f"{LETTERS[k]}. {choice}" for k, choice in enumerate(item.choices[: len(LETTERS)])]
+    return "\n".join([item.text, *option_lines])
 
 
 def read_credit(answer: Answer, item: Item, match: str) -> float | str:
@@ -109,34 +109,44 @@ def read_credit(answer: Answer, item: Item, match: str) -> float | str:
     >>> read_credit(Answer("so it is \\\\boxed{41}"), Item("how many?", answer="40"), "relaxed")
     1.0
     """
-    expected = item.answer.strip().strip("$")
+    expected_answer = item.answer.strip().strip("$")
     choices = [choice.strip() for choice in item.choices]
-    if choices or re.fullmatch(r"[A-Za-z]", expected):
-        right = choices.index(expected) if expected in choices else LETTERS.find(expected.upper())
+    if choices or re.fullmatch(r"[A-Za-z]", expected_answer):
+        right_choice = (
+            choices.index(expected_answer) if expected_answer in choices else LETTERS.find(expected_answer.upper())
+        )
         choice = read_choice(answer, len(choices) or len(LETTERS))
-        return choice if isinstance(choice, str) else float(choice == right)
-    text = answer.text[answer_start(answer.text) :]
-    given = [*_BOXED.finditer(text)] or [*_LABELLED.finditer(text)] or [*_TAGGED.finditer(text)]
-    response = (given[-1][1] if given else text).strip().strip("$*. ")
-    if answer.refused or not response or (not given and (len(text) > 200 or missing_reason(answer) == REFUSED)):
+        return choice if isinstance(choice, str) else float(choice == right_choice)
+    answer_text = answer.text[answer_start(answer.text) :]
+    given_answers = (
+        [*_BOXED.finditer(answer_text)] or [*_LABELLED.finditer(answer_text)] or [*_TAGGED.finditer(answer_text)]
+    )
+    response = (given_answers[-1][1] if given_answers else answer_text).strip().strip("$*. ")
+    if (
+        answer.refused
+        or not response
+        or (not given_answers and (len(answer_text) > 200 or missing_reason(answer) == REFUSED))
+    ):
         return missing_reason(answer)
-    if _normalised(response) == _normalised(expected):
+    if _normalised(response) == _normalised(expected_answer):
         return 1.0
     if match == "exact":
         return 0.0
-    if is_close(response, expected):
+    if is_close(response, expected_answer):
         return 1.0
-    similarity = Levenshtein.normalized_similarity(_normalised(response), _normalised(expected))
+    similarity = Levenshtein.normalized_similarity(_normalised(response), _normalised(expected_answer))
     return similarity if match == "anls" and similarity >= _SIMILAR else 0.0
 
 
 def is_close(response: str, expected: str) -> bool:
     """Whether two numbers differ by at most 5 % of the second, where the first may be a percentage or a share."""
     numbers = [_number(text) for text in (response, expected)]
-    value, right = numbers
-    if value is None or not right:
+    response_number, expected_number = numbers
+    if response_number is None or not expected_number:
         return False
-    return any(abs(scale * value - right) <= _TOLERANCE * abs(right) for scale in (1, 0.01, 100))
+    return any(
+        abs(scale * response_number - expected_number) <= _TOLERANCE * abs(expected_number) for scale in (1, 0.01, 100)
+    )
 
 
 def _number(text: str) -> float | None:

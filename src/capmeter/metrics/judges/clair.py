@@ -90,9 +90,9 @@ class ClairA(Clair):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The number in the answer and the tie-break."""
         measurement = super().measure(part, context)
-        scored = measurement.values[:, self.columns.index("scored")]
+        is_scored = measurement.values[:, self.columns.index("scored")]
         for metric in self.required_metrics():
-            measurement.values[:, 0] += self.epsilon * context.scores[metric]["score"] * scored
+            measurement.values[:, 0] += self.epsilon * context.scores[metric]["score"] * is_scored
         return measurement
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:

@@ -36,8 +36,8 @@ class ApiKey:
     def redact(self, text: str) -> str:
         """The text with the key masked, as it is, quoted for addresses, JSON or Python, or in base64."""
         if len(self.value) >= _SHORTEST_SECRET:
-            encoded = base64.b64encode(self.value.encode()).decode().rstrip("=")
-            forms = {self.value, quote(self.value), json.dumps(self.value)[1:-1], repr(self.value)[1:-1], encoded}
+            encoded_key = base64.b64encode(self.value.encode()).decode().rstrip("=")
+            forms = {self.value, quote(self.value), json.dumps(self.value)[1:-1], repr(self.value)[1:-1], encoded_key}
             for form in sorted(forms, key=len, reverse=True):
                 text = text.replace(form, "[key]")
         return text
@@ -52,22 +52,22 @@ def read_key(address: str, environment: Mapping[str, str] | None = None) -> ApiK
         MissingBackend, AssetError: it should come from the keyring, and cannot.
     """
     variables = os.environ if environment is None else environment
-    if ignored := [name for name in _FORMER if variables.get(f"CAPMETER_JUDGE_{name}")]:
+    if ignored_names := [name for name in _FORMER if variables.get(f"CAPMETER_JUDGE_{name}")]:
         raise InputError(
-            f"CAPMETER_JUDGE_{ignored[0]} has no effect: limits of judges are options (--judge-concurrency, "
+            f"CAPMETER_JUDGE_{ignored_names[0]} has no effect: limits of judges are options (--judge-concurrency, "
             "--judge-rate, --judge-tries, --judge-timeout, --judge-prices, --max-cost); unset the variable"
         )
-    name, value = _KEY, (variables.get(_KEY) or "").strip()
-    if value == _KEYRING:
-        name, value = "the keyring", _read_keyring(describe_server(address))
-    elif not value and address in (OPENAI, (variables.get("OPENAI_BASE_URL") or OPENAI).rstrip("/")):
-        name, value = "OPENAI_API_KEY", (variables.get("OPENAI_API_KEY") or "").strip()
-    if not (value.isascii() and value.isprintable()) or " " in value:
+    name, key_value = _KEY, (variables.get(_KEY) or "").strip()
+    if key_value == _KEYRING:
+        name, key_value = "the keyring", _read_keyring(describe_server(address))
+    elif not key_value and address in (OPENAI, (variables.get("OPENAI_BASE_URL") or OPENAI).rstrip("/")):
+        name, key_value = "OPENAI_API_KEY", (variables.get("OPENAI_API_KEY") or "").strip()
+    if not (key_value.isascii() and key_value.isprintable()) or " " in key_value:
         raise InputError(
             f"{name}: the key contains a blank, a line break or another character that keys do not have; expected one "
             "word of printable ASCII characters (does its file have several lines?)"
         )
-    return ApiKey(value)
+    return ApiKey(key_value)
 
 
 def _read_keyring(server: str) -> str:
@@ -78,18 +78,18 @@ def _read_keyring(server: str) -> str:
     except ImportError:
         raise MissingBackend(f"{_KEY}={_KEYRING} needs keyring: pip install 'capmeter[keyring]'") from None
     try:
-        value: str | None = keyring.get_password(_SERVICE, server)
+        stored_key: str | None = keyring.get_password(_SERVICE, server)
     except (KeyringError, OSError, RuntimeError) as error:
         raise AssetError(
             f"{_KEY}={_KEYRING}: the keyring cannot be read ({type(error).__name__}); unlock it, choose another with "
             f"`keyring --list-backends`, or set {_KEY} to the key"
         ) from None
-    if not value:
+    if not stored_key:
         raise AssetError(
             f"{_KEY}={_KEYRING}: there is no key of {server} in the keyring; store it with "
             f"`keyring set {_SERVICE} {server}`"
         )
-    return value.strip()
+    return stored_key.strip()
 
 
 def find_server(address: str = "", environment: Mapping[str, str] | None = None) -> str:
@@ -102,12 +102,12 @@ def find_server(address: str = "", environment: Mapping[str, str] | None = None)
     address = address or variables.get(_URL) or variables.get("OPENAI_BASE_URL") or OPENAI
     try:
         parts = urlsplit(address)
-        invalid = parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 0) < 0
-        invalid = invalid or not (address.isascii() and address.isprintable()) or " " in address
+        is_invalid = parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 0) < 0
+        is_invalid = is_invalid or not (address.isascii() and address.isprintable()) or " " in address
         has_secret = parts.username is not None or parts.password is not None or parts.query or parts.fragment
     except ValueError:
-        invalid, has_secret = True, ""
-    if invalid:
+        is_invalid, has_secret = True, ""
+    if is_invalid:
         raise InputError("the judge's server: expected an address such as http://127.0.0.1:8000/v1 (endpoint=)")
     if has_secret:
         raise InputError(

@@ -80,35 +80,35 @@ class DcScore(ItemJudge):
     def converse(self, caption: JudgedCaption) -> Conversation:
         """Extracts the facts, then verifies and matches them."""
         extraction, verification, matching = self.prompts
-        plain = replace(caption, image=None, image_hash="")
-        stored = self.item_file.of(caption.image_id) if self.questions else ()
-        questions = [self.question(extraction, plain, "facts of the caption")]
-        if not stored:
+        text_caption = replace(caption, image=None, image_hash="")
+        stored_facts = self.item_file.of(caption.image_id) if self.questions else ()
+        questions = [self.question(extraction, text_caption, "facts of the caption")]
+        if not stored_facts:
             reference = "\n".join(caption.references)
-            questions.append(self.question(extraction, plain, "facts of the references", candidate=reference))
-        lists = [read_facts(answer) for answer in (yield questions)]
-        if reason := next((each for each in lists if isinstance(each, str)), ""):
+            questions.append(self.question(extraction, text_caption, "facts of the references", candidate=reference))
+        fact_lists = [read_facts(answer) for answer in (yield questions)]
+        if reason := next((each for each in fact_lists if isinstance(each, str)), ""):
             return reason
-        facts, *others = (each for each in lists if not isinstance(each, str))
-        oracle = [item.text for item in stored] or [fact.text for fact in others[0]]
-        notes = (NO_STORED,) if self.questions and not stored else ()
+        facts, *other_lists = (each for each in fact_lists if not isinstance(each, str))
+        oracle_facts = [item.text for item in stored_facts] or [fact.text for fact in other_lists[0]]
+        notes = (NO_STORED,) if self.questions and not stored_facts else ()
         if not facts:
             return Verdict((0.0,) * len(_PARTS), (NO_FACTS, *notes))
-        listed = numbered([fact.text for fact in facts])
-        oracle_text = numbered(oracle)
-        verified, matched = yield [
-            self.question(verification, caption, "verification", items=listed),
-            self.question(matching, plain, "matching", items=listed, oracle=oracle_text),
+        listed_facts = numbered([fact.text for fact in facts])
+        oracle_text = numbered(oracle_facts)
+        verification_answer, matching_answer = yield [
+            self.question(verification, caption, "verification", items=listed_facts),
+            self.question(matching, text_caption, "matching", items=listed_facts, oracle=oracle_text),
         ]
-        truths = read_numbers(verified, "verdicts", "true", len(facts), range(2))
-        matches = read_numbers(matched, "matches", "oracle", len(facts), range(len(oracle)), or_none=True)
+        truths = read_numbers(verification_answer, "verdicts", "true", len(facts), range(2))
+        matches = read_numbers(matching_answer, "matches", "oracle", len(facts), range(len(oracle_facts)), or_none=True)
         if isinstance(truths, str) or isinstance(matches, str):
             return truths if isinstance(truths, str) else str(matches)
         judged_facts = [
             replace(fact, is_true=truth == 1, match=match)
             for fact, truth, match in zip(facts, truths, matches, strict=True)
         ]
-        return Verdict(score_facts(judged_facts, len(oracle)), notes)
+        return Verdict(score_facts(judged_facts, len(oracle_facts)), notes)
 
 
 def score_facts(facts: Sequence[PrimitiveFact], oracle: int) -> tuple[float, ...]:
@@ -124,12 +124,12 @@ def score_facts(facts: Sequence[PrimitiveFact], oracle: int) -> tuple[float, ...
 
 
 def _rates(facts: Sequence[PrimitiveFact], oracle: int) -> tuple[float, float, float]:
-    true = [fact for fact in facts if fact.is_true]
-    sharing = Counter(fact.match for fact in facts)  # true or not, as in the released code
-    extra = sum(fact.match is None for fact in true)
-    correct = extra + sum(1 / sharing[fact.match] for fact in true if fact.match is not None)
-    precision = len(true) / len(facts) if facts else 0.0
-    recall = correct / (oracle + extra) if oracle + extra else 0.0
+    true_facts = [fact for fact in facts if fact.is_true]
+    match_counts = Counter(fact.match for fact in facts)  # true or not, as in the released code
+    extra_count = sum(fact.match is None for fact in true_facts)
+    correct_count = extra_count + sum(1 / match_counts[fact.match] for fact in true_facts if fact.match is not None)
+    precision = len(true_facts) / len(facts) if facts else 0.0
+    recall = correct_count / (oracle + extra_count) if oracle + extra_count else 0.0
     return precision, recall, 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
@@ -142,17 +142,17 @@ def read_facts(answer: Answer | Failure) -> list[PrimitiveFact] | str:
     """The facts in an answer, or why there are none."""
     if isinstance(answer, Failure):
         return NO_ANSWER
-    listed = read_json(answer, "facts")
-    if not isinstance(listed, list):
+    listed_facts = read_json(answer, "facts")
+    if not isinstance(listed_facts, list):
         return missing_reason(answer)
     facts: dict[str, PrimitiveFact] = {}
-    for entry in listed:
-        text, descriptive = (
+    for entry in listed_facts:
+        fact_text, is_descriptive = (
             (entry.get("fact"), _whole(entry.get("descriptive", 1))) if isinstance(entry, dict) else (0, 0)
         )
-        if not isinstance(text, str) or not text.strip() or descriptive not in (0, 1):
+        if not isinstance(fact_text, str) or not fact_text.strip() or is_descriptive not in (0, 1):
             return missing_reason(answer)
-        facts.setdefault(text.strip(), PrimitiveFact(text.strip(), descriptive == 1))
+        facts.setdefault(fact_text.strip(), PrimitiveFact(fact_text.strip(), is_descriptive == 1))
     return list(facts.values())
 
 
@@ -165,24 +165,26 @@ def read_numbers(
     """
     if isinstance(answer, Failure):
         return NO_ANSWER
-    listed = read_json(answer, key)
-    values: dict[int, int | None] = {}
-    for entry in listed if isinstance(listed, list) else ():
-        number = _whole(entry.get("id")) if isinstance(entry, dict) else None
-        if number is None or not 0 <= number < count:
+    listed_entries = read_json(answer, key)
+    values_by_id: dict[int, int | None] = {}
+    for entry in listed_entries if isinstance(listed_entries, list) else ():
+        entry_id = _whole(entry.get("id")) if isinstance(entry, dict) else None
+        if entry_id is None or not 0 <= entry_id < count:
             continue
-        value = entry.get(field, "")
-        is_none = or_none and (value is None or (isinstance(value, str) and value.strip().lower() in ("none", "null")))
-        values[number] = None if is_none else _whole(value)
-        if not is_none and values[number] not in allowed:
+        entry_value = entry.get(field, "")
+        is_none = or_none and (
+            entry_value is None or (isinstance(entry_value, str) and entry_value.strip().lower() in ("none", "null"))
+        )
+        values_by_id[entry_id] = None if is_none else _whole(entry_value)
+        if not is_none and values_by_id[entry_id] not in allowed:
             return missing_reason(answer)
-    return [values[k] for k in range(count)] if len(values) == count else missing_reason(answer)
+    return [values_by_id[k] for k in range(count)] if len(values_by_id) == count else missing_reason(answer)
 
 
 def _whole(value: Any) -> int | None:
     """The whole number that a JSON value says: 1, 1.0, true, "1" or "yes"; None if it says none."""
-    text = str(value).strip().lower()
-    text = {"yes": "1", "true": "1", "no": "0", "false": "0"}.get(text, text)
-    if not isinstance(value, bool | int | float | str) or not re.fullmatch(r"\d{1,6}(\.0+)?", text, re.ASCII):
+    value_text = str(value).strip().lower()
+    value_text = {"yes": "1", "true": "1", "no": "0", "false": "0"}.get(value_text, value_text)
+    if not isinstance(value, bool | int | float | str) or not re.fullmatch(r"\d{1,6}(\.0+)?", value_text, re.ASCII):
         return None
-    return int(float(text))
+    return int(float(value_text))

@@ -89,20 +89,22 @@ class DeclaredJudge(ItemJudge):
         if self.spec.scores is None:
             return super().formulas(sums)
         return {
-            part: ratio(sum(sums[label] for label in of), sum(sums[label] for label in among))
-            for part, (of, among) in self.spec.scores.items()
+            part_name: ratio(sum(sums[label] for label in counted_labels), sum(sums[label] for label in among_labels))
+            for part_name, (counted_labels, among_labels) in self.spec.scores.items()
         }
 
     def empty_verdict(self, caption: JudgedCaption) -> Verdict | str:
         """An empty caption answers no question: every one counts as wrong, or as the last label."""
-        usable = [] if self.spec.ask == "caption" else self._usable(caption)
-        if isinstance(usable, str):
-            return usable
+        usable_questions = [] if self.spec.ask == "caption" else self._usable(caption)
+        if isinstance(usable_questions, str):
+            return usable_questions
         if self.spec.scores is None:
             return Verdict((0.0,))
-        count = len(usable) or 1
+        question_count = len(usable_questions) or 1
         label = "wrong" if self.spec.kind == "choice" else self.spec.labels[-1]
-        return self._verdict([label] * count, [0.0] * count, self._notes_on(caption, usable))
+        return self._verdict(
+            [label] * question_count, [0.0] * question_count, self._notes_on(caption, usable_questions)
+        )
 
     def converse(self, caption: JudgedCaption) -> Conversation:
         """Asks what the task declares."""
@@ -110,18 +112,20 @@ class DeclaredJudge(ItemJudge):
         if task.ask == "caption":
             (answer,) = yield [self.question(task.prompt, caption)]
             return NO_ANSWER if isinstance(answer, Failure) else self._read_one(answer)
-        usable = self._usable(caption)
-        if isinstance(usable, str):
-            return usable
+        usable_questions = self._usable(caption)
+        if isinstance(usable_questions, str):
+            return usable_questions
         if task.ask == "checklist":
-            lines = "\n".join(_checklist_line(k, item) for k, (item, _) in enumerate(usable))
-            question = self.question(task.prompt, caption, f"{len(usable)} questions", items=lines)
+            checklist_lines = "\n".join(_checklist_line(k, item) for k, (item, _) in enumerate(usable_questions))
+            question = self.question(task.prompt, caption, f"{len(usable_questions)} questions", items=checklist_lines)
             (answer,) = yield [question]
             if isinstance(answer, Failure):
                 return NO_ANSWER
-            labels = read_checklist(answer, task, len(usable))
-            return missing_reason(answer) if not any(labels) else self._verdict(labels, [0.0] * len(usable), ())
-        return (yield from self._ask_each(caption, usable))
+            labels = read_checklist(answer, task, len(usable_questions))
+            return (
+                missing_reason(answer) if not any(labels) else self._verdict(labels, [0.0] * len(usable_questions), ())
+            )
+        return (yield from self._ask_each(caption, usable_questions))
 
     def list_answers(self, caption: JudgedCaption, transcripts: Sequence[Transcript]) -> dict[str, str]:
         """Of a checklist the verdict on each of its questions; an answer without any as it is."""
@@ -129,8 +133,8 @@ class DeclaredJudge(ItemJudge):
             return super().list_answers(caption, transcripts)
         answers: list[tuple[str, str]] = []
         for transcript in transcripts:
-            verdicts = self._list_verdicts(caption, transcript)
-            answers += verdicts or list_answers([transcript]).items()
+            item_verdicts = self._list_verdicts(caption, transcript)
+            answers += item_verdicts or list_answers([transcript]).items()
         return number_labels(answers)
 
     def _list_verdicts(self, caption: JudgedCaption, transcript: Transcript) -> list[tuple[str, str]]:
@@ -140,9 +144,11 @@ class DeclaredJudge(ItemJudge):
         labels = read_checklist(answer, self.spec, len(items)) if isinstance(answer, Answer) else []
         if not isinstance(answer, Answer) or not any(labels):
             return []
-        reasons = read_reasons(answer, self.spec)
-        texts = [": ".join(filter(None, (label or NO_ANSWER, reasons.get(k)))) for k, label in enumerate(labels)]
-        return [(item.text, text) for item, text in zip(items, texts, strict=True)]
+        label_reasons = read_reasons(answer, self.spec)
+        verdict_texts = [
+            ": ".join(filter(None, (label or NO_ANSWER, label_reasons.get(k)))) for k, label in enumerate(labels)
+        ]
+        return [(item.text, verdict_text) for item, verdict_text in zip(items, verdict_texts, strict=True)]
 
     def _usable(self, caption: JudgedCaption) -> list[tuple[Item, tuple[str, ...]]] | str:
         """The image's questions with their options as offered, without those that have no right answer; or why none."""
@@ -154,35 +160,39 @@ class DeclaredJudge(ItemJudge):
         orders = shuffled_options(self.item_file, self.spec)[self.item_file.key(caption.image_id)]
         return [(item, order) for item, order in zip(items, orders, strict=True) if order is not None] or _UNUSABLE
 
-    def _notes_on(self, caption: JudgedCaption, usable: Sequence[Any]) -> list[str]:
+    def _notes_on(self, caption: JudgedCaption, usable_questions: Sequence[Any]) -> list[str]:
         """Whether some of the image's questions cannot be used."""
-        return [_UNUSABLE] if usable and len(usable) < len(self.item_file.of(caption.image_id)) else []
+        return (
+            [_UNUSABLE] if usable_questions and len(usable_questions) < len(self.item_file.of(caption.image_id)) else []
+        )
 
-    def _ask_each(self, caption: JudgedCaption, usable: Sequence[tuple[Item, tuple[str, ...]]]) -> Conversation:
+    def _ask_each(
+        self, caption: JudgedCaption, usable_questions: Sequence[tuple[Item, tuple[str, ...]]]
+    ) -> Conversation:
         task = self.spec
-        notes = self._notes_on(caption, usable)
+        notes = self._notes_on(caption, usable_questions)
         questions: list[Question] = []
-        for item, order in usable:
-            lines = "\n".join(f"{LETTERS[k]}. {option}" for k, option in enumerate(order))
-            slots = {"question": item.text, "choices": lines, "answer": item.answer}
-            questions.append(self.question(task.prompt, caption, item.text, **slots))
+        for item, option_order in usable_questions:
+            option_lines = "\n".join(f"{LETTERS[k]}. {option}" for k, option in enumerate(option_order))
+            slot_values = {"question": item.text, "choices": option_lines, "answer": item.answer}
+            questions.append(self.question(task.prompt, caption, item.text, **slot_values))
         answers = yield questions
         if task.scores is None:
-            scores = [self._read_one(answer) for answer in answers if isinstance(answer, Answer)]
-            values = [each.values[0] for each in scores if isinstance(each, Verdict)]
-            reasons = [each for each in scores if isinstance(each, str)]
-            if len(values) < len(usable):
+            answer_verdicts = [self._read_one(answer) for answer in answers if isinstance(answer, Answer)]
+            values = [each.values[0] for each in answer_verdicts if isinstance(each, Verdict)]
+            reasons = [each for each in answer_verdicts if isinstance(each, str)]
+            if len(values) < len(usable_questions):
                 notes.append(UNANSWERED)
             return Verdict((sum(values) / len(values),), tuple(notes)) if values else (reasons or [NO_ANSWER])[0]
         labels: list[str | None] = []
         credits: list[float] = []
-        for (item, order), answer in zip(usable, answers, strict=True):
-            label, credit = self._label(item, answer, order)
+        for (item, option_order), answer in zip(usable_questions, answers, strict=True):
+            label, credit = self._label(item, answer, option_order)
             labels.append(label)
             credits.append(credit)
         if not any(labels):
-            readable = [answer for answer in answers if isinstance(answer, Answer)]
-            return missing_reason(readable[0]) if readable else NO_ANSWER
+            readable_answers = [answer for answer in answers if isinstance(answer, Answer)]
+            return missing_reason(readable_answers[0]) if readable_answers else NO_ANSWER
         return self._verdict(labels, credits, notes)
 
     def _label(self, item: Item, answer: Answer | Failure, options: Sequence[str]) -> tuple[str | None, float]:
@@ -219,10 +229,10 @@ class DeclaredJudge(ItemJudge):
         return Verdict(((number - low) / (high - low),)) if low <= number <= high else UNREADABLE
 
     def _verdict(self, labels: Sequence[str | None], credits: Sequence[float], notes: Sequence[str]) -> Verdict:
-        counts = [float(labels.count(label)) for label in self.spec.labels]
+        label_counts = [float(labels.count(label)) for label in self.spec.labels]
         if self.spec.kind == "choice":
-            counts.append(sum(credits))
-        return Verdict(tuple(counts), (*notes, *((UNANSWERED,) if None in labels else ())))
+            label_counts.append(sum(credits))
+        return Verdict(tuple(label_counts), (*notes, *((UNANSWERED,) if None in labels else ())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,33 +259,35 @@ class OwnJudge(DeclaredJudge):
 
 def read_checklist(answer: Answer, task: TaskSpec, count: int) -> list[str | None]:
     """The label of each of a number of items; None for those that have none."""
-    name, index, field = task.fields
+    list_name, index, field = task.fields
     entries: list[tuple[Any, Any]] = []
-    listed = read_json(answer, name)
-    if isinstance(listed, list):
-        entries = [(entry.get(index), entry.get(field)) for entry in listed if isinstance(entry, dict)]
+    listed_entries = read_json(answer, list_name)
+    if isinstance(listed_entries, list):
+        entries = [(entry.get(index), entry.get(field)) for entry in listed_entries if isinstance(entry, dict)]
     else:  # damaged JSON: the entries that are whole
         pattern = rf'"{re.escape(index)}"\s{{0,9}}:\s{{0,9}}"?(\d{{1,6}})"?\s{{0,9}},\s{{0,9}}"{re.escape(field)}"'
         pattern += r'\s{0,9}:\s{0,9}"([^"\n]{1,40})"'
         entries = re.findall(pattern, answer.text[answer_start(answer.text) :])
     labels: list[str | None] = [None] * count
-    for position, value in entries:
-        if isinstance(position, str | int) and str(position).isdecimal() and len(str(position)) < 7:
-            row = int(position)
-            if row < count and isinstance(value, str):
-                labels[row] = match_label(_SYNONYMS.get(value.strip().lower(), value), task.labels)
+    for entry_index, entry_label in entries:
+        if isinstance(entry_index, str | int) and str(entry_index).isdecimal() and len(str(entry_index)) < 7:
+            item_index = int(entry_index)
+            if item_index < count and isinstance(entry_label, str):
+                labels[item_index] = match_label(_SYNONYMS.get(entry_label.strip().lower(), entry_label), task.labels)
     return labels
 
 
 def read_reasons(answer: Answer, task: TaskSpec) -> dict[int, str]:
     """The reasons for the labels of items, by the item's number, where the answer gives any as text."""
-    name, index, field = task.fields
+    list_name, index, field = task.fields
     reasons: dict[int, str] = {}
-    listed = read_json(answer, name)
-    for entry in listed if isinstance(listed, list) else ():
+    listed_entries = read_json(answer, list_name)
+    for entry in listed_entries if isinstance(listed_entries, list) else ():
         if isinstance(entry, dict) and str(entry.get(index)).isdecimal() and len(str(entry.get(index))) < 7:
-            texts = [each for key, each in entry.items() if key not in (index, field) and isinstance(each, str)]
-            reasons[int(str(entry[index]))] = " ".join(" ".join(texts).split())
+            reason_texts = [
+                each for field_name, each in entry.items() if field_name not in (index, field) and isinstance(each, str)
+            ]
+            reasons[int(str(entry[index]))] = " ".join(" ".join(reason_texts).split())
     return reasons
 
 
@@ -285,10 +297,10 @@ _SYNONYMS |= {"n": "no", "incorrect": "no", "incorrectly_mentioned": "no"}
 _SYNONYMS |= {"notmentioned": "not_mentioned", "nm": "not_mentioned", "unknown": "not_mentioned"}
 
 
-def _checklist_line(number: int, item: Item) -> str:
+def _checklist_line(item_index: int, item: Item) -> str:
     part, tag = item.tags or ("", "")
-    kind = f"{part}_checklist" if part else "checklist"
-    return f"  item_index={number}  tag={tag!r}  type={kind}  Q: {item.text}"
+    checklist_type = f"{part}_checklist" if part else "checklist"
+    return f"  item_index={item_index}  tag={tag!r}  type={checklist_type}  Q: {item.text}"
 
 
 @functools.lru_cache(maxsize=8)
@@ -297,19 +309,19 @@ def shuffled_options(file: ItemFile, task: TaskSpec) -> dict[str, list[tuple[str
 
     None for a question without a right answer among at least two choices.
     """
-    generator = None if task.shuffle is None else random.Random(task.shuffle)
+    rng = None if task.shuffle is None else random.Random(task.shuffle)
 
     def shuffled(item: Item) -> tuple[str, ...] | None:
         if len(item.choices) < 2 or item.answer not in [choice.strip() for choice in item.choices]:
             return None
-        extra = (task.abstain,) if task.abstain and not is_yes_no(item) else ()
-        options = (*item.choices, *extra)[: len(LETTERS)]
-        order = list(range(len(options)))
-        if generator is not None:
-            generator.shuffle(order)
-        return tuple(options[k] for k in order)
+        extra_options = (task.abstain,) if task.abstain and not is_yes_no(item) else ()
+        options = (*item.choices, *extra_options)[: len(LETTERS)]
+        option_order = list(range(len(options)))
+        if rng is not None:
+            rng.shuffle(option_order)
+        return tuple(options[k] for k in option_order)
 
-    return {image: [shuffled(item) for item in items] for image, items in file.by_image.items()}
+    return {image_name: [shuffled(item) for item in items] for image_name, items in file.by_image.items()}
 
 
 def is_yes_no(item: Item) -> bool:

@@ -67,39 +67,42 @@ class Engine:
         Raises:
             InputError: nothing was asked yet, and the questions are estimated to exceed the budget.
         """
-        space = f"judge/2 {self.judge.identity}"
-        distinct = {question.content: question for question in questions}
+        cache_space = f"judge/2 {self.judge.identity}"
+        distinct_questions = {question.content: question for question in questions}
         results: dict[bytes, Answer | Failure] = {}
-        for content, values in self.cache.get(space, distinct).items():
-            cached = Answer.from_dict(values)
-            if cached is not None:
-                results[content] = cached
-        missing = [question for content, question in distinct.items() if content not in results]
-        if missing:
+        for content, cached_values in self.cache.get(cache_space, distinct_questions).items():
+            cached_answer = Answer.from_dict(cached_values)
+            if cached_answer is not None:
+                results[content] = cached_answer
+        missing_questions = [question for content, question in distinct_questions.items() if content not in results]
+        if missing_questions:
             if rounds:
-                self._announce(missing, rounds)
-            spent = self.limits.usage
-            before = replace(spent)
-            with progress.task(f"asking for {self.name}", total=len(missing)) as advance:
+                self._announce(missing_questions, rounds)
+            total_usage = self.limits.usage
+            usage_before = replace(total_usage)
+            with progress.task(f"asking for {self.name}", total=len(missing_questions)) as advance:
 
                 def store(question: Question, answer: Answer | Failure) -> None:
                     results[question.content] = answer
                     if isinstance(answer, Answer):
-                        self.cache.put(space, {question.content: answer.to_dict()})
-                        spent.input_tokens += answer.used[0]
-                        spent.output_tokens += answer.used[1]
+                        self.cache.put(cache_space, {question.content: answer.to_dict()})
+                        total_usage.input_tokens += answer.used[0]
+                        total_usage.output_tokens += answer.used[1]
                     advance(1)
 
-                run_coroutine(self._ask_missing(missing, store))
-            count = spent.questions - before.questions
-            inputs, outputs = spent.input_tokens - before.input_tokens, spent.output_tokens - before.output_tokens
-            spending = self._describe_tokens(inputs, outputs, "spent ")
-            progress.report_progress(f"{self.name}: {format_count(count, 'question')} asked; {spending}")
+                run_coroutine(self._ask_missing(missing_questions, store))
+            asked_count = total_usage.questions - usage_before.questions
+            input_tokens, output_tokens = (
+                total_usage.input_tokens - usage_before.input_tokens,
+                total_usage.output_tokens - usage_before.output_tokens,
+            )
+            spending = self._describe_tokens(input_tokens, output_tokens, "spent ")
+            progress.report_progress(f"{self.name}: {format_count(asked_count, 'question')} asked; {spending}")
         return [results[question.content] for question in questions]
 
-    async def _ask_missing(self, missing: Sequence[Question], store: Callable[[Question, Any], None]) -> None:
+    async def _ask_missing(self, missing_questions: Sequence[Question], store: Callable[[Question, Any], None]) -> None:
         """Asks the questions with `concurrency` workers; after an error nothing more is asked, and it is raised."""
-        remaining, limits = iter(missing), self.limits
+        remaining_questions, limits = iter(missing_questions), self.limits
         errors: list[BaseException] = []
         pace = Pace(limits.rate)
         async with self.judge.session() as ask:
@@ -118,38 +121,42 @@ class Engine:
                     except Exception as error:  # noqa: BLE001  raised again when the questions in progress are answered
                         errors.append(error)
 
-            await asyncio.gather(*(work(remaining) for _ in range(min(limits.concurrency, len(missing)))))
+            await asyncio.gather(
+                *(work(remaining_questions) for _ in range(min(limits.concurrency, len(missing_questions))))
+            )
         if errors:
             raise errors[0]
 
     def _is_spent(self) -> bool:
-        limits, spent = self.limits, self.limits.usage
-        cost = limits.cost(spent.input_tokens, spent.output_tokens)
-        too_many = limits.max_requests is not None and spent.questions >= limits.max_requests
+        limits, total_usage = self.limits, self.limits.usage
+        cost = limits.cost(total_usage.input_tokens, total_usage.output_tokens)
+        too_many = limits.max_requests is not None and total_usage.questions >= limits.max_requests
         return too_many or (limits.max_cost is not None and cost is not None and cost >= limits.max_cost)
 
-    def _announce(self, missing: Sequence[Question], rounds: float) -> None:
+    def _announce(self, missing_questions: Sequence[Question], rounds: float) -> None:
         """Reports the estimated cost; an `InputError` if nothing was asked yet and it exceeds the budget."""
-        limits, spent, count = self.limits, self.limits.usage, round(rounds * len(missing))
-        inputs, outputs = (round(rounds * tokens) for tokens in estimate(missing))
+        limits, total_usage, question_count = self.limits, self.limits.usage, round(rounds * len(missing_questions))
+        input_tokens, output_tokens = (round(rounds * tokens) for tokens in estimate(missing_questions))
         about = "about " if rounds != 1 else ""
-        what = f"{about}{format_count(count, 'question')} to {self.judge.identity}"
-        progress.report_progress(f"{self.name}: {what}, {self._describe_tokens(inputs, outputs, 'about ')}")
-        if spent.questions:  # a later part or metric: what the budget leaves is asked, and the rest listed
+        question_summary = f"{about}{format_count(question_count, 'question')} to {self.judge.identity}"
+        progress.report_progress(
+            f"{self.name}: {question_summary}, {self._describe_tokens(input_tokens, output_tokens, 'about ')}"
+        )
+        if total_usage.questions:  # a later part or metric: what the budget leaves is asked, and the rest listed
             return
-        cost = limits.cost(inputs, outputs)
+        cost = limits.cost(input_tokens, output_tokens)
         if limits.max_cost is not None and cost is not None and cost > limits.max_cost:
             reason = f"would cost about {cost:.2f}, more than --max-cost {limits.max_cost:g}"
-        elif limits.max_requests is not None and count > limits.max_requests:
+        elif limits.max_requests is not None and question_count > limits.max_requests:
             reason = f"are more than --max-requests {limits.max_requests:,}"
         else:
             return
-        raise InputError(f"{self.name}: {what} {reason}; nothing was asked")
+        raise InputError(f"{self.name}: {question_summary} {reason}; nothing was asked")
 
-    def _describe_tokens(self, inputs: int, outputs: int, how: str) -> str:
-        cost = self.limits.cost(inputs, outputs)
-        money = "" if cost is None else f", {how.removeprefix('spent ')}{cost:.2f} by --judge-prices"
-        return f"{how}{inputs:,} input and {outputs:,} output tokens{money}"
+    def _describe_tokens(self, input_tokens: int, output_tokens: int, how: str) -> str:
+        cost = self.limits.cost(input_tokens, output_tokens)
+        cost_text = "" if cost is None else f", {how.removeprefix('spent ')}{cost:.2f} by --judge-prices"
+        return f"{how}{input_tokens:,} input and {output_tokens:,} output tokens{cost_text}"
 
 
 class Pace:
@@ -163,18 +170,20 @@ class Pace:
         """Returns when the next question may start."""
         if self._interval:
             now = time.monotonic()
-            start = max(now, self._next)
-            self._next = start + self._interval
-            await asyncio.sleep(start - now)
+            start_time = max(now, self._next)
+            self._next = start_time + self._interval
+            await asyncio.sleep(start_time - now)
 
 
 def estimate(questions: Sequence[Question]) -> tuple[int, int]:
     """The approximate number of input and output tokens."""
-    inputs = sum(
-        (len(each.text) + len(each.system)) // _CHARACTERS_PER_TOKEN + 8 + (_IMAGE_TOKENS if each.image else 0)
-        for each in questions
+    input_tokens = sum(
+        (len(question.text) + len(question.system)) // _CHARACTERS_PER_TOKEN
+        + 8
+        + (_IMAGE_TOKENS if question.image else 0)
+        for question in questions
     )
-    return inputs, sum(each.expected_tokens for each in questions)
+    return input_tokens, sum(question.expected_tokens for question in questions)
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -68,48 +68,55 @@ class FaithScore(Judge):
 
     def converse(self, caption: JudgedCaption) -> Conversation:
         """Marks clauses, lists facts, and verifies each."""
-        plain = replace(caption, image=None, image_hash="")
+        text_caption = replace(caption, image=None, image_hash="")
         clause_prompt, fact_prompt, verification = self.prompts
-        (answer,) = yield [self.question(clause_prompt, plain, "clauses")]
+        (answer,) = yield [self.question(clause_prompt, text_caption, "clauses")]
         clauses = NO_ANSWER if isinstance(answer, Failure) else read_clauses(answer)
         if isinstance(clauses, str):
             return clauses
         if not clauses:
             return Verdict((0.0, 0.0), (NO_FACTS,))
-        lists = []
-        for answer in (yield [self.question(fact_prompt, plain, f"facts: {each}", items=each) for each in clauses]):
-            facts = NO_ANSWER if isinstance(answer, Failure) else read_texts(answer, "facts")
-            if isinstance(facts, str):
-                return facts
-            lists.append(facts)
-        distinct = list(dict.fromkeys(fact for facts in lists for fact in facts))
-        if not distinct:
+        fact_lists = []
+        for answer in (
+            yield [self.question(fact_prompt, text_caption, f"facts: {each}", items=each) for each in clauses]
+        ):
+            clause_facts = NO_ANSWER if isinstance(answer, Failure) else read_texts(answer, "facts")
+            if isinstance(clause_facts, str):
+                return clause_facts
+            fact_lists.append(clause_facts)
+        distinct_facts = list(dict.fromkeys(fact for clause_facts in fact_lists for fact in clause_facts))
+        if not distinct_facts:
             return Verdict((0.0, 0.0), (NO_FACTS,))
-        answers = yield [self.question(verification, caption, fact, items=fact) for fact in distinct]
-        labels = {
+        answers = yield [self.question(verification, caption, fact, items=fact) for fact in distinct_facts]
+        fact_labels = {
             fact: read_label(answer, ("yes", "no")) if isinstance(answer, Answer) else None
-            for fact, answer in zip(distinct, answers, strict=True)
+            for fact, answer in zip(distinct_facts, answers, strict=True)
         }
-        readable = [label for label in labels.values() if label is not None]
-        if not readable:
+        readable_labels = [label for label in fact_labels.values() if label is not None]
+        if not readable_labels:
             return next((missing_reason(answer) for answer in answers if isinstance(answer, Answer)), NO_ANSWER)
-        right = readable.count("yes") / len(readable)
-        return Verdict((right, right_clauses(lists, labels)), (UNANSWERED,) if len(readable) < len(distinct) else ())
+        right_share = readable_labels.count("yes") / len(readable_labels)
+        return Verdict(
+            (right_share, right_clauses(fact_lists, fact_labels)),
+            (UNANSWERED,) if len(readable_labels) < len(distinct_facts) else (),
+        )
 
 
 def right_clauses(lists: Sequence[Sequence[str]], labels: Mapping[str, str | None]) -> float:
     """The share of the clauses with facts, none of which is wrong."""
     checked = [[labels[fact] for fact in facts if labels[fact] is not None] for facts in lists]
-    checked = [each for each in checked if each]
-    return sum("no" not in each for each in checked) / len(checked) if checked else 0.0
+    checked = [clause_labels for clause_labels in checked if clause_labels]
+    return sum("no" not in clause_labels for clause_labels in checked) / len(checked) if checked else 0.0
 
 
 def read_clauses(answer: Answer) -> list[str] | str:
     """The descriptive clauses in an answer, or why there are none."""
-    listed = read_json(answer, "clauses")
-    if not isinstance(listed, list) or not all(_is_clause(entry) for entry in listed):
+    listed_clauses = read_json(answer, "clauses")
+    if not isinstance(listed_clauses, list) or not all(_is_clause(entry) for entry in listed_clauses):
         return missing_reason(answer)
-    return [entry["text"].strip() for entry in listed if entry["descriptive"] in (1, True) and entry["text"].strip()]
+    return [
+        entry["text"].strip() for entry in listed_clauses if entry["descriptive"] in (1, True) and entry["text"].strip()
+    ]
 
 
 def _is_clause(entry: Any) -> bool:

@@ -58,8 +58,8 @@ class ItemJudge(Judge):
             super().check_sums(sums, count, notes)
         except InputError as error:
             if self.questions and self.NO_ITEMS in notes:
-                images = list_names([shorten(image) for image in self.item_file.by_image], 3)
-                raise InputError(f"{error}; images of {self.questions}: {images}") from None
+                image_names = list_names([shorten(image) for image in self.item_file.by_image], 3)
+                raise InputError(f"{error}; images of {self.questions}: {image_names}") from None
             raise
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
@@ -81,21 +81,25 @@ class EntryState(CorpusState):
 
 
 @functools.lru_cache(maxsize=8)
-def _select_items(kind: type[ItemJudge], file: ItemFile) -> ItemFile:
+def _select_items(judge_class: type[ItemJudge], file: ItemFile) -> ItemFile:
     """The items of a file that a judge reads.
 
     Raises:
         InputError: there are none, or one cannot be used.
     """
     all_items = file.by_image
-    selected = {image: tuple(each for each in all_items[image] if each.kind in kind.KINDS) for image in all_items}
-    if not any(selected.values()):
-        found = " and ".join(sorted({f"{each.kind}s" for items in all_items.values() for each in items}))
+    selected_items = {
+        image_name: tuple(each for each in all_items[image_name] if each.kind in judge_class.KINDS)
+        for image_name in all_items
+    }
+    if not any(selected_items.values()):
+        item_kinds = " and ".join(sorted({f"{each.kind}s" for items in all_items.values() for each in items}))
         raise InputError(
-            f"{file.path}: has {found}, but {kind.NAME} reads {kind.EXPECTED}; see docs/judges.md for the layouts"
+            f"{file.path}: has {item_kinds}, but {judge_class.NAME} reads {judge_class.EXPECTED}; "
+            "see docs/judges.md for the layouts"
         )
-    for image, items in selected.items():
+    for image_name, items in selected_items.items():
         for item in items:
-            if problem := kind.item_problem(item):
-                raise InputError(f"{file.path}, image {image!a}: the {item.kind} {shorten(item.text)} {problem}")
-    return replace(file, by_image={image: items for image, items in selected.items() if items})
+            if problem := judge_class.item_problem(item):
+                raise InputError(f"{file.path}, image {image_name!a}: the {item.kind} {shorten(item.text)} {problem}")
+    return replace(file, by_image={image_name: items for image_name, items in selected_items.items() if items})

@@ -122,10 +122,10 @@ class UsedEntries:
     images: dict[str, str]
 
     def __add__(self, other: UsedEntries) -> UsedEntries:
-        both = UsedEntries(self.path, dict(self.images))
+        merged_entries = UsedEntries(self.path, dict(self.images))
         for key, image_id in other.images.items():
-            both.add(key, image_id)
-        return both
+            merged_entries.add(key, image_id)
+        return merged_entries
 
     def add(self, key: str, image_id: str) -> None:
         """Adds an image.
@@ -133,10 +133,10 @@ class UsedEntries:
         Raises:
             InputError: the entry is another image's: a name fits both without its folder. The message names both.
         """
-        other = self.images.setdefault(key, image_id)
-        if other != image_id:
+        other_id = self.images.setdefault(key, image_id)
+        if other_id != image_id:
             raise InputError(
-                f"{self.path}: the items of image {key!a} fit {other!a} and {image_id!a}; name the images in this "
+                f"{self.path}: the items of image {key!a} fit {other_id!a} and {image_id!a}; name the images in this "
                 "file as in the captions"
             )
 
@@ -155,15 +155,15 @@ def read_items(path: str) -> ItemFile:
     """
     file = Path(path).expanduser()
     try:
-        status = file.stat()
+        file_status = file.stat()
         if not file.is_file():  # a device would never end
             raise InputError(f"{path}: is not a file; expected a file of questions, facts or events")
-        if status.st_size > _MAX_BYTES:
-            raise InputError(f"{path}: {status.st_size:,} bytes; expected a file of questions of at most 1 GB")
+        if file_status.st_size > _MAX_BYTES:
+            raise InputError(f"{path}: {file_status.st_size:,} bytes; expected a file of questions of at most 1 GB")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path}: cannot be read ({reason}); expected a file of questions, facts or events") from None
-    return _read_items(path, status.st_mtime_ns, status.st_size)
+    return _read_items(path, file_status.st_mtime_ns, file_status.st_size)
 
 
 @functools.lru_cache(maxsize=8)
@@ -176,19 +176,19 @@ def _read_items(path: str, modified: int, size: int) -> ItemFile:
     items: dict[str, list[Item]] = {}
     aliases: dict[str, set[str]] = {}
     for location, row in _rows(path, content):
-        for image, row_names, row_items in _items_of(row, location):
-            entry = items.setdefault(image, [])
-            entry += row_items
-            if len(entry) > _MAX_ITEMS:
-                raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image!a}")
-            for name in row_names:
-                for alias in {name, stem(name)}:
-                    aliases.setdefault(alias, set()).add(image)
+        for image_name, row_names, row_items in _items_of(row, location):
+            image_items = items.setdefault(image_name, [])
+            image_items += row_items
+            if len(image_items) > _MAX_ITEMS:
+                raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image_name!a}")
+            for row_name in row_names:
+                for alias in {row_name, stem(row_name)}:
+                    aliases.setdefault(alias, set()).add(image_name)
     if not any(items.values()):
         raise InputError(f"{path}: has no questions, checklist, facts or events; see docs/judges.md for the layouts")
-    unique = {alias: next(iter(images)) for alias, images in aliases.items() if len(images) == 1}
-    by_image = {image: tuple(entry) for image, entry in items.items()}
-    return ItemFile(path, hashlib.sha256(content).hexdigest(), by_image, unique)
+    unique_aliases = {alias: next(iter(images)) for alias, images in aliases.items() if len(images) == 1}
+    by_image = {image_name: tuple(image_items) for image_name, image_items in items.items()}
+    return ItemFile(path, hashlib.sha256(content).hexdigest(), by_image, unique_aliases)
 
 
 def _rows(path: str, content: bytes) -> Iterator[tuple[str, Any]]:
@@ -200,26 +200,30 @@ def _rows(path: str, content: bytes) -> Iterator[tuple[str, Any]]:
         from pyarrow import ArrowException
 
         try:
-            table = parquet.read_table(io.BytesIO(content))
+            parquet_table = parquet.read_table(io.BytesIO(content))
         except (ArrowException, OSError, ValueError) as error:
             raise InputError(f"{path}: damaged Parquet file: {shorten(str(error), 120)}") from None
-        names = [name for name in table.column_names if name not in ("images", "image") or name == "image_id"]
-        yield from ((f"{path}, row {k}", row) for k, row in enumerate(table.select(names).to_pylist(), 1))
+        column_names = [
+            name for name in parquet_table.column_names if name not in ("images", "image") or name == "image_id"
+        ]
+        yield from (
+            (f"{path}, row {k}", row) for k, row in enumerate(parquet_table.select(column_names).to_pylist(), 1)
+        )
         return
     if Path(path).suffix.lower() in _TABLES:
         raise InputError(f"{path}: a table; expected questions, facts or events as JSON, JSON lines or Parquet")
-    text = read_text(Path(path).expanduser())
-    lines = text.split("\n")  # and not at U+2028, which JSON texts may contain
-    first = text.lstrip()[:1]
-    if first == "{" and len(lines) > 1 and _is_object(lines[0]):
+    file_text = read_text(Path(path).expanduser())
+    lines = file_text.split("\n")  # and not at U+2028, which JSON texts may contain
+    first_character = file_text.lstrip()[:1]
+    if first_character == "{" and len(lines) > 1 and _is_object(lines[0]):
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield f"{path}, line {number}", decode_json(line, path, number)
         return
-    value = decode_json(text, path)
+    value = decode_json(file_text, path)
     if isinstance(value, dict) and not any(key in value for key in _IDS):
-        for image, row in value.items():
-            yield f"{path}, image {image!a}", {image: row}
+        for image_name, row in value.items():
+            yield f"{path}, image {image_name!a}", {image_name: row}
     else:
         for number, row in enumerate(value if isinstance(value, list) else [value], 1):
             yield f"{path}, row {number}", row
@@ -236,15 +240,15 @@ def _items_of(row: Any, location: str) -> Iterator[tuple[str, list[str], list[It
     """The images of a row, with their names and items."""
     if not isinstance(row, dict):
         raise InputError(f"{location}: expected an object with an image and its questions, got {describe(row)}")
-    names = [_name(row[key], location) for key in _IDS if isinstance(row.get(key), str | int)]
-    if names:
-        yield names[0], names, _row_items(row, location)
+    image_names = [_name(row[key], location) for key in _IDS if isinstance(row.get(key), str | int)]
+    if image_names:
+        yield image_names[0], image_names, _row_items(row, location)
         return
     if any(key in _FIELDS or key.endswith("checklist") for key in row):
         raise InputError(f"{location}: has no image's name; expected one of {', '.join(_IDS)}")
-    for image, inner in row.items():
-        fields = inner if isinstance(inner, dict) else {"questions": inner}
-        yield image, [image], _row_items(fields, location)
+    for image_name, image_fields in row.items():
+        question_fields = image_fields if isinstance(image_fields, dict) else {"questions": image_fields}
+        yield image_name, [image_name], _row_items(question_fields, location)
 
 
 def _name(value: Any, location: str) -> str:
@@ -255,21 +259,27 @@ def _name(value: Any, location: str) -> str:
 
 def _row_items(row: Mapping[str, Any], location: str) -> list[Item]:
     items: list[Item] = []
-    extra = row.get("extra_info")  # of DREAM-1K
-    row = {**row, **extra} if isinstance(extra, dict) else row
-    if not any(key in _FIELDS or key.endswith("checklist") for key in row):
-        fields = list_names(map(str, row), 5) if row else "none"
+    extra_info = row.get("extra_info")  # of DREAM-1K
+    row = {**row, **extra_info} if isinstance(extra_info, dict) else row
+    if not any(field_name in _FIELDS or field_name.endswith("checklist") for field_name in row):
+        field_names = list_names(map(str, row), 5) if row else "none"
         raise InputError(
-            f"{location}: has no questions, checklist, facts or events (its fields: {fields}); see docs/judges.md"
+            f"{location}: has no questions, checklist, facts or events (its fields: {field_names}); see docs/judges.md"
         )
-    for key, value in row.items():
-        if key == "questions" or key.endswith("checklist"):
-            part = key.removesuffix("_checklist") if key != "questions" else ""
-            items += [_question(each, part, location) for each in _list(value, key, location)]
-        elif key in ("oracle_facts", "facts", "events"):
+    for field_name, field_value in row.items():
+        if field_name == "questions" or field_name.endswith("checklist"):
+            checklist_part = field_name.removesuffix("_checklist") if field_name != "questions" else ""
+            items += [_question(each, checklist_part, location) for each in _list(field_value, field_name, location)]
+        elif field_name in ("oracle_facts", "facts", "events"):
             # of FaithScore's facts, [fact, whether it is right], the text
-            texts = [each[0] if isinstance(each, list) and each else each for each in _list(value, key, location)]
-            items += [Item(_text(text, location, key), kind=EVENT if key == "events" else FACT) for text in texts]
+            fact_texts = [
+                each[0] if isinstance(each, list) and each else each
+                for each in _list(field_value, field_name, location)
+            ]
+            items += [
+                Item(_text(text, location, field_name), kind=EVENT if field_name == "events" else FACT)
+                for text in fact_texts
+            ]
     if "question" in row:
         items.append(_question(row, "", location))
     elif "prompt" in row and "answer" in row:
@@ -287,7 +297,7 @@ def _question(value: Any, part: str, location: str) -> Item:
         return Item(_text(value, location, "a question"), tags=(part, ""))
     if not isinstance(value, dict):
         raise InputError(f"{location}: a question is {describe(value)}, expected an object or text")
-    text = value.get("question", value.get("Question"))
+    question_text = value.get("question", value.get("Question"))
     choices = value.get("choices") or ()
     if not isinstance(choices, list | tuple):
         raise InputError(f"{location}: choices is {describe(choices)}, expected a list of texts")
@@ -295,7 +305,7 @@ def _question(value: Any, part: str, location: str) -> Item:
     tag = tag[0] if isinstance(tag, list) and tag else tag
     answer = value.get("answer")
     return Item(
-        _text(text, location, "question"),
+        _text(question_text, location, "question"),
         tuple(_plain(choice, location, "a choice") for choice in choices),
         "" if answer is None else _plain(answer, location, "answer"),
         (part, tag if isinstance(tag, str) else ""),
@@ -310,28 +320,34 @@ def _plain(value: Any, location: str, field: str) -> str:
 
 
 def _baseline(row: Mapping[str, Any], location: str) -> Item:
-    system, captions = row["ref_model"], row["captions"]
-    if not isinstance(captions, dict) or not isinstance(system, str) or not isinstance(captions.get(system), str):
-        raise InputError(f"{location}: captions has no caption of the system {describe(system)} (ref_model)")
-    human = captions.get("human", "")
-    tags = system, human if isinstance(human, str) else ""
-    return Item(_text(captions[system], location, "captions"), tags=tags, kind=CAPTION)
+    system_name, captions = row["ref_model"], row["captions"]
+    if (
+        not isinstance(captions, dict)
+        or not isinstance(system_name, str)
+        or not isinstance(captions.get(system_name), str)
+    ):
+        raise InputError(f"{location}: captions has no caption of the system {describe(system_name)} (ref_model)")
+    human_caption = captions.get("human", "")
+    tags = system_name, human_caption if isinstance(human_caption, str) else ""
+    return Item(_text(captions[system_name], location, "captions"), tags=tags, kind=CAPTION)
 
 
 def _without_marks(value: Any) -> str:
     """A prompt without the marks of a chat template, and without its role."""
-    text = str(value)
-    for mark in _VISION:
-        text = text.replace(mark, " ")
-    lines = [line.strip() for line in text.strip().removeprefix("user").removesuffix("assistant").splitlines()]
-    return "\n".join(line for line in lines if line)
+    prompt_text = str(value)
+    for template_mark in _VISION:
+        prompt_text = prompt_text.replace(template_mark, " ")
+    prompt_lines = [
+        line.strip() for line in prompt_text.strip().removeprefix("user").removesuffix("assistant").splitlines()
+    ]
+    return "\n".join(line for line in prompt_lines if line)
 
 
-def _list(value: Any, key: str, location: str) -> list[Any]:
+def _list(value: Any, field_name: str, location: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InputError(f"{location}: {key} is {describe(value)}, expected a list")
+        raise InputError(f"{location}: {field_name} is {describe(value)}, expected a list")
     return value
 
 

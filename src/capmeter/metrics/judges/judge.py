@@ -149,24 +149,26 @@ class Judge(AdditiveMetric):
         """The values of each caption that has a verdict, else zeros."""
         captions = self.captions_of(part, context)
         transcripts = self.transcripts(captions, context.settings)
-        rows = [self._row(caption, each) for caption, each in zip(captions, transcripts, strict=True)]
+        value_rows = [self._row(caption, each) for caption, each in zip(captions, transcripts, strict=True)]
         notes = self._notes(captions, transcripts)
-        answers = {
+        caption_answers = {
             each.id: self.list_answers(each, repeated) for each, repeated in zip(captions, transcripts, strict=True)
         }
-        return Measurement(np.array(rows, np.float64).reshape(len(captions), len(self.columns)), notes, answers)
+        return Measurement(
+            np.array(value_rows, np.float64).reshape(len(captions), len(self.columns)), notes, caption_answers
+        )
 
     def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
         """Refuses captions none of which has a score, empty candidates apart."""
-        scored, empty = (sums[self.columns.index(name)] for name in ("scored", "empty"))
-        if count > empty == scored:
+        scored_count, empty_count = (sums[self.columns.index(column_name)] for column_name in ("scored", "empty"))
+        if count > empty_count == scored_count:
             reasons = [
-                f"{reason} ({noted:,})"
-                for reason, noted in notes.items()
+                f"{reason} ({note_count:,})"
+                for reason, note_count in notes.items()
                 if reason not in (NO_ANSWER, ADDRESSES_JUDGE, EMPTY)
             ]
             why = "; ".join(reasons) or "the notes of the captions say why"
-            raise InputError(f"{self}: none of {count - int(empty):,} captions has a score: {why}")
+            raise InputError(f"{self}: none of {count - int(empty_count):,} captions has a score: {why}")
 
     def captions_of(self, part: CaptionSet, context: RunContext) -> list[JudgedCaption]:
         """The captions of a part as the conversations get them."""
@@ -174,14 +176,23 @@ class Judge(AdditiveMetric):
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """The formulas; captions without a verdict get those of the others. The shares and tokens are per caption."""
-        columns = {name: sums[..., k] for k, name in enumerate(self.columns)}
-        scored = columns["scored"]
-        others = self.formulas({name: np.asarray(values.sum()) for name, values in columns.items()})
-        scores = {name: np.where(scored > 0, values, others[name]) for name, values in self.formulas(columns).items()}
+        columns = {column_name: sums[..., k] for k, column_name in enumerate(self.columns)}
+        scored_counts = columns["scored"]
+        overall_scores = self.formulas(
+            {column_name: np.asarray(values.sum()) for column_name, values in columns.items()}
+        )
+        judge_scores = {
+            column_name: np.where(scored_counts > 0, values, overall_scores[column_name])
+            for column_name, values in self.formulas(columns).items()
+        }
         if self.repeats > 1:
-            scores["consistency"] = np.where(scored > 0, ratio(columns["equal_pairs"], columns["pairs"]), 1.0)
-        scores["scored_share"] = scored / counts
-        return scores | {name: columns[name] / counts for name in ("input_tokens", "output_tokens")}
+            judge_scores["consistency"] = np.where(
+                scored_counts > 0, ratio(columns["equal_pairs"], columns["pairs"]), 1.0
+            )
+        judge_scores["scored_share"] = scored_counts / counts
+        return judge_scores | {
+            column_name: columns[column_name] / counts for column_name in ("input_tokens", "output_tokens")
+        }
 
     def transcripts(self, captions: Sequence[JudgedCaption], settings: Settings) -> list[list[Transcript]]:
         """The conversations about each caption, `repeats` of them; of an empty one only its verdict."""
@@ -193,43 +204,47 @@ class Judge(AdditiveMetric):
                 transcripts.append([Transcript(verdict=self.empty_verdict(caption))])
                 continue
             transcripts.append([Transcript() for _ in range(self.repeats)])
-            for k, transcript in enumerate(transcripts[-1]):
+            for repeat_index, transcript in enumerate(transcripts[-1]):
                 conversation = self.converse(caption)
-                self._advance(running, transcript, k, conversation, None)
+                self._advance(running, transcript, repeat_index, conversation, None)
         rounds = self.ROUNDS
         while running:
-            questions = [question for *_, asked in running for question in asked]
+            questions = [question for *_, asked_questions in running for question in asked_questions]
             answers = iter(engine.ask(questions, rounds))
             waiting, running, rounds = running, [], 0.0
-            for transcript, k, conversation, asked in waiting:
-                replies = list(islice(answers, len(asked)))
-                transcript.exchanges += zip(asked, replies, strict=True)
-                self._advance(running, transcript, k, conversation, replies)
+            for transcript, repeat_index, conversation, asked_questions in waiting:
+                replies = list(islice(answers, len(asked_questions)))
+                transcript.exchanges += zip(asked_questions, replies, strict=True)
+                self._advance(running, transcript, repeat_index, conversation, replies)
         return transcripts
 
     def _advance(
-        self, running: list[Any], transcript: Transcript, k: int, conversation: Conversation, replies: Any
+        self, running: list[Any], transcript: Transcript, repeat_index: int, conversation: Conversation, replies: Any
     ) -> None:
         """Continues a conversation: it asks more, or ends with a verdict."""
         try:
-            asked = conversation.send(replies)
+            asked_questions = conversation.send(replies)
         except StopIteration as end:
             transcript.verdict = end.value
             return
-        questions = [replace(each, repeat=k, temperature=self.temperature) for each in asked]
-        running.append((transcript, k, conversation, questions))
+        questions = [replace(each, repeat=repeat_index, temperature=self.temperature) for each in asked_questions]
+        running.append((transcript, repeat_index, conversation, questions))
 
     def _row(self, caption: JudgedCaption, transcripts: Sequence[Transcript]) -> list[float]:
         """The caption's row: the mean of the verdicts."""
-        verdicts = [each.verdict.values for each in transcripts if isinstance(each.verdict, Verdict)]
-        values = np.mean(verdicts, axis=0).tolist() if verdicts else [0.0] * len(self.value_columns)
+        verdict_values = [each.verdict.values for each in transcripts if isinstance(each.verdict, Verdict)]
+        mean_values = np.mean(verdict_values, axis=0).tolist() if verdict_values else [0.0] * len(self.value_columns)
         answers = [answer for each in transcripts for _, answer in each.exchanges if isinstance(answer, Answer)]
-        counts = bool(verdicts), bool(verdicts) and not caption.candidate.strip()
-        row = [*values, *map(float, counts), *(float(sum(each.used[k] for each in answers)) for k in (0, 1))]
+        verdict_flags = bool(verdict_values), bool(verdict_values) and not caption.candidate.strip()
+        row = [
+            *mean_values,
+            *map(float, verdict_flags),
+            *(float(sum(each.used[k] for each in answers)) for k in (0, 1)),
+        ]
         if self.repeats > 1:
-            pairs = len(verdicts) * (len(verdicts) - 1) / 2
-            equal = sum(a == b for k, a in enumerate(verdicts) for b in verdicts[:k])
-            row += [float(equal), pairs]
+            pair_count = len(verdict_values) * (len(verdict_values) - 1) / 2
+            equal_count = sum(a == b for k, a in enumerate(verdict_values) for b in verdict_values[:k])
+            row += [float(equal_count), pair_count]
         return row
 
     def _notes(
@@ -288,9 +303,9 @@ class Judge(AdditiveMetric):
             label: what is asked, for explanations.
             values: the texts of other slots.
         """
-        filled = {"candidate": caption.candidate, "references": "\n".join(caption.references)} | values
+        slot_values = {"candidate": caption.candidate, "references": "\n".join(caption.references)} | values
         return Question(
-            text=template.fill(**filled),
+            text=template.fill(**slot_values),
             role=template.role,
             system=template.system,
             label=label,
@@ -304,24 +319,26 @@ class Judge(AdditiveMetric):
         )
 
     def _engine(self, settings: Settings) -> Engine:
-        folder = settings.cache or cache_folder("judge")
+        answer_folder = settings.cache or cache_folder("judge")
         judge = find_judge(self.model, self.endpoint, settings)
-        return Engine(str(self), judge, DiskCache(Path(folder), settings.cache_bytes), settings.judging)
+        return Engine(str(self), judge, DiskCache(Path(answer_folder), settings.cache_bytes), settings.judging)
 
 
 def list_captions(part: CaptionSet, images: bool) -> list[JudgedCaption]:
     """The captions of a set, with their images' content hashes if these are needed."""
-    hashes: tuple[str, ...] = ()
+    image_hashes: tuple[str, ...] = ()
     if images:
-        contents: ContentHashTable = part.image_pool.analyse(ContentHashes())
-        hashes = contents.hashes
+        hash_table: ContentHashTable = part.image_pool.analyse(ContentHashes())
+        image_hashes = hash_table.hashes
     captions = []
-    for row, at in enumerate(part.candidates.tolist()):
-        references = tuple(part.pool[k] for k in part.references[row].tolist())
-        caption = JudgedCaption(part.ids[row], part.image_ids[row], part.pool[at], references)
-        if hashes:
-            image = int(part.image_indices[row])
-            caption = replace(caption, image=part.image_pool[image], image_hash=hashes[image])
+    for caption_index, candidate_index in enumerate(part.candidates.tolist()):
+        references = tuple(part.pool[k] for k in part.references[caption_index].tolist())
+        caption = JudgedCaption(
+            part.ids[caption_index], part.image_ids[caption_index], part.pool[candidate_index], references
+        )
+        if image_hashes:
+            image_index = int(part.image_indices[caption_index])
+            caption = replace(caption, image=part.image_pool[image_index], image_hash=image_hashes[image_index])
         captions.append(caption)
     return captions
 
@@ -364,9 +381,9 @@ def list_answers(transcripts: Sequence[Transcript]) -> dict[str, str]:
 
 def number_labels(answers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Answers by what was asked, numbered from the second to the same."""
-    labels: Counter[str] = Counter()
+    label_counts: Counter[str] = Counter()
     numbered: dict[str, str] = {}
     for label, text in answers:
-        labels[label] += 1
-        numbered[f"{label} ({labels[label]})" if labels[label] > 1 else label] = " ".join(text.split())
+        label_counts[label] += 1
+        numbered[f"{label} ({label_counts[label]})" if label_counts[label] > 1 else label] = " ".join(text.split())
     return numbered

@@ -44,11 +44,11 @@ class LocalJudge:
 
                 self._reader: Any = AutoProcessor.from_pretrained(folder, local_files_only=True)
                 self._tokenizer: Any = self._reader.tokenizer
-                kind: Any = AutoModelForImageTextToText
+                model_class: Any = AutoModelForImageTextToText
             else:
                 self._reader = self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-                kind = AutoModelForCausalLM
-            self.model: Any = load_complete_model(kind, handle.folder, running)
+                model_class = AutoModelForCausalLM
+            self.model: Any = load_complete_model(model_class, handle.folder, running)
         except _UNREADABLE as error:
             raise AssetError(f"judge {handle.name!r}: cannot load {handle.folder}: {error}") from error
         self._lock = threading.Lock()
@@ -81,59 +81,61 @@ class LocalJudge:
     def _generate(self, question: Question) -> Answer:
         import torch
 
-        inputs = self._inputs(question)
+        model_inputs = self._inputs(question)
         decoding: dict[str, Any] = {"do_sample": False}
         if question.temperature:
             torch.manual_seed(question.repeat)
             decoding = {"do_sample": True, "temperature": question.temperature}
-        start = int(inputs["input_ids"].shape[1])
+        prompt_length = int(model_inputs["input_ids"].shape[1])
         with torch.inference_mode():
             generated = self.model.generate(
-                **inputs,
+                **model_inputs,
                 **decoding,
                 max_new_tokens=question.max_tokens,
                 output_logits=True,
                 return_dict_in_generate=True,
                 pad_token_id=self._tokenizer.pad_token_id or self._tokenizer.eos_token_id,
             )
-        ids = generated.sequences[0, start:].tolist()
-        special = set(self._tokenizer.all_special_ids)
+        token_ids = generated.sequences[0, prompt_length:].tolist()
+        special_ids = set(self._tokenizer.all_special_ids)
         tokens, text = [], ""
-        for k, token_id in enumerate(ids):
-            if token_id in special:
+        for k, token_id in enumerate(token_ids):
+            if token_id in special_ids:
                 continue
-            longer = self._tokenizer.decode(ids[: k + 1], skip_special_tokens=True)
-            piece, text = longer[len(text) :], longer
+            decoded_text = self._tokenizer.decode(token_ids[: k + 1], skip_special_tokens=True)
+            token_text, text = decoded_text[len(text) :], decoded_text
             log_probabilities = torch.log_softmax(generated.logits[k][0].to(torch.float64), dim=-1)
-            best = torch.topk(log_probabilities, min(_ALTERNATIVES, len(log_probabilities)))
-            alternatives = {self._tokenizer.decode([int(i)]): float(p) for p, i in zip(*best, strict=True)}
-            tokens.append(Token(piece, alternatives if question.alternatives else {}))
-        complete = bool(ids) and ids[-1] == self._tokenizer.eos_token_id
-        return Answer(text, tuple(tokens), finish="stop" if complete else "length", used=(start, len(ids)))
+            top_tokens = torch.topk(log_probabilities, min(_ALTERNATIVES, len(log_probabilities)))
+            alternatives = {self._tokenizer.decode([int(i)]): float(p) for p, i in zip(*top_tokens, strict=True)}
+            tokens.append(Token(token_text, alternatives if question.alternatives else {}))
+        is_complete = bool(token_ids) and token_ids[-1] == self._tokenizer.eos_token_id
+        return Answer(
+            text, tuple(tokens), finish="stop" if is_complete else "length", used=(prompt_length, len(token_ids))
+        )
 
     def _inputs(self, question: Question) -> Any:
         if not self.accepts_images:
             content: Any = question.text
         else:
-            parts: list[dict[str, Any]] = [{"type": "text", "text": question.text}]
+            content_parts: list[dict[str, Any]] = [{"type": "text", "text": question.text}]
             if question.image is not None:
-                parts.insert(0 if question.image_first else 1, {"type": "image"})
-            content = parts
+                content_parts.insert(0 if question.image_first else 1, {"type": "image"})
+            content = content_parts
         if self._tokenizer.chat_template or getattr(self._reader, "chat_template", None):
             messages = [{"role": question.role, "content": content}]
             if question.system:
-                system = [{"type": "text", "text": question.system}] if self.accepts_images else question.system
-                messages.insert(0, {"role": "system", "content": system})
+                system_content = [{"type": "text", "text": question.system}] if self.accepts_images else question.system
+                messages.insert(0, {"role": "system", "content": system_content})
             prompt = self._reader.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         else:
             prompt = "\n\n".join(filter(None, (question.system, question.text)))
-        options: dict[str, Any] = {"return_tensors": "pt"}
+        reader_options: dict[str, Any] = {"return_tensors": "pt"}
         if question.image is not None:
             from PIL import Image
 
-            options["images"] = Image.fromarray(read_image(question.image).pixels)
-        inputs = self._reader(text=prompt, **options)
-        return {name: tensor.to(self.running.device) for name, tensor in inputs.items()}
+            reader_options["images"] = Image.fromarray(read_image(question.image).pixels)
+        model_inputs = self._reader(text=prompt, **reader_options)
+        return {name: tensor.to(self.running.device) for name, tensor in model_inputs.items()}
 
 
 def load_judge(name: str, settings: Settings) -> LocalJudge:

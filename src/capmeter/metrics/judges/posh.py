@@ -77,28 +77,28 @@ class Direction:
 
     def details(self) -> list[tuple[tuple[str, int], str]]:
         """The attributes and relations to ask for, with the statement of each; those of absent objects are graded."""
-        names, asked = [first_word(each) for each in self.graph.objects], []
+        object_names, asked_elements = [first_word(each) for each in self.graph.objects], []
         elements: list[tuple[tuple[str, int], tuple[int, ...]]]
         elements = [(("attribute", k), (owner,)) for k, (owner, _) in enumerate(self.graph.attributes)]
         elements += [(("relation", k), (a, b)) for k, (a, _, b) in enumerate(self.graph.relations)]
-        for key, ends in elements:
-            if all(self.is_present(end) for end in ends):
-                asked.append((key, self._statement(key, names)))
-            elif all(self.grades.get(end) is not None for end in ends):
-                self.grades[key] = float(LOWEST)
-        return asked
+        for element_key, element_ends in elements:
+            if all(self.is_present(end) for end in element_ends):
+                asked_elements.append((element_key, self._statement(element_key, object_names)))
+            elif all(self.grades.get(end) is not None for end in element_ends):
+                self.grades[element_key] = float(LOWEST)
+        return asked_elements
 
-    def _statement(self, key: tuple[str, int], names: Sequence[str]) -> str:
-        if key[0] == "attribute":
-            owner, attribute = self.graph.attributes[key[1]]
-            return f'the {names[owner]} is described as "{first_word(attribute)}"'
-        subject, relation, target = self.graph.relations[key[1]]
-        return f'the relation of the {names[subject]} to the {names[target]} is "{first_word(relation)}"'
+    def _statement(self, element_key: tuple[str, int], object_names: Sequence[str]) -> str:
+        if element_key[0] == "attribute":
+            owner, attribute = self.graph.attributes[element_key[1]]
+            return f'the {object_names[owner]} is described as "{first_word(attribute)}"'
+        subject, relation, target = self.graph.relations[element_key[1]]
+        return f'the relation of the {object_names[subject]} to the {object_names[target]} is "{first_word(relation)}"'
 
     def share(self) -> float:
         """The mean of the grades, 0 to 1."""
-        grades = [grade for grade in self.grades.values() if grade is not None]
-        return sum(grades) / len(grades) / HIGHEST if grades else 1.0
+        known_grades = [grade for grade in self.grades.values() if grade is not None]
+        return sum(known_grades) / len(known_grades) / HIGHEST if known_grades else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +135,11 @@ class PoSh(Judge):
         captions = super().captions_of(part, context)
         texts = list(dict.fromkeys(text for each in captions for text in (each.candidate, *each.references)))
         scenes = find_source(self._source).extract(texts, context.settings)
-        tuples = {text: scene.tuples or () for text, scene in zip(texts, scenes, strict=True)}
+        text_tuples = {text: scene.tuples or () for text, scene in zip(texts, scenes, strict=True)}
         synsets = find_synset_lookup(False)
 
         def graph(texts: Sequence[str]) -> SceneGraph:
-            return build_scene_graph((each for text in texts for each in tuples[text]), synsets)
+            return build_scene_graph((each for text in texts for each in text_tuples[text]), synsets)
 
         return [replace(each, graphs=(graph([each.candidate]), graph(each.references))) for each in captions]
 
@@ -151,15 +151,19 @@ class PoSh(Judge):
             Direction(reference_graph, caption.candidate),
         )
         notes: dict[str, None] = {}
-        objects = [
-            (each, number, f"{name} is mentioned") for each in directions for number, name in enumerate(each.objects())
+        object_elements = [
+            (direction, object_index, f"{object_name} is mentioned")
+            for direction in directions
+            for object_index, object_name in enumerate(direction.objects())
         ]
-        reasons = yield from self._grade(caption, objects, notes)
-        details = [(each, key, statement) for each in directions for key, statement in each.details()]
-        reasons += yield from self._grade(caption, details, notes)
-        if any(each.grades and not any(each.grades.values()) for each in directions):
+        reasons = yield from self._grade(caption, object_elements, notes)
+        detail_elements = [
+            (direction, key, statement) for direction in directions for key, statement in direction.details()
+        ]
+        reasons += yield from self._grade(caption, detail_elements, notes)
+        if any(direction.grades and not any(direction.grades.values()) for direction in directions):
             return str(reasons[0])
-        precision, recall = (each.share() for each in directions)
+        precision, recall = (direction.share() for direction in directions)
         if reasons:
             notes[UNANSWERED] = None
         return Verdict((2 * precision * recall / (precision + recall), precision, recall), tuple(notes))
@@ -177,9 +181,9 @@ class PoSh(Judge):
             for direction, _, statement in elements
         ]
         answers: list[Answer | Failure] = yield questions
-        for (direction, key, _), answer in zip(elements, answers, strict=True):
+        for (direction, element_key, _), answer in zip(elements, answers, strict=True):
             grade = NO_ANSWER if isinstance(answer, Failure) else expected_number(answer, LOWEST, HIGHEST)
-            direction.grades[key] = None if isinstance(grade, str) else grade[0]
+            direction.grades[element_key] = None if isinstance(grade, str) else grade[0]
             if isinstance(grade, str):
                 reasons.append(grade if isinstance(answer, Failure) else missing_reason(answer))
             elif not grade[1]:

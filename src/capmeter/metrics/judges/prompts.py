@@ -62,8 +62,8 @@ class Template:
     @property
     def sha256(self) -> str:
         """The hash of role, texts and schema."""
-        system = f"{self.system}\n" if self.system else ""
-        return hashlib.sha256(f"{self.role}\n{system}{self.text}{self.schema}".encode()).hexdigest()
+        system_text = f"{self.system}\n" if self.system else ""
+        return hashlib.sha256(f"{self.role}\n{system_text}{self.text}{self.schema}".encode()).hexdigest()
 
     @property
     def slots(self) -> frozenset[str]:
@@ -73,11 +73,13 @@ class Template:
     def fill(self, **values: str) -> str:
         """The text with these values in its slots; braces in values are unchanged, the template's own tags escaped."""
         tags = set(_TAG.findall(self.text))
-        escape = re.compile(rf"<(/?(?:{'|'.join(map(re.escape, sorted(tags)))})\b)", re.IGNORECASE) if tags else None
+        tag_pattern = (
+            re.compile(rf"<(/?(?:{'|'.join(map(re.escape, sorted(tags)))})\b)", re.IGNORECASE) if tags else None
+        )
 
         def value_of(slot: re.Match[str]) -> str:
-            value = values.get(slot[1], "")
-            return value if escape is None else escape.sub(r"&lt;\1", value)
+            slot_value = values.get(slot[1], "")
+            return slot_value if tag_pattern is None else tag_pattern.sub(r"&lt;\1", slot_value)
 
         return _SLOT.sub(value_of, self.text)
 
@@ -115,35 +117,37 @@ def file_version(name: str) -> tuple[Path, int, int]:
     """
     path = FOLDER / f"{name}.yaml" if name in names() else Path(name).expanduser().absolute()
     try:
-        status = path.stat()
+        file_status = path.stat()
     except (OSError, ValueError) as error:
         raise _unreadable(name) from error
-    if status.st_size > _MAX_BYTES:
-        raise InputError(f"template {name!r}: {status.st_size:,} bytes; expected a YAML file of at most 1 MB")
-    return path, status.st_mtime_ns, status.st_size
+    if file_status.st_size > _MAX_BYTES:
+        raise InputError(f"template {name!r}: {file_status.st_size:,} bytes; expected a YAML file of at most 1 MB")
+    return path, file_status.st_mtime_ns, file_status.st_size
 
 
-def _unreadable(name: str) -> InputError:
-    return InputError(f"template {name!r}: neither a readable file nor one of {', '.join(names())}")
+def _unreadable(template_name: str) -> InputError:
+    return InputError(f"template {template_name!r}: neither a readable file nor one of {', '.join(names())}")
 
 
 @functools.lru_cache(maxsize=64)
-def _read_yaml(name: str, version: tuple[Path, int, int]) -> Mapping[str, Any]:
+def _read_yaml(template_name: str, version: tuple[Path, int, int]) -> Mapping[str, Any]:
     try:
         import yaml
     except ImportError:
         raise MissingBackend("judges need PyYAML: pip install 'capmeter[judges]'") from None
     try:
-        text = version[0].read_text(encoding="utf-8")
+        yaml_text = version[0].read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise _unreadable(name) from error
+        raise _unreadable(template_name) from error
     try:
-        fields = yaml.safe_load(text)
+        fields = yaml.safe_load(yaml_text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"template {name!r}: not valid YAML: {reason}") from None
+        raise InputError(f"template {template_name!r}: not valid YAML: {reason}") from None
     if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
-        raise InputError(f"template {name!r}: expected YAML fields such as prompt: and source:; see docs/judges.md")
+        raise InputError(
+            f"template {template_name!r}: expected YAML fields such as prompt: and source:; see docs/judges.md"
+        )
     return fields
 
 
@@ -153,11 +157,15 @@ def template_of(name: str, fields: Mapping[str, Any]) -> Template:
     Raises:
         InputError: a field has another type, or the prompt is missing or does not contain the candidate.
     """
-    for field, kind in _FIELDS.items():
-        value = fields.get(field, kind())
-        if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
-            expected = "text" if kind is str else "a whole number of at least 0"
-            raise InputError(f"template {name!r}: {field}: {value!r:.60} is not {expected}")
+    for field_name, field_type in _FIELDS.items():
+        field_value = fields.get(field_name, field_type())
+        if (
+            not isinstance(field_value, field_type)
+            or isinstance(field_value, bool)
+            or (isinstance(field_value, int) and field_value < 0)
+        ):
+            expected_type = "text" if field_type is str else "a whole number of at least 0"
+            raise InputError(f"template {name!r}: {field_name}: {field_value!r:.60} is not {expected_type}")
     text, role = fields.get("prompt", ""), fields.get("role", "user")
     if "{candidate}" not in text and "{items}" not in text and "{response}" not in text:
         raise InputError(f"template {name!r}: expected prompt: with a text in which {{candidate}} stands for a caption")

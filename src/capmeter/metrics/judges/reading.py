@@ -41,8 +41,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def answer_start(text: str) -> int:
     """The position after the model's thoughts."""
-    end = text.rfind(_THOUGHT)
-    return 0 if end < 0 else end + len(_THOUGHT)
+    thought_end = text.rfind(_THOUGHT)
+    return 0 if thought_end < 0 else thought_end + len(_THOUGHT)
 
 
 def missing_reason(answer: Answer) -> str:
@@ -63,10 +63,10 @@ def score_in_json(answer: Answer) -> float | str:
     if value is None:
         if (reason := missing_reason(answer)) == REFUSED:
             return REFUSED
-        number = _NUMBER.search(answer.text, answer_start(answer.text))
-        if number is None:
+        number_match = _NUMBER.search(answer.text, answer_start(answer.text))
+        if number_match is None:
             return reason
-        value = float(number[0])
+        value = float(number_match[0])
         value = 100 * value if value < 1 else value
     return value / 100 if 0 <= value <= 100 else missing_reason(answer)
 
@@ -77,32 +77,32 @@ def smoothed_share(answer: Answer) -> tuple[float, bool] | str:
     With p_k(d) the probability of digit d at the k-th decimal: Σ d p_1(d) / 10 + Σ d p_2(d) / 100, the second if there
     is one; for an answer of 1: .9 p(0) + p(1) at its first token. Without probabilities the number as written.
     """
-    number = _NUMBER.search(answer.text, answer_start(answer.text))
-    if answer.refused or number is None:
+    number_match = _NUMBER.search(answer.text, answer_start(answer.text))
+    if answer.refused or number_match is None:
         return missing_reason(answer)
-    value = float(number[0])
+    value = float(number_match[0])
     if not 0 <= value <= 1:
         return UNREADABLE
-    starts = _token_starts(answer.tokens)
+    token_starts = _token_starts(answer.tokens)
     if value == 1:
-        token = _token_at(answer.tokens, starts, number.start())
+        token = _token_at(answer.tokens, token_starts, number_match.start())
         if token is None:
             return value, False
         probabilities = _digit_probabilities(token.alternatives, 1)
         return 0.9 * probabilities.get("0", 0.0) + probabilities.get("1", 0.0), True
-    _, point, decimals = number[0].partition(".")
-    start, score, position = number.end() - len(decimals), 0.0, 0
+    _, point, decimals = number_match[0].partition(".")
+    decimal_start, score, position = number_match.end() - len(decimals), 0.0, 0
     while point and position < min(2, len(decimals)):
-        token = _token_at(answer.tokens, starts, start + position)
+        token = _token_at(answer.tokens, token_starts, decimal_start + position)
         if token is None:
             return value, False
-        length = len(token.text.strip())
-        if not token.text.strip().isdigit() or length > _MAX_DIGITS:  # digits that cannot be separated
+        digit_count = len(token.text.strip())
+        if not token.text.strip().isdigit() or digit_count > _MAX_DIGITS:  # digits that cannot be separated
             return value, False
-        alternatives = _digit_probabilities(token.alternatives, length).items()
+        alternatives = _digit_probabilities(token.alternatives, digit_count).items()
         expectation = sum(int(digits) * p for digits, p in alternatives)
-        score += expectation / 10 ** (position + length)
-        position += length
+        score += expectation / 10 ** (position + digit_count)
+        position += digit_count
     return (score, True) if position else (value, False)
 
 
@@ -112,10 +112,10 @@ def expected_score(answer: Answer) -> tuple[float, bool] | str:
     The expectation over the integers from 0 to 100 among the alternatives of the token after the dollar sign, in
     proportion to their probabilities; without probabilities the number between dollar signs.
     """
-    marked = next(iter([*_MARKED.finditer(answer.text, answer_start(answer.text))][-1:]), None)
-    if answer.refused or marked is None:
+    marked_number = next(iter([*_MARKED.finditer(answer.text, answer_start(answer.text))][-1:]), None)
+    if answer.refused or marked_number is None:
         return missing_reason(answer)
-    return _expectation(answer, marked[1], marked.start(1), 0, 100)
+    return _expectation(answer, marked_number[1], marked_number.start(1), 0, 100)
 
 
 def expected_number(answer: Answer, low: int, high: int) -> tuple[float, bool] | str:
@@ -123,10 +123,10 @@ def expected_number(answer: Answer, low: int, high: int) -> tuple[float, bool] |
 
     Without probabilities the number as written; without a number the reason.
     """
-    number = _NUMBER.search(answer.text, answer_start(answer.text))
-    if answer.refused or number is None:
+    number_match = _NUMBER.search(answer.text, answer_start(answer.text))
+    if answer.refused or number_match is None:
         return missing_reason(answer)
-    return _expectation(answer, number[0], number.start(), low, high)
+    return _expectation(answer, number_match[0], number_match.start(), low, high)
 
 
 def read_choice(answer: Answer, options: int) -> int | str:
@@ -134,19 +134,19 @@ def read_choice(answer: Answer, options: int) -> int | str:
 
     The letter after the last "answer:" or in `\\boxed{}`, else the first single letter, else a number from 1.
     """
-    text = answer.text[answer_start(answer.text) :]
-    boxed = re.search(r"\\boxed\{\s*\(?([A-Za-z])\b", text)
-    labelled = [*_LABELLED.finditer(text)]
-    letter = boxed or (labelled[-1] if labelled else None) or _ALONE.search(text)
-    if letter is None and (reason := missing_reason(answer)) == REFUSED:
+    answer_text = answer.text[answer_start(answer.text) :]
+    boxed_letter = re.search(r"\\boxed\{\s*\(?([A-Za-z])\b", answer_text)
+    labelled_letters = [*_LABELLED.finditer(answer_text)]
+    letter_match = boxed_letter or (labelled_letters[-1] if labelled_letters else None) or _ALONE.search(answer_text)
+    if letter_match is None and (reason := missing_reason(answer)) == REFUSED:
         return reason
-    letter = letter or _LETTER.search(text)
-    if letter is not None:
-        chosen = LETTERS.find((letter[1] or letter[2]).upper())
-        return chosen if chosen < options else UNREADABLE
-    number = re.fullmatch(r"[\s(]*(\d{1,2})[\s).]*", text)
-    if number is not None and 1 <= int(number[1]) <= options:
-        return int(number[1]) - 1
+    letter_match = letter_match or _LETTER.search(answer_text)
+    if letter_match is not None:
+        chosen_option = LETTERS.find((letter_match[1] or letter_match[2]).upper())
+        return chosen_option if chosen_option < options else UNREADABLE
+    number_match = re.fullmatch(r"[\s(]*(\d{1,2})[\s).]*", answer_text)
+    if number_match is not None and 1 <= int(number_match[1]) <= options:
+        return int(number_match[1]) - 1
     return missing_reason(answer)
 
 
@@ -161,31 +161,35 @@ def match_label(text: str, labels: Sequence[str]) -> str | None:
     >>> match_label("No, it does not.", ("yes", "no", "not_mentioned"))
     'no'
     """
-    plain = re.sub(r"[\s_\-]+", "_", text.strip().lower())
-    plain = plain.strip("_*\"'`.([{:")
-    ordered = sorted(labels, key=len, reverse=True)
-    for label in ordered:
-        if re.match(rf"{re.escape(label)}(?![a-z0-9])", plain):
+    plain_text = re.sub(r"[\s_\-]+", "_", text.strip().lower())
+    plain_text = plain_text.strip("_*\"'`.([{:")
+    ordered_labels = sorted(labels, key=len, reverse=True)
+    for label in ordered_labels:
+        if re.match(rf"{re.escape(label)}(?![a-z0-9])", plain_text):
             return label
-    inside = [label for label in ordered if re.search(rf"(?<![a-z0-9]){re.escape(label)}(?![a-z0-9])", plain)]
-    inside = [label for label in inside if not any(label != other and label in other for other in inside)]
+    inside = [
+        label for label in ordered_labels if re.search(rf"(?<![a-z0-9]){re.escape(label)}(?![a-z0-9])", plain_text)
+    ]
+    inside = [
+        label for label in inside if not any(label != other_label and label in other_label for other_label in inside)
+    ]
     return inside[0] if len(inside) == 1 else None
 
 
 def read_json(answer: Answer, key: str) -> Any:
     """The value under a key of the first JSON object of the answer that has it; None without one."""
-    for value in _json_objects(answer.text):
-        if isinstance(value, dict) and key in value:
-            return value[key]
+    for json_object in _json_objects(answer.text):
+        if isinstance(json_object, dict) and key in json_object:
+            return json_object[key]
     return None
 
 
 def read_texts(answer: Answer, key: str) -> list[str] | str:
     """The texts in the list under a key, or the reason why there are none."""
-    values = read_json(answer, key)
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    listed_texts = read_json(answer, key)
+    if not isinstance(listed_texts, list) or not all(isinstance(value, str) for value in listed_texts):
         return missing_reason(answer)
-    return [" ".join(value.split()) for value in values if value.strip()]
+    return [" ".join(value.split()) for value in listed_texts if value.strip()]
 
 
 def _expectation(answer: Answer, written: str, start: int, low: int, high: int) -> tuple[float, bool] | str:
@@ -205,12 +209,12 @@ def _expectation(answer: Answer, written: str, start: int, low: int, high: int) 
 
 def _score_field(text: str) -> float | None:
     """The number under "score" in the first JSON object of the text that has one, NaN if it is none; None without."""
-    for value in _json_objects(text):
-        if isinstance(value, dict) and "score" in value:
-            score = value["score"]
+    for json_object in _json_objects(text):
+        if isinstance(json_object, dict) and "score" in json_object:
+            score = json_object["score"]
             if isinstance(score, str):  # such as "85/100"
-                written = re.match(r"\s*-?\d+(?:\.\d+)?(?!\d)", score)
-                return float(written[0]) if written else math.nan
+                written_number = re.match(r"\s*-?\d+(?:\.\d+)?(?!\d)", score)
+                return float(written_number[0]) if written_number else math.nan
             return float(score) if is_finite(score) else math.nan
     return None
 
@@ -233,21 +237,25 @@ def _token_starts(tokens: tuple[Token, ...]) -> list[int]:
 
 def _token_at(tokens: tuple[Token, ...], starts: list[int], position: int) -> Token | None:
     """The token with the character at this position, if its alternatives are known."""
-    for token, start in zip(tokens, starts, strict=True):
-        if start <= position < start + len(token.text):
+    for token, token_start in zip(tokens, starts, strict=True):
+        if token_start <= position < token_start + len(token.text):
             return token if token.alternatives else None
     return None
 
 
-def _digit_probabilities(alternatives: Mapping[str, float], length: int | None = None) -> dict[str, float]:
+def _digit_probabilities(alternatives: Mapping[str, float], digit_count: int | None = None) -> dict[str, float]:
     """The probabilities of the alternatives that are short numbers, or of this many digits, without surrounding spaces.
 
     Alternatives with the same digits are added; probabilities that add up to more than 1 are divided by their sum.
     """
     probabilities: dict[str, float] = {}
-    for text, log_probability in alternatives.items():
-        digits = text.strip()
-        if digits.isascii() and digits.isdigit() and len(digits) in ((length,) if length else range(_MAX_DIGITS + 1)):
+    for alternative_text, log_probability in alternatives.items():
+        digits = alternative_text.strip()
+        if (
+            digits.isascii()
+            and digits.isdigit()
+            and len(digits) in ((digit_count,) if digit_count else range(_MAX_DIGITS + 1))
+        ):
             probabilities[digits] = probabilities.get(digits, 0.0) + math.exp(min(log_probability, 0.0))
     total = sum(probabilities.values())
     return {digits: p / total for digits, p in probabilities.items()} if total > 1 else probabilities

@@ -117,12 +117,12 @@ class ServerJudge:
             return Failure(f"{type(error).__name__}: {self._key.redact(str(error))[:200]}")
 
     def _body(self, question: Question) -> dict[str, Any]:
-        text = {"type": "text", "text": question.text}
-        parts: list[dict[str, Any]] = [text]
+        text_part = {"type": "text", "text": question.text}
+        content_parts: list[dict[str, Any]] = [text_part]
         if question.image is not None:
-            image = {"type": "image_url", "image_url": {"url": image_url(question.image), "detail": "low"}}
-            parts = [image, text] if question.image_first else [text, image]
-        content: Any = parts if question.image is not None else question.text
+            image_part = {"type": "image_url", "image_url": {"url": image_url(question.image), "detail": "low"}}
+            content_parts = [image_part, text_part] if question.image_first else [text_part, image_part]
+        content: Any = content_parts if question.image is not None else question.text
         messages = [{"role": "system", "content": question.system}] if question.system else []
         messages.append({"role": question.role, "content": content})
         body: dict[str, Any] = {"model": self.model, "messages": messages, "temperature": question.temperature}
@@ -131,9 +131,9 @@ class ServerJudge:
             body |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
         if question.schema and self._structured:
             schema = json.loads(question.schema)
-            named = {"json_schema": {"name": "answer", "schema": schema, "strict": True}}
-            fields = named if self._structured == "json_schema" else {"schema": schema}
-            body["response_format"] = {"type": self._structured, **fields}
+            named_schema = {"json_schema": {"name": "answer", "schema": schema, "strict": True}}
+            format_fields = named_schema if self._structured == "json_schema" else {"schema": schema}
+            body["response_format"] = {"type": self._structured, **format_fields}
         if question.repeat:
             body["seed"] = question.repeat
         return body
@@ -143,8 +143,8 @@ class ServerJudge:
         if "max_completion_tokens" in message and "max_tokens" in body:
             self._token_limit = "max_completion_tokens"
             return True
-        words = ("response_format", "json_schema", "guided", "grammar")
-        if "response_format" in body and any(word in message for word in words):
+        format_words = ("response_format", "json_schema", "guided", "grammar")
+        if "response_format" in body and any(word in message for word in format_words):
             if self._structured == body["response_format"]["type"]:  # unless another question found it out already
                 self._structured = _NEXT_FORMAT[self._structured]
             return True
@@ -182,42 +182,46 @@ def read_completion(completion: Any) -> Answer:
     """
     choice = completion["choices"][0]
     message = choice["message"]
-    finish = str(choice.get("finish_reason") or "stop")[:40]
+    finish_reason = str(choice.get("finish_reason") or "stop")[:40]
     refusal = message.get("refusal")
-    text = message.get("content")
-    refused = bool(refusal) or finish == "content_filter"
-    if not isinstance(text, str):
-        if not refused:
+    answer_text = message.get("content")
+    is_refused = bool(refusal) or finish_reason == "content_filter"
+    if not isinstance(answer_text, str):
+        if not is_refused:
             raise ValueError("no content")
-        text = str(refusal or "")
-    if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"{len(text):,} characters, more than {MAX_CHARACTERS:,}")
+        answer_text = str(refusal or "")
+    if len(answer_text) > MAX_CHARACTERS:
+        raise ValueError(f"{len(answer_text):,} characters, more than {MAX_CHARACTERS:,}")
     tokens: list[Token] = []
-    for each in (choice.get("logprobs") or {}).get("content") or ():
-        others = [(other["token"], other["logprob"]) for other in each.get("top_logprobs") or ()]
-        tokens.append(read_token(each["token"], [*others, (each["token"], each["logprob"])]))
-    used = completion.get("usage") or {}
-    counts = read_usage(used.get("prompt_tokens"), used.get("completion_tokens"))
-    return Answer(text, tuple(tokens), refused, finish, counts)
+    for token_entry in (choice.get("logprobs") or {}).get("content") or ():
+        alternative_pairs = [(other["token"], other["logprob"]) for other in token_entry.get("top_logprobs") or ()]
+        tokens.append(
+            read_token(token_entry["token"], [*alternative_pairs, (token_entry["token"], token_entry["logprob"])])
+        )
+    token_usage = completion.get("usage") or {}
+    token_counts = read_usage(token_usage.get("prompt_tokens"), token_usage.get("completion_tokens"))
+    return Answer(answer_text, tuple(tokens), is_refused, finish_reason, token_counts)
 
 
 def image_url(image: ImageRef) -> str:
     """The image as a data URL: the file itself if it is a plain JPEG or PNG, otherwise a PNG of the decoded image."""
-    decoded = read_image(image)
+    decoded_image = read_image(image)
     with open(image.path, "rb") as file:  # noqa: PTH123  a Path would change some names
-        content = file.read()
-    kind = next((kind for start, kind in _KINDS.items() if content.startswith(start)), None)
-    if kind is None or decoded.notes:
+        image_bytes = file.read()
+    image_format = next(
+        (image_format for magic_bytes, image_format in _KINDS.items() if image_bytes.startswith(magic_bytes)), None
+    )
+    if image_format is None or decoded_image.notes:
         import io
 
         from PIL import Image
 
         buffer = io.BytesIO()
-        Image.fromarray(decoded.pixels).save(buffer, "PNG")
-        content, kind = buffer.getvalue(), "png"
-    if len(content) > _MAX_IMAGE_BYTES:
+        Image.fromarray(decoded_image.pixels).save(buffer, "PNG")
+        image_bytes, image_format = buffer.getvalue(), "png"
+    if len(image_bytes) > _MAX_IMAGE_BYTES:
         raise InputError(
-            f"picture {image.path!a} of image {image.image_id!a}: {len(content) / 1e6:.0f} MB, more than the 20 MB "
+            f"picture {image.path!a} of image {image.image_id!a}: {len(image_bytes) / 1e6:.0f} MB, more than the 20 MB "
             "that judges accept; make the image smaller"
         )
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
+    return f"data:image/{image_format};base64,{base64.b64encode(image_bytes).decode('ascii')}"

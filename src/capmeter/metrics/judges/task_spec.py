@@ -69,12 +69,12 @@ def read_task(name: str) -> TaskSpec:
 
 
 @functools.lru_cache(maxsize=32)
-def _read_task(name: str, version: tuple[Path, int, int]) -> TaskSpec:
-    fields = read_yaml(name)
-    prompt = template_of(name, fields)
+def _read_task(task_name: str, version: tuple[Path, int, int]) -> TaskSpec:
+    fields = read_yaml(task_name)
+    prompt = template_of(task_name, fields)
 
     def fail(field: str, expected: str) -> InputError:
-        return InputError(f"task {name!r}: {field}: got {describe(fields.get(field))}, expected {expected}")
+        return InputError(f"task {task_name!r}: {field}: got {describe(fields.get(field))}, expected {expected}")
 
     ask, needs, read = fields.get("ask", "caption"), fields.get("needs", []), fields.get("read")
     if ask not in ASKS:
@@ -83,46 +83,54 @@ def _read_task(name: str, version: tuple[Path, int, int]) -> TaskSpec:
         raise fail("needs", "a list of references, image")
     if not isinstance(read, dict):
         raise fail("read", "one of number, expectation, labels, choice with its value")
-    kinds = [kind for kind in ("number", "expectation", "labels", "choice") if kind in read]
-    if len(kinds) != 1 or (ask == "checklist" and kinds != ["labels"]) or (kinds == ["choice"] and ask != "question"):
+    value_kinds = [kind for kind in ("number", "expectation", "labels", "choice") if kind in read]
+    if (
+        len(value_kinds) != 1
+        or (ask == "checklist" and value_kinds != ["labels"])
+        or (value_kinds == ["choice"] and ask != "question")
+    ):
         raise fail("read", "one of number, expectation, labels, choice (a checklist: labels; a choice: ask: question)")
-    (kind,), value = kinds, read[kinds[0]]
-    details: dict[str, Any] = {}
+    (kind,), value = value_kinds, read[value_kinds[0]]
+    task_details: dict[str, Any] = {}
     if kind in ("number", "expectation"):
         is_pair = isinstance(value, list) and len(value) == 2 and all(type(each) is int for each in value)
         if not is_pair or not 0 <= value[0] < value[1] <= 100:
             raise fail("read", f"{kind}: [low, high], two whole numbers from 0 to 100")
-        details["bounds"] = tuple(value)
+        task_details["bounds"] = tuple(value)
     elif kind == "labels":
         if not isinstance(value, list) or len(value) < 2 or not all(isinstance(each, str) for each in value):
             raise fail("read", "labels: [first, second, …], texts in quotes (yes and no are not text in YAML)")
-        details["labels"] = tuple(each.strip().lower().replace(" ", "_") for each in value)
-        details["fields"] = tuple(str(read.get(*each)) for each in _LIST_FIELDS)
+        task_details["labels"] = tuple(each.strip().lower().replace(" ", "_") for each in value)
+        task_details["fields"] = tuple(str(read.get(*each)) for each in _LIST_FIELDS)
     else:
         options = value if isinstance(value, dict) else {}
-        details["labels"], details["abstain"] = CHOICE_LABELS, str(options.get("abstain", ""))
-        details["bonus"], details["shuffle"] = float(options.get("bonus", 0.0)), options.get("shuffle")
-    scores = _read_scores(name, fields.get("scores"), kind, details.get("labels", ()))
-    return TaskSpec(prompt, ask, frozenset(map(str, needs)), kind, scores=scores, **details)
+        task_details["labels"], task_details["abstain"] = CHOICE_LABELS, str(options.get("abstain", ""))
+        task_details["bonus"], task_details["shuffle"] = float(options.get("bonus", 0.0)), options.get("shuffle")
+    scores = _read_scores(task_name, fields.get("scores"), kind, task_details.get("labels", ()))
+    return TaskSpec(prompt, ask, frozenset(map(str, needs)), kind, scores=scores, **task_details)
 
 
 def _read_scores(
-    name: str, scores: Any, kind: str, labels: Sequence[str]
+    task_name: str, scores: Any, kind: str, labels: Sequence[str]
 ) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]] | None:
     if kind in ("number", "expectation"):
         return None
     if scores is None:
         return {"score": (("credit",) if kind == "choice" else (labels[0],), tuple(labels))}
-    allowed = {*labels, *(("credit",) if kind == "choice" else ())}
-    parts: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    for part, value in scores.items() if isinstance(scores, dict) else ():
-        of, among = (value.get(key) if isinstance(value, dict) else None for key in ("of", "among"))
-        if not all(isinstance(each, list) and each and set(each) <= allowed for each in (of, among)):
+    allowed_labels = {*labels, *(("credit",) if kind == "choice" else ())}
+    score_parts: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for part_name, share_spec in scores.items() if isinstance(scores, dict) else ():
+        counted_labels, among_labels = (
+            share_spec.get(key) if isinstance(share_spec, dict) else None for key in ("of", "among")
+        )
+        if not all(
+            isinstance(each, list) and each and set(each) <= allowed_labels for each in (counted_labels, among_labels)
+        ):
             raise InputError(
-                f"task {name!r}: scores: {part}: expected {{of: [labels], among: [labels]}} with labels of "
-                f"{', '.join(sorted(allowed))}"
+                f"task {task_name!r}: scores: {part_name}: expected {{of: [labels], among: [labels]}} with labels of "
+                f"{', '.join(sorted(allowed_labels))}"
             )
-        parts[str(part)] = tuple(of or ()), tuple(among or ())
-    if next(iter(parts), None) != "score":
-        raise InputError(f"task {name!r}: scores: expected score: {{of: [labels], among: [labels]}} first")
-    return parts
+        score_parts[str(part_name)] = tuple(counted_labels or ()), tuple(among_labels or ())
+    if next(iter(score_parts), None) != "score":
+        raise InputError(f"task {task_name!r}: scores: expected score: {{of: [labels], among: [labels]}} first")
+    return score_parts

@@ -21,8 +21,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, url: str, timeout: float, connections: int) -> None:
         address = httpx2.URL(url)
         proxy = None if proxy_bypass(address.host) else getproxies().get(address.scheme)
-        limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
-        self._inner, self._timeout = httpx2.AsyncHTTPTransport(proxy=proxy, limits=limits), timeout
+        connection_limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
+        self._inner, self._timeout = httpx2.AsyncHTTPTransport(proxy=proxy, limits=connection_limits), timeout
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The whole response; an `httpx2.TransportError` if it is late or malformed."""
@@ -40,16 +40,16 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def _receive(self, request: httpx2.Request) -> httpx2.Response:
         answer = await self._inner.handle_async_request(request)
-        content, reason = bytearray(), ""
+        response_bytes, reason = bytearray(), ""
         try:
             async for chunk in answer.aiter_raw():
-                content += chunk
+                response_bytes += chunk
                 if answer.headers.get("content-encoding", "identity").lower() != "identity":
                     reason = "the server compressed its answer, although it was asked not to"
-                elif len(content) > MAX_BYTES:
+                elif len(response_bytes) > MAX_BYTES:
                     reason = f"the answer is larger than {MAX_BYTES / 1e6:g} MB"
                 if reason:
                     return httpx2.Response(422, headers={"x-should-retry": "false"}, text=reason)
         finally:
             await answer.aclose()
-        return httpx2.Response(answer.status_code, headers=answer.headers, content=bytes(content))
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=bytes(response_bytes))

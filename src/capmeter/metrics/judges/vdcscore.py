@@ -74,28 +74,28 @@ class VdcScore(ItemJudge):
             return NO_QUESTIONS
         answering, matching = self.prompts
         responses = yield [self.question(answering, caption, item.text, question=item.text) for item in items]
-        answered = [
+        answered_items = [
             (item, response.text[answer_start(response.text) :].strip())
             for item, response in zip(items, responses, strict=True)
             if isinstance(response, Answer)
         ]
-        if not answered:
+        if not answered_items:
             return UNANSWERED
-        grades = yield [
+        grade_answers = yield [
             self.question(
-                matching, caption, f"match: {item.text}", question=item.text, answer=item.answer, response=text
+                matching, caption, f"match: {item.text}", question=item.text, answer=item.answer, response=response_text
             )
-            for item, text in answered
+            for item, response_text in answered_items
         ]
-        matches = [read_match(grade) for grade in grades if isinstance(grade, Answer)]
-        readable = [match for match in matches if match is not None]
-        if not readable:
-            return next((missing_reason(grade) for grade in grades if isinstance(grade, Answer)), UNANSWERED)
-        accuracy = sum(is_right for is_right, _ in readable) / len(readable)
-        mean_grade = sum(grade for _, grade in readable) / len(readable)
+        matches = [read_match(grade) for grade in grade_answers if isinstance(grade, Answer)]
+        readable_matches = [match for match in matches if match is not None]
+        if not readable_matches:
+            return next((missing_reason(grade) for grade in grade_answers if isinstance(grade, Answer)), UNANSWERED)
+        accuracy = sum(is_right for is_right, _ in readable_matches) / len(readable_matches)
+        mean_grade = sum(grade for _, grade in readable_matches) / len(readable_matches)
         if self.as_released and not (accuracy and mean_grade):
             return Verdict((0.0, 0.0, 0.0))
-        return Verdict((accuracy, mean_grade, 1.0), (UNANSWERED,) if len(readable) < len(items) else ())
+        return Verdict((accuracy, mean_grade, 1.0), (UNANSWERED,) if len(readable_matches) < len(items) else ())
 
 
 def read_match(answer: Answer) -> tuple[bool, float] | None:
@@ -104,8 +104,8 @@ def read_match(answer: Answer) -> tuple[bool, float] | None:
     >>> read_match(Answer("{'pred': 'yes', 'score': 4}"))
     (True, 4.0)
     """
-    text = answer.text[answer_start(answer.text) :]
-    match, grade = _MATCH.search(text), _GRADE.search(text)
+    answer_text = answer.text[answer_start(answer.text) :]
+    match, grade = _MATCH.search(answer_text), _GRADE.search(answer_text)
     if match is None or grade is None or not 0 <= float(grade[1]) <= 5:
         return None
     return match[1].lower() == "yes", float(grade[1])
