@@ -34,7 +34,7 @@ VAGUE = {
     *("own", "place", "things", "asked", "held", "apart", "near", "alike", "seen", "heard", "begun", "ended", "taken"),
     *("written", "shown", "counted", "judged", "beaten", "beats", "knowing", "worthwhile", "here", "whole"),
 }
-MOST_VAGUE = 0.01  # of all local names, parameters and fields
+MOST_VAGUE, LEAST_COMPOUND = 0.01, 0.15  # of all local names, parameters and fields
 # the drop-in replacement for pycocoevalcap has the names of that package
 SHARED_CLASSES = {"Bleu", "Cider", "Meteor", "Spice"}
 BANNED = re.compile(
@@ -60,6 +60,8 @@ def test_names_say_what_they_hold() -> None:
                 names[node.arg] += 1
     vague = {name: count for name, count in names.items() if name.strip("_") in VAGUE}
     assert sum(vague.values()) <= MOST_VAGUE * sum(names.values()), sorted(vague.items(), key=lambda item: -item[1])
+    compound = sum(count for name, count in names.items() if "_" in name.strip("_"))  # of several words
+    assert compound >= LEAST_COMPOUND * sum(names.values())
 
 
 def test_public_functions_and_classes_have_no_vague_name() -> None:

@@ -123,8 +123,10 @@ class Reward:
     def _reference_lines(self, image_id: ImageId, texts: Any) -> tuple[str, ...]:
         texts = texts.tolist() if hasattr(texts, "tolist") else texts
         if isinstance(texts, str) or not isinstance(texts, Sequence) or not len(texts):
-            raise InputError(f"{_place(image_id)}: expected a list of at least one caption, got {describe(texts)}")
-        reference_lines = tuple(self._line(text, _place(image_id)) for text in texts)
+            raise InputError(
+                f"{_reference_location(image_id)}: expected a list of at least one caption, got {describe(texts)}"
+            )
+        reference_lines = tuple(self._line(text, _reference_location(image_id)) for text in texts)
         if self._reads_ids:
             self._vocabulary.update(int(token_id) for line in reference_lines for token_id in line.split())
         if self.eos is None:
@@ -263,7 +265,9 @@ def _are_token_ids(references: Any) -> bool:
     image, first_references = next(iter(references.items()))
     first_references = first_references.tolist() if hasattr(first_references, "tolist") else first_references
     if isinstance(first_references, str) or not isinstance(first_references, Sequence) or not len(first_references):
-        raise InputError(f"{_place(image)}: expected a list of at least one caption, got {describe(first_references)}")
+        raise InputError(
+            f"{_reference_location(image)}: expected a list of at least one caption, got {describe(first_references)}"
+        )
     return not isinstance(first_references[0], str)
 
 
@@ -285,7 +289,7 @@ def _image_key(image_id: Any) -> Any:
     return str(image_id) if type(image_id) is int or isinstance(image_id, np.integer) else image_id
 
 
-def _place(image_id: Any) -> str:
+def _reference_location(image_id: Any) -> str:
     return f"references[{ascii(image_id)[:40]}]"
 
 

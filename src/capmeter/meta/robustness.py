@@ -4,7 +4,7 @@ Human captions are degraded with increasing strength γ and scored against the r
 is removed from them). As in Cui et al. (2018, §3.4), scores are divided by that of the unmodified captions, and the
 *area* under the curve over γ (their Eq. 11) summarises a curve: the lower, the more sensitive the metric. *Preferred*
 is the forced choice of Sharif et al. (2019): the share of captions that a metric scores higher unmodified than
-degraded, where a tie (scores that agree to six digits) is no preference.
+degraded, where a tie (scores that agree to six digits) counts as none.
 
 Each corpus score is the metric's own (BLEU from sums, not a mean over captions), corpus statistics are collected from
 the unmodified captions, and bands are 95% bootstrap intervals by image, in which the normalisation is resampled too.

@@ -233,7 +233,7 @@ def _split(order: Rows, size: int) -> list[Rows]:
 
 
 def _some(captions: Sequence[Sequence[int]], count: int, rng: np.random.Generator) -> list[Sequence[int]]:
-    """So many of the captions, without replacement; all where there are no more."""
+    """A sample of `count` captions without replacement; all where there are no more."""
     if len(captions) <= count:
         return list(captions)
     return [captions[caption_index] for caption_index in rng.choice(len(captions), count, replace=False).tolist()]

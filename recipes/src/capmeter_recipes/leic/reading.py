@@ -109,7 +109,7 @@ def read_samples(files: Sequence[str], systems: Mapping[str, CaptionSet]) -> dic
         systems: the submissions.
 
     Raises:
-        InputError: a name is not that of a submission, a row is no caption, or a file has none of the images.
+        InputError: a name is not that of a submission, a row has no caption, or a file has none of the images.
     """
     samples_by_system: dict[str, dict[str, list[str]]] = {}
     for sample_file in files:

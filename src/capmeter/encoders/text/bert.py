@@ -147,7 +147,7 @@ class Bert:
         return layer_norm(self._words[ids] + self._places[position_ids], (self.width,), *self._norm, self.epsilon)
 
     def attention_bias(self, tokens: int) -> Tensor | None:
-        """What is added to the attention's logits of so many word pieces, [heads, tokens, tokens]; None for nothing."""
+        """What is added to attention logits of `tokens` word pieces, [heads, tokens, tokens]; None for nothing."""
         return None if self._relative is None else relative_bias(self._relative, tokens)
 
 

@@ -3,7 +3,7 @@
     P(error) = sigmoid( Σ w(f) + b )        over the features f of a caption
 
 Features are read off the words in lower case and the bundled parser's tags: n-grams of tags up to four, the same with
-function words in place of their tags, the last words, numbers of verbs, nouns and conjunctions, and what is said twice.
+function words in place of their tags, the last words, numbers of verbs, nouns and conjunctions, and repeated words.
 Their names are hashed into a table of weights. It was trained on captions of photos and on captions of sounds that a
 small grammar wrote, with errors made in them; `capmeter/data/weights/fluency/README.md` is its model card.
 

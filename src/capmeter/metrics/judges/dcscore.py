@@ -148,7 +148,7 @@ def read_facts(answer: Answer | Failure) -> list[PrimitiveFact] | str:
     facts: dict[str, PrimitiveFact] = {}
     for entry in listed_facts:
         fact_text, is_descriptive = (
-            (entry.get("fact"), _whole(entry.get("descriptive", 1))) if isinstance(entry, dict) else (0, 0)
+            (entry.get("fact"), _parse_whole_number(entry.get("descriptive", 1))) if isinstance(entry, dict) else (0, 0)
         )
         if not isinstance(fact_text, str) or not fact_text.strip() or is_descriptive not in (0, 1):
             return missing_reason(answer)
@@ -168,20 +168,20 @@ def read_numbers(
     listed_entries = read_json(answer, key)
     values_by_id: dict[int, int | None] = {}
     for entry in listed_entries if isinstance(listed_entries, list) else ():
-        entry_id = _whole(entry.get("id")) if isinstance(entry, dict) else None
+        entry_id = _parse_whole_number(entry.get("id")) if isinstance(entry, dict) else None
         if entry_id is None or not 0 <= entry_id < count:
             continue
         entry_value = entry.get(field, "")
         is_none = or_none and (
             entry_value is None or (isinstance(entry_value, str) and entry_value.strip().lower() in ("none", "null"))
         )
-        values_by_id[entry_id] = None if is_none else _whole(entry_value)
+        values_by_id[entry_id] = None if is_none else _parse_whole_number(entry_value)
         if not is_none and values_by_id[entry_id] not in allowed:
             return missing_reason(answer)
     return [values_by_id[k] for k in range(count)] if len(values_by_id) == count else missing_reason(answer)
 
 
-def _whole(value: Any) -> int | None:
+def _parse_whole_number(value: Any) -> int | None:
     """The whole number that a JSON value says: 1, 1.0, true, "1" or "yes"; None if it says none."""
     value_text = str(value).strip().lower()
     value_text = {"yes": "1", "true": "1", "no": "0", "false": "0"}.get(value_text, value_text)

@@ -69,8 +69,9 @@ def corrections(rows: list[tuple[str, list[str]]], trained: TrainedCapmeter) -> 
 
 def test_the_jackknife_by_hand() -> None:
     """With m values, 3 and 2, and means 1.5 and .5 of those without one: (3 - 1)(2 - 1.5) and (2 - 1)(1 - .5)."""
-    assert jackknife_correction(np.array([2.0]), np.array([[1.0, 2.0, 1.5]])) == pytest.approx([1.0])
-    assert jackknife_correction(np.array([1.0, 3.0]), np.array([[0.0, 1.0], [3.0, 3.0]])) == pytest.approx([0.5, 0.0])
+    assert jackknife_correction(np.array([2.0]), np.array([[1.0, 2.0, 1.5]]), 3) == pytest.approx([1.0])
+    several = jackknife_correction(np.array([1.0, 3.0]), np.array([[0.0, 1.0], [3.0, 3.0]]), 2)
+    assert several == pytest.approx([0.5, 0.0])
 
 
 def test_the_probability_of_an_error_by_hand() -> None:
@@ -114,6 +115,17 @@ def test_corrections_are_those_of_captions_without_each_reference_in_turn() -> N
         whole, *left_out = metric.component_logits(caption_set(rows), context)["score"].tolist()
         expected.append(slope * (count - 1) * (whole - sum(left_out) / count))
     np.testing.assert_allclose(corrections(ROWS, trained), expected, atol=1e-4)
+
+
+def test_of_many_references_some_at_even_distances_are_left_out() -> None:
+    """Each reference twice: without the first, third and sixth the mean is that without each of the six."""
+    trained = Capmeter().load(Settings())
+    twice = [reference for reference in DOG for _ in range(2)]
+    part = EncodedPart.of(caption_set([(candidate, twice) for candidate, _ in ROWS]), trained, Settings())
+    scores = part.scores(trained, Settings())[:, 0]
+    every, some = (reference_corrections(part, scores, trained, Settings(), most) for most in (6, 3))
+    np.testing.assert_allclose(some, every, atol=1e-4)
+    assert np.abs(every[:-1]).min() > 0
 
 
 def test_blocks_of_one_caption_give_the_same_and_no_encoder_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ L = mean (σ(s) - y)²  +  mean over pairs of captions of one picture with y_a >
 
 s: the logit of the score, y: the human score, scaled to 0 to 1. Words and regions count where they are known. As in the
 paper, whole captions are learned by contrast, with wrong captions of the same picture, and words by which of them were
-made wrong; there the contrast is with all other captions and pictures of a batch as well.
+exchanged; there the contrast is with all other captions and pictures of a batch as well.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class InfoMetICLearner(Learner[Rows]):
     def evaluate(self) -> Mapping[str, float]:
         """On held-out images: Kendall's tau-c with the human scores, and the mean squared error.
 
-        And shares: of pairs of a picture's captions, those in the order of their human scores; of the words made wrong
+        And shares: of pairs of a picture's captions, those in the order of their human scores; of the exchanged words
         those that are found, of the others those that are kept, of captions with wrong words those in which the worst
         word is one; of regions those that are judged rightly.
         """

@@ -10,7 +10,7 @@ kind. The reader is one small network, the same for all slots; it reads each slo
     r_kj  = σ(V ReLU(A h_k + B h_j))                 the relations of k to j, for the most probable categories
     row k = [p_k, q_k a_k, q_k min(1, Σ_j q_j r_kj), q_k x_k, q_k y_k],    q_k = min(1, 4 p_k)
 
-Of what may be there everything is told: a caption that names it asks for that. x_k is how far right of the others the
+All quantities are read of what may be there: captions that name it ask for them. x_k is how far right of the others the
 kind is: the mean of clip((c_k − c_j) / 0.14, −1, 1) with the weights q_j; y_k how far below. The picture's feature is
 all rows, the largest value of each column over the kinds, and what the background is.
 """

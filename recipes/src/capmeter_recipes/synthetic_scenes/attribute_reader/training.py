@@ -2,7 +2,7 @@
 
 The encoder starts as a trained world encoder. Losses: cross-entropies; of presence and of relations binary ones; of the
 centres of groups the absolute difference; of the heat at the centres of things the focal one. Which of two things
-stands before the other is told by a few pixels, and few pairs stand so: in the loss these count ten times.
+stands before the other shows in a few pixels, and few pairs stand so: in the loss these count ten times.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ReaderLearner(Learner[Tensor]):
 
     def evaluate(self) -> Mapping[str, float]:
         """The shares of held-out statements that are read rightly; of the things of which one stands before the other,
-        how often it is told which one; and the mean of all.
+        how often the right one is found; and the mean of all.
         """
         correct_by_name: dict[str, list[Tensor]] = {}
         picture_rows = torch.arange(len(self.held_out.pixels), device=self.held_out.pixels.device)

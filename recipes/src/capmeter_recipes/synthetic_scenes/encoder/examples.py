@@ -47,7 +47,7 @@ class SceneExamples:
 
 
 def draw_examples(split: Split, count: int, seed: int, workers: int = 1) -> SceneExamples:
-    """So many pictures of a split; the same ones for any number of workers."""
+    """`count` pictures of a split; the same ones for any number of workers."""
     scene_shards = render_shards(_shard, split, count, seed, shard=SHARD, workers=workers)
     return SceneExamples(
         pixels=np.concatenate([scene_shard.pixels for scene_shard in scene_shards]),

@@ -140,10 +140,10 @@ def _holds(scene: Scene, fact: Fact, mentions: tuple[GroupMention, ...], match: 
 
 
 def true_captions(scene: Scene, seed: int = 0, count: int = 5) -> list[WorldCaption]:
-    """So many true captions of a scene with different texts; a function of scene and seed.
+    """`count` true captions of a scene with different texts; a function of scene and seed.
 
     Raises:
-        InputError: `count` is no number from 1 to 100, or the seed is negative.
+        InputError: `count` is not from 1 to 100, or the seed is negative.
     """
     if not 1 <= count <= 100 or seed < 0:
         raise InputError(f"captions of a scene need a count from 1 to 100 and a seed from 0; got {count} and {seed}")

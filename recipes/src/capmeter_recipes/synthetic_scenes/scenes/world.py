@@ -76,7 +76,7 @@ class World(Named):
     def captions(self, images: str = "images") -> CaptionSet:
         """Candidates of every scene, with five references each, and how much of each candidate holds.
 
-        The systems are `true` (a true caption that is no reference), one for every kind of error in this caption,
+        The systems are `true` (a true caption that is not a reference), one for every kind of error in this caption,
         `graded-1` … `graded-4` (a true caption with up to this many content errors) and `other` (a caption of another
         scene). The human score of a candidate is the share of its facts that hold, in [0, 1].
 
