@@ -3,9 +3,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# one process more than there are cores, as some tests wait for processes that they have started or killed; whole files
-# to each, so that what a file's tests share is made once
-TESTING := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") --dist loadfile --no-loadscope-reorder
+# one process for each core, whole files to each, so that what a file's tests share is made once; one thread in each
+TESTING := -n auto --dist loadfile --no-loadscope-reorder
+export OMP_NUM_THREADS ?= 1
 # compiled modules are kept, as they are where a package is installed: tests start hundreds of processes
 export PYTHONDONTWRITEBYTECODE :=
 

@@ -69,6 +69,7 @@ COMBINED = "fense(metric=combine(sbert,sbert(pooling=mean),meteor,weights=0.385+
 @pytest.mark.slow
 @pytest.mark.neural
 @pytest.mark.meteor
+@pytest.mark.usefixtures("meteor_index")
 @pytest.mark.parametrize(
     ("metric", "name", "least"),
     [
