@@ -11,7 +11,7 @@ from support.caption_sets import ROWS, caption_set
 
 from capmeter.captions.caption_set import SentencePool
 from capmeter.core.ragged import Ragged
-from capmeter.text.ngrams import Matches, NGrams
+from capmeter.text.ngrams import Matches, NGrams, argsort_hashes
 
 
 def grams(text: str, n: int) -> list[tuple[str, ...]]:
@@ -81,3 +81,13 @@ def test_a_pool_without_words() -> None:
     table = SentencePool([""]).analyse(NGrams(4, "whitespace"))
     hashes, counts = table.document_frequencies(Ragged.from_rows([[0]], np.int32), np.ones(1, np.int64))
     assert (table.size, len(hashes), len(counts)) == (0, 0, 0)
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 9), st.sampled_from([2**63, 2**63 + 1])), max_size=40)
+)
+def test_hashes_are_sorted_whether_or_not_their_upper_bits_differ(values: list[int]) -> None:
+    hashes = np.array(values, np.uint64)
+    order = argsort_hashes(hashes)
+    assert sorted(order.tolist()) == list(range(len(values)))
+    assert hashes[order].tolist() == sorted(values)
