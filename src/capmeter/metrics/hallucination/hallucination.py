@@ -165,10 +165,8 @@ class Hallucination(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and the share of unsupported words of each caption; 0 and 0 for one without a word."""
-        caption_findings = find_errors(part, context, self.objects)
-        score_rows = [
-            self._row(caption_finding, caption) for caption_finding, caption in zip(caption_findings, part, strict=True)
-        ]
+        findings = find_errors(part, context, self.objects)
+        score_rows = [self._row(each, caption) for each, caption in zip(findings, part, strict=True)]
         notes = note_captions(
             part, f"only the first {MAX_REFERENCE_SENTENCES} reference sentences are read", _too_many_references(part)
         )
@@ -183,19 +181,17 @@ class Hallucination(MeanMetric):
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Unsupported and contradicted words of each caption; word scores are exp(−t(w)), 1 for other words."""
         return [
-            _caption_evidence(caption_finding.sentences, caption, self._row(caption_finding, caption))
-            for caption_finding, caption in zip(find_errors(part, context, self.objects), part, strict=True)
+            _caption_evidence(findings.sentences, caption, self._row(findings, caption))
+            for findings, caption in zip(find_errors(part, context, self.objects), part, strict=True)
         ]
 
-    def _row(self, caption_finding: CaptionFindings, caption: Caption) -> list[float]:
-        if not caption_finding.sentences:
+    def _row(self, findings: CaptionFindings, caption: Caption) -> list[float]:
+        if not findings.sentences:
             return [0.0, 0.0]
-        logit = caption_finding.logit
-        if len(caption_finding.sentences) > 1 and all(
-            len(split_text(reference)) > 1 for reference in caption.references
-        ):
-            logit = document_logit(caption.candidate, caption.references, caption_finding.shown_words)
-        unsupported_flags = np.concatenate([sentence.unsupported for sentence in caption_finding.sentences])
+        logit = findings.logit
+        if len(findings.sentences) > 1 and all(len(split_text(reference)) > 1 for reference in caption.references):
+            logit = document_logit(caption.candidate, caption.references, findings.shown_words)
+        unsupported_flags = np.concatenate([sentence.unsupported for sentence in findings.sentences])
         return [float(1 / (1 + np.exp(-logit))), float(unsupported_flags.mean()) if len(unsupported_flags) else 0.0]
 
 
@@ -304,9 +300,9 @@ def _read_captions(
         encoded_part = EncodedPart.of(sentences_and_captions, trained, settings)
         cosines = encoded_part.centroid_cosines[len(sentences) :]
         of_sentences = encoded_part.take(np.arange(len(sentences)))
-        word_probability = dict(of_sentences.word_probabilities(sentences_and_captions, trained, settings))
+        right_probabilities = dict(of_sentences.word_probabilities(sentences_and_captions, trained, settings))
         readings = iter(
-            _read_sentence(sentence, word_probability[k], encoder, of_sentences.nearest_cosines(k))
+            _read_sentence(sentence, right_probabilities[k], encoder, of_sentences.nearest_cosines(k))
             for k, sentence in enumerate(sentences)
         )
         for row, cosine in zip(block, cosines.tolist(), strict=True):

@@ -75,8 +75,8 @@ Claim = tuple[int, tuple[int, ...]]
 def find_documents(part: CaptionSet) -> NDArray[np.int64]:
     """Returns the rows whose candidate or one of whose references is a document."""
     is_document = np.array([bool(document_sentences(text)) for text in part.pool.sentences], bool)
-    is_referenced = np.bincount(part.references.rows, is_document[part.references.values], len(part)) > 0
-    return np.flatnonzero(is_document[part.candidates] | is_referenced)
+    has_document_reference = np.bincount(part.references.rows, is_document[part.references.values], len(part)) > 0
+    return np.flatnonzero(is_document[part.candidates] | has_document_reference)
 
 
 def document_blocks(
