@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 
 from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
@@ -143,7 +143,7 @@ class CaptionInputs:
             self.table = ReferenceTable.read(reference_readers, options.splits)
             self._used_columns = set().union(*(reference_reader.columns.used for reference_reader in reference_readers))
             self._columns += [reference_reader.columns for reference_reader in reference_readers]
-            reference_texts = [text for reference_texts in self.table.references.values() for text in reference_texts]
+            reference_texts = list(chain.from_iterable(self.table.references.values()))
             refuse_paths(reference_texts, self.table.name, "references")
 
     def rows(self) -> Iterator[CaptionRow]:

@@ -73,7 +73,7 @@ _NO_ENDS = "60 words and more without the end of a sentence, which are read as o
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
 _WORD = re.compile(r"\w+")
-_LETTER = re.compile("[A-Za-z0-9]")
+_LETTER_OR_DIGIT = re.compile("[A-Za-z0-9]")
 _MORE_EMOJI = "more emoji than words, which are left out or taken for unknown words"
 _VERY_LONG = "more than 5,000 words: is it a caption?"
 _MOST_WORDS = 5000
@@ -126,7 +126,7 @@ def is_blank(text: str) -> bool:
 
 def has_no_words(text: str) -> bool:
     """Whether nothing of a text can be compared: it is blank, or punctuation alone."""
-    return not _LETTER.search(text) and all(unicodedata.category(character)[0] in "CZMP" for character in text)
+    return not _LETTER_OR_DIGIT.search(text) and all(unicodedata.category(character)[0] in "CZMP" for character in text)
 
 
 def find_artefacts(text: str) -> list[str]:

@@ -6,8 +6,8 @@ A function takes the dataclass; `capmeter.cli.command.with_options` makes a comm
 >>> @dataclass(frozen=True, kw_only=True)
 ... class Sampling:
 ...     seed: int = option(0, "Seed of all random numbers.", minimum=0)
->>> Sampling(seed=3).seed, option_of(Sampling, "seed").help
-(3, 'Seed of all random numbers.')
+>>> [(each.name, declared.help) for each, _, declared in option_fields(Sampling)]
+[('seed', 'Seed of all random numbers.')]
 
 A field that is itself such a dataclass contributes its options; `option_group` limits them.
 """
@@ -91,13 +91,6 @@ def option_group(kind: type, *only: str, without: Sequence[str] = (), **defaults
     """
     option_names = [each.name for each in fields(kind) if each.name not in without and (not only or each.name in only)]
     return field(default_factory=partial(kind, **defaults), metadata={_NAMES: option_names, _DEFAULTS: defaults})
-
-
-def option_of(kind: type, name: str) -> Option | None:
-    """The option that a dataclass field declares; None if it declares none."""
-    return next(
-        (option_field.metadata.get(_OPTION) for option_field in fields(kind) if option_field.name == name), None
-    )
 
 
 def option_fields(kind: type, names: Sequence[str] | None = None) -> Iterator[tuple[Field[Any], Any, Any]]:

@@ -184,8 +184,11 @@ def _rank_hashes(
 
     sorted_runs: the hashes are several sorted lists in a row, which the stable sort merges in a tenth of the time.
     """
-    hash_order = np.argsort(hashes, kind="stable") if sorted_runs else argsort_hashes(hashes)
-    sorted_hashes = hashes.take(hash_order)
+    if sorted_runs:
+        hash_order = np.argsort(hashes, kind="stable")
+        sorted_hashes = hashes.take(hash_order)
+    else:
+        hash_order, sorted_hashes = sort_hashes(hashes)
     is_new = differ(sorted_hashes)
     hash_ranks = np.empty(len(hashes), np.int64)
     hash_ranks[hash_order] = np.cumsum(is_new) - 1
@@ -193,20 +196,23 @@ def _rank_hashes(
     return hash_ranks, hash_order[first_positions], sorted_hashes[first_positions]
 
 
-def argsort_hashes(hashes: npt.NDArray[np.uint64]) -> Integers:
-    """Returns the positions of hashes in ascending order, in a third of the time of `numpy.argsort`.
+def sort_hashes(hashes: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[np.uint64]]:
+    """Returns the positions of hashes in ascending order, and the sorted hashes, faster than by `numpy.argsort`.
 
     The upper bits of each hash and its position are sorted as one number. Where different hashes have the same upper
     bits, which is rare, they are sorted as they are.
 
-    >>> argsort_hashes(np.array([7 << 60, 3 << 60, 7 << 60], np.uint64)).tolist()
+    >>> sort_hashes(np.array([7 << 60, 3 << 60, 7 << 60], np.uint64))[0].tolist()
     [1, 0, 2]
     """
     low_bits = np.uint64((1 << len(hashes).bit_length()) - 1)
     packed = np.sort((hashes & ~low_bits) | np.arange(len(hashes), dtype=np.uint64))
     order = (packed & low_bits).astype(np.int64)
     sorted_hashes = hashes.take(order)
-    return order if (sorted_hashes[1:] >= sorted_hashes[:-1]).all() else np.argsort(hashes)
+    if not (sorted_hashes[1:] >= sorted_hashes[:-1]).all():
+        order = np.argsort(hashes)
+        sorted_hashes = hashes.take(order)
+    return order, sorted_hashes
 
 
 class CaptionIndices(Protocol):
