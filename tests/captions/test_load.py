@@ -108,6 +108,8 @@ def test_rows_in_lines_and_tables(tmp_path: Path) -> None:
             assert open_rows(path).format == name
             as_expected(load(path))
     assert open_rows(write(tmp_path / "one", lines.split("\n")[0].encode())).format == "jsonl"
+    one_row = write(tmp_path / "named", b'{"photo": "1", "output": "a dog runs"}')
+    assert open_rows(one_row, columns={"output": "candidate"}).format == "jsonl"
 
 
 @pytest.mark.parametrize("zipped", [False, True])

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from capmeter.captions.columns import Columns
@@ -32,10 +32,11 @@ SPLITS = {"train", "training", "restval", "trainval", "val", "valid", "validatio
 """Keys of lists that are splits."""
 
 
-def is_row(document: Any) -> bool:
-    """Whether an object is one native row rather than captions keyed by image."""
+def is_row(document: Any, named_columns: Collection[str] = ()) -> bool:
+    """Whether an object is one row, as by the columns that the user named, rather than captions keyed by image."""
     return isinstance(document, Mapping) and (
-        "candidate" in document
+        any(column in document for column in named_columns)
+        or "candidate" in document
         or "references" in document
         or ("image_id" in document and not document.keys().isdisjoint(("captions", "timestamps", *OTHER_NAMES)))
         or find_layout(document) is not None

@@ -154,7 +154,8 @@ def open_rows(
         detected_format = _detect_file_format(first_line, second_line, source, format)
         if detected_format == "document":
             document = decode_json(source.read_text(), source_name)
-            detected_format = "jsonl" if not second_line and _is_row(document, known_columns) else detected_format
+            if not second_line and is_row(document, known_columns.mapping):
+                detected_format = "jsonl"
     elif hasattr(source, "tolist"):
         document = source.tolist()
     if {detected_format, format} == {"csv", "tsv"}:
@@ -172,12 +173,6 @@ def open_rows(
         raise InputError(f"{source_name}: this is a {detected_format} file, not a {format} file; leave the format out")
     path = source.path if isinstance(source, CaptionSource) else None
     return RowReader(source_name, detected_format, read_rows, known_columns, source_label, path)
-
-
-def _is_row(document: Any, columns: Columns) -> bool:
-    """Whether a document is one row, as by the columns that the user named."""
-    has_named_column = isinstance(document, Mapping) and not columns.mapping.keys().isdisjoint(document)
-    return is_row(document) or has_named_column
 
 
 def _detect_file_format(first_line: bytes, second_line: bytes, source: CaptionSource, chosen_format: str | None) -> str:
