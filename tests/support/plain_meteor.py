@@ -114,18 +114,21 @@ def find_matches(
     candidate: list[str], reference: list[str], language: MeteorResources, pairs: list[tuple[str, str]]
 ) -> list[list[Match]]:
     lists: list[list[Match]] = [[] for _ in reference]
-    identical = [*map(java_hash, candidate)] == [*map(java_hash, reference)]
+    words = {*candidate, *reference}
+    hashes = {word: java_hash(word) for word in words}
+    stems = {word: language.stem(word) for word in words}
+    synsets = {word: set(language.synonyms.synsets([word]).values.tolist()) for word in words}
+    identical = [hashes[word] for word in candidate] == [hashes[word] for word in reference]
     for kind in range(1 if identical else 4):
         for start, word in enumerate(reference if kind < 3 else ()):
             for candidate_start, other in enumerate(candidate):
-                same = java_hash(word) == java_hash(other)
+                same = hashes[word] == hashes[other]
                 if kind == 0:
                     matched = same
                 elif kind == 1:
-                    matched = not same and language.stem(word) == language.stem(other)
+                    matched = not same and stems[word] == stems[other]
                 else:
-                    one, two = (set(language.synonyms.synsets([each]).values.tolist()) for each in (word, other))
-                    matched = not same and bool(one & two)
+                    matched = not same and bool(synsets[word] & synsets[other])
                 if matched:
                     lists[start].append(Match(kind, start, 1, candidate_start, 1))
     if not identical:
