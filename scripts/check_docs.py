@@ -30,6 +30,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CHEAP_MINUTES = 1.0
+COLUMNS = "160"  # of the terminal that the commands print for
 _CHECK = re.compile(r"^<!-- check: (?P<command>.+?) \| within (?P<within>\S+) \| (?P<minutes>\S+) minutes? -->$")
 _NUMBER = re.compile(r"[-+−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)")
 Rows = dict[str, dict[str, str]]
@@ -51,6 +52,12 @@ class Check:
     def is_table(self) -> bool:
         """Whether a Markdown table is checked, not a block of output."""
         return self.lines[0].startswith("|")
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line without the program's name; a table is printed as Markdown."""
+        _, *arguments = shlex.split(self.command)
+        return [*arguments, "--format", "markdown"] if self.is_table else arguments
 
     @property
     def cheap(self) -> bool:
@@ -89,13 +96,10 @@ def find_checks(folder: Path = DOCS) -> Iterator[Check]:
 
 def run_command(check: Check, data: Path) -> str:
     """What the command prints; the folder of the data is its working folder."""
-    _, *arguments = shlex.split(check.command)
-    if check.is_table:
-        arguments += ["--format", "markdown"]
     done = subprocess.run(
-        [sys.executable, "-m", "capmeter", *arguments],
+        [sys.executable, "-m", "capmeter", *check.arguments],
         cwd=data,
-        env={**os.environ, "COLUMNS": "160"},
+        env={**os.environ, "COLUMNS": COLUMNS},
         capture_output=True,
         text=True,
     )
