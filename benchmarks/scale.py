@@ -9,12 +9,12 @@
 `ray` scores the same files with two processes (`--workers 2`) and with two workers of Ray on this machine, in turns and
 each in a process of its own; the fastest turn of each counts. It prints the wall time of both, of Ray with and without
 the start of Ray itself (workers are started in either), and whether every score is the same bit for bit. `driver`
-prints the peak memory of the process that calls Ray. `kills` scores files on a cluster of three nodes while working
-processes are killed; then the command `capmeter score` is killed, at random moments of its run on such a cluster, and
-started again; every score, corpus score and interval is compared with one process's. `once` runs the command
-`capmeter score` with the references in a file of their own: once in one process, streamed, and once on two workers of
-Ray. It prints the time, processor time, peak memory and corpus scores of both. `--folder` keeps the files of captions
-there and reads them again, so that `--engine` can run one of the two at a time.
+prints the peak memory of the process that calls Ray. `kills` scores files on a cluster of three nodes beside its head
+while working processes are killed; then the command `capmeter score` is killed, at random moments of its run on the
+same cluster, and started again; every score, corpus score and interval is compared with one process's. `once` runs the
+command `capmeter score` with the references in a file of their own: once in one process, streamed, and once on two
+workers of Ray. It prints the time, processor time, peak memory and corpus scores of both. `--folder` keeps the files of
+captions there and reads them again, so that `--engine` can run one of the two at a time.
 
 FILE and its captions: see `classic.py`, which also measures one process at growing sizes (`classic.py scale`).
 """
@@ -33,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +226,7 @@ class Trial:
         with (self.folder / "log.txt").open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, *command],
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -233,9 +234,39 @@ class Trial:
                 env={**os.environ, "RAY_raylet_start_wait_time_s": "300", **environment},
             )
 
-    def cluster(self, **task: Any) -> subprocess.Popen[bytes]:
-        given = {"metrics": self.metrics, "pattern": self.pattern, "output": str(self.scores), "nodes": 3, **task}
-        return self.start([str(CLUSTER), json.dumps(given | {"result": str(self.folder / "result.json")})])
+    @contextlib.contextmanager
+    def cluster(self) -> Iterator[subprocess.Popen[bytes]]:
+        """A cluster of three nodes beside its head; its tasks are on its standard input, its address in a file."""
+        task = {"nodes": 4, "tasks": True, "result": str(self.folder / "result.json")}
+        program = self.start([str(CLUSTER), json.dumps(task)])
+        assert program.stdin is not None
+        try:
+            yield program
+        finally:
+            program.stdin.close()
+            program.wait()
+
+    def run(self, cluster: subprocess.Popen[bytes], **task: Any) -> int:
+        """Scores the captions in a task of this cluster; the number of workers that were killed."""
+        result = self.folder / "result.json"
+        given = {"metrics": self.metrics, "pattern": self.pattern, "output": str(self.scores), "result": str(result)}
+        assert cluster.stdin is not None
+        cluster.stdin.write(json.dumps(given | task).encode() + b"\n")
+        cluster.stdin.flush()
+        outcome = json.loads(self.await_file(cluster, result))
+        result.unlink()
+        if "error" in outcome:
+            raise SystemExit(outcome["error"])
+        lost: int = outcome["lost"]
+        return lost
+
+    def await_file(self, cluster: subprocess.Popen[bytes], path: Path) -> str:
+        """The content of a file that the cluster writes."""
+        while not path.exists():
+            if cluster.poll() is not None:
+                raise SystemExit((self.folder / "log.txt").read_text()[-3000:])
+            time.sleep(0.1)
+        return path.read_text()
 
     def command(self, address: str) -> subprocess.Popen[bytes]:
         options = ["--metrics", self.metrics, "--output", str(self.scores), "--resamples", "50", "--seed", "3"]
@@ -244,9 +275,13 @@ class Trial:
         return self.start(["-c", program, "score", *options], RAY_ADDRESS=address)
 
     def ended(self, program: subprocess.Popen[bytes]) -> str:
-        """What came of a run, whose scores are removed."""
+        """What came of a run of the command, whose scores are removed."""
         if program.wait():
             raise SystemExit((self.folder / "log.txt").read_text()[-3000:])
+        return self.compared()
+
+    def compared(self) -> str:
+        """Compares the scores with those of one process, and removes them."""
         corpus = json.loads((self.scores / "corpus.json").read_text())
         if any(corpus[what] != known for what, known in self.corpus.items()):
             raise SystemExit("corpus scores or intervals differ from those of one process")
@@ -259,41 +294,36 @@ class Trial:
         )
 
 
-def kill_workers(trial: Trial, wanted: int) -> None:
+def kill_workers(trial: Trial, cluster: subprocess.Popen[bytes], wanted: int) -> None:
     lost = runs = 0
     while lost < wanted:
-        said = trial.ended(trial.cluster(kills=wanted - lost, each=0.2, seed=runs))
-        lost, runs = lost + json.loads((trial.folder / "result.json").read_text())["lost"], runs + 1
-        print(f"run {runs}: {lost} workers killed so far; {said}", flush=True)
+        lost += trial.run(cluster, kills=wanted - lost, each=0.2, seed=runs)
+        runs += 1
+        print(f"run {runs}: {lost} workers killed so far; {trial.compared()}", flush=True)
 
 
-def kill_drivers(trial: Trial, wanted: int) -> None:
-    cluster = trial.cluster(serve=True)
-    try:
-        while not (address := trial.folder / "address.txt").exists():
-            if cluster.poll() is not None:
-                raise SystemExit((trial.folder / "log.txt").read_text()[-3000:])
-            time.sleep(0.1)
+def kill_drivers(trial: Trial, cluster: subprocess.Popen[bytes], wanted: int) -> None:
+    address = trial.await_file(cluster, trial.folder / "address.txt")
+    start = time.perf_counter()
+    print(f"not killed: {trial.ended(trial.command(address))}", flush=True)
+    seconds = time.perf_counter() - start
+    killed, in_a_row, draw = 0, 0, random.Random(0)
+    while killed < wanted or in_a_row:
         start = time.perf_counter()
-        print(f"not killed: {trial.ended(trial.command(address.read_text()))}", flush=True)
-        seconds = time.perf_counter() - start
-        killed, in_a_row, draw = 0, 0, random.Random(0)
-        while killed < wanted or in_a_row:
-            program = trial.command(address.read_text())
-            try:
-                program.wait(draw.uniform(0, seconds) if killed < wanted and in_a_row < 3 else None)
-            except subprocess.TimeoutExpired:
-                os.killpg(program.pid, signal.SIGKILL)
-                program.wait()
-                killed, in_a_row = killed + 1, in_a_row + 1
-                finished = len(list(trial.scores.glob("part-*.json")))
-                print(f"driver killed {killed} times; {finished} files finished", flush=True)
-            else:
-                print(f"to its end after {in_a_row} kills: {trial.ended(program)}", flush=True)
-                in_a_row = 0
-    finally:
-        cluster.terminate()
-        cluster.wait()
+        program = trial.command(address)
+        try:
+            program.wait(draw.uniform(0, seconds) if killed < wanted and in_a_row < 3 else None)
+        except subprocess.TimeoutExpired:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+            killed, in_a_row = killed + 1, in_a_row + 1
+            finished = len(list(trial.scores.glob("part-*.json")))
+            print(f"driver killed {killed} times; {finished} files finished", flush=True)
+        else:
+            if not in_a_row:
+                seconds = time.perf_counter() - start  # the first run is slower than the others
+            print(f"to its end after {in_a_row} kills: {trial.ended(program)}", flush=True)
+            in_a_row = 0
 
 
 def main() -> None:
@@ -334,8 +364,9 @@ def main() -> None:
     else:
         with tempfile.TemporaryDirectory() as name:
             trial = Trial(rows, Path(name), chosen.captions or 20_000, chosen.shards or 40, chosen.metrics)
-            kill_workers(trial, chosen.workers)
-            kill_drivers(trial, chosen.drivers)
+            with trial.cluster() as cluster:
+                kill_workers(trial, cluster, chosen.workers)
+                kill_drivers(trial, cluster, chosen.drivers)
 
 
 if __name__ == "__main__":

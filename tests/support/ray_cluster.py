@@ -2,11 +2,10 @@
 
 TASK is JSON: "metrics"; "pattern" and "output" for files, or "dataset" for a Ray Dataset of files; "nodes"; "kills":
 the number of working processes to kill; "lose_node": whether to remove a node too; "lose_collected": whether to remove
-the node that holds the collected states before they are used; "result": the file for the outcome. With "serve" the
-cluster waits for the runs of others instead, at the address in `address.txt` next to the result, until terminated.
-With "tasks" it has that address too, and runs the tasks on standard input, one a line; lost nodes are replaced between
-them, and an error is the outcome of its task. Ray runs in a process of its own here, so that a test can kill it as a
-whole.
+the node that holds the collected states before they are used; "result": the file for the outcome. With "tasks" it runs
+the tasks on standard input instead, one a line; lost nodes are replaced between them, an error is the outcome of its
+task, and the address of the cluster, for the runs of others, is in `address.txt` next to the result. Ray runs in a
+process of its own here, so that a test can kill it as a whole.
 """
 
 from __future__ import annotations
@@ -100,13 +99,8 @@ def run(task: dict[str, Any]) -> None:
     nodes = task.get("nodes", 2)
     for _ in range(nodes - 1):
         cluster.add_node(**small)
-    if task.get("serve") or task.get("tasks"):
+    if task.get("tasks"):
         write_atomic(Path(task["result"]).with_name("address.txt"), cluster.address)
-    if task.get("serve"):
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        signal.pause()
-        cluster.shutdown()
-        return
     ray.init(address=cluster.address, log_to_driver=False)
     for each in map(json.loads, sys.stdin) if task.get("tasks") else [task]:
         while len(cluster.worker_nodes) < nodes - 1:
