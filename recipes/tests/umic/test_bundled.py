@@ -6,6 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -14,11 +15,14 @@ pytest.importorskip("PIL")
 import capmeter_recipes
 from capmeter_recipes.synthetic_scenes.encoder.encoder import load_world_encoder
 from capmeter_recipes.synthetic_scenes.scenes import World
+from capmeter_recipes.umic.evaluation import score_pairs
 from capmeter_recipes.umic.examples import scene_examples
 from capmeter_recipes.umic.negatives import Negatives
 from capmeter_recipes.umic.run import evaluate_umic
 
 from capmeter.core.checkpoints import load_checkpoint
+from capmeter.core.settings import Settings
+from capmeter.encoders.regions.pairs import load_pair_encoder
 
 MIN_ACCURACY = {
     "substitution": 95,
@@ -40,6 +44,20 @@ def held_out_accuracy(scenes: int, seed: int) -> dict[str, float]:
 def test_true_captions_score_above_their_negatives() -> None:
     accuracy = held_out_accuracy(24, 5)
     assert not {kind: accuracy[kind] for kind, minimum in MIN_ACCURACY.items() if accuracy[kind] < minimum - 3}
+
+
+def test_one_pass_gives_the_scores_of_each_head() -> None:
+    examples, _ = scene_examples(World(split="test", size=3, seed=5), load_world_encoder())
+    encoder = load_pair_encoder("umic-world", Settings())
+    texts, heads = (
+        [examples.captions.pool[k] for k in examples.captions.candidates.tolist()],
+        ("rank_output", "itm_output"),
+    )
+    both = score_pairs(encoder, texts, examples.picture, examples, heads)
+    assert both.shape == (2, len(texts)) and (both[0] != both[1]).all()
+    alone = [score_pairs(encoder, texts, examples.picture, examples, [head]) for head in heads]
+    assert both.tobytes() == np.concatenate(alone).tobytes()
+    assert score_pairs(encoder, [], examples.picture[:0], examples, heads).shape == (2, 0)
 
 
 @pytest.mark.slow

@@ -154,11 +154,14 @@ def evaluate_umic(
     negative_sampler = negatives.sampler(examples.captions, tags=examples.tags, scorer=scorer)
     negative_sampler.prepare()
     encoder = PairEncoder(checkpoint, Precision.of(Settings(device=device, precision="float32")))
-    scores = pairwise_accuracy(encoder, examples, negative_sampler)
-    if "itm_output" in encoder.heads:
-        matching_accuracy = pairwise_accuracy(encoder, examples, negative_sampler, head="itm_output")
-        scores |= {f"umic-c {kind}": value for kind, value in matching_accuracy.items()}
-    return scores
+    prefixes = {"rank_output": "", "itm_output": "umic-c "}
+    heads = [head for head in prefixes if head in {"rank_output", *encoder.heads}]
+    accuracies = pairwise_accuracy(encoder, examples, negative_sampler, heads=heads)
+    return {
+        prefixes[head] + kind: value
+        for head, by_kind in zip(heads, accuracies, strict=True)
+        for kind, value in by_kind.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
