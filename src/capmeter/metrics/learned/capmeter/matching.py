@@ -16,6 +16,7 @@ MASKED = -1e4
 """The logit of what is masked."""
 _ASSOCIATION_SCALE = 4.0  # an association of this strength counts as 1
 _MIN_OBJECTS = 1.5  # a caption that names less loses
+_MAX_FILLING = 8  # sentences are filled up to the longest if they then have at most this many times their pieces
 
 
 class PieceBatch(NamedTuple):
@@ -34,15 +35,11 @@ class PieceBatch(NamedTuple):
 def matching_features(candidates: PieceBatch, references: PieceBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """support (n, c, 10), agreed (n, r, 9); cosines and associations of all pairs (n, c, r); objects (n,)."""
     candidate_mask, reference_mask = candidates.mask, references.mask
-    sentence_count, longest = references.positions.shape[1:]
-    piece_columns = references.positions.clamp(min=0).flatten(1)[:, None]
     is_present = (references.positions[:, None, :, 0] >= 0).float()  # a reference may have no word piece
     reference_count, piece_count = is_present.sum(2).clamp(min=1), reference_mask.sum(1)[:, None].clamp(min=1)
 
     def max_by_reference(values: Tensor) -> Tensor:
-        """(n, t, r) → (n, t, sentences)."""
-        gathered = values.gather(2, piece_columns.expand(-1, values.shape[1], -1))
-        return gathered.view(*values.shape[:2], sentence_count, longest).amax(3)
+        return _max_by_sentence(values, references.positions)
 
     def mean(values: Tensor) -> Tensor:
         return (values * is_present).sum(2) / reference_count
@@ -82,6 +79,26 @@ def matching_features(candidates: PieceBatch, references: PieceBatch) -> tuple[T
     agreed += [mean(highest_static), max_in_candidate(association), mean(strongest), self_association(references)]
     features = torch.stack(support, 2) * candidate_mask[:, :, None], torch.stack(agreed, 2) * reference_mask[:, :, None]
     return *features, cosine, association, objects
+
+
+def _max_by_sentence(values: Tensor, positions: Tensor) -> Tensor:
+    """The largest value among the pieces of each sentence, (n, t, r) → (n, t, sentences).
+
+    If one sentence is much longer than the others, filling them up would take many times the memory of the values.
+    """
+    sentence_count, longest = positions.shape[1:]
+    piece_count = values.shape[2]
+    columns = positions.flatten(1)
+    if columns.shape[1] <= _MAX_FILLING * piece_count:
+        gathered = values.gather(2, columns.clamp(min=0)[:, None].expand(-1, values.shape[1], -1))
+        return gathered.view(*values.shape[:2], sentence_count, longest).amax(3)
+    numbers = torch.arange(sentence_count, device=columns.device).repeat_interleave(longest).expand_as(columns)
+    # one more column takes the positions that are none, one more sentence the pieces of none
+    sentences = columns.new_full((len(columns), piece_count + 1), sentence_count)
+    sentences.scatter_(1, columns.where(columns >= 0, piece_count), numbers)
+    largest = values.new_zeros(*values.shape[:2], sentence_count + 1)
+    pieces = sentences[:, None, :piece_count].expand_as(values)
+    return largest.scatter_reduce(2, pieces, values, "amax", include_self=False)[:, :, :sentence_count]
 
 
 def _first_occurrences(pieces: PieceBatch) -> Tensor:
