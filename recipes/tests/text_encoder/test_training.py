@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,16 @@ import torch
 from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_recipes.text_encoder.recipe import EncoderRecipe
 from capmeter_recipes.text_encoder.run import EMBEDDINGS, embed_photos, load_or_embed_photos, train_encoder
-from capmeter_recipes.text_encoder.training import AdaptedBert, EncoderLearner
+from capmeter_recipes.text_encoder.training import AdaptedBert, EncoderLearner, ReadingBert, ReadingLearner
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import AssetError
+from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.reference_reader import load_reader
 
 THINGS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep")
 PLACES = ("park", "street", "kitchen", "field", "beach")
@@ -119,6 +122,65 @@ def test_the_loss_by_hand(learner: EncoderLearner) -> None:
     assert loss == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.fixture(scope="module")
+def reading_learner(learner: EncoderLearner) -> ReadingLearner:
+    torch.manual_seed(0)
+    module = ReadingBert(learner.module.bert, 4, 10.0, -6.0)
+    torch.nn.init.normal_(module.direction, std=0.05)
+    module.eval()
+    return ReadingLearner(module, learner.pieces, learner.captions, learner.photo_embeddings, SMALL)
+
+
+def test_a_reader_s_loss_by_hand(reading_learner: ReadingLearner) -> None:
+    """Each photo's references with the captions of its cluster and of other photos, each pair read alone."""
+    learner = reading_learner
+    with torch.no_grad():
+        loss = float(learner.losses(True, np.random.default_rng(5))["similarity"])
+        rng = np.random.default_rng(5)
+        numbers, clusters = learner.sample_clusters(rng)
+        order = rng.permuted(np.tile(np.arange(CAPTIONS_PER_PHOTO), (len(numbers), 1)), axis=1)
+        candidates, references = learner.sample_pairs(clusters, rng)
+        counts = rng.integers(1, CAPTIONS_PER_PHOTO, len(numbers))
+        losses = {"own": (0.3, []), "cluster": (0.45, []), "other": (0.25, [])}
+        for j, i in zip(candidates, references, strict=True):
+            own = numbers[i] == numbers[j]
+            kind = "own" if own else "cluster" if clusters[i] == clusters[j] else "other"
+            row = Ragged.from_rows([learner.captions[numbers[i], order[i, 1 : 1 + counts[i]]]], np.int64)
+            logit = learner.module.reader().read(learner.pieces, learner.captions[numbers[j], order[j, :1]], row)[0]
+            similarity = max(float(learner.photo_embeddings[numbers[i]] @ learner.photo_embeddings[numbers[j]]), 0.0)
+            target = torch.tensor(1.0 if own else similarity**SMALL.target_power)
+            losses[kind][1].append(binary_cross_entropy_with_logits(logit, target))
+        expected = sum(weight * float(torch.stack(each).mean()) for weight, each in losses.values() if each)
+    assert loss == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_reader_s_pairs_are_those_of_clusters_and_some_others(reading_learner: ReadingLearner) -> None:
+    clusters = np.repeat(np.arange(4), 2)
+    candidates, references = reading_learner.sample_pairs(clusters, np.random.default_rng(0))
+    pairs = set(zip(candidates.tolist(), references.tolist(), strict=True))
+    within = {(j, i) for j in range(8) for i in range(8) if j // 2 == i // 2}
+    assert within <= pairs
+    others = list(zip(candidates[16:].tolist(), references[16:].tolist(), strict=True))
+    assert set(others) == pairs - within and 0 < len(others) <= 8 * SMALL.other_photos
+
+
+def test_a_run_makes_a_reader(tmp_path: Path) -> None:
+    """Which tells captions of the right photo from those of another; its adapters have the rank that is stored."""
+    data = [TrainingData("coco", "0" * 64, 60)]
+    recipe = replace(SMALL, epochs=3, steps=10, reads_references=True, stored_rank=2, calibration_lr_scale=2.0)
+    checkpoint = train_encoder(photos(0, 9), photos(9, 12), recipe, tmp_path, data=data, encoder=find_encoder("minilm"))
+    assert checkpoint.parameters["rank"] == 2
+    assert checkpoint.weights["layers.0.heads.down"].shape == (2, 384)
+    losses = [json.loads(entry)["losses"]["similarity"] for entry in (tmp_path / "run" / "log.jsonl").open()]
+    assert losses[-1] < losses[0]
+    handle = find_encoder(str(tmp_path))
+    sentences = [text.rstrip(".") for number in (0, 1, 2) for text in captions(number)[:2]]
+    pieces = load_encoder(handle).pieces(sentences)
+    references = Ragged.from_rows([[1], [3], [1], [3]], np.int64)
+    logits = load_reader(handle, Settings()).score(pieces, np.array([0, 2, 2, 0]), references)
+    assert logits[:2].min() > logits[2:].max()
+
+
 def test_only_adapters_and_the_logistic_function_are_trained(learner: EncoderLearner) -> None:
     names = {name for name, _ in learner.module.named_parameters()}
     assert len(names) == 6 * 4 * 2 + 1
@@ -145,7 +207,8 @@ def test_a_run_learns_and_is_an_encoder(tmp_path: Path) -> None:
         )
 
 
-def test_the_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--reads-references",)])
+def test_the_command(tmp_path: Path, options: tuple[str, ...]) -> None:
     rows = [{"image_id": str(number), "candidate": "a dog", "references": captions(number)} for number in range(200)]
     file = tmp_path / "captions.jsonl.gz"
     with gzip.open(file, "wt") as lines:
@@ -163,9 +226,11 @@ def test_the_command(tmp_path: Path) -> None:
             "--output",
             str(tmp_path / "adapter"),
         ),
-        *("--photos", "20", "--held-out", "2", "--epochs", "1", "--steps", "2"),
+        *("--photos", "20", "--held-out", "2", "--epochs", "1", "--steps", "2", *options),
     )
     assert done.returncode == 0, done.stderr
     assert "own photo" in done.stdout
     assert "20 training photos, 2 held out" in done.stderr
-    assert Checkpoint.read(tmp_path / "adapter", "encoder").parameters["encoder"] == "minilm"
+    checkpoint = Checkpoint.read(tmp_path / "adapter", "encoder")
+    assert checkpoint.parameters["encoder"] == "minilm"
+    assert ("reader.attention" in checkpoint.weights) == bool(options)

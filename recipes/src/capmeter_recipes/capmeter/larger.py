@@ -1,4 +1,4 @@
-"""Puts a larger encoder beside a trained `capmeter`: the weight of its cosine, and the calibration of the sum.
+"""Puts a larger encoder beside a trained `capmeter`: the weight of its logit, and the calibration of the sum.
 
 Of a grid of weights λ_6 (`capmeter.metrics.learned.capmeter.larger_encoder`), those are considered with which Kendall's
 τ with a half of the judgments is within .0005 of the best; of these, the weight with the highest pairwise accuracy on
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from capmeter.metrics.learned.capmeter.encoded_part import TrainedCapmeter
 
 Floats = NDArray[np.float64]
-_WEIGHTS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 24.0, 32.0, 40.0, 48.0)
+_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class LargerOptions:
     exclusions: Path | None = exclusions_option()
     output: Path = output_option("The folder of the checkpoint.")
     network: str = option("capmeter", "Name or folder of the trained `capmeter`.")
-    encoder: str = option("mpnet-captions", "Alias, hub id or folder of the larger encoder, or of its adaptation.")
+    encoder: str = option("mpnet-captions", "Name or folder of an encoder that reads references.")
     select: str = option("flickr8k-cf", "Benchmark name, optionally with a protocol: flickr8k-expert:lceval.")
     held_out: int = option(200, "Number of held-out photos for selection and calibration.", minimum=2)
     threads: int = threads_option()
@@ -64,10 +64,10 @@ class LargerOptions:
 
 @dataclass(frozen=True, eq=False)
 class ScoredCaptions:
-    """The logits of the network alone, and the larger encoder's cosines, (captions,) each."""
+    """The logits of the network alone, and those of the larger encoder, (captions,) each."""
 
     logits: Floats
-    cosines: Floats
+    larger_logits: Floats
 
     @classmethod
     def of(cls, captions: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> ScoredCaptions:
@@ -75,16 +75,16 @@ class ScoredCaptions:
         from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart
 
         part = EncodedPart.of(captions, trained, settings)
-        logits, cosines = np.zeros(len(captions)), part.larger_terms(trained).astype(np.float64)
+        logits, larger_logits = np.zeros(len(captions)), part.larger_terms(trained, settings).astype(np.float64)
         with task("scoring captions", total=len(captions)) as advance:
             for rows, output in part.run_matcher(replace(trained, larger=None), settings):
                 logits[rows] = output.score.cpu().numpy()
                 advance(len(rows))
-        return cls(logits, cosines)
+        return cls(logits, larger_logits)
 
     def score(self, weight: float) -> Floats:
-        """The logits with this weight of the cosines."""
-        return self.logits + weight * self.cosines
+        """The logits with this weight of the larger encoder's."""
+        return self.logits + weight * self.larger_logits
 
 
 def train(options: LargerOptions) -> Checkpoint:

@@ -27,4 +27,21 @@ class EncoderRecipe(Recipe):
     weight_decay: float = 0.01  # of AdamW
     slope: float = 10.0  # initial values of the logistic function of a cosine
     offset: float = -6.0
-    calibration_lr_scale: float = 20.0  # their learning rate, as a multiple of the adapter's
+    calibration_lr_scale: float = 20.0  # learning rate of what is no adapter, as a multiple of the adapters'
+    reads_references: bool = False  # whether captions are read together with references
+    other_photos: int = 2  # then, photos outside the cluster for each photo's references
+    stored_rank: int | None = None  # of the adapter in the checkpoint; None means that of training
+
+
+READING = EncoderRecipe(
+    epochs=10,
+    steps=93,
+    warmup=0.1,
+    clusters=16,
+    cluster_size=4,
+    dropout=0.0,
+    calibration_lr_scale=2.0,
+    reads_references=True,
+    stored_rank=8,
+)
+"""The settings of a run of an encoder that reads references."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -21,12 +22,14 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, SentenceVectors, load_encoder
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.lora import KIND, LAYERS
+from capmeter.encoders.text.reference_reader import PREFIX
 from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
 from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_recipes.common.loop import Run, set_seed
 from capmeter_recipes.common.similar_photos import mean_directions
+from capmeter_recipes.text_encoder.rank_reduction import reduce_rank
 from capmeter_recipes.text_encoder.recipe import EncoderRecipe
-from capmeter_recipes.text_encoder.training import AdaptedBert, EncoderLearner
+from capmeter_recipes.text_encoder.training import AdaptedBert, EncoderLearner, ReadingBert, ReadingLearner
 
 EMBEDDINGS = "photo_embeddings.npz"
 _SENTENCES_PER_CALL = 8192
@@ -58,27 +61,27 @@ def train_encoder(
     """
     if encoder.adapters or not Bert.supports(encoder.folder):
         raise AssetError(f"encoder {encoder.name!r} cannot be adapted; name a BERT without adapters")
-    sentence_numbers: dict[str, int] = {}
-    caption_rows = [
-        [
-            sentence_numbers.setdefault(strip_final_punctuation(caption), len(sentence_numbers))
-            for caption in photo.captions[:CAPTIONS_PER_PHOTO]
-        ]
-        for photo in (*train, *held_out)
-    ]
-    captions, sentences, settings = np.array(caption_rows, np.int64), tuple(sentence_numbers), Settings(device=device)
+    captions, sentences = number_captions([*train, *held_out])
+    settings = Settings(device=device)
     bert = Bert(encoder.folder, device, torch.float32)
     set_seed(recipe.seed)
-    module = AdaptedBert(bert, recipe.rank, recipe.slope, recipe.offset, recipe.dropout)
+    module_class, learner_class = (
+        (ReadingBert, ReadingLearner) if recipe.reads_references else (AdaptedBert, EncoderLearner)
+    )
+    module = module_class(bert, recipe.rank, recipe.slope, recipe.offset, recipe.dropout)
     embeddings = load_or_embed_photos(folder / "run" / EMBEDDINGS, sentences, captions[: len(train)], encoder, settings)
     pieces = load_encoder(encoder, settings).pieces(sentences)
-    learner = EncoderLearner(module, pieces, captions, embeddings, recipe)
+    learner = learner_class(module, pieces, captions, embeddings, recipe)
     outcome = Run(learner, recipe, folder / "run", description="adapting the encoder", device=device).train()
-    weights = {name: values.astype(np.float16) for name, values in outcome.weights.items() if name.startswith(LAYERS)}
+    rank = recipe.rank if recipe.stored_rank is None else min(recipe.rank, recipe.stored_rank)
     checkpoint = Checkpoint(
         kind=KIND,
-        parameters={"encoder": encoder.name, "encoder_sha256": encoder.sha256, "rank": recipe.rank},
-        weights=weights,
+        parameters={
+            "encoder": encoder.name,
+            "encoder_sha256": encoder.sha256,
+            "rank": rank,
+        },
+        weights=stored_weights(outcome.weights, rank, recipe.reads_references),
         data=tuple(data),
         training={**asdict(recipe), "photos": len(train)},
         selection=f"the last of {len(outcome.history)} epochs",
@@ -86,6 +89,34 @@ def train_encoder(
     )
     checkpoint.save(folder)
     return checkpoint
+
+
+def number_captions(photos: Sequence[Photo]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The captions of photos as indices of distinct sentences, (photos, 5), and these sentences."""
+    sentence_numbers: dict[str, int] = {}
+    caption_rows = [
+        [
+            sentence_numbers.setdefault(strip_final_punctuation(caption), len(sentence_numbers))
+            for caption in photo.captions[:CAPTIONS_PER_PHOTO]
+        ]
+        for photo in photos
+    ]
+    return np.array(caption_rows, np.int64), tuple(sentence_numbers)
+
+
+def stored_weights(weights: Mapping[str, NDArray[Any]], rank: int, reads_references: bool) -> dict[str, NDArray[Any]]:
+    """The weights of a trained module as a checkpoint has them.
+
+    Args:
+        weights: of the module, by name.
+        rank: the highest rank of the adapter in the checkpoint.
+        reads_references: whether the module has a reader; other modules' logistic function is not stored.
+    """
+    factors = {name: values for name, values in weights.items() if name.startswith(LAYERS)}
+    stored = {name: values.astype(np.float16) for name, values in reduce_rank(factors, rank).items()}
+    if reads_references:
+        stored |= {PREFIX + name: values for name, values in weights.items() if name not in factors}
+    return stored
 
 
 def load_or_embed_photos(

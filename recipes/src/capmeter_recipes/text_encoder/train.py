@@ -24,7 +24,7 @@ from capmeter_recipes.common.options import (
     steps_option,
     threads_option,
 )
-from capmeter_recipes.text_encoder.recipe import EncoderRecipe
+from capmeter_recipes.text_encoder.recipe import READING, EncoderRecipe
 
 if TYPE_CHECKING:
     from capmeter.core.checkpoints import Checkpoint
@@ -40,7 +40,8 @@ class TextEncoderOptions:
     encoder: str = option("minilm", "Alias, hub id or folder of the encoder.")
     photos: int = option(16000, "Number of training photos.", minimum=2)
     held_out: int = option(200, "Number of held-out photos for evaluation.", minimum=2)
-    rank: int | None = option(None, "Rank of the adaptation.", minimum=1)
+    reads_references: bool = option(False, "Train an encoder that reads captions together with references.")
+    rank: int | None = option(None, "Rank of the adaptation in training.", minimum=1)
     epochs: int | None = epochs_option()
     steps: int | None = steps_option()
     threads: int = threads_option()
@@ -67,7 +68,7 @@ def train(options: TextEncoderOptions) -> Checkpoint:
     return train_encoder(
         photos,
         held_out,
-        override(EncoderRecipe(), options, "rank", "epochs", "steps", "seed"),
+        override(READING if options.reads_references else EncoderRecipe(), options, "rank", "epochs", "steps", "seed"),
         options.output,
         data=[corpus.data for corpus in corpora],
         encoder=find_encoder(options.encoder),

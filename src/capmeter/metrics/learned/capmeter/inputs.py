@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import SentencePool
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
-from capmeter.encoders import EncoderHandle, HiddenStates, SentenceVectors, StateTable, load_encoder
+from capmeter.encoders import EncoderHandle, HiddenStates, PieceTable, SentenceVectors, StateTable, load_encoder
 from capmeter.metrics.embedding.word_pieces import Pieces, caption_blocks
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def centroid_cosines(
 class SentenceEncodings:
     """Word-piece states of some sentences, and their unit vectors (sentences, width).
 
-    larger_vectors: those by a larger encoder, whose width is another, if there is one.
+    larger_pieces: the word pieces of a larger encoder, if there is one.
     """
 
     table: StateTable
     vectors: NDArray[np.float32]
-    larger_vectors: NDArray[np.float32] | None = None
+    larger_pieces: PieceTable | None = None
 
     @classmethod
     def of(
@@ -69,14 +69,12 @@ class SentenceEncodings:
         settings: Settings,
         larger: EncoderHandle | None = None,
     ) -> SentenceEncodings:
-        """The encodings of these sentences by a layer of an encoder, and by the last layer of a larger one."""
+        """The encodings of these sentences by a layer of an encoder, and the word pieces of a larger one."""
         pool = SentencePool(tuple(sentences))
         return cls(
             pool.analyse(HiddenStates(encoder, layer, settings)),
             pool.analyse(SentenceVectors(encoder, layer, settings)),
-            None
-            if larger is None
-            else pool.analyse(SentenceVectors(larger, load_encoder(larger, settings).layers, settings)),
+            None if larger is None else load_encoder(larger, settings).pieces(pool.sentences),
         )
 
     def similarities(self, candidates: NDArray[np.int64], references: Ragged) -> NDArray[np.float32]:

@@ -1,11 +1,12 @@
-"""`capmeter(size=large)`: the cosine by a larger encoder beside that by the network's own.
+"""`capmeter(size=large)`: the logit of a larger encoder that reads the references, beside that of the network.
 
-    score = σ(slope (logit + λ_6 cos_6) + offset)
+    score = σ(slope (logit + λ_6 g_6) + offset)
 
-logit is the network's (`network.py`), cos_6 the cosine of the caption with the mean of the references by the larger
-encoder. The parts are the network's alone. λ_6, slope and offset are in a checkpoint of the kind `capmeter-large`,
-which names the network and the encoder that it was made for (`capmeter train capmeter-large`); the bundled one reads
-`mpnet-captions`, all-mpnet-base-v2 adapted to captions, and costs about ten times as much as the network alone.
+logit is the network's (`network.py`), g_6 that of an encoder which reads the caption together with its references
+(`capmeter.encoders.text.reference_reader`). The parts are the network's alone. λ_6, slope and offset are in a
+checkpoint of the kind `capmeter-large`, which names the network and the encoder that it was made for (`capmeter train
+capmeter-large`); the bundled one reads `mpnet-captions`, all-mpnet-base-v2 adapted to captions, and costs about ten
+times as much as the network alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class LargerEncoder:
 
     Attributes:
         encoder: the encoder, with its adapters.
-        weight: λ_6, of its cosine.
+        weight: λ_6, of its logit.
         calibration: slope and offset of the sum.
         label: the checkpoint in signatures.
     """
