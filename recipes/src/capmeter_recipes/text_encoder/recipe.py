@@ -27,7 +27,7 @@ class EncoderRecipe(Recipe):
     weight_decay: float = 0.01  # of AdamW
     slope: float = 10.0  # initial values of the logistic function of a cosine
     offset: float = -6.0
-    calibration_lr_scale: float = 20.0  # learning rate of what is no adapter, as a multiple of the adapters'
+    calibration_lr_scale: float = 20.0  # learning rate of all other parameters, as a multiple of the adapters'
     reads_references: bool = False  # whether captions are read together with references
     other_photos: int = 2  # then, photos outside the cluster for each photo's references
     stored_rank: int | None = None  # of the adapter in the checkpoint; None means that of training

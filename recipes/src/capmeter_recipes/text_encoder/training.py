@@ -7,8 +7,8 @@ all captions of the two photos by the original encoder: a soft target, which no 
 clusters of similar photos, and all pairs of their captions and references; own captions have .3 of the weight of the
 loss, other pairs within a cluster .45, all others .25.
 
-An encoder that reads references (`capmeter.encoders.text.reference_reader`) has its own logit in the place of that of
-the cosine. A step takes the pairs within clusters, and for each photo's references captions of two photos outside.
+An encoder that reads references (`capmeter.encoders.text.reference_reader`) has its own logit instead of that of the
+cosine. A step takes the pairs within clusters, and for each photo's references captions of two photos outside.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ReadingBert(AdaptedBert):
         self.direction = nn.Parameter(torch.zeros(bert.width))
 
     def reader(self) -> ReferenceReader:
-        """The reader with the weights of now."""
+        """The reader with the current weights."""
         factors = dict(self.named_parameters())
         stack = [attach_factors(layer, factors, number) for number, layer in enumerate(self.bert.stack)]
         weights = ReaderWeights(self.attention, self.direction, self.logistic)
@@ -113,7 +113,7 @@ class EncoderLearner(Learner[bool]):
         return [True] * self.recipe.steps
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
-        """AdamW, with a higher learning rate for what is no adapter."""
+        """AdamW, with a higher learning rate for all but the adapters."""
         recipe = self.recipe
         parameter_groups: list[dict[str, Any]] = [
             {"params": self.module.adapter_parameters()},
@@ -191,7 +191,7 @@ class EncoderLearner(Learner[bool]):
 
 
 class ReadingLearner(EncoderLearner):
-    """A reader in training, on some of the pairs: each is read by itself."""
+    """A reader in training, on some of the pairs, each of which is read separately."""
 
     module: ReadingBert
 

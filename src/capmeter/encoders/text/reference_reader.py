@@ -3,8 +3,8 @@
     A = softmax([Q Kᵀ / √d + R,  Q K_rᵀ / √d + c]),   y = norm(x + A [V, V_r] W + b)
 
 in every layer of a BERT (`bert.py`): K_r and V_r are the keys and values of all word pieces of the references in that
-layer, c is a number of each layer and head. A reference is read by itself, so that its keys and values serve all
-candidates. With s the sum of a candidate's states in the last layer, and r the mean direction of the references':
+layer, c is a learned number of each layer and head. References are read separately, so that their keys and values serve
+all candidates. With s the sum of a candidate's states in the last layer, and r the mean direction of the references':
 
     logit = slope · cos(s, r) + w · norm(s) + offset
 
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -242,8 +244,8 @@ def load_reader(handle: EncoderHandle, settings: Settings) -> ReferenceReader:
         AssetError: it was not trained to read references.
     """
     encoder = load_encoder(handle, settings)
-    weights = Checkpoint.read(handle.adapters[-1].folder).weights if handle.adapters else {}
-    if not isinstance(encoder.model, Bert) or not any(name.startswith(PREFIX) for name in weights):
+    weights = _stored_arrays(handle.adapters[-1].folder, handle.adapters[-1].sha256) if handle.adapters else {}
+    if not isinstance(encoder.model, Bert) or not weights:
         raise AssetError(
             f"encoder {handle.name!r} does not read references; train one that does: capmeter train text-encoder "
             "--reads-references"
@@ -251,6 +253,13 @@ def load_reader(handle: EncoderHandle, settings: Settings) -> ReferenceReader:
     with load_errors(handle):
         reader_weights = ReaderWeights.of(weights, encoder.model, encoder.device)
     return ReferenceReader(encoder.model, encoder.model.stack, reader_weights, encoder.device)
+
+
+@lru_cache(maxsize=4)
+def _stored_arrays(folder: Path, sha256: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a reader in the checkpoint with this hash, read once; none where it has no reader."""
+    weights = Checkpoint.read(folder).weights
+    return {name: array for name, array in weights.items() if name.startswith(PREFIX)}
 
 
 def caption_blocks(lengths: Rows, references: Ragged) -> Iterator[Rows]:

@@ -5,8 +5,8 @@
 logit is the network's (`network.py`), g_6 that of an encoder which reads the caption together with its references
 (`capmeter.encoders.text.reference_reader`). The parts are the network's alone. λ_6, slope and offset are in a
 checkpoint of the kind `capmeter-large`, which names the network and the encoder that it was made for (`capmeter train
-capmeter-large`); the bundled one reads `mpnet-captions`, all-mpnet-base-v2 adapted to captions, and costs about ten
-times as much as the network alone.
+capmeter-large`); the bundled one reads `mpnet-captions`, all-mpnet-base-v2 adapted to captions, and costs at least
+ten times as much as the network alone.
 """
 
 from __future__ import annotations
