@@ -30,7 +30,8 @@ _IRREGULAR: dict[str, Callable[[str], bool]] = {
     "J": lambda word: word.endswith(("er", "est")),
     "R": lambda word: word.endswith(("er", "est")),
 }
-_OTHER_WORDS = {"N": ("scissor",), "V": ("ti", "car")}  # words of the dictionary that are not of this part of speech
+# words of the dictionary that are not of this part of speech
+_OTHER_WORDS = {"N": ("scissor", "clothe"), "V": ("ti", "car")}
 
 
 def base_form(word: str, tag: str, dictionary: Synonyms) -> str:

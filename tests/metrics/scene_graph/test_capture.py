@@ -24,6 +24,11 @@ TRIPLES: dict[str, list[Triple]] = {
     "blue car, red bus": [("car", "is", "blue"), ("bus", "is", "red"), ("bus", "near", "car")],
     "crimson automobile": [("automobile", "is", "crimson")],
     "a scarf with a pattern of dots": [("scarf", "with", "pattern"), ("pattern", "is", "made of dots")],
+    "larger cars, a large car in a busy scene": [
+        *(("cars", "is", "larger"), ("car", "is", "large"), ("car", "in", "scene"), ("cars", "in", "scene")),
+        ("scene", "is", "busy"),
+    ],
+    "a large car": [("car", "is", "large")],
     "well": [],
 }
 
@@ -92,6 +97,18 @@ def test_synonyms_and_kinds_that_are_absent() -> None:
     assert alone["score"] == 1
     assert alone["relation"] == 0
     assert score("well", "crimson automobile")["score"] == 0
+
+
+@pytest.mark.usefixtures("fixed_parser")
+def test_elements_are_sets_of_base_forms_without_abstract_objects() -> None:
+    """Cars are a car, larger is large, and a scene is no object; its attribute and its relation count, P = 1/2."""
+    scores = score("larger cars, a large car in a busy scene", "a large car", "capture(soft=false)")
+    assert scores["object"] == 1
+    assert scores["attribute"] == pytest.approx(2 / 3)
+    assert scores["relation"] == 0
+    assert scores["score"] == pytest.approx((5 + 5 * (2 / 3)) / 12)
+    owned = score("larger cars, a large car in a busy scene", "a large car", "capture(ownership=true,soft=false)")
+    assert owned == scores
 
 
 @pytest.mark.usefixtures("fixed_parser")

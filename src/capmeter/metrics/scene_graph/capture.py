@@ -1,9 +1,11 @@
 """CAPTURE (Dong et al. 2024): F-scores of a detailed caption's objects, attributes and relations, matched softly.
 
-The scene graphs of candidate and reference give sets of objects, of attributes and of relations. In each set, elements
-match one to one if they are equal, then if they are synonyms (they share a synset in METEOR's dictionary); those that
-are left count by the cosine v(·) · v(·) of their phrases' vectors, at least 0. With C and S the elements of candidate
-and reference, M the number of matches, and C′ and S′ those without one:
+The scene graphs of candidate and reference give sets of objects, of attributes and of relations: nouns and adjectives
+in their base forms, objects of the same name as one, and without those of a list of abstract nouns ("atmosphere",
+"scene"), which no picture shows. In each set, elements match one to one if they are equal, then if they are synonyms
+(they share a synset in METEOR's dictionary); those that are left count by the cosine v(·) · v(·) of their phrases'
+vectors, at least 0. With C and S the elements of candidate and reference, M the number of matches, and C′ and S′ those
+without one:
 
     P = (M + Σ over c ∈ C′ of max over s ∈ S′ of v(c) · v(s)) / |C|      R = (M + Σ over s ∈ S′ of max over C′) / |S|
     CAPTURE = (5 F(objects) + 5 F(attributes) + 2 F(relations)) / 12      F = 2PR / (P + R)
@@ -20,9 +22,9 @@ high cosines too. `soft=false` counts exact and synonymous matches alone.
 The paper uses graphs of Flan-T5-base (FACTUAL) and all-mpnet-base-v2; the defaults here are the bundled scene-graph
 parser (`graphs=factual`) and `minilm`, so that scores differ from published ones; `encoder` takes any sentence
 encoder's folder. `as_released=true` follows the released code where it departs from the paper: one text that contains
-the other is a synonym ("car", "scarf"); objects of a list of stop words do not count; attributes with " of" do not; a
-kind without elements has F = 0; cosines may be negative. That code takes elements in an arbitrary order, in which a few
-synonyms may pair differently; here the order is that of the graph.
+the other is a synonym ("car", "scarf"); attributes with " of" do not count; a kind without elements has F = 0; cosines
+may be negative. That code takes elements in an arbitrary order, in which a few synonyms may pair differently; here the
+order is that of the graph. It also leaves out objects that NLTK's tagger does not take for nouns; this is not followed.
 
 >>> from capmeter.metrics.scene_graph.capture import match_elements
 >>> match_elements([("dog",), ("sofa",)], [("couch",), ("dog",), ("lamp",)], lambda a, b: {a, b} == {"sofa", "couch"})
@@ -50,6 +52,7 @@ from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.scene_evidence import build_scene_evidence
 from capmeter.metrics.embedding.word_pieces import encoder_facts
 from capmeter.metrics.scene_graph.spice import caption_words, scene_graphs, scene_notes
+from capmeter.text.base_forms import base_form
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.parsers import ParserName
 from capmeter.text.scene_graphs.capture_stop_words import CAPTURE_STOP_WORDS
@@ -155,15 +158,15 @@ class Capture(MeanMetric):
 
     def _elements(self, graph: SceneGraph) -> Elements:
         """The elements of a graph: with `ownership` attributes with their objects, else as the paper has them."""
-        object_names = [str(each) for each in graph.objects]
-        objects: list[Element] = [
-            (name,) for name in object_names if not (self.as_released and name in CAPTURE_STOP_WORDS)
-        ]
-        attributes: list[Element] = [(object_names[owner], str(each)) for owner, each in graph.attributes]
+        names = [_base_form(str(each), "NN") for each in graph.objects]
+        objects: list[Element] = [(name,) for name in dict.fromkeys(names) if name not in CAPTURE_STOP_WORDS]
+        attributes: list[Element] = list(
+            dict.fromkeys((names[owner], _base_form(str(each), "JJ")) for owner, each in graph.attributes)
+        )
         if self.as_released:
             attributes = [each for each in attributes if " of" not in each[1]]
-        relations: list[Element] = [(object_names[a], str(each), object_names[b]) for a, each, b in graph.relations]
-        return objects, attributes if self.ownership else [each[1:] for each in attributes], relations
+        relations = dict.fromkeys((names[a], str(each), names[b]) for a, each, b in graph.relations)
+        return objects, attributes if self.ownership else [each[1:] for each in attributes], list(relations)
 
     def _embed(self, text_elements: Sequence[Elements], context: RunContext) -> dict[str, NDArray[np.float32]]:
         """The unit vectors of all phrases: with `ownership` of each part, else of each element."""
@@ -199,6 +202,12 @@ class Capture(MeanMetric):
             return 2 * precision * recall / (precision + recall + _EPSILON)
         total = candidate_sum * len(reference) + reference_sum * len(candidate)
         return 2 * candidate_sum * reference_sum / total if total > 0 else 0.0
+
+
+def _base_form(phrase: str, tag: str) -> str:
+    """A noun or adjective, of a phrase the last word, in its base form ("tennis rackets": "tennis racket")."""
+    *others, last = phrase.split() or [""]
+    return " ".join([*others, base_form(last, tag, load_english_synonyms())])
 
 
 class _Matcher:

@@ -1,4 +1,4 @@
-"""CAPTURE's stop words: nouns that its released code does not count as objects (Dong et al. 2024, Apache-2.0).
+"""CAPTURE's stop words: nouns that it does not count as objects (Dong et al. 2024; its code's list, Apache-2.0).
 
 The 317 entries of the released list. Look-ups are case-sensitive and in lemmas, as in that code, so that some never
 match.
