@@ -3,9 +3,11 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# one process for each core, whole files to each, so that what a file's tests share is made once; one thread in each
-TESTING := -n auto --dist loadfile --no-loadscope-reorder
+# one process for each core and one more, as many tests wait for servers, browsers and clusters; whole files to each, so that
+# what a file's tests share is made once; one thread in each, and threads that wait leave their core to others
+TESTING := -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)") --dist loadfile --no-loadscope-reorder
 export OMP_NUM_THREADS ?= 1
+export OMP_WAIT_POLICY ?= passive
 # compiled modules are kept, as they are where a package is installed: tests start hundreds of processes
 export PYTHONDONTWRITEBYTECODE :=
 
