@@ -51,6 +51,17 @@ def torch_threads() -> int:
     return _torch.number()
 
 
+@contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Torch's operations use this many threads meanwhile; 0 leaves their number as it is."""
+    import torch
+
+    with _torch.restored():
+        if threads:
+            torch.set_num_threads(threads)
+        yield
+
+
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
     """`function(item)` for each item, in order, with at most `threads` in progress and few results waiting.
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
+from capmeter.core.progress import task
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
@@ -104,10 +105,12 @@ class ReferenceReader:
         import torch
 
         logits = np.zeros(len(candidates), np.float32)
-        for rows in caption_blocks(pieces.lengths, references):
-            with torch.inference_mode():
-                block_logits = self.read(pieces, candidates[rows], references.take(rows))
-            logits[rows] = block_logits.float().cpu().numpy()
+        with task("reading captions with their references", total=len(candidates)) as advance:
+            for rows in caption_blocks(pieces.lengths, references):
+                with torch.inference_mode():
+                    block_logits = self.read(pieces, candidates[rows], references.take(rows))
+                logits[rows] = block_logits.float().cpu().numpy()
+                advance(len(rows))
         return logits
 
     def read(self, pieces: PieceTable, candidates: Rows, references: Ragged) -> Tensor:

