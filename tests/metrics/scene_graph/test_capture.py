@@ -29,6 +29,8 @@ TRIPLES: dict[str, list[Triple]] = {
         ("scene", "is", "busy"),
     ],
     "a large car": [("car", "is", "large")],
+    "an old seat": [("seat", "is", "old")],
+    "an old home": [("home", "is", "old")],
     "well": [],
 }
 
@@ -120,6 +122,10 @@ def test_the_released_code() -> None:
     part = score("a scarf with a pattern of dots", "red car, blue bus", "capture(as_released=true,soft=false)")
     assert part["object"] == pytest.approx(2 / 3, abs=1e-5)
     assert part["score"] == pytest.approx(5 * (2 / 3) / 12, abs=1e-5)
+    # a seat and a home are in no synset together, but a place is in one with either
+    assert score("an old seat", "an old home", "capture(soft=false)")["object"] == 0
+    released = score("an old seat", "an old home", "capture(as_released=true,soft=false)")
+    assert released["object"] == pytest.approx(1, abs=1e-5)
     with pytest.raises(InputError, match="ignores owners"):
         Capture(as_released=True, ownership=True)
 

@@ -36,5 +36,12 @@ def test_synsets_of_a_word_and_its_base_forms(word: str, synsets: set[int]) -> N
     assert set(SynonymIndex.from_lists(*LISTS).synsets([word]).values.tolist()) == synsets
 
 
+def test_synonyms_share_a_synset_with_a_word_or_its_base_form() -> None:
+    dictionary = Synonyms("car\n1 2\nautomobile\n1\ntruck\n2 3\nlorry\n3\n", "")
+    assert dictionary.synonyms("cars") == {"car", "automobile", "truck"}
+    assert dictionary.synonyms("lorry") == {"truck", "lorry"}
+    assert dictionary.synonyms("xylophone") == frozenset()
+
+
 def test_a_doubled_consonant_is_not_undone_but_known_forms_are() -> None:
     assert Synonyms("bigg\n1\nbigge\n2\n", "").synsets("bigger") == {1}

@@ -22,9 +22,10 @@ high cosines too. `soft=false` counts exact and synonymous matches alone.
 The paper uses graphs of Flan-T5-base (FACTUAL) and all-mpnet-base-v2; the defaults here are the bundled scene-graph
 parser (`graphs=factual`) and `minilm`, so that scores differ from published ones; `encoder` takes any sentence
 encoder's folder. `as_released=true` follows the released code where it departs from the paper: one text that contains
-the other is a synonym ("car", "scarf"); attributes with " of" do not count; a kind without elements has F = 0; cosines
-may be negative. That code takes elements in an arbitrary order, in which a few synonyms may pair differently; here the
-order is that of the graph. It also leaves out objects that NLTK's tagger does not take for nouns; this is not followed.
+the other is a synonym ("car", "scarf"), and so are two with a common synonym; attributes with " of" do not count; a
+kind without elements has F = 0; cosines may be negative. That code takes elements in an arbitrary order, in which a few
+synonyms may pair differently; here the order is that of the graph. It also leaves out objects that NLTK's tagger does
+not take for nouns; this is not followed.
 
 >>> from capmeter.metrics.scene_graph.capture import match_elements
 >>> match_elements([("dog",), ("sofa",)], [("couch",), ("dog",), ("lamp",)], lambda a, b: {a, b} == {"sofa", "couch"})
@@ -119,7 +120,7 @@ class Capture(MeanMetric):
         sentence_indices = sorted({*part.candidates.tolist(), *part.references.values.tolist()})
         sentence_elements = {k: self._elements(scene_table.graph(k, no_synsets)) for k in sentence_indices}
         phrase_vectors = self._embed(list(sentence_elements.values()), context)
-        matcher = _Matcher(phrase_vectors, substrings=self.as_released, soft=self.soft)
+        matcher = _Matcher(phrase_vectors, as_released=self.as_released, soft=self.soft)
         pair_scores: dict[tuple[int, int], list[float]] = {}
         score_rows = []
         for caption_index, candidate in enumerate(part.candidates.tolist()):
@@ -215,13 +216,14 @@ class _Matcher:
 
     Args:
         vectors: of phrases.
-        substrings: whether a phrase that contains the other is a synonym, and cosines may be negative, as released.
+        as_released: whether a phrase that contains the other is a synonym, and two with a common synonym are; and
+            whether cosines may be negative.
         soft: whether the elements without a match count.
     """
 
-    def __init__(self, vectors: dict[str, NDArray[np.float32]], *, substrings: bool, soft: bool) -> None:
-        self._vectors, self._substrings, self._soft = vectors, substrings, soft
-        self._synsets = load_english_synonyms().synsets
+    def __init__(self, vectors: dict[str, NDArray[np.float32]], *, as_released: bool, soft: bool) -> None:
+        self._vectors, self._as_released, self._soft = vectors, as_released, soft
+        self._senses: dict[str, frozenset[int] | frozenset[str]] = {}
 
     def sums(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> tuple[float, float]:
         """M + Σ of the largest similarities, for both sides; with `parts` elements have their owners."""
@@ -231,7 +233,7 @@ class _Matcher:
             return match_count, match_count
         best_similarity = np.full(len(unmatched_references), -np.inf, np.float32)
         similarity_sum = 0.0
-        lowest_similarity = -1.0 if self._substrings else 0.0
+        lowest_similarity = -1.0 if self._as_released else 0.0
         for batch_start in range(0, len(unmatched_candidates), _ROWS_AT_ONCE):
             batch_elements = [candidate[k] for k in unmatched_candidates[batch_start : batch_start + _ROWS_AT_ONCE]]
             similarity = self._similarity(
@@ -242,10 +244,18 @@ class _Matcher:
         return match_count + similarity_sum, match_count + float(best_similarity.sum(dtype=np.float64))
 
     def are_synonyms(self, one: str, two: str) -> bool:
-        """Whether two phrases share a synset, or as released one contains the other."""
-        if self._substrings and (one in two or two in one):
+        """Whether two phrases share a synset, or as released a synonym, or one contains the other."""
+        if one == two or (self._as_released and (one in two or two in one)):
             return True
-        return one == two or not self._synsets(synset_key(one)).isdisjoint(self._synsets(synset_key(two)))
+        return not self._find_senses(one).isdisjoint(self._find_senses(two))
+
+    def _find_senses(self, phrase: str) -> frozenset[int] | frozenset[str]:
+        """The synsets of a phrase, as released its synonyms."""
+        if phrase not in self._senses:
+            dictionary = load_english_synonyms()
+            look_up = dictionary.synonyms if self._as_released else dictionary.synsets
+            self._senses[phrase] = look_up(synset_key(phrase))
+        return self._senses[phrase]
 
     def _similarity(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> NDArray[np.float32]:
         if not parts:

@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +84,19 @@ class Synonyms:
             if base_form != word and base_form in self._synsets:
                 synset_numbers = f"{synset_numbers} {self._synsets[base_form]}"
         return frozenset(map(int, synset_numbers.split()))
+
+    def synonyms(self, word: str) -> frozenset[str]:
+        """Returns all words that share a synset with the word or one of its base forms; both included."""
+        return frozenset(chain.from_iterable(self._synset_words[number] for number in self.synsets(word)))
+
+    @cached_property
+    def _synset_words(self) -> dict[int, list[str]]:
+        """The words of each synset."""
+        synset_words: dict[int, list[str]] = {}
+        for word, synset_numbers in self._synsets.items():
+            for number in map(int, synset_numbers.split()):
+                synset_words.setdefault(number, []).append(word)
+        return synset_words
 
     @property
     def words(self) -> Iterable[str]:
