@@ -123,6 +123,12 @@ def test_the_command_says_so(
     assert re.search(expected, err)
 
 
+class Frame:
+    """What data frames have in common."""
+
+    columns = ("candidate",)
+
+
 R = {"1": ["a dog"], "2": ["a cat"]}
 PAIRS: dict[str, tuple[Any, Any, str]] = {
     "annotations as candidates": ({"annotations": [{"image_id": 1, "caption": "a"}]}, R, "these are COCO annotations, .* swapped"),
@@ -152,6 +158,8 @@ PAIRS: dict[str, tuple[Any, Any, str]] = {
     "no captions": (3, R, "the candidates: the number 3, expected captions as a list or an object"),
     "bytes": (b"a dog", R, "the candidates: a bytes,"),
     "a set": ({"a dog"}, R, "the candidates: a set"),
+    "an iterator": (iter(["a"]), R, r"the candidates: a list_iterator, .* read only once: give list\(…\)"),
+    "a data frame": (Frame(), R, r"the candidates: a Frame, .* read data frames with capmeter.integrations.frames.read$"),
     "other lengths": (["a", "b", "c"], [["x"], ["y"]], "3 candidates, but 2 lists of references"),
 }  # fmt: skip
 

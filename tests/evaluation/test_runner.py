@@ -351,3 +351,8 @@ def test_scores_reach_the_end_of_their_range_and_do_not_leave_it_by_more_than_ro
         result = results[name].items.array
         assert result.max() <= most + room[name], name
         assert result.min() >= most - 1e-6, name
+
+
+def test_what_is_no_caption_set_is_said() -> None:
+    with pytest.raises(InputError, match="expected caption sets, but got a set of str; read captions with"):
+        capmeter.score({"a dog"}, "rouge-l")  # type: ignore[arg-type]

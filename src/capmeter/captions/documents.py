@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from capmeter.captions.columns import Columns
@@ -43,6 +43,13 @@ def is_row(document: Any, named_columns: Collection[str] = ()) -> bool:
     )
 
 
+def _advice(document: Any) -> str:
+    """What to do with an object that is neither a list nor a mapping, but could become captions."""
+    if isinstance(document, Iterator):
+        return "; it can be read only once: give list(…) of it"
+    return "; read data frames with capmeter.integrations.frames.read" if hasattr(document, "columns") else ""
+
+
 def detect_format(document: Any, name: str) -> str:
     """The format of a JSON document, or of an object of the same form."""
     if is_row(document):
@@ -52,7 +59,7 @@ def detect_format(document: Any, name: str) -> str:
     if isinstance(document, list) and not document:
         raise InputError(f"{name}: an empty list; no captions were written")
     if not isinstance(document, Mapping | Sequence) or isinstance(document, str | bytes) or not document:
-        raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object")
+        raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object{_advice(document)}")
     if isinstance(document, Mapping):
         if isinstance(document.get("annotations"), list):
             return "coco"

@@ -284,7 +284,8 @@ class Evaluation:
         for piece in [source] if isinstance(source, CaptionSet) else source:
             if not isinstance(piece, CaptionSet):
                 raise InputError(
-                    f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load"
+                    f"expected caption sets, but got a {type(source).__name__} of {type(piece).__name__}; read "
+                    "captions with capmeter.load, data frames with capmeter.integrations.frames.read"
                 )
             for part in piece.chunks(part_size) if len(piece) else ():
                 if piece is source:  # the references of a stream, which is large, are not cached for the next run
