@@ -98,9 +98,25 @@ def test_limits(files: Path, name: str) -> None:
     assert message in " ".join(run.stderr.replace("│", " ").split())
 
 
-def test_tables_say_so(files: Path) -> None:
-    run: Any = capmeter("score", files / "bad.jsonl", files / "good.jsonl", "-m", "chair,rouge-l")
-    assert "lower is better: " in run.stdout.replace("\n", " ")
+@pytest.mark.parametrize(
+    ("command", "tables"), [(["score"], 1), (["compare"], 1), (["compare", "--control", "length"], 2)]
+)
+def test_tables_say_so(files: Path, command: list[str], tables: int) -> None:
+    run: Any = capmeter(*command, files / "bad.jsonl", files / "good.jsonl", "-m", "chair,rouge-l")
+    notes = [line for line in run.stdout.splitlines() if "lower is better" in line]
+    assert len(notes) == tables and all(line.endswith("lower is better: chair") for line in notes)
+
+
+@pytest.mark.parametrize("names", [["bad"], ["bad", "good"]])
+def test_the_page_says_so(files: Path, tmp_path: Path, names: list[str]) -> None:
+    pytest.importorskip("jinja2", reason="the page needs the report extra")
+    scores = tmp_path / "scores.json"
+    capmeter("score", *(files / f"{name}.jsonl" for name in names), "-m", "chair,rouge-l", "-o", scores)
+    assert capmeter("report", scores, "-o", tmp_path / "page.html").returncode == 0
+    assert "<bdi>Lower is better: chair.</bdi>" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_a_worse_system_fails(files: Path) -> None:
     worse = capmeter("compare", files / "bad.jsonl", files / "good.jsonl", "-m", "chair", "--fail-if-worse")
     assert worse.returncode == 4 and "bad is significantly worse than good under" in worse.stderr
 

@@ -10,6 +10,7 @@ from capmeter.core.messages import format_count
 from capmeter.meta.comparison import EQUAL, SystemComparison, SystemDifference
 from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter.report.metric_names import MetricName
+from capmeter.report.note_text import describe_direction
 from capmeter.report.tables import Table
 from capmeter.stats.significance import is_significant, significance_threshold
 
@@ -92,6 +93,7 @@ def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
     )
     if any(difference.extrapolated for pairs in comparison.equal_lengths.values() for difference in pairs):
         note += "; *: extrapolated, one system's captions are longer throughout"
+    note += _direction(comparison)
     return Table("differences at equal length", columns, table_rows, [False] * 3 + [True] * 5, note)
 
 
@@ -124,7 +126,7 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
         f"rows: by {next(iter(comparison))}, best first; "
         "letters: significantly better than these systems (p after Holm's correction below "
         f"{significance_threshold(comparison.level):g}); a new rank begins where a system is significantly worse than "
-        "the best of the last; bold: the best, and all that are not significantly worse"
+        f"the best of the last; bold: the best, and all that are not significantly worse{_direction(comparison)}"
     )
     return Table(
         _title(comparison), columns, table_rows, [False, False, *([True, False] * len(comparison))], note, bold_cells
@@ -206,8 +208,16 @@ def _note(comparison: SystemComparison) -> str:
     first_name = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
     return (
         f"p: {test_description}; interval of the difference: {comparison.resamples:,} resamples of images (seed "
-        f"{comparison.seed}); win/tie/loss: captions of {first_name}, by their own scores"
+        f"{comparison.seed}); win/tie/loss: captions of {first_name}, by their own scores{_direction(comparison)}"
     )
+
+
+def _direction(comparison: SystemComparison) -> str:
+    """The end of a note: for which metrics lower is better."""
+    note = describe_direction(
+        metric_name for metric_name, verdict in comparison.items() if verdict.significance.lower_is_better
+    )
+    return f"; {note}" if note else ""
 
 
 def _p(value: float) -> str:

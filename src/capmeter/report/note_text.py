@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from capmeter.core.messages import list_names
 
@@ -24,6 +24,16 @@ def describe_note(reason: str, entries: Sequence[str], captions: Container[str] 
     are_captions = reason.startswith("skipped") or all(entry in captions for entry in entries)
     listed_entries = list_captions(entries) if are_captions else list_names(entries, length=_LONGEST)
     return f"{reason.replace('_', ' ')}: {listed_entries}"
+
+
+def describe_direction(lower_metrics: Iterable[str]) -> str:
+    """A note that names the metrics for which lower is better; "" without any.
+
+    >>> describe_direction(["chair", "repetition"]), describe_direction([])
+    ('lower is better: chair, repetition', '')
+    """
+    listed_metrics = ", ".join(lower_metrics)
+    return f"lower is better: {listed_metrics}" if listed_metrics else ""
 
 
 def list_captions(ids: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 from capmeter.evaluation.scores import Results
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
+from capmeter.report.note_text import describe_direction
+from capmeter.report.score_table import lower_is_better_in
 from capmeter.stats.significance import LEVEL, significance_threshold
 
 MARKS = "†‡§‖¶#"  # an asterisk is the best score in tables of text
@@ -26,6 +28,8 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
     """The rows of the table of scores: systems, or for a single system its metrics."""
     names = list(systems)
     letters, reasons = system_letters(names), _Reasons()
+    direction = describe_direction(lower_is_better_in(systems))
+    direction_notes = [f"{direction[0].upper()}{direction[1:]}."] if direction else []
     if len(names) == 1:
         (results,) = systems.values()
         table_rows = [
@@ -36,7 +40,7 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
             "single": True,
             "heads": ["Score, 95% interval"],
             "rows": table_rows,
-            "table_notes": reasons.lines(systems),
+            "table_notes": [*direction_notes, *reasons.lines(systems)],
         }
     table_rows = [
         {
@@ -59,7 +63,7 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
         "single": False,
         "heads": list(rankings),
         "rows": table_rows,
-        "table_notes": [*notes, *reasons.lines(systems)],
+        "table_notes": [*notes, *direction_notes, *reasons.lines(systems)],
     }
 
 

@@ -11,6 +11,7 @@ from capmeter.evaluation.results_file import enclose_systems
 from capmeter.evaluation.scores import Results
 from capmeter.meta.system_ranking import SystemRanking
 from capmeter.report.metric_names import MetricName
+from capmeter.report.note_text import describe_direction
 from capmeter.report.tables import Table
 from capmeter.stats.significance import LEVEL, significance_threshold
 
@@ -47,12 +48,13 @@ def score_table(
         low, high = (scale * bound for bound in rankings[metric].intervals[system])
         return [score, f"[{low:.{digits}f}, {high:.{digits}f}]"]
 
+    direction = describe_direction(lower_is_better_in(systems))
     if len(systems) == 1:
         (system,) = systems
         heads = ["metric", "score"] + ([f"{100 * level:g}% interval"] if has_intervals else [])
         rows = [[metric, *cell(system, metric), ""][: len(heads)] for metric in metrics]
         title = describe_counts([results.ids for results in systems.values()]) + scale_note
-        return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), _describe_direction(metrics, systems))
+        return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), direction)
     rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
     heads = ["system", *metrics]
     best = {
@@ -71,7 +73,7 @@ def score_table(
             "bold: the best of each metric, and all that are not significantly worse (paired permutation test, "
             f"Holm, p < {significance_threshold(level):g})"
         )
-    if direction := _describe_direction(metrics, systems):
+    if direction:
         notes.append(direction)
     if untested:
         notes.append(untested.rstrip("."))
@@ -94,11 +96,11 @@ def _describe_range(system_counts: Sequence[int], counted_noun: str) -> str:
     return ("" if low == high else f"{low:,} to ") + format_count(high, counted_noun)
 
 
-def _describe_direction(metrics: Sequence[str], systems: Mapping[str, Results]) -> str:
-    """For which metrics lower is better; empty where it is for none."""
-    lower = {name for results in systems.values() for name, each in results.items() if each.lower_is_better}
-    listed_metrics = [metric for metric in metrics if metric in lower]
-    return f"lower is better: {', '.join(listed_metrics)}" if listed_metrics else ""
+def lower_is_better_in(systems: Mapping[str, Results]) -> list[str]:
+    """The metrics of these results for which lower is better."""
+    return list(
+        dict.fromkeys(name for results in systems.values() for name, each in results.items() if each.lower_is_better)
+    )
 
 
 def scores_to_dict(
