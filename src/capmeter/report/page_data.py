@@ -134,8 +134,8 @@ def _decimals(values: Floats) -> int:
 
 
 def _describe_metric(metric_name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
-    finite_values = values[np.isfinite(values)]
-    bounds = {"low": float(finite_values.min()), "high": float(finite_values.max())}
+    shown_values = [value for value in round_digits(values) if value is not None]
+    bounds = {"low": min(shown_values), "high": max(shown_values)}
     flags = {"human": human, "lower": lower}
     return {
         "name": metric_name,
