@@ -199,6 +199,23 @@ def test_a_long_name_does_not_widen_the_page(open_page, width: int) -> None:
     assert page.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_notes_and_metric_names_stay_inside(open_page, width: int) -> None:
+    metrics = (
+        "cider-d,combine(bleu-4,cider-d(sigma=9.0),weights=0.25+0.75),rouge-l(tokenizer=whitespace,references=cat)"
+    )
+    detailed = scored([f"{text} and then once more" * 12 for text in candidates(12, 0)], metrics=metrics)
+    tab = open_page({"detailed": detailed}, width=width).tab
+    assert any("60 words up to which" in flag for flag in tab.locator("#list .flag").all_text_contents())
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    outside = """(parts) => parts.filter((part) => {
+      const [own, around] = [part, part.closest("th, .card, .text")].map((each) => each.getBoundingClientRect());
+      return own.right > around.right + 2 || part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0;
+    }).map((part) => part.textContent)"""
+    for parts in ("#list .flag", ".card figcaption > *", "#score-table tbody bdi"):
+        assert tab.locator(parts).count() > 0 and tab.locator(parts).evaluate_all(outside) == [], parts
+
+
 LONG_NAMES = ("a-system-with-a-long-name-and-beam-search", "a-system-with-a-long-name-and-sampling", "far")
 
 
