@@ -152,9 +152,9 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
     )
     if 2 * len(unsegmented_ids) > len(captions):
         findings.warn(
-            "candidates without spaces between words, as in Chinese or Japanese",
+            "candidates without spaces between words, as in Chinese, Japanese or Thai",
             unsegmented_ids,
-            "; choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
+            "; choose a tokenizer, in Chinese and Japanese such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
         )
     most_common, repeat_count = Counter(candidate_indices).most_common(1)[0]
     if len(captions) >= 20 and repeat_count > len(captions) / 5:

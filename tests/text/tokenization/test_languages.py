@@ -42,6 +42,20 @@ def test_chinese_scores_with_characters_and_not_with_ptb() -> None:
     assert UNSPLIT not in char_scores["bleu-1(tokenizer=char)"].notes
 
 
+@pytest.mark.parametrize(
+    "text", ["แมวสีดำนั่งบนเก้าอี้ไม้", "ແມວສີດຳນັ່ງເທິງຕັ່ງໄມ້", "ကြောင်အမည်းလေးထိုင်ခုံပေါ်မှာထိုင်နေသည်", "ឆ្មាខ្មៅអង្គុយលើកៅអីឈើ"]
+)
+def test_scripts_without_spaces_are_noted(text: str, tmp_path: Path) -> None:
+    results = score(
+        candidates=[text], references=[[f"{text}{text[:3]}"]], metrics="rouge-l,rouge-l(tokenizer=whitespace)"
+    )
+    assert results["rouge-l"].notes[UNSPLIT] == ["0"]
+    assert UNSPLIT not in results["rouge-l(tokenizer=whitespace)"].notes
+    captions = tmp_path / "captions.json"
+    captions.write_text(json.dumps([{"image_id": 1, "candidate": text, "references": [text]}]), "utf-8")
+    assert any("without spaces between words" in warning for warning in examine(captions).warnings)
+
+
 def test_few_chinese_captions_among_english_ones_get_no_note() -> None:
     results = score(candidates=[DOG, "a dog", "a cat"], references=[["a"]] * 3, metrics="rouge-l")
     assert UNSPLIT not in results["rouge-l"].notes
