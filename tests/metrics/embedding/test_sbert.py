@@ -15,6 +15,7 @@ from capmeter.core.errors import InputError
 from capmeter.encoders import Settings, find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.embedding.sbert import Sbert
+from capmeter.metrics.embedding.word_pieces import UNREADABLE
 
 ROWS = [
     ("two dogs run along the beach", ["dogs at the sea", "a man reads", "two dogs run along the beach"]),
@@ -49,6 +50,14 @@ def test_formula(pooling: str) -> None:
         }[pooling]
         assert scores[row] == pytest.approx(expected, abs=2e-6)
     assert scores[2] == 0
+
+
+@pytest.mark.parametrize("metric", ["sbert", "bertscore", "tbr", "wembsim(encoder=minilm)", "capmeter"])
+def test_captions_that_the_encoder_cannot_read_are_noted(metric: str) -> None:
+    thai = ("แมวสีดำนั่งบนเก้าอี้ไม้", ["แมวดำบนเก้าอี้"])
+    mixed = ("a dog 🐕‍🦺 runs", ["a dog runs"])
+    notes = capmeter.score(caption_set([thai, mixed, ("", ["a cat"])]), metric)[metric].notes
+    assert notes[UNREADABLE] == ["i0"]
 
 
 def test_through_the_front_door() -> None:

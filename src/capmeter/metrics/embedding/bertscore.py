@@ -45,7 +45,7 @@ from capmeter.metrics.embedding.word_pieces import (
     caption_blocks,
     encode_sentences,
     encoder_facts,
-    note_truncated_sentences,
+    note_sentences,
     vocabulary_size,
 )
 
@@ -119,7 +119,7 @@ class BertScore(MeanMetric):
             baseline = np.array([f1, precision, recall])
             caption_scores = (caption_scores - baseline) / (1 - baseline)
         caption_scores[:, 0] = caption_scores[:, ("f1", "precision", "recall").index(self.score)]
-        return Measurement(caption_scores, note_truncated_sentences(part, encoder_handle, context.settings))
+        return Measurement(caption_scores, note_sentences(part, encoder_handle, context.settings))
 
     def _weights(self, context: RunContext) -> Floats:
         frequencies: PieceFrequencies | None = context.state

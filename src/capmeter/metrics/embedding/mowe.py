@@ -42,7 +42,7 @@ from capmeter.core.errors import InputError
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 from capmeter.evaluation.reference_pooling import Pooling, pool_over_references
-from capmeter.metrics.embedding.word_pieces import encoder_facts, note_truncated_sentences
+from capmeter.metrics.embedding.word_pieces import encoder_facts, note_sentences
 from capmeter.metrics.embedding.word_vectors import (
     ContentWords,
     ContextualWords,
@@ -101,18 +101,18 @@ class WEmbSim(MeanVectors):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        truncated: dict[str, list[str]] = {}
+        sentence_notes: dict[str, list[str]] = {}
         if self.encoder is None:
             word_table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
         else:
             encoder_handle = find_encoder(self.encoder)
             layer = load_encoder(encoder_handle, context.settings).layer(self.layer)
             word_table = part.pool.analyse(ContextualWords(encoder_handle, layer, context.settings))
-            truncated = note_truncated_sentences(part, encoder_handle, context.settings)
+            sentence_notes = note_sentences(part, encoder_handle, context.settings)
         cosine, present = reference_cosines(part, word_table)
         similarity = np.where(present, np.abs(cosine), 0.0)
         pooled_scores = pool_over_references(similarity, part, self.pooling)
-        return Measurement(pooled_scores[:, None], note_missing_vectors(part, word_table) | truncated)
+        return Measurement(pooled_scores[:, None], note_missing_vectors(part, word_table) | sentence_notes)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The vectors' name and hash, the tokenizer and the stop words; for an encoder its weights and layer."""

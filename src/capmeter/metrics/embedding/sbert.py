@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
-from capmeter.metrics.embedding.word_pieces import encoder_facts, note_truncated_sentences
+from capmeter.metrics.embedding.word_pieces import encoder_facts, note_sentences
 from capmeter.metrics.notes import empty_candidates
 
 
@@ -69,7 +69,7 @@ class Sbert(MeanMetric):
                 caption_scores = np.maximum.reduceat(pair_cosines, reference_starts)
             else:
                 caption_scores = np.add.reduceat(pair_cosines, reference_starts) / part.references.lengths
-        notes = note_truncated_sentences(part, encoder_handle, context.settings)
+        notes = note_sentences(part, encoder_handle, context.settings)
         clipped_scores = np.clip(caption_scores, -1.0, 1.0)  # of float32 vectors, whose length is not exactly 1
         return Measurement(np.where(empty_candidates(part), 0.0, clipped_scores)[:, None], notes)
 

@@ -23,9 +23,14 @@ from capmeter.encoders import (
     load_encoder,
 )
 from capmeter.evaluation.base import CorpusState, Floats, RunContext
-from capmeter.metrics.notes import note_truncated
+from capmeter.metrics.notes import note_captions, note_truncated
 
 _BLOCK_FLOATS = 1 << 23  # references' vectors per block: 32 MB
+
+UNREADABLE = (
+    "more than half of the word pieces unknown to the encoder, as in a language that it was not trained on; see "
+    "docs/languages.md"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +170,21 @@ def vocabulary_size(encoder: EncoderHandle, settings: Settings) -> int:
     return len(load_encoder(encoder, settings).tokenizer)
 
 
-def note_truncated_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> dict[str, list[str]]:
-    """A note of the captions with a candidate or reference that is too long for the encoder."""
+def note_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> dict[str, list[str]]:
+    """Notes of the captions with a sentence that is too long for the encoder, and of those that it cannot read."""
     piece_table: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
-    return note_truncated(part, piece_table.truncated[part.candidates], piece_table.truncated[part.references.values])
+    is_truncated = piece_table.truncated
+    truncated_notes = note_truncated(part, is_truncated[part.candidates], is_truncated[part.references.values])
+    return truncated_notes | note_unreadable(part, encoder, settings)
+
+
+def note_unreadable(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> dict[str, list[str]]:
+    """A note of the candidates of whose word pieces the encoder does not know more than half."""
+    piece_table: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
+    is_unknown = piece_table.ids == load_encoder(encoder, settings).tokenizer.unknown_id
+    unknown_counts = np.add.reduceat(is_unknown.astype(np.int64), piece_table.offsets[:-1])
+    is_unreadable = 2 * unknown_counts > piece_table.lengths - 2  # without begin and end tokens
+    return note_captions(part, UNREADABLE, is_unreadable[part.candidates])
 
 
 def encoder_facts(encoder: EncoderHandle, layer: int, settings: Settings) -> dict[str, str]:

@@ -59,7 +59,7 @@ from capmeter.metrics.embedding.word_pieces import (
     caption_blocks,
     encode_sentences,
     encoder_facts,
-    note_truncated_sentences,
+    note_sentences,
     vocabulary_size,
 )
 from capmeter.text.tokenization.tbr_stop_words import TBR_STOP_WORDS
@@ -150,7 +150,7 @@ class Tbr(MeanMetric):
             else:
                 caption_scores[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
         caption_scores = np.minimum(caption_scores, 1.0)  # cosines of float32 vectors exceed it by rounding
-        return Measurement(caption_scores, note_truncated_sentences(part, encoder_handle, settings))
+        return Measurement(caption_scores, note_sentences(part, encoder_handle, settings))
 
     def recalls(self, references: Pieces, comparison: PieceComparison, beta: float) -> tuple[Floats, Floats, Flags]:
         """R_comb and R_rm of each base (or single reference) of each row, and which of them exist, (n, bases) each."""

@@ -59,6 +59,7 @@ from capmeter.encoders.module_weights import load_module
 from capmeter.encoders.text.lora import LAYERS, Adapter
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
+from capmeter.metrics.embedding.word_pieces import note_unreadable
 from capmeter.metrics.learned.capmeter.documents import document_blocks, find_documents
 from capmeter.metrics.learned.capmeter.encoded_part import (
     COLUMNS,
@@ -143,7 +144,7 @@ class Capmeter(MeanMetric):
                 caption_scores[block.rows, -1] = block.uncertainties()
         for reason, ids in note_inputs(part, is_empty, is_truncated).items():
             notes[reason] = sorted([*notes.get(reason, ()), *ids], key=part.row)
-        return Measurement(caption_scores, notes)
+        return Measurement(caption_scores, notes | note_unreadable(part, trained.encoder, settings))
 
     def component_logits(self, part: CaptionSet, context: RunContext) -> dict[str, Floats]:
         """The score and its terms before calibration, (captions,) each: the logits of score, correctness, coverage and

@@ -16,7 +16,7 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.encoders.handle import EncoderHandle, find_joint_encoder
 from capmeter.evaluation.base import Floats
-from capmeter.metrics.embedding.word_pieces import note_truncated_sentences
+from capmeter.metrics.embedding.word_pieces import note_sentences
 from capmeter.metrics.learned.regressor.head import SHAPES, Shape, joint_inputs
 from capmeter.metrics.vision.image_text import PREFIX, EncodedCaptions, normalise_rows
 
@@ -82,7 +82,7 @@ class InputSpec:
     def compute(self, part: CaptionSet, settings: Settings) -> RegressorInputs:
         """The inputs of every caption; each distinct image and sentence is encoded once."""
         if self.shape == "text":
-            notes = note_truncated_sentences(part, self.handle, settings)
+            notes = note_sentences(part, self.handle, settings)
             return RegressorInputs(joint_inputs(*_reference_vectors(part, self.handle, settings)), _rows(part), notes)
         with_references = self.reads_references
         encoded = EncodedCaptions.of(part, self.encoder, self.prefix, settings, references=with_references)
