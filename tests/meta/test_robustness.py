@@ -101,7 +101,7 @@ def test_corpus_scores_are_the_metrics_own_not_means_of_captions() -> None:
     assert curve.scores[0] == pytest.approx(4 / 6)  # the mean of captions would be (1 + 3/5) / 2
 
 
-@pytest.mark.parametrize("name", ["bleu-4", "cider-d", "rouge-l"])
+@pytest.mark.parametrize("name", ["bleu-2", "cider-d", "rouge-l"])
 def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
     metric = parse(name)
     captions = leave_one_out(REFERENCES, seed=4)
@@ -233,6 +233,11 @@ def test_wrong_strengths_are_refused(strengths: list[float], message: str) -> No
 def test_an_untouched_score_of_0_cannot_be_the_measure() -> None:
     with pytest.raises(InputError, match=r"words\(less=9\.0\) gives the unmodified captions -5"):
         robustness(_four_words(), [Words(less=9.0)], ["removal"], resamples=20)
+
+
+def test_nothing_is_relative_to_what_smoothing_leaves() -> None:
+    with pytest.raises(InputError, match=r"bleu-4 gives the unmodified captions [\d.]+e-\d+; .* 0.0001 at least"):
+        robustness(REFERENCES, ["bleu-4"], ["removal"], strengths=[0.5, 1], resamples=20)
 
 
 def test_real_captions_behave_as_published(shared: Path) -> None:

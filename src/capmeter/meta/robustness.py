@@ -52,6 +52,8 @@ STRENGTHS = tuple(k / 10 for k in range(11))
 DEGRADATIONS = ("other-caption", "permutation", "replacement")
 """Cui et al.'s three."""
 _RESAMPLES_AT_ONCE = 200
+_LEAST_SCORE = 1e-4
+"""The lowest score of unmodified captions that others are relative to; less is what smoothing leaves of 0 (BLEU-4)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +206,7 @@ def robustness(
         settings: device, precision, threads and cache.
 
     Raises:
-        InputError: wrong strengths, too few references, or a metric that gives the unmodified captions 0 or less.
+        InputError: wrong strengths, too few references, or a metric that gives the unmodified captions 0 (below .0001).
     """
     parsed_metrics, parsed_degradations = registry.parse_list(metrics), parse_list(degradations)
     if resamples < 1:
@@ -310,14 +312,14 @@ class _CurveMeasure:
         captions = len(self.clusters.codes)
         rows = scores.values.reshape(captions, -1, scores.values.shape[1])  # (captions, states, columns)
         corpus = metric.from_sums(rows.sum(axis=0), np.full(rows.shape[1], float(captions)))["score"]
-        if corpus[0] <= 0:
+        if corpus[0] < _LEAST_SCORE:
             raise InputError(
                 f"{scores.name} gives the unmodified captions {corpus[0]:.4g}; curves are relative to this score, "
-                "which must be above 0: use more captions or references, or another metric"
+                f"which must be {_LEAST_SCORE:g} at least: use more captions or references, or another metric"
             )
         counts = self.weights @ self.clusters.sums(np.ones(captions))
         resampled_scores = self._resample(metric, rows, counts)
-        is_usable = resampled_scores[:, 0] > 0
+        is_usable = resampled_scores[:, 0] >= _LEAST_SCORE
         caption_scores = scores.items.array.reshape(captions, -1)
         for degradation_name, cell_indices in self.cells.items():
             ratios = resampled_scores[is_usable][:, cell_indices] / resampled_scores[is_usable, :1]
