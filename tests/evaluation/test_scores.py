@@ -128,8 +128,27 @@ def test_a_saved_value_that_is_not_a_finite_number_is_refused(results: Results, 
     for key in keys[:-1]:
         inside = inside[key]
     inside[keys[-1]] = value
-    with pytest.raises(InputError, match="not a results file of capmeter"):
+    with pytest.raises(InputError, match="bleu-2: not a results file of capmeter") as raised:
         Results.from_dict(saved)
+    assert "Error" not in str(raised.value)
+
+
+def test_a_truncated_results_file_is_said_to_be_truncated(results: Results, tmp_path: Path) -> None:
+    path = tmp_path / "scores.json"
+    results.save(path)
+    content = path.read_text("utf-8")
+    for end in range(20, len(content), 17):
+        path.write_text(content[:end], "utf-8")
+        with pytest.raises(InputError, match="the file ends in the middle"):
+            Results.read(path)
+
+
+@pytest.mark.parametrize("side", ["candidates", "references"])
+def test_results_are_not_captions(results: Results, tmp_path: Path, side: str) -> None:
+    path = tmp_path / "scores.json"
+    results.save(path)
+    with pytest.raises(InputError, match=r"scores.json: this is a results file of capmeter, expected captions"):
+        score(load(path) if side == "candidates" else load({"i1": "a dog"}, references=path), "bleu-1")
 
 
 @pytest.mark.parametrize("answers", [[1], {"i1": "text"}, {"i1": {"asked": 3}}, "text"])
@@ -157,7 +176,7 @@ def test_saved_values_belong_to_their_ids_in_any_order(results: Results) -> None
 
 def test_a_results_file_nested_too_deeply(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text("[" * 100_000)
-    with pytest.raises(InputError, match=r"r\.json: not JSON"):
+    with pytest.raises(InputError, match=r"r\.json: the JSON is nested too deeply"):
         Results.read(tmp_path / "r.json")
 
 

@@ -318,6 +318,11 @@ LAYOUTS = (
 """Every layout; the first whose marks a row has is used."""
 
 
+def is_results(document: Any) -> bool:
+    """Whether this JSON claims to be a results file of capmeter (`capmeter.evaluation.results_file`)."""
+    return isinstance(document, Mapping) and "capmeter" in document and isinstance(document.get("systems"), Mapping)
+
+
 def find_layout(names: Iterable[Any]) -> RowLayout | None:
     """The layout of rows with these fields; None for native rows and any other."""
     field_names = {field_name for field_name in names if isinstance(field_name, str)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from capmeter.core.errors import InputError
@@ -24,6 +25,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
+_BEGUN_VALUE = re.compile(r"[-+.\\\w]{0,8}\s*")  # what is left at the end of a text that ends in a number, true or null
 
 
 def decode_json(text: str, name: str, line: int | None = None) -> Any:
@@ -42,7 +44,8 @@ def decode_json(text: str, name: str, line: int | None = None) -> Any:
     except _DuplicateKey as error:
         raise InputError(f"{_location(name, line)}: duplicate key {error.args[0]!a} in one object; keep one") from None
     except json.JSONDecodeError as error:
-        is_truncated = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
+        is_truncated = error.msg != "Extra data" and _BEGUN_VALUE.fullmatch(text, error.pos) is not None
+        is_truncated = is_truncated or error.msg.startswith("Unterminated string")
         reason = error.msg
         if is_truncated:
             reason = "the file ends in the middle (truncated while it was written or copied?)"
@@ -53,7 +56,7 @@ def decode_json(text: str, name: str, line: int | None = None) -> Any:
             "write it again"
         ) from None
     except RecursionError:
-        raise InputError(f"{_location(name, line)}: the JSON is nested too deeply to be captions") from None
+        raise InputError(f"{_location(name, line)}: the JSON is nested too deeply") from None
     except ValueError:  # Python reads no whole number of more than 4,300 digits
         location = _location(name, line)
         raise InputError(f"{location}: holds a whole number of thousands of digits; write an id as text") from None

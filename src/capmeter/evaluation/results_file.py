@@ -17,6 +17,7 @@ import numpy as np
 
 from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.layouts import is_results
 from capmeter.core.errors import CapmeterError, InputError
 from capmeter.evaluation.base import Floats, Metric
 from capmeter.evaluation.caption_serialization import captions_from_dict, captions_to_dict
@@ -39,11 +40,6 @@ def load_json_schema() -> dict[str, Any]:
 def enclose_systems(systems: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a file with these systems: with the version and the schema."""
     return {"capmeter": __version__, "schema": SCHEMA, "systems": dict(systems)}
-
-
-def is_results(saved: Any) -> bool:
-    """Whether this JSON claims to be a results file."""
-    return isinstance(saved, Mapping) and "capmeter" in saved and isinstance(saved.get("systems"), Mapping)
 
 
 def check_systems(saved: Any, where: str) -> Mapping[str, Any]:
@@ -111,6 +107,7 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
     Raises:
         InputError: the values are not as expected; `where` says where they are from.
     """
+    place = where
     try:
         metrics = saved["metrics"]
         if not metrics:
@@ -125,21 +122,28 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
         ids = Ids([], [])
         scores = []
         for metric_name, saved_metric in metrics.items():
+            place = f"{where}, {metric_name}"
             if list(saved_metric["items"]) != ids.names:
                 caption_ids = list(saved_metric["items"])
                 ids = Ids(caption_ids, [images.get(id, id) for id in caption_ids])
             scores.append(_read_scores(metric_name, saved_metric, ids))
+        place = where
         captions = digests = None
         if saved.get("captions") is not None:
             captions = captions_from_dict(saved["captions"], ids.names, ids.images)
         if saved.get("references") is not None:
             digests = np.array([int(saved["references"][image], 16) for image in ids.images], np.uint64)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
-        raise InputError(
-            f"{where}: not a results file of capmeter ({type(problem).__name__}: {problem}); {EXPECTED}"
-        ) from problem
+        raise InputError(f"{place}: not a results file of capmeter ({_describe(problem)}); {EXPECTED}") from problem
     details = {"captions": captions, "command": saved.get("command"), "reference_digests": digests}
     return {"scores": scores, "ids": ids, "notes": saved.get("notes"), **details}
+
+
+def _describe(problem: Exception) -> str:
+    """What is wrong with saved values, in a reader's words."""
+    if isinstance(problem, KeyError):
+        return f"{problem} is missing"
+    return "a value of another kind" if isinstance(problem, TypeError | AttributeError) else str(problem)
 
 
 def _are_answers(saved: Any) -> bool:

@@ -13,13 +13,14 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError, MissingBackend
+from capmeter.core.json_text import decode_json
 from capmeter.core.messages import format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.evaluation.base import Floats, Metric
 from capmeter.evaluation.items import Ids, Items, Scores
 from capmeter.evaluation.reference_digests import Digests, digest_images, digest_references
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.results_file import EXPECTED, check_systems, enclose_systems, read_system, system_to_dict
+from capmeter.evaluation.results_file import check_systems, enclose_systems, read_system, system_to_dict
 from capmeter.stats.bootstrap import percentile_interval, resample_blocks
 
 
@@ -210,11 +211,7 @@ def read_all(path: str | Path) -> dict[str, Results]:
     Raises:
         InputError: the file cannot be read, or is not a results file of this version.
     """
-    try:
-        saved = json.loads(read_text(path))
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"{path}: not JSON ({problem}); {EXPECTED}") from problem
-    return from_dict(saved, str(path))
+    return from_dict(decode_json(read_text(path), str(path)), str(path))
 
 
 def _single(systems: Mapping[str, Results], where: str) -> Results:

@@ -17,12 +17,13 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.layouts import is_results
 from capmeter.captions.sources import open_bytes, read_text, text_lines
 from capmeter.core.csv_text import csv_lines
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import format_count
-from capmeter.evaluation.results_file import EXPECTED, check_systems, is_results
+from capmeter.evaluation.results_file import EXPECTED, check_systems
 from capmeter.metrics.scene_graph.spice_results import is_spice, read_rows
 
 ScoresByMetric = dict[str, dict[str, float]]

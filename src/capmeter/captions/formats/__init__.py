@@ -13,6 +13,7 @@ from capmeter.captions.columns import Columns
 from capmeter.captions.documents import are_named_pairs, detect_format, is_row, unwrap, wrong_form
 from capmeter.captions.event_rows import join_events
 from capmeter.captions.formats import coco, events, excel, karpathy, lines, mapping, native, parquet, table, webdataset
+from capmeter.captions.layouts import is_results
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, reference_list
 from capmeter.captions.sources import CaptionSource, decode
 from capmeter.core.errors import InputError
@@ -161,6 +162,11 @@ def open_rows(
     if {detected_format, format} == {"csv", "tsv"}:
         detected_format = format or ""
     if detected_format == "document":
+        if is_results(document):
+            raise InputError(
+                f"{source_name}: this is a results file of capmeter, expected captions; only compare, explain, chair "
+                "and systems take results in their place"
+            )
         if format not in _BY_IMAGE:
             document = unwrap(document, source_name, known_columns)
         detected_format = format or detect_format(document, source_name)
