@@ -105,6 +105,17 @@ def test_candidates_and_references_have_columns_of_their_own(tmp_path: Path) -> 
         load(candidates, {"1": ["x"]}, columns=shared, reference_columns={"title": "references"})
 
 
+def test_columns_of_the_candidates_alone() -> None:
+    candidates = [{"img": 1, "text": "a dog"}]
+    columns = {"img": "image_id", "text": "candidate"}
+    annotations = {"images": [], "annotations": [{"id": 7, "image_id": 1, "caption": "the dog"}]}
+    assert load(candidates, annotations, columns=columns)["1"].references == ("the dog",)
+    rows = [{"image_id": 1, "references": ["the dog"]}]
+    with pytest.raises(InputError, match=r"--column holds for the references, too; --reference-column FIELD=NAME"):
+        load(candidates, rows, columns=columns)
+    assert load(candidates, rows, columns=columns, reference_columns={"image_id": "image_id"})["1"].references
+
+
 @pytest.mark.parametrize("chosen", [(), ("image_id=ID", "candidate=Caption"), ("image_id=id", "references=caption")])
 def test_the_same_headings_in_both_files(tmp_path: Path, chosen: tuple[str, ...]) -> None:
     candidates, references = tmp_path / "a.csv", tmp_path / "b.csv"

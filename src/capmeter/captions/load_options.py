@@ -184,6 +184,12 @@ class LoadOptions:
         }
         return shared_columns | special
 
+    @property
+    def columns_hint(self) -> str:
+        """What to do where the references lack a column that `columns` names; "" if it names none."""
+        hint = "--column holds for the references, too; --reference-column FIELD=NAME names other columns there"
+        return hint if self.columns else ""
+
     @classmethod
     def of(
         cls, options: LoadOptions | None, keywords: Mapping[str, Any], references: Source | None = None

@@ -207,7 +207,8 @@ def open_references(options: LoadOptions) -> list[RowReader]:
         InputError: a file cannot be read, or is named twice.
     """
     format, columns = options.references_format, options.columns_of_references
-    readers = [open_rows(source, format, side="references", columns=columns) for source in options.reference_sources]
+    sources, hint = options.reference_sources, options.columns_hint
+    readers = [open_rows(each, format, side="references", columns=columns).with_hint(hint) for each in sources]
     file_paths = [reader.path for reader in readers if reader.path is not None]
     for path_index, file_path in enumerate(file_paths):
         if any(file_path.samefile(earlier_path) for earlier_path in file_paths[:path_index]):

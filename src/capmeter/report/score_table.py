@@ -73,10 +73,7 @@ def score_table(
             "bold: the best of each metric, and all that are not significantly worse (paired permutation test, "
             f"Holm, p < {significance_threshold(level):g})"
         )
-    if direction:
-        notes.append(direction)
-    if untested:
-        notes.append(untested.rstrip("."))
+    notes += filter(None, [direction, untested.rstrip(".")])
     title = describe_counts([results.ids for results in systems.values()]) + scale_note
     return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), "; ".join(notes), best)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,22 @@ class RowReader:
     columns: Columns = field(default_factory=Columns)
     label: str = "candidates"
     path: Path | None = None
+
+    def with_hint(self, hint: str) -> RowReader:
+        """The same reader; an error before its first row ends with this hint, unless it is empty."""
+
+        def read(side: Side, columns: Columns) -> Iterator[CaptionRow]:
+            is_first = True
+            try:
+                for caption_row in self.read(side, columns):
+                    is_first = False
+                    yield caption_row
+            except InputError as problem:
+                if not is_first:
+                    raise
+                raise type(problem)(f"{problem}; {hint}") from problem
+
+        return replace(self, read=read) if hint else self
 
     @property
     def ignored(self) -> set[str]:

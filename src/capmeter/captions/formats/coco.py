@@ -120,13 +120,14 @@ def _renamed(annotations: list[Any], columns: Columns) -> list[Any]:
     if not coco_names:
         return annotations
     columns.used |= {name for item in annotations if isinstance(item, Mapping) for name in coco_names if name in item}
-    return [
-        {key: value for key, value in item.items() if key not in coco_names.values()}
-        | {field: item[name] for name, field in coco_names.items() if name in item}
-        if isinstance(item, Mapping)
-        else item
-        for item in annotations
-    ]
+    return [_rename(item, coco_names) if isinstance(item, Mapping) else item for item in annotations]
+
+
+def _rename(item: Mapping[Any, Any], coco_names: Mapping[str, str]) -> dict[Any, Any]:
+    """The item with COCO's names of those of these fields that it has; its own fields of these names give way."""
+    present_names = {name: field for name, field in coco_names.items() if name in item}
+    other_fields = {key: value for key, value in item.items() if key not in present_names.values()}
+    return other_fields | {field: item[name] for name, field in present_names.items()}
 
 
 def _entry(item: Any, location: str, entry_number: int) -> tuple[str, str]:
