@@ -100,6 +100,12 @@ def test_errors(rated: Path, arguments: list[str], code: int, message: str) -> N
     assert done.stdout == ""
 
 
+def test_a_control_that_is_not_defined_is_refused_before_anything_is_scored(rated: Path) -> None:
+    metric = ("-m", "judge(model=m,task=no-such-task.yaml)")
+    done = call("-b", "haelm", "-d", rated, *metric, "--sample", "--control", "length")
+    assert done.returncode == 1 and "no average-precision with length held constant is defined" in done.stderr
+
+
 def test_list() -> None:
     done = call("--list", "-f", "json")
     assert "clipscore2021" in json.loads(done.stdout)["flickr8k-expert"]["protocols"]

@@ -32,7 +32,7 @@ from capmeter.judgments.benchmarks import find_benchmark as named_benchmark
 from capmeter.meta.agreement import AgreementReport, run, with_p_values
 from capmeter.meta.arena import ArenaRanking, rank_systems
 from capmeter.meta.complementarity import MetricPair, combine_pairs, rank_correlations, varying_scores
-from capmeter.meta.length_control import with_length_control
+from capmeter.meta.length_control import check_length_control, with_length_control
 from capmeter.meta.metric_scores import parse_metrics
 from capmeter.meta.reference_curves import ReferenceCurve, parse_numbers, reference_curve
 from capmeter.report.agreement import (
@@ -211,6 +211,8 @@ class BenchmarkResults:
 
 def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> BenchmarkResults:
     """The results on one benchmark."""
+    if options.control is not None:
+        check_length_control(named_benchmark(benchmark_name).protocol(options.protocol), benchmark_name)
     settings = options.compute.settings()
     report = run(
         options.metrics,

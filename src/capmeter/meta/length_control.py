@@ -38,6 +38,15 @@ from capmeter.stats.pair_accuracy import PairAccuracy
 _PAIRS = ("accuracy", "agreement")
 
 
+def check_length_control(protocol: Protocol, benchmark: str) -> None:
+    """Raises `ProtocolError` where nothing is defined with length held constant under this protocol's statistic."""
+    if protocol.statistic not in (*CORRELATIONS, *_PAIRS, "accuracy-eq", "auc"):
+        raise ProtocolError(
+            f"{benchmark}: no {protocol.statistic} with length held constant is defined; choose another protocol or "
+            "omit --control length"
+        )
+
+
 def with_length_control(report: AgreementReport) -> AgreementReport:
     """The report with `given_length` of every metric and of length, on the same resamples as the report's values.
 
@@ -58,11 +67,7 @@ def with_length_control(report: AgreementReport) -> AgreementReport:
             f"every caption of {report.benchmark} has {lengths[0]:g} words: length is constant already; "
             "omit --control length"
         )
-    if judgments.protocol.statistic not in (*CORRELATIONS, *_PAIRS, "accuracy-eq", "auc"):
-        raise ProtocolError(
-            f"{report.benchmark}: no {judgments.protocol.statistic} with length held constant is defined; choose "
-            "another protocol or omit --control length"
-        )
+    check_length_control(judgments.protocol, report.benchmark)
 
     def control(each: Agreement, scores: Floats) -> Agreement:
         if each.value is None:
