@@ -108,3 +108,12 @@ class JudgeLimits:
             max_cost=None if self.max_cost is None else self.max_cost / processes,
             max_requests=None if self.max_requests is None else self.max_requests // processes,
         )
+
+
+def format_cost(cost: float) -> str:
+    """A cost as text; small ones have more decimals, since no run of a judge is free.
+
+    >>> format_cost(0.00021), format_cost(0.9)
+    ('0.000210', '0.90')
+    """
+    return f"{cost:.2f}" if cost >= 0.1 or cost == 0 else f"{cost:.6f}"

@@ -34,6 +34,8 @@ def test_a_wrong_key_or_model_ends_the_run_without_showing_the_key(status: int) 
 def test_a_server_that_is_not_there_is_listed_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"none of 4 captions has a score: no answer: network error: .*tried 3 times"):
         score(captions(), 'clair(model=m,endpoint="http://127.0.0.1:9/v1")')
+    with pytest.raises(InputError, match=r"network error: .*\(tried 1 time\)"):
+        score(captions(), 'clair(model=m,endpoint="http://127.0.0.1:9/v1")', tries=1)
 
 
 def test_openais_server_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

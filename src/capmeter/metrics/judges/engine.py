@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from capmeter.core import progress
 from capmeter.core.disk_cache import DiskCache
 from capmeter.core.errors import InputError
-from capmeter.core.judge_limits import JudgeLimits
+from capmeter.core.judge_limits import JudgeLimits, format_cost
 from capmeter.core.messages import format_count
 from capmeter.metrics.judges.answers import Answer, Failure, Question
 
@@ -146,7 +146,7 @@ class Engine:
             return
         cost = limits.cost(input_tokens, output_tokens)
         if limits.max_cost is not None and cost is not None and cost > limits.max_cost:
-            reason = f"would cost about {cost:.2f}, more than --max-cost {limits.max_cost:g}"
+            reason = f"would cost about {format_cost(cost)}, more than --max-cost {limits.max_cost:g}"
         elif limits.max_requests is not None and question_count > limits.max_requests:
             reason = f"are more than --max-requests {limits.max_requests:,}"
         else:
@@ -155,7 +155,7 @@ class Engine:
 
     def _describe_tokens(self, input_tokens: int, output_tokens: int, how: str) -> str:
         cost = self.limits.cost(input_tokens, output_tokens)
-        cost_text = "" if cost is None else f", {how.removeprefix('spent ')}{cost:.2f} by --judge-prices"
+        cost_text = "" if cost is None else f", {how.removeprefix('spent ')}{format_cost(cost)} by --judge-prices"
         return f"{how}{input_tokens:,} input and {output_tokens:,} output tokens{cost_text}"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.judge_limits import JudgeLimits
+from capmeter.core.messages import format_count
 from capmeter.images.reading import read_image
 from capmeter.metrics.judges.answers import (
     MAX_CHARACTERS,
@@ -112,7 +113,7 @@ class ServerJudge:
         except APIConnectionError as error:
             cause = error.__cause__ or error
             reason = self._key.redact(str(cause) or type(cause).__name__)
-            return Failure(f"network error: {reason[:200]} (tried {self._limits.tries} times)")
+            return Failure(f"network error: {reason[:200]} (tried {format_count(self._limits.tries, 'time')})")
         except OpenAIError as error:
             return Failure(f"{type(error).__name__}: {self._key.redact(str(error))[:200]}")
 
