@@ -65,7 +65,7 @@ def test_help_lists_the_commands_that_are_installed() -> None:
 
 def test_an_unknown_command_is_wrong_usage() -> None:
     done = capmeter("scored")
-    assert done.returncode == 2 and "No such command 'scored'" in done.stderr
+    assert done.returncode == 2 and "No such command 'scored'. Did you mean 'score'" in done.stderr
 
 
 def test_a_closed_pipe_is_not_a_crash() -> None:

@@ -82,6 +82,11 @@ class _Commands(TyperGroup):
         command.name = cmd_name
         return command
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        names: Any = dict.fromkeys(commands(ctx.obj))  # which Typer compares with a misspelt one; none is loaded for it
+        self.commands = names
+        return super().resolve_command(ctx, args)
+
     def get_params(self, ctx: Any) -> list[Any]:
         """None for a call with a command, which uses none: Typer would load Pydantic to convert their defaults."""
         return [] if self._has_command else super().get_params(ctx)
