@@ -129,6 +129,13 @@ def terminal(folder: Path, *arguments: str, columns: int = 80) -> tuple[int, str
     return process.wait(), seen.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
+def test_an_explanation_fits_the_terminal(folder: Path) -> None:
+    metric = "combine(rouge-l(beta=1.5),cider-d(sigma=5.0),bleu-1(references=cat),weights=0.5+0.3+0.2)"
+    code, seen = terminal(folder, "explain", "a.json", "-r", "r.json", "-m", metric, "--worst", "1")
+    assert code == 0 and f"captions by {metric[:30]}" in " ".join(seen.split())
+    assert max(map(len, seen.splitlines())) <= 80
+
+
 EVIL = "a\x1b]0;owned\x07\n\n\x1b[5;45mred\x9b2J\u202e"
 
 

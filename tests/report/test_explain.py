@@ -112,3 +112,13 @@ def test_contributions_to_a_learned_score_are_shown_largest_first() -> None:
         None,
         ["the mean caption", -0.5, 1, [["meteor", 0.25, 0.2, 0.5], ["spice", 0.75, 0.125, 1]]],
     ]
+
+
+def test_a_long_name_of_a_metric_leaves_the_width_to_the_words() -> None:
+    name = "rouge-l(beta=1.5,tokenizer=whitespace)"
+    text = io.StringIO()
+    rendered = render_explanations(explain(CAPTIONS, name, ids=["one"]))
+    Console(file=text, width=60, color_system=None).print(rendered)
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    assert sum(line.startswith(f"{name}  0.") for line in lines) == 1 and "…" not in text.getvalue()
+    assert "reference  the dog runs on the grass" in lines

@@ -17,7 +17,7 @@ from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import choose_metrics, for_metrics, name_and_path, read_stored, refuse_unused
 from capmeter.cli.options import DeviceOptions, instances_option, stored_metrics_option, with_instances
-from capmeter.cli.output import show, write
+from capmeter.cli.output import show, write, write_lines
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.options import argument, option, option_group
@@ -95,7 +95,7 @@ def explain_command(options: ExplainOptions) -> None:
         from rich.console import Console
 
         if order:
-            write(f"{len(explanations)} of {len(captions):,} captions by {order}\n")
+            write_lines([f"{len(explanations)} of {len(captions):,} captions by {order}"])
         Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(render_explanations(explanations))
 
 

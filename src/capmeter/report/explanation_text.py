@@ -19,6 +19,7 @@ _COLOURS = ("bright_blue", "green", "yellow", "magenta", "cyan", "bright_red", "
 _STRUCK = ("cut", "removed", "deleted")
 _WRONG = ("hallucinated", "contradicted", "unsupported")
 _MAX_MATCHES, _MAX_REGIONS = 12, 5
+_LABEL_WIDTH = 24
 
 
 def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
@@ -64,15 +65,20 @@ def _evidence_table(
     name: str, evidence: Evidence, colours: Mapping[str, str], score: float | None = None
 ) -> RenderableType:
     """One metric's evidence; a composite metric shows the words with its members."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
-    table.add_row("", "")
-    table.add_row(Text(name, style="bold"), Text("" if score is None else f"{score:.4f}"))
+    score_text = "" if score is None else f"{score:.4f}"
+    if len(name) > _LABEL_WIDTH:  # in a line of its own, so that the words have the width
+        heading = Text("\n").append(name, style="bold").append(f"  {score_text}")
+    else:
+        heading = Text("")
+        table.add_row(Text(name, style="bold"), Text(score_text))
     for label, line in _evidence_lines(evidence, colours):
         table.add_row(Text(label, style="dim"), line)
-    return table
+    return Group(heading, table)
 
 
 def _evidence_lines(evidence: Evidence, colours: Mapping[str, str]) -> Iterator[tuple[str, Text]]:
