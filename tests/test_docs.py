@@ -6,10 +6,12 @@ import doctest
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capmeter.cli.main import commands
+from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +37,53 @@ def _is_made(target: str) -> bool:
     folder, _, name = target.removesuffix(".md").rpartition("/")
     known = {"metrics": ["index", *METRICS.builtin], "commands": ["index", *commands()]}
     return name in known.get(folder, ("api", "changelog", "contributing", "examples", "plugin"))
+
+
+def project() -> dict[str, Any]:
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"])
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
+def test_extras_on_pages_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    named = re.findall(r"(?:capmeter|`|\.)\[([a-z]\w*(?:,\w+)*)\]", text)
+    sizes = text.partition("| extra | packages | MB |")[2].partition("\n\n")[0]
+    named += [name for name in re.findall(r"^\| `?(\w+)`? \|", sizes, re.MULTILINE) if name != "none"]
+    assert {extra for names in named for extra in names.split(",")} <= {
+        *project()["optional-dependencies"],
+        "captioner",
+    }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
+def test_tables_of_extras_name_every_metric(page: str) -> None:
+    """Except judges, which have a table of their own, and metrics that others are put into."""
+    text = (ROOT / page).read_text("utf-8")
+    table = text[text.index("The core provides" if page == "README.md" else "| none |") :]
+    table = re.split(r"## |\| extra \| packages", table)[0]
+    provided = re.sub(r"[^a-z]", "", table.lower())
+    spelled = {"tbr-unigram": "unigramtbr", "siglip-score": "siglip", "blip-itm": "blip", "dense": "densecaptions"}
+    metrics = [name for name in METRICS.builtin if METRICS.class_of(name).EXTRA != "judges"]
+    metrics = [name for name in metrics if name not in ("mean", "combine", "penalised", "regressor")]
+    missing = [name for name in metrics if re.sub(r"[^a-z]", "", spelled.get(name, name)) not in provided]
+    assert len(metrics) > 40 and not missing
+
+
+def test_numbers_of_what_is_installed() -> None:
+    count = ("eight", "nine", "ten", "eleven", "twelve")[len(project()["dependencies"]) - 8]
+    assert f"The core has {count} dependencies" in (DOCS / "faq.md").read_text("utf-8")
+
+
+def test_what_aac_metrics_has_alone_is_refused() -> None:
+    from capmeter.integrations.aac_metrics import evaluate
+
+    sentence = re.search(r"What it has and\s+capmeter has not \((.*?)\)", (DOCS / "adapters.md").read_text("utf-8"))
+    assert sentence is not None
+    for name in re.findall(r"`(\w+)`", sentence[1]):
+        assert f"`{name}`" in (DOCS / "audio.md").read_text("utf-8")
+        with pytest.raises(InputError, match=name):
+            evaluate(["a dog"], [["a dog barks"]], metrics=[name])
 
 
 def test_the_page_of_parameters_says_what_is_declared() -> None:
