@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +97,28 @@ def test_a_device_that_is_none_is_named_though_no_metric_needs_one(command: str)
     done = called(command, *systems, *chosen, "--metrics", "bleu-1", "--device", "toaster")
     assert done.returncode == 1
     assert "device: expected auto, cpu, cuda, cuda:1 or mps, but got 'toaster'" in done.stderr
+
+
+def written_files() -> list[Any]:
+    """Each command with each of its options that names a file to write."""
+    flags = ("--plot", "--per-caption", "--by-reference", "--export")
+    return [
+        pytest.param(name, command.params, option.opts[0], id=f"{name} {option.opts[0]}")
+        for name, command in leaves()
+        for option in command.params
+        if option.opts[0] in flags and not option.is_flag
+    ]
+
+
+@pytest.mark.parametrize(("name", "parameters", "flag"), written_files())
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    name: str, parameters: list[Any], flag: str, tmp_path: Path
+) -> None:
+    (tmp_path / "input.json").write_text("[]")  # which no work can begin with
+    words = []
+    for parameter in parameters:
+        if parameter.required or parameter.name in ("benchmark", "data", "candidates"):
+            value = "rated=input.json" if "=" in str(parameter.metavar) else "input.json"
+            words += [value] if parameter.param_type_name == "argument" else [parameter.opts[0], value]
+    done = capmeter(*name.split(), *words, flag, f"nowhere/a{'.png' if flag == '--plot' else '.csv'}", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "") and "there is no folder nowhere" in done.stderr, done.stderr

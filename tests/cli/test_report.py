@@ -71,6 +71,13 @@ def test_other_files_are_refused_with_a_sentence(run, tmp_path: Path, content: s
     assert code == 1 and message in err.lower() and "Traceback" not in err
 
 
+def test_a_page_that_cannot_be_written_is_refused_at_once(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "x.json").write_text("[]")  # no page can be made of it
+    for page in ("nowhere/page.html", "."):
+        code, out, err = run("report", "x.json", "-o", page)
+        assert (code, out) == (1, "") and f"cannot write {page}" in err
+
+
 def test_explain_in_the_terminal_and_as_json(run) -> None:  # type: ignore[no-untyped-def]
     code, out, _ = run("explain", "bad.json", "-r", "references.json", "-m", "rouge-l", "--worst", "2")
     assert code == 0 and out.count("reference  ") == 2 and "unmatched" in out

@@ -25,6 +25,7 @@ from capmeter.cli.options import (
 )
 from capmeter.cli.output import refuse_shared_files, show, write, write_lines
 from capmeter.core.options import option, option_group
+from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.core.terminal import escape_controls
 from capmeter.judgments.benchmarks import all_benchmarks as benchmarks
@@ -131,6 +132,7 @@ def meta(options: MetaOptions) -> None:
     if options.list_all:
         _show_benchmarks(options.format)
         return
+    check_targets(options.per_caption, options.export, *options.plot)
     input_paths = [*options.data, *options.scores]
     refuse_shared_files(input_paths, per_caption=options.per_caption, export=options.export)
     if not options.benchmark or len(options.benchmark) != len(options.data):

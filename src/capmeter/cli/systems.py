@@ -13,6 +13,7 @@ from capmeter.cli.options import DeviceOptions, format_option, plot_option, seed
 from capmeter.cli.output import show
 from capmeter.core.named import parameters_of
 from capmeter.core.options import option, option_group
+from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.meta import systems as comparison
 from capmeter.meta.held_out import hold_out_human_captions
@@ -55,6 +56,7 @@ def systems(options: SystemsOptions) -> None:
 
     `capmeter systems rows.jsonl --human people --hold-out -e minilm --sample 200 --seed 7`
     """
+    check_targets(*options.plot)
     metric = Smurf(encoder=options.encoder, standard=options.standard)
     constants = metric.constants
     with show_progress():

@@ -9,6 +9,7 @@ from capmeter.cli.options import DeviceOptions, FormatOptions, plot_option
 from capmeter.cli.output import show
 from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option
+from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.report.figures import save_figures
 from capmeter_recipes.reproductions.lceval.report import part_figure, part_table, part_to_dict
@@ -44,6 +45,7 @@ def lceval(options: LcEvalStudyOptions, table: FormatOptions) -> None:
 
     `capmeter study lceval architectures --data composite.jsonl.gz --networks networks/`
     """
+    check_targets(*options.plot)
     if options.part not in PARTS:
         raise InputError(f"unknown part {options.part!r} of this study; expected one of {', '.join(PARTS)}")
     with show_progress():

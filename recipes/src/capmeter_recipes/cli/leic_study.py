@@ -15,6 +15,7 @@ from capmeter.cli.options import FormatOptions, metrics_option, plot_option, sys
 from capmeter.cli.output import show
 from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
+from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse_list
 from capmeter.images.image_features import FeatureFile
@@ -57,6 +58,7 @@ def submission(options: SubmissionOptions, table: FormatOptions) -> None:
 
     `capmeter study leic submission a=a.json b=b.json --references captions_val2014.json --runs 3 -o judged/`
     """
+    check_targets(*options.plot)
     device = options.critic.prepare()
     from capmeter_recipes.leic.reading import read_samples
     from capmeter_recipes.leic.submission import against_people, judge, ratings
@@ -109,6 +111,7 @@ def capability(options: CapabilityOptions, table: FormatOptions) -> None:
     `capmeter study leic capability coco=pycocoevalcap --exclusions training_exclusions.json.gz --machine
     machine.jsonl.gz --vary strategy --contexts none,reference -o capability/`
     """
+    check_targets(*options.plot)
     device = options.critic.prepare()
     from capmeter_recipes.leic.capability import capability as compare_critics
     from capmeter_recipes.leic.capability import variants
@@ -153,6 +156,7 @@ def robustness(options: CriticRobustnessOptions, table: FormatOptions) -> None:
     `capmeter study leic robustness coco=pycocoevalcap --exclusions training_exclusions.json.gz --machine
     machine.jsonl.gz --judged captions_val2017.json -o robustness/ --plot curves.png`
     """
+    check_targets(*options.plot)
     device = options.critic.prepare()
     from capmeter.meta.robustness import robustness as measure_robustness
     from capmeter.report.robustness import robustness_figure, robustness_table
@@ -198,6 +202,7 @@ def words(options: WordOptions, table: FormatOptions) -> None:
 
     `capmeter study leic words a=a.json b=b.json --references captions_val2014.json`
     """
+    check_targets(*options.plot)
     from capmeter_recipes.leic.word_frequency import word_frequency
 
     frequencies = word_frequency(load_named_systems(options.files, options.load), options.bins)
@@ -276,6 +281,7 @@ def scenes(options: SceneStudyOptions, table: FormatOptions) -> None:
 
     `capmeter study leic scenes --critic scene-critics/both -o scene-critics/`
     """
+    check_targets(*options.plot)
     device = options.critic.prepare()
     from capmeter.metrics.learned.leic.critic import load_critic
     from capmeter_recipes.leic.synthetic_scenes import contexts_on_world, critic_on_world, write_features

@@ -24,6 +24,7 @@ from capmeter.cli.options import (
 from capmeter.cli.output import show
 from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
+from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.report.figures import save_figures
@@ -96,6 +97,7 @@ def degradation(options: DegradationOptions, table: FormatOptions) -> None:
 
     `capmeter study degradation articles.txt -e minilm -e roberta --plot degradation.png`
     """
+    check_targets(*options.study.plot)
     with show_progress():
         curves = measure_degradation(
             read_sentences(options.text, options.load.columns),
@@ -134,6 +136,7 @@ def grammar(options: GrammarOptions, table: FormatOptions) -> None:
 
     `capmeter study grammar sentences.jsonl --human judgments.jsonl -m "mima(encoder=minilm)" --plot grammar.png`
     """
+    check_targets(*options.study.plot)
     with show_progress():
         corrections = read_corrections(options.sentences, options.load.columns)
         systems = {name: corrected for name, corrected in corrections.items() if name not in options.exclude}
@@ -167,6 +170,7 @@ def failures(options: FailureOptions, table: FormatOptions) -> None:
 
     `capmeter study failures rows.jsonl --human m2.json -m cider-d,meteor -a "smurf(encoder=minilm)" --plot f.png`
     """
+    check_targets(*options.study.plot)
     with show_progress():
         failure_counts = critical_failures(
             load_named_systems(options.files, options.load),
@@ -227,6 +231,7 @@ def ties(options: TieOptions, table: FormatOptions) -> None:
 
     `capmeter study ties flickr8k_expert.jsonl.gz flickr8k_cf.jsonl.gz -m sparcs,cider-d,meteor --plot ties.png`
     """
+    check_targets(*options.study.plot)
     with show_progress():
         expert_ratings = load(options.experts, options=options.load)
         if not options.keep_references:
@@ -280,6 +285,7 @@ def distribution(options: DistributionOptions, table: FormatOptions) -> None:
 
     `capmeter study distribution capeval1k=capeval1k.jsonl.gz composite=composite.jsonl.gz --plot scores.png`
     """
+    check_targets(*options.plot)
     distributions = []
     for benchmark_text in options.benchmarks:
         benchmark_name, _, path = benchmark_text.partition("=")
