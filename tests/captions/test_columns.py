@@ -105,6 +105,19 @@ def test_candidates_and_references_have_columns_of_their_own(tmp_path: Path) -> 
         load(candidates, {"1": ["x"]}, columns=shared, reference_columns={"title": "references"})
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"image_id": 1, "text": "a dog"}],
+        [{"img": 1, "caption": "a dog"}],
+        [{"image_id": 1, "references": ["a"], "t": 1}],
+    ],
+)
+def test_a_missing_column_is_explained_to_users_of_python_too(rows: list[dict[str, Any]]) -> None:
+    with pytest.raises(InputError, match=r'--column .*\(in Python columns=\{"NAME": FIELD\}\)'):
+        load(rows, {"1": ["a dog"]})
+
+
 def test_columns_of_the_candidates_alone() -> None:
     candidates = [{"img": 1, "text": "a dog"}]
     columns = {"img": "image_id", "text": "candidate"}

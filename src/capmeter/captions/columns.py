@@ -35,6 +35,8 @@ _IMAGE_NAMES |= dict.fromkeys(
 _NUMBERED = re.compile(r"(?:ref|reference)s?_?(\d{1,9})")
 _KNOWN = dict.fromkeys((*FIELDS, *OTHER_NAMES, "captions"))
 _LONGEST_NAME = 100
+IN_PYTHON = '(in Python columns={"NAME": FIELD})'
+"""What follows a message that names `--column FIELD=NAME`: functions raise it, too."""
 _SEVERAL = ("candidate", "references")  # fields that several columns may hold
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.columns import IN_PYTHON, Columns, suggest_names
 from capmeter.captions.documents import wrong_form
 from capmeter.captions.formats.native import read_document
 from capmeter.captions.rows import (
@@ -141,7 +141,7 @@ def _entry(item: Any, location: str, entry_number: int) -> tuple[str, str]:
             problem = f"{missing_field} is missing: the fields are {suggest_names(item)}"
             if missing_field == "caption":
                 missing_field = "candidate"
-            problem += f"; --column {missing_field}=NAME says which field it is"
+            problem += f"; --column {missing_field}=NAME {IN_PYTHON} says which field it is"
         raise InputError(f'{location}[{entry_number}]: {problem}, expected {{"image_id": …, "caption": "…"}}') from None
     if type(image_id) is int and image_id < 1 << 63 and type(caption) is str and caption.isascii():
         return str(image_id), caption

@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, BinaryIO
 
-from capmeter.captions.columns import FIELDS, TIMES, Columns, close_name, reference_number, suggest_names
+from capmeter.captions.columns import FIELDS, IN_PYTHON, TIMES, Columns, close_name, reference_number, suggest_names
 from capmeter.captions.documents import is_row, wrong_form
 from capmeter.captions.event_rows import read_events
 from capmeter.captions.events import Events
@@ -129,7 +129,7 @@ def _image_id(
         f"{location}: {name or 'image_id'} is missing{' in the first row' * (name == '')}, expected the id of the "
         f"image that the caption is of (the fields are {suggest_names(fields) or 'none'}); --column "
         "image_id=NAME says which field it is; rows with a caption and its references need none: --column "
-        "candidate=NAME --column references=NAME"
+        f"candidate=NAME --column references=NAME {IN_PYTHON}"
     )
 
 
@@ -246,10 +246,10 @@ def _candidate_rows(row: CaptionRow, fields: Mapping[Any, Any], names: list[str]
         elif row.references is not None:
             has_unknown = any(isinstance(name, str) and columns.field(name) is None for name in fields)
             reason = "it holds references only: name the file as references, and a file of candidates with it"
-            reason += ", or say which field is the candidate: --column candidate=NAME" * has_unknown
+            reason += f", or say which field is the candidate: --column candidate=NAME {IN_PYTHON}" * has_unknown
             reason += f" (the fields are {suggest_names(fields)})"
         else:
-            reason = f"the fields are {suggest_names(fields) or 'none'}; --column candidate=NAME says which one it is"
+            reason = f"the fields are {suggest_names(fields) or 'none'}; --column candidate=NAME {IN_PYTHON} says which"
         raise NotCandidates(f"{location}: candidate is missing, expected a caption as text; {reason}")
     if names[0] != "captions" or isinstance(fields["captions"], str):
         row.candidate = candidate_text(fields[names[0]], location, names[0])
@@ -297,7 +297,7 @@ def _reference_row(row: CaptionRow, fields: Mapping[Any, Any], candidates: list[
         )
     raise InputError(
         f"{row.location}: neither a candidate (caption) nor references; the fields are {suggest_names(fields)}: "
-        "--column candidate=NAME and --column references=NAME say which is which"
+        f"--column candidate=NAME and --column references=NAME {IN_PYTHON} say which is which"
     )
 
 

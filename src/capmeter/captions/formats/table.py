@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, BinaryIO
 
-from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.columns import IN_PYTHON, Columns, suggest_names
 from capmeter.captions.formats.native import decode_cell, native_rows, row_fields
 from capmeter.captions.layouts import OTHER_NAMES
 from capmeter.captions.rows import CaptionRow, Side
@@ -108,7 +108,7 @@ def check_header(header: list[str], name: str, columns: Columns) -> None:
             f"{name}: the first line names {names} {suggest_names(header)}; expected image_id with candidate (or "
             f"{', '.join(name for name, field in OTHER_NAMES.items() if field == 'candidate')}) and references (or "
             "reference, ground_truth, reference_1, reference_2, …); add a header line with these names, or say which "
-            "column is which: --column image_id=NAME --column candidate=NAME --column references=NAME"
+            f"column is which: --column image_id=NAME --column candidate=NAME --column references=NAME {IN_PYTHON}"
         )
 
 
