@@ -20,6 +20,17 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def describe_failure(problem: Exception) -> str:
+    """What failed where values of a file were read, without Python's names for it.
+
+    >>> describe_failure(KeyError("scores")), describe_failure(AttributeError("'list' object has no attribute 'items'"))
+    ("'scores' is missing", 'a value of another kind than expected')
+    """
+    if isinstance(problem, KeyError):
+        return f"{problem} is missing"
+    return "a value of another kind than expected" if isinstance(problem, TypeError | AttributeError) else str(problem)
+
+
 def describe(value: Any) -> str:
     """A value in words."""
     if value is None:

@@ -19,6 +19,7 @@ from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.layouts import is_results
 from capmeter.core.errors import CapmeterError, InputError
+from capmeter.core.messages import describe_failure
 from capmeter.evaluation.base import Floats, Metric
 from capmeter.evaluation.caption_serialization import captions_from_dict, captions_to_dict
 from capmeter.evaluation.compact import PackedRows
@@ -134,16 +135,11 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
         if saved.get("references") is not None:
             digests = np.array([int(saved["references"][image], 16) for image in ids.images], np.uint64)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
-        raise InputError(f"{place}: not a results file of capmeter ({_describe(problem)}); {EXPECTED}") from problem
+        raise InputError(
+            f"{place}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
+        ) from problem
     details = {"captions": captions, "command": saved.get("command"), "reference_digests": digests}
     return {"scores": scores, "ids": ids, "notes": saved.get("notes"), **details}
-
-
-def _describe(problem: Exception) -> str:
-    """What is wrong with saved values, in a reader's words."""
-    if isinstance(problem, KeyError):
-        return f"{problem} is missing"
-    return "a value of another kind" if isinstance(problem, TypeError | AttributeError) else str(problem)
 
 
 def _are_answers(saved: Any) -> bool:

@@ -134,7 +134,7 @@ def test_parts_add_up(phrases: list[str]) -> None:
 
 BAD = {
     "pickle": (b"\x80\x04K\x01.", "is a Python pickle"),
-    "neither": (b"[1, 2]", "expected COCO's instances"),
+    "neither": (b"[1, 2]", "objects.json: a value of another kind than expected; expected COCO's instances"),
     "text": (b'{"42": "person"}', "image 42 has 'person'"),
     "unknown": (b'{"42": ["unicorn"]}', "image 42: unicorn is not a word of the list bundled"),
     "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),

@@ -32,7 +32,7 @@ from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import list_names
+from capmeter.core.messages import describe_failure, list_names
 from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
 from capmeter.text.base_forms import base_form
 from capmeter.text.meteor.resources import load_english_synonyms
@@ -148,8 +148,10 @@ def _read(path: str, stamp: tuple[int, int]) -> Annotations:
         }
         associations = {str(word): _words(words) for word, words in content["associations"].items()}
         safe_words = frozenset(_words(content["safe_words"]))
-    except (KeyError, TypeError, AttributeError) as problem:
-        raise InputError(f"{Path(path).name}: not AMBER's annotations ({problem!r}); {_EXPECTED}") from None
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        raise InputError(
+            f"{Path(path).name}: not AMBER's annotations ({describe_failure(problem)}); {_EXPECTED}"
+        ) from None
     vocabulary = frozenset(associations).union(*associations.values(), *truths.values(), *hallus.values())
     return Annotations(truths, hallus, associations, safe_words, vocabulary)
 
@@ -157,7 +159,7 @@ def _read(path: str, stamp: tuple[int, int]) -> Annotations:
 def _words(word_list: Any) -> tuple[str, ...]:
     """The words of a list, each once."""
     if not isinstance(word_list, list) or not all(isinstance(word, str) for word in word_list):
-        raise TypeError(f"{word_list!a:.60} is not a list of words")
+        raise ValueError(f"{word_list!a:.60} is not a list of words")
     return tuple(dict.fromkeys(word_list))
 
 

@@ -20,7 +20,7 @@ from capmeter.captions.sources import open_bytes, read_text
 from capmeter.core.errors import InputError
 from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import list_names
+from capmeter.core.messages import describe_failure, list_names
 from capmeter.metrics.hallucination.object_words import ObjectWords
 
 _EXPECTED = 'expected COCO\'s instances (instances_val2014.json), or objects by image: {"42": ["person", "dog"]}'
@@ -112,9 +112,9 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> Groun
             object_names, file_names = _coco_names(content)
         for image_id, listed_names in object_names.items():
             if isinstance(listed_names, str) or not all(isinstance(object_name, str) for object_name in listed_names):
-                raise TypeError(f"image {image_id} has {listed_names!a:.60}")
-    except (TypeError, KeyError, AttributeError) as problem:
-        raise InputError(f"{name}: {problem}; {_EXPECTED}") from None
+                raise ValueError(f"image {image_id} has {listed_names!a:.60}")
+    except (TypeError, KeyError, AttributeError, ValueError) as problem:
+        raise InputError(f"{name}: {describe_failure(problem)}; {_EXPECTED}") from None
     objects = {
         image_id: tuple(
             sorted(words.nodes_of(listed_names, f"{name}: image {image_id}") if words else set(listed_names))

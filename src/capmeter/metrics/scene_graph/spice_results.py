@@ -25,6 +25,7 @@ from typing import Any
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe_failure
 from capmeter.core.output_files import write_atomic
 from capmeter.text.scene_graphs.graph import (
     Concept,
@@ -81,7 +82,7 @@ def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "
             spice_rows.append(SpiceRow(str(row["image_id"]), counts, *graphs))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise InputError(
-                f"{where}, item {number}: not a row of SPICE results ({type(problem).__name__}: {problem}); expected "
+                f"{where}, item {number}: not a row of SPICE results ({describe_failure(problem)}); expected "
                 "image_id and scores, each with tp, fp and fn"
             ) from problem
     return spice_rows

@@ -20,6 +20,7 @@ from itertools import islice, product
 from typing import Any
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import describe_failure
 
 _LONG = 32  # lists with this many concepts get an index
 
@@ -124,7 +125,7 @@ class SceneGraph:
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise InputError(
-                f"not a scene graph ({type(problem).__name__}: {problem}); expected objects, attributes and relations "
+                f"not a scene graph ({describe_failure(problem)}); expected objects, attributes and relations "
                 "as SceneGraph.to_dict gives them"
             ) from problem
         return cls(objects, attributes, relations)
