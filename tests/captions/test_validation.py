@@ -97,7 +97,14 @@ def test_repeated_candidates_and_unused_references() -> None:
     assert findings.warnings == [
         "images with references but no candidate: 1 (9)",
         "candidates that repeat an earlier one of the same image, as padded data loaders produce: 1 (7#1)",
+        "candidate is one of its own references: 2 (7#0, 7#1)",
     ]
+
+
+def test_candidates_among_their_own_references_are_noticed() -> None:
+    references = {key: [*texts, CANDIDATES[key]] if key in ("2", "5") else texts for key, texts in REFERENCES.items()}
+    (warning,) = examine(CANDIDATES, references).warnings
+    assert warning == "candidate is one of its own references: 2 (2, 5)"
 
 
 def test_candidates_without_references_are_a_problem() -> None:

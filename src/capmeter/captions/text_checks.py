@@ -27,6 +27,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import MARKS, REASONING, TOKENS
 from capmeter.captions.events import VideoEvents
 from capmeter.captions.reference_fit import split_words
+from capmeter.core.ragged import distinct
 
 _HTML_TAGS = "p|br|div|span|b|i|u|em|strong|a|li|ul|ol|h[1-6]|img|table|tr|td"
 ARTEFACTS = {
@@ -85,6 +86,7 @@ _ONE_SIDE = "on one side only, so that equal words count as different; see"
 _LONG_WORDS, _LENGTH_RATIO = 60, 3
 _SEPARATOR = re.compile(r"\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n)")
 _FEWEST_OF_PART = 2  # words
+COPIED = "candidate is one of its own references"
 _JOINED = "several references joined to one text by ||| or line breaks? they are scored as one: give a list"
 _TOO_LONG = "more than three times as long as its references: what they do not mention counts as wrong"
 _TOO_SHORT = "less than a third as long as its references: what it leaves out, not what it says, decides its score"
@@ -250,7 +252,14 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
         for caption_id, pair_index in zip(captions.ids, pair_of_row.tolist(), strict=True):
             for reason in reasons_of_pair[pair_index]:
                 notes.setdefault(reason, []).append(caption_id)
-    return notes | _check_beginnings(captions) | _check_vocabulary(captions)
+    return notes | _check_beginnings(captions) | _check_vocabulary(captions) | _check_copies(captions)
+
+
+def _check_copies(captions: CaptionSet) -> dict[str, list[str]]:
+    """The captions that are among their own references."""
+    rows = captions.references.rows
+    copied_rows = distinct(rows[captions.references.values == captions.candidates[rows]]).tolist()
+    return {COPIED: [captions.ids[row] for row in copied_rows]} if copied_rows else {}
 
 
 def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from capmeter.captions.matching import CaptionInputs, match_captions
 from capmeter.captions.reference_fit import ReferenceFit
 from capmeter.captions.references import ReferenceTable
 from capmeter.captions.rows import Side
-from capmeter.captions.text_checks import check_captions, find_artefacts, has_no_words, is_blank
+from capmeter.captions.text_checks import COPIED, check_captions, find_artefacts, has_no_words, is_blank
 from capmeter.captions.truncation import is_truncated
 from capmeter.captions.unsegmented_scripts import is_unsegmented
 from capmeter.captions.writing import detect_side
@@ -162,7 +162,8 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         findings.warnings.append(f"{repeat_count:,} of {len(captions):,} candidates are the same: {repeated_text}")
     _check_texts(captions.ids, [candidate_texts[k] for k in candidate_indices], "candidates", findings)
     for reason, caption_ids in check_captions(captions, artefacts=False).items():
-        findings.warn(reason, caption_ids)
+        if reason != COPIED or 50 * len(caption_ids) > len(captions):  # a system and a person may write the same
+            findings.warn(reason, caption_ids)
     if len(ids_without) < len(captions):
         _compare_words(captions, findings)
 

@@ -37,7 +37,6 @@ from capmeter.captions.text_checks import check_captions, is_blank
 from capmeter.captions.unsegmented_scripts import is_unsegmented
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
-from capmeter.core.ragged import distinct
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import (
     EMPTY,
@@ -262,8 +261,6 @@ class Evaluation:
         candidates = [part.pool.sentences[k] for k in part.candidates.tolist()]
         empty_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_blank(text)]
         unsegmented_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_unsegmented(text)]
-        is_copy = part.references.values == part.candidates[part.references.rows]
-        copied_ids = [part.ids[k] for k in distinct(part.references.rows[is_copy]).tolist()]
         lengths = np.array([len(text.split()) for text in candidates])
         measured = self.measure(part)
         measurements = {}
@@ -273,7 +270,7 @@ class Evaluation:
             if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
-        part_notes = {**part.notes, **check_captions(part), "candidate is one of its own references": copied_ids}
+        part_notes = {**part.notes, **check_captions(part)}
         reference_digests = digest_references(part) if digests else NO_DIGESTS
         return _MeasuredPart(part.ids, part.image_ids, measurements, part_notes, reference_digests)
 
