@@ -90,7 +90,8 @@ def embed_images(image_files: Mapping[str, str], order: Iterable[str], root: Pat
                     thumbnail.thumbnail((_SIDE, _SIDE))
                     thumbnail.save(thumbnail_bytes, "JPEG", quality=72, optimize=True)
             except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as problem:
-                broken.append(f"{image_files[image]} ({problem})")
+                reason = problem.strerror if isinstance(problem, OSError) else None  # without the error's number
+                broken.append(f"{image_files[image]} ({reason or problem})")
                 continue
             source = "data:image/jpeg;base64," + base64.b64encode(thumbnail_bytes.getvalue()).decode("ascii")
             if used_bytes + len(source) > room:
