@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.errors import InputError
-from capmeter.stats.kendall import Array, Numbers, paired, resamples_of
+from capmeter.stats.kendall import Numbers, paired, resamples_of
+from capmeter.stats.ratios import ratio
 
 
 class AveragePrecision:
@@ -47,10 +48,8 @@ class AveragePrecision:
         weight_table = resamples_of(weights, len(self._labels)).astype(float)[:, self._order]
         true_positives = np.cumsum(weight_table * self._labels, axis=1)[:, self._ends]
         listed_count = np.cumsum(weight_table, axis=1)[:, self._ends]
-        precision = np.divide(true_positives, listed_count, out=np.zeros_like(true_positives), where=listed_count > 0)
+        precision = ratio(true_positives, listed_count)
         gained_positives = np.diff(true_positives, axis=1, prepend=0.0)
         total = true_positives[:, -1]
-        values: Array = np.divide(
-            (gained_positives * precision).sum(axis=1), total, out=np.zeros(len(total)), where=total > 0
-        )
+        values = ratio((gained_positives * precision).sum(axis=1), total)
         return float(values[0]) if weights is None or np.ndim(weights) == 1 else values

@@ -33,6 +33,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning, CorpusState, Floats, Metric, RunContext
 from capmeter.evaluation.composite import CompositeMetric, MemberScores
+from capmeter.stats.ratios import ratio
 
 _NO_SPREAD = 1e-12  # deviation relative to the mean: rounding error if all scores are equal
 
@@ -169,7 +170,7 @@ class Combination(CompositeMetric):
                 stacklevel=2,
             )
         return [
-            np.where(spread > 0, (score - mean) / np.where(spread > 0, spread, 1), 0.0)
+            ratio(score - mean, spread)
             for score, mean, spread in zip(member_scores, moments.mean, deviations, strict=True)
         ]
 

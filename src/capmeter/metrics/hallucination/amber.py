@@ -34,6 +34,7 @@ from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe_failure, list_names
 from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
+from capmeter.stats.ratios import ratio
 from capmeter.text.base_forms import base_form
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.parsers import Parses, ParseTable, find_parser
@@ -114,9 +115,9 @@ class Amber(AdditiveMetric):
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """CHAIR, then the four parts."""
         mentions, hallucinated, covered, truths, hallucinated_captions, invented, hallus = np.moveaxis(sums, -1, 0)
-        chair = _ratio(hallucinated, mentions)
-        parts = {"chair": chair, "cover": _ratio(covered, truths), "hal": hallucinated_captions / counts}
-        return {"score": chair, **parts, "cog": _ratio(invented, hallus)}
+        chair = ratio(hallucinated, mentions)
+        parts = {"chair": chair, "cover": ratio(covered, truths), "hal": hallucinated_captions / counts}
+        return {"score": chair, **parts, "cog": ratio(invented, hallus)}
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The annotations with their hash, the parser and the dictionary."""
@@ -177,7 +178,3 @@ def _nouns(parses: ParseTable, sentence: int) -> list[str]:
 @lru_cache(maxsize=1 << 14)
 def _synsets(word: str) -> frozenset[int]:
     return load_english_synonyms().synsets(word)
-
-
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

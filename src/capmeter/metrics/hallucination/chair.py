@@ -44,6 +44,7 @@ from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load
 from capmeter.metrics.hallucination.mentions import BaseForms, MentionTable, ObjectMentions
 from capmeter.metrics.hallucination.object_words import BUNDLED, ObjectMention, load_object_words
 from capmeter.metrics.notes import note_captions
+from capmeter.stats.ratios import f1, ratio
 
 NO_REFERENCES = "no references: compared with the objects of the file alone"
 
@@ -121,14 +122,14 @@ class Chair(AdditiveMetric):
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """CHAIRi or CHAIRs; then both, recall, F1 and the mean length."""
         captions, mentions, hallucinated, recalled, objects, tokens = np.moveaxis(sums, -1, 0)
-        chair_i, chair_s, recall = _ratio(hallucinated, mentions), captions / counts, _ratio(recalled, objects)
+        chair_i, chair_s, recall = ratio(hallucinated, mentions), captions / counts, ratio(recalled, objects)
         precision = 1 - chair_i
         return {
             "score": chair_i if self.level == "mention" else chair_s,
             "chair-i": chair_i,
             "chair-s": chair_s,
             "recall": recall,
-            "f1": _ratio(2 * precision * recall, precision + recall),
+            "f1": f1(precision, recall),
             "length": tokens / counts,
         }
 
@@ -208,8 +209,3 @@ class Chair(AdditiveMetric):
         return [
             shown | mentioned_objects[k] for shown, k in zip(truths, part.reference_set_indices.tolist(), strict=True)
         ]
-
-
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """The ratio; 0 where the denominator is 0."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

@@ -26,9 +26,10 @@ from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure
 from capmeter.metrics.judges.item_judge import ItemJudge
 from capmeter.metrics.judges.items import EVENT
-from capmeter.metrics.judges.judge import NO_ANSWER, NO_STORED, Conversation, JudgedCaption, Verdict, f1, ratio
+from capmeter.metrics.judges.judge import NO_ANSWER, NO_STORED, Conversation, JudgedCaption, Verdict
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import answer_start, missing_reason, read_json, read_texts
+from capmeter.stats.ratios import f1, ratio
 
 RELATIONS = ("entailment", "neutral", "contradiction")
 _PYTHON_LIST = re.compile(r"[\"']events[\"']\s{0,9}:\s{0,9}\[([^\[\]]{0,20000})\]")

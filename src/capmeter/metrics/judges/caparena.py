@@ -26,9 +26,10 @@ from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure, Question
 from capmeter.metrics.judges.item_judge import ItemJudge
 from capmeter.metrics.judges.items import CAPTION, Item
-from capmeter.metrics.judges.judge import NO_ANSWER, UNANSWERED, Conversation, JudgedCaption, Verdict, ratio
+from capmeter.metrics.judges.judge import NO_ANSWER, UNANSWERED, Conversation, JudgedCaption, Verdict
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import answer_start, missing_reason
+from capmeter.stats.ratios import ratio
 
 NO_BASELINE = "no baseline caption of this image"
 _JUDGMENT = re.compile(r"\bjudg(?:e)?ment\W{0,5}(?:caption\W{0,3}([12])\b|(tie)\b)", re.IGNORECASE)

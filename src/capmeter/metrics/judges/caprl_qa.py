@@ -34,10 +34,10 @@ from capmeter.metrics.judges.judge import (
     Conversation,
     JudgedCaption,
     Verdict,
-    ratio,
 )
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import LETTERS, REFUSED, answer_start, missing_reason, read_choice
+from capmeter.stats.ratios import ratio
 
 _BOXED = re.compile(r"\\boxed\{([^{}\n]{1,400})\}")
 _TAGGED = re.compile(r"<answer>([^<]{1,1000})</answer>", re.IGNORECASE)

@@ -29,9 +29,10 @@ from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure
 from capmeter.metrics.judges.item_judge import ItemJudge
 from capmeter.metrics.judges.items import FACT
-from capmeter.metrics.judges.judge import NO_ANSWER, NO_FACTS, NO_STORED, Conversation, JudgedCaption, Verdict, ratio
+from capmeter.metrics.judges.judge import NO_ANSWER, NO_FACTS, NO_STORED, Conversation, JudgedCaption, Verdict
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import missing_reason, read_json
+from capmeter.stats.ratios import ratio
 
 _PARTS = ("score", "precision", "recall", "f1", "f1_descriptive")
 

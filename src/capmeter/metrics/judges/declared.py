@@ -34,7 +34,6 @@ from capmeter.metrics.judges.judge import (
     Verdict,
     list_answers,
     number_labels,
-    ratio,
 )
 from capmeter.metrics.judges.prompts import Template
 from capmeter.metrics.judges.reading import (
@@ -50,6 +49,7 @@ from capmeter.metrics.judges.reading import (
     score_in_json,
 )
 from capmeter.metrics.judges.task_spec import TaskSpec, read_task
+from capmeter.stats.ratios import ratio
 
 _UNUSABLE = "questions without a right answer among their choices"
 _YES_NO = re.compile(r"(is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might|must) ")

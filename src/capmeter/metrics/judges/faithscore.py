@@ -31,10 +31,10 @@ from capmeter.metrics.judges.judge import (
     Judge,
     JudgedCaption,
     Verdict,
-    ratio,
 )
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import missing_reason, read_json, read_label, read_texts
+from capmeter.stats.ratios import ratio
 
 
 @dataclass(frozen=True, kw_only=True)

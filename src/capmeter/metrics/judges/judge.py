@@ -36,6 +36,7 @@ from capmeter.metrics.judges.engine import Engine, JudgeModel
 from capmeter.metrics.judges.injection import ADDRESSES_JUDGE, addresses_judge
 from capmeter.metrics.judges.prompts import Template
 from capmeter.metrics.judges.server import ServerJudge
+from capmeter.stats.ratios import ratio
 
 LOCAL = "local"
 PLAIN = "no probabilities: the number as written"
@@ -341,18 +342,6 @@ def list_captions(part: CaptionSet, images: bool) -> list[JudgedCaption]:
             caption = replace(caption, image=part.image_pool[image_index], image_hash=image_hashes[image_index])
         captions.append(caption)
     return captions
-
-
-def ratio(numerator: Any, denominator: Any) -> Floats:
-    """The quotient, 0 where the denominator is 0."""
-    denominator = np.asarray(denominator, np.float64)
-    result: Floats = np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)
-    return result
-
-
-def f1(precision: Floats, recall: Floats) -> Floats:
-    """The harmonic mean, 0 where both are 0."""
-    return ratio(2 * precision * recall, precision + recall)
 
 
 def find_judge(model: str, endpoint: str, settings: Settings) -> JudgeModel:

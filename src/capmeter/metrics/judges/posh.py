@@ -33,10 +33,10 @@ from capmeter.metrics.judges.judge import (
     Judge,
     JudgedCaption,
     Verdict,
-    ratio,
 )
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import expected_number, missing_reason
+from capmeter.stats.ratios import ratio
 from capmeter.text.scene_graphs.extraction import (
     GraphsName,
     describe_source,

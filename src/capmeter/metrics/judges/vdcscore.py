@@ -23,9 +23,10 @@ from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer
 from capmeter.metrics.judges.item_judge import ItemJudge
 from capmeter.metrics.judges.items import Item
-from capmeter.metrics.judges.judge import NO_QUESTIONS, UNANSWERED, Conversation, JudgedCaption, Verdict, ratio
+from capmeter.metrics.judges.judge import NO_QUESTIONS, UNANSWERED, Conversation, JudgedCaption, Verdict
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import answer_start, missing_reason
+from capmeter.stats.ratios import ratio
 
 _MATCH = re.compile(r"[\"']pred[\"']\s{0,9}:\s{0,9}[\"'](yes|no)[\"']", re.IGNORECASE)
 _GRADE = re.compile(r"[\"']score[\"']\s{0,9}:\s{0,9}[\"']?(\d(?:\.\d{1,9})?)[\"']?\s{0,9}[,}]")

@@ -54,6 +54,7 @@ from capmeter.evaluation.base import (
 )
 from capmeter.metrics.ngram.document_frequencies import DocumentFrequencies, DocumentFrequencyState, read_frequencies
 from capmeter.metrics.notes import note_captions
+from capmeter.stats.ratios import ratio
 from capmeter.text.ngrams import Matches, MatchTable
 from capmeter.text.tokenization.token_tables import Tokenizer, tokenizer_version
 
@@ -121,7 +122,7 @@ class Cider(MeanMetric):
         )
         dot = dot.reshape(-1, kinds)
         norms = sentence_norms[part.candidates][part.references.rows] * sentence_norms[part.references.values]
-        similarity = np.divide(dot, norms, out=np.zeros_like(dot), where=norms != 0)[:, 1:]
+        similarity = ratio(dot, norms)[:, 1:]
         pair_penalty = self.penalty(part, matches)
         similarity *= pair_penalty[:, None]
         by_order = 10 * np.add.reduceat(similarity, part.references.offsets[:-1]) / part.references.lengths[:, None]

@@ -45,6 +45,7 @@ from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.scene_evidence import build_scene_evidence
 from capmeter.metrics.notes import note_captions
+from capmeter.stats.ratios import ratio
 from capmeter.text.parsing.parsers import ParserName
 from capmeter.text.scene_graphs.extraction import (
     GraphsName,
@@ -117,9 +118,7 @@ class Spice(Metric):
         corpus_scores = {column: mean_scores[..., k] for k, column in enumerate(self.columns[:3])}
         for k, tuple_kind in enumerate(SUBSETS):
             score_sums, counted_captions = sums[..., 3 + 2 * k], sums[..., 4 + 2 * k]
-            corpus_scores[tuple_kind] = np.divide(
-                score_sums, counted_captions, out=np.zeros_like(score_sums), where=counted_captions > 0
-            )
+            corpus_scores[tuple_kind] = ratio(score_sums, counted_captions)
             corpus_scores[f"{tuple_kind}-captions"] = counted_captions
         return corpus_scores
 

@@ -40,6 +40,7 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.reference_pooling import Pooling, pool_over_references
 from capmeter.metrics.notes import note_captions
+from capmeter.stats.ratios import ratio
 from capmeter.text.ngrams import MatchTable, NGramTable, match_ngrams
 from capmeter.text.parsing.head_chains import MAX_LENGTH, ChainKind, HeadWordChains
 from capmeter.text.parsing.parsers import ParserName, Parses, ParseTable, find_parser
@@ -101,9 +102,7 @@ def chain_overlap(part: CaptionSet, chains: NGramTable, pooling: Pooling, *, as_
         overlap = shared_counts / (chain_totals[part.references.values] + _SMALL) @ _CUMULATIVE.T
     else:
         candidate_totals = chain_totals[part.candidates][part.references.rows]
-        overlap = np.divide(
-            shared_counts, candidate_totals, out=np.zeros_like(shared_counts), where=candidate_totals > 0
-        )
+        overlap = ratio(shared_counts, candidate_totals)
     return pool_over_references(overlap, part, pooling)
 
 

@@ -25,14 +25,14 @@ Analysis. ACL 2021.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_empty_candidates
+from capmeter.evaluation.base import MeanMetric, Measurement, RunContext, note_empty_candidates
 from capmeter.evaluation.evidence import Evidence, Link, Mark
+from capmeter.stats.ratios import f1, ratio
 from capmeter.text.concepts import CONCEPT_SETTINGS, Concepts, normalise_caption, token_concept
 from capmeter.text.tokenization.treebank import tokenise_words
 
@@ -66,10 +66,9 @@ class Sparcs(MeanMetric):
         matched = np.bincount(candidate_concepts.rows[is_match], typicality[key_positions[is_match]], captions)
         unmatched = np.bincount(candidate_concepts.rows[~is_match], minlength=captions)
         total = np.bincount(reference_keys // size, typicality, len(reference_sets))[set_of_caption]
-        precision, recall = _ratio(matched, matched + unmatched), _ratio(matched, total)
-        score = _ratio(2 * precision * recall, precision + recall)
+        precision, recall = ratio(matched, matched + unmatched), ratio(matched, total)
         notes = note_empty_candidates(part, concept_table.concepts.lengths)
-        return Measurement(np.stack([score, precision, recall], axis=1), notes)
+        return Measurement(np.stack([f1(precision, recall), precision, recall], axis=1), notes)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """How concepts are extracted from text."""
@@ -82,12 +81,6 @@ class Sparcs(MeanMetric):
             _evidence(caption.candidate, caption.references, dict(zip(self.columns, row, strict=True)))
             for caption, row in zip(part, caption_scores.tolist(), strict=True)
         ]
-
-
-def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats:
-    ratio: Floats = np.zeros(len(numerator))
-    np.divide(numerator, denominator, out=ratio, where=denominator > 0)
-    return ratio
 
 
 def _evidence(candidate: str, references: tuple[str, ...], facts: dict[str, float | str]) -> Evidence:

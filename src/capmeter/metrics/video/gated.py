@@ -45,6 +45,7 @@ from capmeter.metrics.video.sentence_pairs import (
     sentence_facts,
     sentence_state,
 )
+from capmeter.stats.ratios import f1, ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,13 +110,8 @@ class Gated(AdditiveMetric):
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """Recall, precision and F1 of summed scores."""
         score_sum = sums[..., 0]
-        recall, precision = (
-            np.where(box_count > 0, score_sum / np.maximum(box_count, 1), 0.0)
-            for box_count in (sums[..., 1], sums[..., 2])
-        )
-        both = recall + precision
-        f1 = np.where(both > 0, 2 * recall * precision / np.where(both > 0, both, 1.0), 0.0)
-        parts = {"recall": recall, "precision": precision, "f1": f1}
+        recall, precision = ratio(score_sum, sums[..., 1]), ratio(score_sum, sums[..., 2])
+        parts = {"recall": recall, "precision": precision, "f1": f1(precision, recall)}
         return {"score": parts[self.form], **parts}
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:

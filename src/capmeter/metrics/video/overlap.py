@@ -18,6 +18,7 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.metrics.notes import note_captions
+from capmeter.stats.ratios import ratio
 
 Floats = npt.NDArray[np.float64]
 Times = Sequence[tuple[float, ...]]
@@ -53,7 +54,7 @@ def overlap_iou(candidate: Times, reference: Times) -> Floats:
             candidate_boxes[..., 0], reference_boxes[..., 0]
         )
         union = np.minimum(hull, candidate_size + reference_size)
-    return np.where(union > 0, intersection / np.where(union > 0, union, 1.0), 0.0)
+    return ratio(intersection, union)
 
 
 def refuse_too_many_pairs(part: CaptionSet) -> None:

@@ -27,6 +27,7 @@ from capmeter.captions.events import VideoEvents
 from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
 from capmeter.metrics.video.dense import THRESHOLDS, check_thresholds
 from capmeter.metrics.video.overlap import note_events, overlap_iou, refuse_too_many_pairs
+from capmeter.stats.ratios import f1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +67,9 @@ class Proposals(AdditiveMetric):
         """F1 of the averages over videos."""
         mean_columns = sums / counts[..., None]
         precision, recall = mean_columns[..., : len(self.iou)], mean_columns[..., len(self.iou) :]
-        total = precision + recall
-        f1 = np.where(total > 0, 2 * precision * recall / np.where(total > 0, total, 1.0), 0.0)
         parts = {name: mean_columns[..., k] for k, name in enumerate(self.columns)}
         return {
-            "score": f1.mean(axis=-1),
+            "score": f1(precision, recall).mean(axis=-1),
             "precision": precision.mean(axis=-1),
             "recall": recall.mean(axis=-1),
         } | parts
