@@ -29,7 +29,7 @@ from capmeter.metrics.judges.items import EVENT
 from capmeter.metrics.judges.judge import NO_ANSWER, NO_STORED, Conversation, JudgedCaption, Verdict
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import answer_start, missing_reason, read_json, read_texts
-from capmeter.stats.ratios import f1, ratio
+from capmeter.stats.ratios import f1
 
 RELATIONS = ("entailment", "neutral", "contradiction")
 _PYTHON_LIST = re.compile(r"[\"']events[\"']\s{0,9}:\s{0,9}\[([^\[\]]{0,20000})\]")
@@ -63,8 +63,8 @@ class AutoDq(ItemJudge):
 
     def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
         """The means of both, and their harmonic mean."""
-        precision, recall = (ratio(sums[name], sums["scored"]) for name in ("precision", "recall"))
-        return {"score": f1(precision, recall), "precision": precision, "recall": recall}
+        means = super().formulas(sums)
+        return {"score": f1(means["precision"], means["recall"]), **means}
 
     def converse(self, caption: JudgedCaption) -> Conversation:
         """Extracts events, then asks of each whether the other text entails it."""

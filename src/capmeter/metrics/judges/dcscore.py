@@ -21,18 +21,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure
 from capmeter.metrics.judges.item_judge import ItemJudge
 from capmeter.metrics.judges.items import FACT
 from capmeter.metrics.judges.judge import NO_ANSWER, NO_FACTS, NO_STORED, Conversation, JudgedCaption, Verdict
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import missing_reason, read_json
-from capmeter.stats.ratios import ratio
 
 _PARTS = ("score", "precision", "recall", "f1", "f1_descriptive")
 
@@ -73,10 +71,6 @@ class DcScore(ItemJudge):
     def value_columns(self) -> tuple[str, ...]:
         """The caption's score and its parts."""
         return _PARTS
-
-    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The means of the captions."""
-        return {part: ratio(sums[part], sums["scored"]) for part in _PARTS}
 
     def converse(self, caption: JudgedCaption) -> Conversation:
         """Extracts the facts, then verifies and matches them."""

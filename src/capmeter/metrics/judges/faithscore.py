@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
-from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure
 from capmeter.metrics.judges.judge import (
     NO_ANSWER,
@@ -34,7 +33,6 @@ from capmeter.metrics.judges.judge import (
 )
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import missing_reason, read_json, read_label, read_texts
-from capmeter.stats.ratios import ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +59,6 @@ class FaithScore(Judge):
     def value_columns(self) -> tuple[str, ...]:
         """The caption's shares."""
         return "score", "sentences"
-
-    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The means of the captions."""
-        return {part: ratio(sums[part], sums["scored"]) for part in self.value_columns}
 
     def converse(self, caption: JudgedCaption) -> Conversation:
         """Marks clauses, lists facts, and verifies each."""

@@ -138,8 +138,8 @@ class Judge(AdditiveMetric):
         return Verdict((0.0,) * len(self.value_columns))
 
     def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The score and its parts, from the sums of the columns; `scored` is the number of captions with a verdict."""
-        return {"score": ratio(sums["score"], sums["scored"])}
+        """The score and its parts, from the sums of the columns: the means over the captions with a verdict."""
+        return {column_name: ratio(sums[column_name], sums["scored"]) for column_name in self.value_columns}
 
     @property
     def columns(self) -> tuple[str, ...]:

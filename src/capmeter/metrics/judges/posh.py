@@ -18,12 +18,12 @@ Ananthram et al.: PoSh: Using Scene Graphs to Guide LLMs-as-a-Judge for Detailed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.evaluation.base import Floats, RunContext
+from capmeter.evaluation.base import RunContext
 from capmeter.metrics.judges.answers import Answer, Failure, Question
 from capmeter.metrics.judges.judge import (
     NO_ANSWER,
@@ -36,7 +36,6 @@ from capmeter.metrics.judges.judge import (
 )
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import expected_number, missing_reason
-from capmeter.stats.ratios import ratio
 from capmeter.text.scene_graphs.extraction import (
     GraphsName,
     describe_source,
@@ -121,10 +120,6 @@ class PoSh(Judge):
     def value_columns(self) -> tuple[str, ...]:
         """The caption's score, precision and recall."""
         return "score", "precision", "recall"
-
-    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The means of the captions."""
-        return {part: ratio(sums[part], sums["scored"]) for part in self.value_columns}
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """Also the scene-graph parser."""
