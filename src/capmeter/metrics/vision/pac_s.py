@@ -24,47 +24,37 @@ from capmeter.core.assets import ASSETS
 from capmeter.core.errors import AssetError
 from capmeter.metrics.vision.clipscore import ImageTextScore, ReferencedScore
 
-Checkpoint = Annotated[str, "file of the checkpoint; empty: the one among the user's assets"]
 
+@dataclass(frozen=True, kw_only=True)
+class _ProjectedScore(ImageTextScore):
+    """The base of PAC-S and RefPAC-S: the projections of their checkpoint, and w = 2."""
 
-def find_projection(checkpoint: str) -> str:
-    """The file of PAC-S's checkpoint: this one, or if empty the one among the user's assets."""
-    if checkpoint:
-        return checkpoint
-    asset = ASSETS["pac-s"]
-    asset_folder = asset.find()
-    if asset_folder is None:
-        raise AssetError(f"pac-s needs its authors' checkpoint: {asset.get}; or name it: pac-s(checkpoint=FILE)")
-    return str(asset_folder / asset.files[0])
+    scale: Annotated[float, "w, the factor of the cosine"] = 2.0
+    checkpoint: Annotated[str, "file of the checkpoint; empty: the one among the user's assets"] = ""
+
+    @property
+    def projection(self) -> str:
+        """The checkpoint's file: the one that is named, or the one among the user's assets."""
+        if self.checkpoint:
+            return self.checkpoint
+        asset = ASSETS["pac-s"]
+        asset_folder = asset.find()
+        if asset_folder is None:
+            raise AssetError(f"pac-s needs its authors' checkpoint: {asset.get}; or name it: pac-s(checkpoint=FILE)")
+        return str(asset_folder / asset.files[0])
 
 
 @dataclass(frozen=True, kw_only=True)
-class PacS(ImageTextScore):
+class PacS(_ProjectedScore):
     """PAC-S: CLIPScore with the projections of its checkpoint, and w = 2."""
 
     NAME: ClassVar[str] = "pac-s"
     SUMMARY: ClassVar[str] = "CLIPScore with positive-augmented training"
 
-    scale: Annotated[float, "w, the factor of the cosine"] = 2.0
-    checkpoint: Checkpoint = ""
-
-    @property
-    def projection(self) -> str:
-        """The checkpoint's file."""
-        return find_projection(self.checkpoint)
-
 
 @dataclass(frozen=True, kw_only=True)
-class RefPacS(ReferencedScore):
+class RefPacS(_ProjectedScore, ReferencedScore):
     """RefPAC-S: the harmonic mean of PAC-S and the best cosine with a reference."""
 
     NAME: ClassVar[str] = "refpac-s"
     SUMMARY: ClassVar[str] = "PAC-S and the best cosine with a reference"
-
-    scale: Annotated[float, "w, the factor of the cosine"] = 2.0
-    checkpoint: Checkpoint = ""
-
-    @property
-    def projection(self) -> str:
-        """The checkpoint's file."""
-        return find_projection(self.checkpoint)
