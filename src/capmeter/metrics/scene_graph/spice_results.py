@@ -22,11 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe_failure
 from capmeter.core.output_files import write_atomic
+from capmeter.text.meteor.sentence_features import java_hashes
 from capmeter.text.scene_graphs.graph import (
     Concept,
     ConceptTuple,
@@ -34,7 +37,6 @@ from capmeter.text.scene_graphs.graph import (
     Synsets,
     graph_from_concepts,
     no_synsets,
-    synset_key,
 )
 from capmeter.text.scene_graphs.matching import KINDS, Counts, match
 
@@ -144,12 +146,7 @@ def _tuple(element_texts: Any, synsets: Synsets) -> ConceptTuple:
         or not all(isinstance(element_text, str) for element_text in element_texts)
     ):
         raise ValueError(f"a tuple is a list of one to three texts, not {element_texts!r:.80}")
-    return tuple(_concept(element_text, synsets) for element_text in element_texts)
-
-
-def _concept(element_text: str, synsets: Synsets) -> Concept:
-    words = tuple(element_text.split("/"))
-    return Concept(words, frozenset().union(*(synsets(synset_key(word)) for word in words)))
+    return tuple(Concept.of(element_text.split("/"), synsets) for element_text in element_texts)
 
 
 def _first(candidate_tuple: ConceptTuple, reference_tuples: Sequence[ConceptTuple]) -> int | None:
@@ -181,12 +178,5 @@ def _java_order(words: Sequence[str]) -> list[str]:
     table_size = 16
     while len(words) > 0.75 * table_size:
         table_size *= 2
-    return sorted(words, key=lambda word: (_java_hash(word) ^ _java_hash(word) >> 16) % table_size)
-
-
-def _java_hash(word: str) -> int:
-    utf16_units = word.encode("utf-16-le", "surrogatepass")
-    hash_code = 0
-    for byte_index in range(0, len(utf16_units), 2):
-        hash_code = (31 * hash_code + int.from_bytes(utf16_units[byte_index : byte_index + 2], "little")) & 0xFFFFFFFF
-    return hash_code
+    hash_codes = java_hashes(words)
+    return [words[k] for k in np.argsort((hash_codes ^ hash_codes >> 16) % table_size, kind="stable")]

@@ -34,6 +34,11 @@ class Concept:
     words: tuple[str, ...]
     synsets: frozenset[int] = frozenset()
 
+    @classmethod
+    def of(cls, words: Sequence[str], synsets: Synsets) -> Concept:
+        """The words with their synsets."""
+        return cls(tuple(words), frozenset().union(*(synsets(synset_key(word)) for word in words)))
+
     def __str__(self) -> str:
         return "/".join(self.words)
 
@@ -140,7 +145,7 @@ def _number(object_number: Any, objects: Sequence[Concept]) -> int:
 def _concept(words: Any, synsets: Synsets) -> Concept:
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         raise ValueError(f"expected a list of words, got {words!r:.80}")
-    return Concept(tuple(words), frozenset().union(*(synsets(synset_key(word)) for word in words)))
+    return Concept.of(words, synsets)
 
 
 def synset_key(phrase: str) -> str:
@@ -234,7 +239,7 @@ class _Builder:
 
 @lru_cache(maxsize=1 << 16)
 def _one_word(word: str, synsets: Synsets) -> Concept:
-    return Concept((word,), synsets(synset_key(word)))
+    return Concept.of((word,), synsets)
 
 
 class _Groups:
