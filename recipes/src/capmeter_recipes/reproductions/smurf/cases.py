@@ -12,20 +12,17 @@ Of the labelled cases of a metric, P(cause | F) is the share that has this cause
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from capmeter.captions.sources import read_text
 from capmeter.core.csv_text import csv_text
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import write_atomic
 from capmeter.stats.bootstrap import Interval, bootstrap_interval, mean_statistic
+from capmeter_recipes.reproductions.labelled_sheets import labelled_rows
 from capmeter_recipes.reproductions.smurf.failure_cases import FailureStudy
 
 CAUSES = {
@@ -79,29 +76,16 @@ def write_sheet(study: FailureStudy, path: str | os.PathLike[str]) -> int:
 
 def read_sheet(path: str | os.PathLike[str], causes: Sequence[str] = tuple(CAUSES)) -> list[dict[str, str]]:
     """The rows of a labelled sheet; an unknown cause is an `InputError` with its row."""
-    text = read_text(Path(path))
-    header_line = text.partition("\n")[0]
-    # European spreadsheets write semicolons
-    reader = csv.DictReader(
-        io.StringIO(text, newline=""), delimiter=";" if header_line.count(";") > header_line.count(",") else ","
-    )
-    missing_columns = [
-        column_name for column_name in ("metric", "cause") if column_name not in (reader.fieldnames or ())
-    ]
-    if missing_columns:
-        raise InputError(
-            f"{path}: there is no column {missing_columns[0]!r}; expected what `study failures --sheet` writes"
-        )
-    labelled_rows = []
-    for row_number, row in enumerate(reader, 2):
+    cause_rows = []
+    for row_number, row in labelled_rows(path, ("metric", "cause"), "study failures --sheet"):
         cause = (row["cause"] or "").strip()
         cause_name = next((known_cause for known_cause in causes if known_cause.lower() == cause.lower()), None)
         if cause and cause_name is None:
             raise InputError(
                 f"{path}, row {row_number}: unknown cause {cause!r}; expected {', '.join(causes)}, or nothing"
             )
-        labelled_rows.append({**row, "cause": cause_name or ""})
-    return labelled_rows
+        cause_rows.append({**row, "cause": cause_name or ""})
+    return cause_rows
 
 
 def tally(

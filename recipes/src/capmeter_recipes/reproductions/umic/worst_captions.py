@@ -16,19 +16,15 @@ type that its words suggest; a sheet of them is for a person, whose labels are c
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from capmeter.captions.sources import read_text
 from capmeter.core.csv_text import csv_text
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names, shorten
@@ -43,6 +39,7 @@ from capmeter.report.tables import Table
 from capmeter.text.tokenization.porter import stem
 from capmeter.text.tokenization.stop_words import STOP_WORDS
 from capmeter.text.tokenization.token_tables import tokenise_sentences
+from capmeter_recipes.reproductions.labelled_sheets import labelled_rows
 
 TYPES = {
     "keywords": "about the image, but with wrong keywords",
@@ -94,7 +91,6 @@ def worst_captions(
     protocol: str | None = None,
     sample: bool = False,
     seed: int = 0,
-    settings: Settings | None = None,
 ) -> list[WorstCaption]:
     """The captions of a benchmark with the lowest mean rating, the lowest first; the seed orders equal ones.
 
@@ -105,7 +101,6 @@ def worst_captions(
         protocol: which captions it has (default: the benchmark's own).
         sample: whether the file may be a subset.
         seed: of the order of captions with the same rating.
-        settings: of the detector of fluency errors.
 
     Raises:
         InputError: the benchmark has no rated captions.
@@ -119,7 +114,7 @@ def worst_captions(
     ratings = [float(np.mean(caption_ratings)) for caption_ratings in judgments.ratings]
     rating_order = sorted(range(len(ratings)), key=lambda k: (ratings[k], _digest(seed, judgments.ids[k])))[:number]
     captions = [judgments.captions[judgments.captions.ids[k]] for k in rating_order]
-    errors = error_probabilities(KIND, [caption.candidate for caption in captions], settings or Settings())
+    errors = error_probabilities(KIND, [caption.candidate for caption in captions], Settings())
     return [
         WorstCaption(
             id=judgments.ids[k],
@@ -152,19 +147,8 @@ def read_error_sheet(path: str | os.PathLike[str]) -> dict[str, str]:
     Raises:
         InputError: there is no column `id` or `type`, or an unknown type.
     """
-    text = read_text(Path(path))
-    header_line = text.partition("\n")[0]
-    # European spreadsheets write semicolons
-    reader = csv.DictReader(
-        io.StringIO(text, newline=""), delimiter=";" if header_line.count(";") > header_line.count(",") else ","
-    )
-    missing_columns = [column_name for column_name in ("id", "type") if column_name not in (reader.fieldnames or ())]
-    if missing_columns:
-        raise InputError(
-            f"{path}: there is no column {missing_columns[0]!r}; expected what `study errors --sheet` writes"
-        )
     labels = {}
-    for row_number, row in enumerate(reader, 2):
+    for row_number, row in labelled_rows(path, ("id", "type"), "study errors --sheet"):
         label = (row["type"] or "").strip().lower()
         if label and label not in TYPES:
             raise InputError(
