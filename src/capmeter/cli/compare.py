@@ -55,10 +55,6 @@ app = Application()
 _METRICS = "bleu-4,rouge-l,cider-d"
 
 
-def _check_test(text: str) -> None:
-    parse_test(text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
     """The systems, the test, and what is printed."""
@@ -68,7 +64,7 @@ class CompareOptions:
     test: str = option(
         "permutation",
         "Significance test: permutation, permutation(permutations=2000) or bootstrap.",
-        check=_check_test,
+        check=parse_test,
     )
     differing: int = option(
         0, "Show this many captions on which the first two systems differ most.", "--differing", "-k", minimum=0

@@ -60,10 +60,6 @@ from capmeter.report.tables import Table
 app = Application()
 
 
-def _check_metrics(metric_names: str) -> None:
-    parse_metrics(metric_names)
-
-
 @dataclass(frozen=True, kw_only=True)
 class MetaOptions:
     """The benchmarks, what is evaluated on them, and what is printed."""
@@ -75,7 +71,7 @@ class MetaOptions:
         "Names, separated by commas; `capmeter list` shows them. Baselines of capmeter-recipes: gleu (on conll14).",
         "--metrics",
         "-m",
-        check=_check_metrics,
+        check=parse_metrics,
         complete=complete_metrics,
         separator=",",
     )

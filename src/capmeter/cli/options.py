@@ -33,10 +33,6 @@ def complete_metrics(incomplete: str) -> list[str]:
     ]
 
 
-def _check_metrics(metric_names: str) -> None:
-    parse_list(metric_names)
-
-
 def _check_plots(paths: list[Path]) -> None:
     for path in paths:
         image_kind(path)
@@ -54,7 +50,7 @@ def metrics_option(
     **details: Any,
 ) -> Any:
     """The metrics, as a comma-separated text."""
-    details |= {"check": _check_metrics, "complete": complete_metrics, "separator": ","}
+    details |= {"check": parse_list, "complete": complete_metrics, "separator": ","}
     return option(default, help, "--metrics", "-m", **details)
 
 

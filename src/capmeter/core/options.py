@@ -48,7 +48,7 @@ class Option:
     metavar: str | None = None
     minimum: float | None = None
     maximum: float | None = None
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any], object] | None = None
     complete: Callable[[str], list[str]] | None = None
     path: str = ""
     value_type: Any = None

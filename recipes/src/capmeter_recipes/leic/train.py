@@ -42,10 +42,6 @@ def _parse_widths(text: str) -> tuple[int, ...]:
         raise InputError(f"{text!r}: expected widths joined by +, such as 512") from None
 
 
-def _check_widths(text: str) -> None:
-    _parse_widths(text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CriticOptions:
     """A preset, and what differs from it."""
@@ -54,7 +50,7 @@ class CriticOptions:
     context: str | None = option(None, "What the critic sees besides the candidate.", choices=CONTEXTS)
     fusion: str | None = option(None, "How context and candidate are fused.", choices=FUSIONS)
     hidden: str | None = option(
-        None, "Widths of the classifier's hidden layers joined by +; 0 for none.", check=_check_widths
+        None, "Widths of the classifier's hidden layers joined by +; 0 for none.", check=_parse_widths
     )
     layers: int | None = option(None, "LSTM layers.", minimum=1)
     width: int | None = option(None, "Width of the LSTM.", minimum=1)
