@@ -29,6 +29,7 @@ from capmeter_recipes.common.model_selection import describe_judgments, kendall_
 from capmeter_recipes.common.options import (
     corpora_argument,
     device_option,
+    device_settings,
     exclusions_option,
     output_option,
     read_corpora,
@@ -104,7 +105,7 @@ def train(options: LargerOptions) -> Checkpoint:
     from capmeter_recipes.capmeter.training import PAIRWISE_ACCURACY, pairwise_accuracy
     from capmeter_recipes.capmeter.tuning import select_trial
 
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     encoder, network = find_encoder(options.encoder), load_checkpoint(options.network, NETWORK)
     trained = Capmeter(checkpoint=options.network).load(settings)
     trained = replace(trained, larger=LargerEncoder(encoder, 1.0, (1.0, 0.0), ""))

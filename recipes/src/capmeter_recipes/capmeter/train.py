@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress
-from capmeter.core.settings import Settings
 from capmeter_recipes.capmeter.recipe import CapmeterRecipe, TaggerRecipe
 from capmeter_recipes.common.corpus import sample_more, sample_splits
 from capmeter_recipes.common.model_selection import load_selection_judgments
 from capmeter_recipes.common.options import (
     corpora_argument,
     device_option,
+    device_settings,
     epochs_option,
     exclusions_option,
     output_option,
@@ -73,7 +73,7 @@ def train(options: CapmeterOptions) -> Checkpoint:
     from capmeter_recipes.capmeter.run import train_capmeter
 
     seed = options.seed
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     recipe = override(CapmeterRecipe(), options, "epochs", "steps", "seed")
     tagger_recipe = override(TaggerRecipe(), options, "steps", "seed", epochs=options.tagger_epochs)
     judgments = None if options.judgments is None else load_selection_judgments(options.select, options.judgments)

@@ -16,11 +16,11 @@ from capmeter.core.checkpoints import TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import report_progress
-from capmeter.core.settings import Settings
 from capmeter_recipes.caption_regressor.recipe import InfoMetICRecipe, RegressorRecipe
 from capmeter_recipes.common.options import (
     describe_file,
     device_option,
+    device_settings,
     output_option,
     override,
     require_torch,
@@ -81,7 +81,7 @@ def train(options: RegressorOptions) -> Outcome:
     from capmeter.metrics.learned.regressor.inputs import InputSpec
     from capmeter_recipes.caption_regressor.run import train_regressor
 
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     recipe = InfoMetICRecipe() if options.shape == "infometic" else RegressorRecipe()
     with tempfile.TemporaryDirectory() as folder:
         captions, labels, data = _read_captions(options, Path(folder))

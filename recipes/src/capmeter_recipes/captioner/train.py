@@ -16,6 +16,7 @@ from capmeter_recipes.captioner.recipe import WORLD, WORLD_SELF_CRITICAL, Captio
 from capmeter_recipes.captioner.segmentation import KINDS
 from capmeter_recipes.common.options import (
     device_option,
+    device_settings,
     output_option,
     override,
     precision_option,
@@ -144,7 +145,7 @@ def train(options: CaptionerOptions) -> TrainedCaptioner:
     from capmeter.integrations.scst import word_based
     from capmeter_recipes.captioner.run import END_WORD, train_captioner
 
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     device = device_name(settings.device)
     recipe, self_critical = options.recipe, options.self_critical_recipe
     test_pictures = None

@@ -16,9 +16,8 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.output_files import check_targets, text_writer
 from capmeter.core.progress import show_progress
-from capmeter.core.settings import Settings
 from capmeter.core.terminal import escape_controls
-from capmeter_recipes.common.options import device_option, seed_option
+from capmeter_recipes.common.options import device_option, device_settings, seed_option
 
 _COCO = re.compile(r"(?:coco_(?:train|val|test)\d{4}_)?0*([0-9]+)", re.IGNORECASE)
 app = Application()
@@ -66,7 +65,7 @@ def caption(options: CaptionOptions) -> None:
     check_targets(options.output)
     refuse_shared_files([options.images, options.regions], output=options.output)
     decoding = parse_decoding(options.decode)
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     captioner = Captioner(options.captioner, device=device_name(settings.device))
     image_names = None if options.images is None else list(load_references(options.images))
     with show_progress():

@@ -13,13 +13,13 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import show_progress
-from capmeter.core.settings import Settings
 from capmeter.evaluation.registry import parse_list
 from capmeter_recipes.captioner.recipe import WORLD, WORLD_SELF_CRITICAL
 from capmeter_recipes.captioner.train import SceneOptions, frozen_rewards
 from capmeter_recipes.common.corpus import read_corpus, split_source_file
 from capmeter_recipes.common.options import (
     device_option,
+    device_settings,
     output_option,
     override,
     require_torch,
@@ -76,10 +76,6 @@ def _parse_entries(entry_texts: list[str]) -> dict[str, int]:
     return entries
 
 
-def _check_entries(entry_texts: list[str]) -> None:
-    _parse_entries(entry_texts)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SegmentationOptions:
     """The segmentations, and the settings of the captioners."""
@@ -88,7 +84,7 @@ class SegmentationOptions:
     segmentation: list[str] = option(
         [],
         f"Only this one of {', '.join(ENTRIES)}, or with its entries, such as bpe=500; repeatable (default: all).",
-        check=_check_entries,
+        check=_parse_entries,
     )
     scenes: int = option(1000, "Number of synthetic scenes to train on.", minimum=1)
     synthetic: SceneOptions = SceneOptions()
@@ -114,7 +110,7 @@ def segmentations(options: SegmentationOptions, table: FormatOptions) -> None:
     from capmeter_recipes.captioner.run import END_WORD, train_captioner
     from capmeter_recipes.captioner.study import segmented
 
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     device, rewards = device_name(settings.device), frozen_rewards(settings)
     metrics = parse_list(options.metrics)
     recipe = override(WORLD, options, "epochs", "seed")

@@ -16,6 +16,7 @@ from capmeter.core.checkpoints import TrainingData
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
+from capmeter.core.settings import Settings
 from capmeter_recipes.common.benchmark_exclusions import read_exclusions
 from capmeter_recipes.common.corpus import PhotoCorpus, read_corpus, split_source_file
 from capmeter_recipes.common.recipe import PRECISIONS, Recipe
@@ -81,6 +82,11 @@ def device_option(default: str | None = None) -> Any:
 def workers_option(help: str = "Data-loading workers.") -> Any:
     """Processes that prepare examples."""
     return option(1, help, minimum=1, maximum=256)
+
+
+def device_settings(device: str | None) -> Settings:
+    """The settings of the environment, on this device if one is named."""
+    return Settings() if device is None else Settings(device=device)
 
 
 def require_torch(threads: int | None = None) -> None:

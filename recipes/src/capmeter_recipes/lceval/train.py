@@ -14,13 +14,13 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
-from capmeter.core.settings import Settings
 from capmeter.core.training_log import METRICS
 from capmeter_recipes.common.benchmark_exclusions import PhotoId, read_exclusions
 from capmeter_recipes.common.model_selection import load_selection_judgments
 from capmeter_recipes.common.options import (
     describe_file,
     device_option,
+    device_settings,
     exclusions_option,
     output_option,
     override,
@@ -186,7 +186,7 @@ def _build_training_sets(
     judgments = None
     if options.judgments is not None:
         judgments = load_selection_judgments(options.select, options.judgments, options.max_judgments)
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     feature_folder = options.keep or options.output / "features"
     training_sets: dict[str, TrainingSet] = {}
     for pool in dict.fromkeys(variant.pool for variant in variants.values()):

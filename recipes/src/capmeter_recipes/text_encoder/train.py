@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress
-from capmeter.core.settings import Settings
 from capmeter_recipes.common.corpus import sample_splits
 from capmeter_recipes.common.options import (
     corpora_argument,
     device_option,
+    device_settings,
     epochs_option,
     exclusions_option,
     output_option,
@@ -61,7 +61,7 @@ def train(options: TextEncoderOptions) -> Checkpoint:
     from capmeter.encoders.devices import device_name
     from capmeter_recipes.text_encoder.run import train_encoder
 
-    settings = Settings() if options.device is None else Settings(device=options.device)
+    settings = device_settings(options.device)
     corpora = read_corpora(options.captions, options.exclusions)
     photos, held_out = sample_splits(corpora, options.photos, options.held_out, options.seed)
     report_progress(f"{format_count(len(photos), 'training photo')}, {len(held_out):,} held out")
