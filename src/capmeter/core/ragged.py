@@ -34,9 +34,7 @@ class Ragged:
     @classmethod
     def from_lengths(cls, values: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ragged:
         """The ragged table whose rows have these lengths and are concatenated in `values`."""
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return cls(values, offsets)
+        return cls(values, row_offsets(lengths))
 
     @classmethod
     def merged(cls, parts: Sequence[Ragged], places: Sequence[npt.NDArray[Any]]) -> Ragged:
@@ -65,11 +63,40 @@ class Ragged:
 
     def take(self, indices: npt.NDArray[Any]) -> Ragged:
         """The rows at these indices, in that order."""
-        lengths = self.lengths[indices]
-        selected_rows = Ragged.from_lengths(self.values[:0], lengths)
-        value_indices = np.repeat(self.offsets[:-1][indices] - selected_rows.offsets[:-1], lengths)
-        value_indices += np.arange(len(value_indices))
-        return Ragged(np.take(self.values, value_indices, axis=0), selected_rows.offsets)
+        positions, offsets = gather(self.offsets, indices)
+        return Ragged(np.take(self.values, positions, axis=0), offsets)
+
+
+def row_offsets(lengths: npt.NDArray[Any] | Sequence[int]) -> npt.NDArray[np.int64]:
+    """Where concatenated rows of these lengths begin, and the end of the last: (rows + 1,)."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def gather(
+    offsets: npt.NDArray[np.int64], rows: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The positions of some rows' values in the flat values, concatenated, and the offsets of these rows.
+
+    Args:
+        offsets: of all rows, (rows + 1,).
+        rows: indices of rows.
+    """
+    starts = offsets[:-1][rows]
+    lengths = offsets[1:][rows] - starts
+    return expand_ranges(starts, lengths), row_offsets(lengths)
+
+
+def expand_ranges(first: npt.NDArray[Any], count: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Concatenates ranges: first[0], first[0] + 1, … (count[0] numbers), first[1], …
+
+    >>> expand_ranges(np.array([5, 9, 1]), np.array([2, 0, 3])).tolist()
+    [5, 6, 1, 2, 3]
+    """
+    range_numbers = np.repeat(first - (np.cumsum(count) - count), count).astype(np.int64, copy=False)
+    range_numbers += np.arange(len(range_numbers))
+    return range_numbers
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

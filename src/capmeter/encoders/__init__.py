@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle, find_encoder, find_joint_encoder
-from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.text.analyses import HiddenStates, SentenceVectors, StateTable, WordPieces
 from capmeter.encoders.text.encoder import EncodedBatch, Encoder, load_encoder
 
@@ -25,6 +25,5 @@ __all__ = [
     "WordPieces",
     "find_encoder",
     "find_joint_encoder",
-    "gather",
     "load_encoder",
 ]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from capmeter.core.ragged import Ragged, gather
+
 
 @dataclass(frozen=True, eq=False)
 class PieceTable:
@@ -25,11 +27,9 @@ class PieceTable:
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]], truncated: Iterable[bool] | None = None) -> PieceTable:
         """The table of given id sequences."""
-        row_lengths = np.fromiter((len(piece_row) for piece_row in rows), np.int64, len(rows))
-        row_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(row_lengths)])
-        piece_ids = np.fromiter((piece for piece_row in rows for piece in piece_row), np.int32, int(row_offsets[-1]))
+        pieces = Ragged.from_rows(rows, np.int32)
         flags = np.zeros(len(rows), np.bool_) if truncated is None else np.fromiter(truncated, np.bool_, len(rows))
-        return cls(piece_ids, row_offsets, flags)
+        return cls(pieces.values, pieces.offsets, flags)
 
     def __len__(self) -> int:
         return len(self.truncated)
@@ -44,8 +44,8 @@ class PieceTable:
 
     def take(self, indices: NDArray[Any]) -> PieceTable:
         """The table of some rows, in the order of `indices`."""
-        piece_positions, row_offsets = gather(self.offsets, np.asarray(indices, np.int64))
-        return PieceTable(self.ids[piece_positions], row_offsets, self.truncated[indices])
+        positions, offsets = gather(self.offsets, indices)
+        return PieceTable(self.ids[positions], offsets, self.truncated[indices])
 
     def padded(self, indices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Some rows beside each other: ids int64[n, t], 0 in the padding, and where they are, bool[n, t]."""
@@ -54,11 +54,3 @@ class PieceTable:
         piece_ids = np.zeros(piece_mask.shape, np.int64)
         piece_ids[piece_mask] = selected_pieces.ids
         return piece_ids, piece_mask
-
-
-def gather(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of the given rows in the flat values, concatenated, and the offsets of the gathered rows."""
-    row_lengths = offsets[rows + 1] - offsets[rows]
-    gathered_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(row_lengths)])
-    piece_positions = np.arange(gathered_offsets[-1]) + np.repeat(offsets[rows] - gathered_offsets[:-1], row_lengths)
-    return piece_positions, gathered_offsets

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from capmeter.core.ragged import gather
 from capmeter.encoders import Encoder, PieceTable, load_encoder
-from capmeter.encoders.pieces import gather
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.network import AdaptedLayers
 from capmeter.metrics.learned.capmeter.network import TaggerShape, WordErrorTagger

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from capmeter.core.ragged import Ragged
 from capmeter.text.tokenization.porter import stem
 from capmeter.text.tokenization.stop_words import STOP_WORDS
 from capmeter.text.tokenization.token_tables import tokenise_sentences
@@ -87,11 +88,9 @@ def _tf_idf(texts: Sequence[str]) -> Any:
                     -1 if word in STOP_WORDS else stem_columns.setdefault(stem(word), len(stem_columns))
                 )
         column_lists.append([word_columns[word] for word in tokens if word_columns[word] >= 0])
-    lengths = np.array([len(caption_columns) for caption_columns in column_lists])
-    flat_columns = np.array([column for caption_columns in column_lists for column in caption_columns], np.int64)
+    columns = Ragged.from_rows(column_lists, np.int64)
     stem_counts = csr_array(
-        (np.ones(len(flat_columns)), flat_columns, np.concatenate([[0], np.cumsum(lengths)])),
-        shape=(len(texts), max(len(stem_columns), 1)),
+        (np.ones(len(columns.values)), columns.values, columns.offsets), shape=(len(texts), max(len(stem_columns), 1))
     )
     stem_counts.sum_duplicates()
     document_counts = np.maximum(np.bincount(stem_counts.indices, minlength=stem_counts.shape[1]), 1)

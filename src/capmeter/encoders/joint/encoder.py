@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.core.errors import AssetError
+from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Output, Rows, run_batches
 from capmeter.encoders.devices import Precision, batch_threads, batch_tokens, to_numpy
 from capmeter.encoders.handle import EncoderHandle, require_neural, versions
 from capmeter.encoders.hub_model import load_complete_model, load_errors
 from capmeter.encoders.joint.projection import Projection, read_projection
-from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.preprocessing import Pixels, Preprocessing
 
 Features = NDArray[np.float32]

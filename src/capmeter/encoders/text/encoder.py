@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.core.errors import AssetError, InputError
+from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import run_batches
 from capmeter.encoders.devices import Precision, batch_threads, batch_tokens, to_numpy
 from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.hub_model import HubModel, load_errors
-from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.tokenizer import Tokenizer
 

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
 from capmeter.core.progress import task
-from capmeter.core.ragged import Ragged
+from capmeter.core.ragged import Ragged, gather, row_offsets
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.hub_model import load_errors
 from capmeter.encoders.module_weights import check_shapes
-from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.encoder import load_encoder
 from capmeter.encoders.text.layers import AttentionContext, TransformerLayer, attention_inputs, finish_layer
@@ -203,7 +203,7 @@ class ReferenceReader:
         Returns:
             int64 (captions, most pieces); the number of all pieces is padding.
         """
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[read_order])])
+        offsets = row_offsets(lengths[read_order])
         positions, piece_offsets = gather(offsets, np.argsort(read_order)[sentence_rows])
         return self._tensor(_pad(positions, piece_offsets[caption_offsets], padding=int(offsets[-1])))
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.core.ragged import expand_ranges
 from capmeter.text.meteor.aligner_sentences import BACKWARD, RANK_BITS, SYNONYM, AlignerSentences
 from capmeter.text.meteor.search import find_best_alignments
-from capmeter.text.meteor.word_matches import KINDS, Ints, WordMatches, expand_ranges
+from capmeter.text.meteor.word_matches import KINDS, Ints, WordMatches
 
 Mask = npt.NDArray[np.bool_]
 # The largest numbers of pairs, and of pairs of words, in a batch; of pairs that are searched at once.

@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.core.ragged import Ragged, distinct
+from capmeter.core.ragged import Ragged, distinct, expand_ranges, row_offsets
 from capmeter.text.meteor.resources import MeteorResources
 from capmeter.text.meteor.sentence_features import MeteorFeatureTable
-from capmeter.text.meteor.word_matches import Ints, expand_ranges
+from capmeter.text.meteor.word_matches import Ints
 from capmeter.text.tokenization.token_tables import TokenTable
 
 Mask = npt.NDArray[np.bool_]
@@ -135,12 +135,12 @@ def prepare_sentences(features: MeteorFeatureTable, resources: MeteorResources, 
         table=token_table,
         exact=_rank_codes(features.exact),
         stem=_rank_codes(features.stem) if resources.stem else None,
-        function_sum=_offsets(features.function[word_ids].astype(np.int64)),
+        function_sum=row_offsets(features.function[word_ids].astype(np.int64)),
         relations=relations,
         phrase_start=phrase_starts[phrase_order],
         phrase_length=phrase_lengths[phrase_order],
         phrase=phrase_id,
-        phrase_offsets=_offsets(np.bincount(phrase_sentences, minlength=len(token_table.ids))),
+        phrase_offsets=row_offsets(np.bincount(phrase_sentences, minlength=len(token_table.ids))),
         related_signs=np.concatenate([related_signs[phrase_id], padding]),
         sign=np.concatenate([phrase_signs[phrase_id], padding]),
     )
@@ -149,10 +149,6 @@ def prepare_sentences(features: MeteorFeatureTable, resources: MeteorResources, 
 def _rank_codes(word_codes: Ints) -> npt.NDArray[np.int32]:
     code_ranks: npt.NDArray[np.int32] = np.unique(word_codes, return_inverse=True)[1].astype(np.int32)
     return code_ranks
-
-
-def _offsets(lengths: Ints) -> Ints:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def _build_relations(synonym_pairs: tuple[Ints, Ints], paraphrase_pairs: tuple[Ints, Ints, Ints]) -> PairTable:

@@ -29,7 +29,8 @@ from capmeter.core import progress
 from capmeter.core.arrays import read_arrays, write_arrays
 from capmeter.core.assets import cache_folder
 from capmeter.core.errors import AssetError
-from capmeter.text.meteor.word_matches import Ints, expand_ranges
+from capmeter.core.ragged import expand_ranges
+from capmeter.text.meteor.word_matches import Ints
 
 _FORMAT = 2
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.core.ragged import differ
-from capmeter.text.meteor.word_matches import Ints, WordMatches, expand_ranges
+from capmeter.core.ragged import differ, expand_ranges
+from capmeter.text.meteor.word_matches import Ints, WordMatches
 
 Mask = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.uint64]

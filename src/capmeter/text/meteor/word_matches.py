@@ -35,14 +35,3 @@ class WordMatches:
         return cls(
             *(np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)]) for name in field_names)
         )
-
-
-def expand_ranges(first: Ints, count: Ints) -> Ints:
-    """Concatenates ranges: first[0], first[0] + 1, … (count[0] numbers), first[1], …
-
-    >>> expand_ranges(np.array([5, 9, 1]), np.array([2, 0, 3])).tolist()
-    [5, 6, 1, 2, 3]
-    """
-    range_shifts = first - (np.cumsum(count) - count)
-    range_numbers: Ints = np.arange(int(count.sum())) + np.repeat(range_shifts, count)
-    return range_numbers
