@@ -18,7 +18,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.progress import task
 from capmeter.images.region_source import regions_at
-from capmeter.images.regions import BoxRule, Regions
+from capmeter.images.regions import BoxRule
 from capmeter_recipes.common.region_banks import FileBank, MemoryBank, RegionBank
 from capmeter_recipes.synthetic_scenes.encoder.encoder import WorldEncoder, resized
 from capmeter_recipes.synthetic_scenes.scenes import World, true_captions
@@ -109,9 +109,7 @@ def world_pictures(world: World, encoder: WorldEncoder) -> CaptionedImages:
                 features.append(_features(encoder, picture_pixels, boxes[-len(picture_pixels) :]))
                 picture_pixels = []
             advance(1)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(picture_boxes) for picture_boxes in boxes])])
-    regions = Regions(np.concatenate(features), np.concatenate(boxes))
-    bank = MemoryBank(regions.features, regions.positions, offsets)
+    bank = MemoryBank.of(features, boxes)
     return CaptionedImages(tuple(scene.id for scene in world), tuple(true_texts), bank, np.arange(len(world)))
 
 

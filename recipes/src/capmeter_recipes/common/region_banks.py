@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.core.ragged import row_offsets
 from capmeter.images.region_source import regions_at
-from capmeter.images.regions import BoxRule
+from capmeter.images.regions import BoxRule, Regions
 
 Floats = npt.NDArray[np.float32]
 
@@ -28,6 +30,12 @@ class MemoryBank:
     features: Floats  # (all regions, dim)
     positions: Floats  # (all regions, 7)
     offsets: npt.NDArray[np.int64]  # (pictures + 1), the first region of each picture
+
+    @classmethod
+    def of(cls, features: Sequence[Floats], boxes: Sequence[Floats]) -> MemoryBank:
+        """Of the features of all regions, in some arrays, and the boxes of each picture, relative to its sides."""
+        regions = Regions(np.concatenate(features), np.concatenate(boxes))
+        return cls(regions.features, regions.positions, row_offsets([len(picture_boxes) for picture_boxes in boxes]))
 
     def get(self, picture: int) -> tuple[Floats, Floats]:
         """Features and positions of a picture."""

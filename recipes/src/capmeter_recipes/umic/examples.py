@@ -17,7 +17,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.images.region_source import regions_at
-from capmeter.images.regions import BoxRule, Regions
+from capmeter.images.regions import BoxRule
 from capmeter.transforms.tagged_words import tag_words
 from capmeter_recipes.common.benchmark_exclusions import Exclusions, identify_photo, is_excluded
 from capmeter_recipes.common.forked_map import forked_map
@@ -153,8 +153,6 @@ def scene_examples(world: World, encoder: RegionEncoder, workers: int = 1) -> tu
             visible_words += part.visible_words
             digest.update(repr(part.captions).encode() + b"".join(each.tobytes() for each in part.pixels))
             advance(len(part.captions))
-    region_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(each) for each in region_boxes])])
-    regions = Regions(np.concatenate(region_features), np.concatenate(region_boxes))
     picture = np.repeat(np.arange(len(captions)), [len(texts) for _, texts in captions])
-    bank = MemoryBank(regions.features, regions.positions, region_offsets)
+    bank = MemoryBank.of(region_features, region_boxes)
     return RegionExamples(build_caption_set(captions), picture, bank, tags, tuple(visible_words)), digest.hexdigest()
