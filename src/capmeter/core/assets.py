@@ -274,6 +274,16 @@ def find_checkpoint(name: str) -> Path | None:
     return next((folder for folder in possible_folders if (folder / CHECKPOINT).is_file()), None)
 
 
+CheckpointStamp = tuple[Path, int]
+"""The folder of a checkpoint and when it was written, in ns: what is made of it is current while both are equal."""
+
+
+def checkpoint_stamp(name: str) -> CheckpointStamp | None:
+    """The stamp of the checkpoint with this name; None if absent."""
+    folder = find_checkpoint(name)
+    return None if folder is None else (folder, (folder / CHECKPOINT).stat().st_mtime_ns)
+
+
 def checkpoint_folders() -> Iterator[Path]:
     """The folders of all named checkpoints; for a name found twice, the shipped one comes first."""
     seen_names: set[str] = set()

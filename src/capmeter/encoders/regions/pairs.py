@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.core.assets import find_checkpoint
+from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError, InputError
+from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Rows, run_batches
 from capmeter.encoders.devices import Precision, batch_threads, batch_tokens
 from capmeter.encoders.module_weights import check_shapes, check_sizes
-from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.regions.uniter import HEADS, KIND, PairLayout, Uniter, UniterShape, head_shapes
 from capmeter.encoders.text.word_piece import WordPieceTokenizer
 
@@ -142,15 +143,14 @@ def load_pair_encoder(name: str, settings: Settings, advice: str = "") -> PairEn
     Raises:
         AssetError: there is none, with `advice` on how to get one; or it is damaged or of another kind.
     """
-    checkpoint_folder = find_checkpoint(name)
-    if checkpoint_folder is None and advice:
+    stamp = checkpoint_stamp(name)
+    if stamp is None and advice:
         raise AssetError(f"there is no checkpoint {name!r}; {advice}")
-    modified_time = 0 if checkpoint_folder is None else (checkpoint_folder / "checkpoint.json").stat().st_mtime_ns
-    return _load(name, modified_time, Precision.of(settings))
+    return _load(name, stamp, Precision.of(settings))
 
 
 @functools.lru_cache(maxsize=2)
-def _load(checkpoint_name: str, modified_time: int, precision: Precision) -> PairEncoder:
+def _load(checkpoint_name: str, stamp: CheckpointStamp | None, precision: Precision) -> PairEncoder:
     return PairEncoder(load_checkpoint(checkpoint_name, KIND), precision)
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from capmeter.core.assets import CHECKPOINT, find_checkpoint
+from capmeter.core.assets import CHECKPOINT, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
 from capmeter.encoders.module_weights import check_shapes
@@ -74,19 +74,18 @@ def find_adapter(name: str) -> Adapter | None:
     Raises:
         AssetError: the checkpoint is damaged, or does not name its encoder.
     """
-    checkpoint_folder = find_checkpoint(name)
-    if checkpoint_folder is None:
-        return None
-    checkpoint_path = checkpoint_folder / CHECKPOINT
-    try:
-        checkpoint_kind = json.loads(checkpoint_path.read_bytes())["kind"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise AssetError(f"checkpoint {checkpoint_folder}: cannot read {CHECKPOINT} ({error})") from error
-    return _read_adapter(checkpoint_folder, checkpoint_path.stat().st_mtime_ns) if checkpoint_kind == KIND else None
+    stamp = checkpoint_stamp(name)
+    return None if stamp is None else _read_adapter(*stamp)
 
 
 @lru_cache(maxsize=16)
-def _read_adapter(folder: Path, modified_time: int) -> Adapter:
+def _read_adapter(folder: Path, modified_time: int) -> Adapter | None:
+    try:
+        checkpoint_kind = json.loads((folder / CHECKPOINT).read_bytes())["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise AssetError(f"checkpoint {folder}: cannot read {CHECKPOINT} ({error})") from error
+    if checkpoint_kind != KIND:
+        return None
     checkpoint = Checkpoint.read(folder, KIND)
     encoder_name, encoder_digest = (
         checkpoint.parameters.get(parameter_name) for parameter_name in ("encoder", "encoder_sha256")

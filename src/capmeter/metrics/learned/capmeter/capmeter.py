@@ -41,13 +41,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.core.assets import CHECKPOINT, find_checkpoint
+from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
@@ -218,14 +217,13 @@ class Capmeter(MeanMetric):
     def load(self, settings: Settings) -> TrainedCapmeter:
         """Loads the networks, once per process."""
         name, larger = self.checkpoint or KIND, SIZES.get(self.size, self.size)
-        folder = find_checkpoint(name)
-        stamps = tuple(each and (each / CHECKPOINT).stat().st_mtime_ns for each in (folder, find_checkpoint(larger)))
-        return _load(name, self.encoder, larger, str(folder), stamps, settings.precision)
+        stamps = checkpoint_stamp(name), checkpoint_stamp(larger)
+        return _load(name, self.encoder, larger, stamps, settings.precision)
 
 
 @lru_cache(maxsize=8)
 def _load(
-    name: str, encoder: str | None, larger_name: str, folder: str, stamps: tuple[Any, ...], precision: str
+    name: str, encoder: str | None, larger_name: str, stamps: tuple[CheckpointStamp | None, ...], precision: str
 ) -> TrainedCapmeter:
     checkpoint = load_checkpoint(name, KIND)
     larger = load_larger_encoder(larger_name, checkpoint.sha256) if larger_name else None
@@ -249,10 +247,10 @@ def _load(
             "capmeter train capmeter --encoder"
         )
     tagger_encoder = handle.unadapted
-    if adapts:
+    if adapts and stamps[0] is not None:
         adapter_label = f"{tagger_encoder.name} of {name}'s word error tagger"
         tagger_encoder = tagger_encoder.with_adapter(
-            Adapter(Path(folder), checkpoint.sha256, TAGGER_PREFIX), adapter_label
+            Adapter(stamps[0][0], checkpoint.sha256, TAGGER_PREFIX), adapter_label
         )
     return TrainedCapmeter(
         network=network,

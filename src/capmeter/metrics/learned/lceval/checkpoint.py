@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.core.assets import find_checkpoint
+from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, TrainingData, Weights, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError
 from capmeter.evaluation.base import Floats
@@ -50,25 +50,24 @@ def load_network(name: str) -> TrainedNetwork:
         AssetError: there is none, or it is damaged or of another kind.
     """
     path = Path(name).expanduser()
-    folder = path if path.suffix == ".json" and path.is_file() else find_checkpoint(name)
-    stamp = 0 if folder is None else (folder if folder.is_file() else folder / "checkpoint.json").stat().st_mtime_ns
-    return _load(name, str(folder), stamp)
+    if path.suffix == ".json" and path.is_file():
+        return _load_released(name, path.stat().st_mtime_ns)
+    return _load(name, checkpoint_stamp(name))
 
 
 @lru_cache(maxsize=64)
-def _load(name: str, source: str, stamp: int) -> TrainedNetwork:
-    source_path = Path(source)
-    if source_path.suffix == ".json" and source_path.is_file():
-        network = read_released(source_path)
-        if network.inputs != len(FEATURES):
-            raise AssetError(f"lceval: {name} has {network.inputs} features; expected {len(FEATURES)}")
-        label = f"released@{hashlib.sha256(source_path.read_bytes()).hexdigest()[:12]}"
-        return TrainedNetwork(network, FEATURES, "max", None, np.zeros(len(FEATURES)), "all features 0", label)
-    return network_from_checkpoint(load_checkpoint(name, KIND))
+def _load_released(name: str, modified_time: int) -> TrainedNetwork:
+    path = Path(name).expanduser()
+    network = read_released(path)
+    if network.inputs != len(FEATURES):
+        raise AssetError(f"lceval: {name} has {network.inputs} features; expected {len(FEATURES)}")
+    label = f"released@{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+    return TrainedNetwork(network, FEATURES, "max", None, np.zeros(len(FEATURES)), "all features 0", label)
 
 
-def network_from_checkpoint(checkpoint: Checkpoint) -> TrainedNetwork:
-    """The network of a checkpoint."""
+@lru_cache(maxsize=64)
+def _load(name: str, stamp: CheckpointStamp | None) -> TrainedNetwork:
+    checkpoint = load_checkpoint(name, KIND)
     with rebuilding("LCEval's or NNEval's network", checkpoint.label):
         return _rebuild(checkpoint)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import CacheScope, SentencePool
-from capmeter.core.assets import CHECKPOINT, find_checkpoint
+from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError
 from capmeter.core.ragged import Ragged
@@ -59,16 +58,12 @@ def load_critic(name: str) -> Critic:
         AssetError: there is none, or it is damaged or of another kind.
         MissingBackend: safetensors is not installed.
     """
-    folder = find_checkpoint(name)
-    if folder is None:
-        return Critic(load_checkpoint(name, KIND))  # raises an error with the available ones
-    stat = (folder / CHECKPOINT).stat()
-    return _load(folder.resolve(), (stat.st_size, stat.st_mtime_ns))
+    return _load(name, checkpoint_stamp(name))
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path, stamp: tuple[int, int]) -> Critic:
-    return Critic(Checkpoint.read(folder, KIND))
+def _load(name: str, stamp: CheckpointStamp | None) -> Critic:
+    return Critic(load_checkpoint(name, KIND))
 
 
 @dataclass(frozen=True, eq=False)
