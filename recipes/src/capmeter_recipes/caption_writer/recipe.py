@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from capmeter.core.errors import InputError
 from capmeter_recipes.caption_writer.shape import WriterShape
@@ -14,8 +14,8 @@ STRENGTHS = (300, 1000)
 
 
 @dataclass(frozen=True)
-class WriterRecipe(Recipe):
-    """The settings of a run.
+class WriterRecipe(Recipe, WriterShape):
+    """The settings of a run; the network's sizes are fields, too.
 
     Args:
         batch: captions per step.
@@ -45,12 +45,6 @@ class WriterRecipe(Recipe):
     lost: float = 0.5
     noise: float = 0.03
     strengths: tuple[int, ...] = STRENGTHS
-    width: int = 128
-    hidden: int = 256
-    heads: int = 4
-    read_layers: int = 1
-    write_layers: int = 2
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,4 +66,4 @@ class WriterRecipe(Recipe):
     @property
     def shape(self) -> WriterShape:
         """The sizes of the network."""
-        return WriterShape(self.width, self.hidden, self.heads, self.read_layers, self.write_layers, self.dropout)
+        return WriterShape(**{field.name: getattr(self, field.name) for field in fields(WriterShape)})

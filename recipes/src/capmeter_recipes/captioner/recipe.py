@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from capmeter.core.errors import InputError
 from capmeter_recipes.captioner.segmentation import KINDS
-from capmeter_recipes.captioner.shape import CaptionerShape
+from capmeter_recipes.captioner.shape import CaptionerShape, CaptionerSizes
 from capmeter_recipes.common.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class CaptionerRecipe(Recipe):
+class CaptionerRecipe(Recipe, CaptionerSizes):
     """The settings of training by cross-entropy; the defaults are the paper's, for COCO.
+
+    The network's sizes are fields, too.
 
     Args:
         batch: pictures per step.
@@ -36,14 +38,6 @@ class CaptionerRecipe(Recipe):
     words: int = 16
     plain: bool = True
     checked: int = 1000
-    width: int = 512
-    hidden: int = 2048
-    heads: int = 8
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    geometry: int = 64
-    positions: bool = False
-    dropout: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,17 +49,8 @@ class CaptionerRecipe(Recipe):
 
     def shape(self, features: int) -> CaptionerShape:
         """The sizes of the network, for regions with this many features."""
-        return CaptionerShape(
-            features=features,
-            width=self.width,
-            hidden=self.hidden,
-            heads=self.heads,
-            encoder_layers=self.encoder_layers,
-            decoder_layers=self.decoder_layers,
-            geometry=self.geometry,
-            positions=self.positions,
-            dropout=self.dropout,
-        )
+        sizes = {field.name: getattr(self, field.name) for field in fields(CaptionerSizes)}
+        return CaptionerShape(features=features, **sizes)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from capmeter.core.errors import InputError
 
 
 @dataclass(frozen=True)
-class CaptionerShape:
-    """Sizes; the defaults are the paper's.
+class CaptionerSizes:
+    """What does not follow from the regions; the defaults are the paper's.
 
     Args:
-        features: numbers per region.
         width: of the states.
         hidden: of the feed-forward layers.
         heads: of attention; they divide the width.
@@ -24,7 +23,6 @@ class CaptionerShape:
         dropout: share of values that are set to 0 in training.
     """
 
-    features: int = 2048
     width: int = 512
     hidden: int = 2048
     heads: int = 8
@@ -33,6 +31,17 @@ class CaptionerShape:
     geometry: int = 64
     positions: bool = False
     dropout: float = 0.1
+
+
+@dataclass(frozen=True)
+class CaptionerShape(CaptionerSizes):
+    """All sizes of the network.
+
+    Args:
+        features: numbers per region.
+    """
+
+    features: int = 2048
 
     def __post_init__(self) -> None:
         for field in fields(self):

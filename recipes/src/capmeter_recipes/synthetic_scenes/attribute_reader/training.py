@@ -19,12 +19,11 @@ from torch.nn import functional
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter_recipes.common.loop import Learner, Outcome, Run, set_seed
-from capmeter_recipes.common.recipe import Recipe
 from capmeter_recipes.synthetic_scenes.attribute_reader.network import AttributeReaderShape, SeeingReader
 from capmeter_recipes.synthetic_scenes.attribute_reader.reader import KIND
 from capmeter_recipes.synthetic_scenes.encoder.encoder import WorldEncoder
 from capmeter_recipes.synthetic_scenes.encoder.examples import ATTRIBUTES, SceneExamples
-from capmeter_recipes.synthetic_scenes.encoder.training import SceneTensors, heat_loss, wanted_heat
+from capmeter_recipes.synthetic_scenes.encoder.training import SceneTensors, WorldEncoderRecipe, heat_loss, wanted_heat
 from capmeter_recipes.synthetic_scenes.scenes.vocabulary import BACKGROUNDS, KINDS, RELATIONS
 
 _MOST = 5
@@ -34,24 +33,13 @@ _COUNTS = 10
 
 
 @dataclass(frozen=True)
-class WorldReaderRecipe(Recipe):
-    """The settings of a run.
-
-    Args:
-        pictures: pictures to train on.
-        held_out: pictures of the split `dev` to measure on.
-        batch: pictures per step.
-    """
+class WorldReaderRecipe(WorldEncoderRecipe):
+    """The settings of a run: the encoder's, with other values."""
 
     epochs: int = 6
     lr: float = 1.5e-3
-    warmup: float = 0.05
-    lr_schedule: str = "cosine"
-    max_grad_norm: float = 1.0
-    ema_decay: float = 0.99
     pictures: int = 24_000
     held_out: int = 1000
-    batch: int = 48
 
 
 def reader_shape(encoder: WorldEncoder) -> AttributeReaderShape:
