@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
-from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, shape_to_dict, weights_of  # noqa: E402
+from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, weights_of  # noqa: E402
 from capmeter_recipes.synthetic_scenes.encoder.network import WorldNetwork, WorldShape  # noqa: E402
 from capmeter_recipes.synthetic_scenes.scenes.vocabulary import KINDS  # noqa: E402
 from capmeter_recipes.umic.examples import file_examples  # noqa: E402
@@ -38,7 +38,7 @@ SMALL = replace(SCENE_RECIPE, epochs=2, batches=3, batch=8)
 def scenes():
     torch.manual_seed(0)
     shape = WorldShape(len(KINDS), width=16, slot=8, described=8, region=64)
-    checkpoint = Checkpoint(KIND, {"shape": shape_to_dict(shape)}, weights_of(WorldNetwork(shape)))
+    checkpoint = Checkpoint(KIND, {"shape": asdict(shape)}, weights_of(WorldNetwork(shape)))
     return build_scene_data((20, 10, 10), WorldEncoder(checkpoint))
 
 

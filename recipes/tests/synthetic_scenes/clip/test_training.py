@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from capmeter_recipes.synthetic_scenes.clip.examples import KINDS, LENGTH, draw_
 from capmeter_recipes.synthetic_scenes.clip.network import WorldClip, register  # noqa: E402
 from capmeter_recipes.synthetic_scenes.clip.recipe import END, START, WorldClipRecipe, vocabulary  # noqa: E402
 from capmeter_recipes.synthetic_scenes.clip.training import clip_config  # noqa: E402
-from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, shape_to_dict, weights_of  # noqa: E402
+from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, weights_of  # noqa: E402
 from capmeter_recipes.synthetic_scenes.encoder.network import WorldNetwork, WorldShape  # noqa: E402
 from capmeter_recipes.synthetic_scenes.scenes.captions import true_captions  # noqa: E402
 from capmeter_recipes.synthetic_scenes.scenes.vocabulary import KINDS as THINGS  # noqa: E402
@@ -62,7 +63,7 @@ def seeing() -> WorldEncoder:
     """A world encoder with random weights."""
     torch.manual_seed(0)
     shape = WorldShape(len(THINGS), width=16, slot=8, described=8, region=16)
-    return WorldEncoder(Checkpoint(KIND, {"shape": shape_to_dict(shape)}, weights_of(WorldNetwork(shape))))
+    return WorldEncoder(Checkpoint(KIND, {"shape": asdict(shape)}, weights_of(WorldNetwork(shape))))
 
 
 @pytest.fixture(scope="module")

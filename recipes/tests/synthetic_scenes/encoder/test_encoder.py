@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from capmeter.core.errors import AssetError, InputError
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, shape_to_dict, weights_of  # noqa: E402
+from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, weights_of  # noqa: E402
 from capmeter_recipes.synthetic_scenes.encoder.network import WorldNetwork, WorldShape  # noqa: E402
 
 pytestmark = pytest.mark.neural
@@ -23,7 +24,7 @@ SHAPE = WorldShape(kinds=5, width=8, slot=4, described=8, region=16)
 
 def checkpoint() -> Checkpoint:
     torch.manual_seed(0)
-    return Checkpoint(KIND, {"shape": shape_to_dict(SHAPE)}, weights_of(WorldNetwork(SHAPE)))
+    return Checkpoint(KIND, {"shape": asdict(SHAPE)}, weights_of(WorldNetwork(SHAPE)))
 
 
 def test_features_of_pictures_and_regions(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from capmeter.encoders.handle import require_neural
 from capmeter.encoders.module_weights import load_module
 
 if TYPE_CHECKING:
-    from capmeter_recipes.synthetic_scenes.encoder.network import WorldNetwork, WorldShape
+    from capmeter_recipes.synthetic_scenes.encoder.network import WorldNetwork
 
 KIND = "world-encoder"
 Floats = npt.NDArray[np.float32]
@@ -54,11 +53,6 @@ class WorldEncoder:
         """The width of a picture's feature."""
         return self.shape.picture
 
-    @property
-    def region_width(self) -> int:
-        """The width of a region's feature."""
-        return self.shape.region
-
     def pictures(self, pixels: Sequence[Pixels]) -> Floats:
         """The features of pictures.
 
@@ -79,7 +73,7 @@ class WorldEncoder:
             boxes: [n, 4], x0, y0, x1, y1 in the picture's pixels.
 
         Returns:
-            float32 [n, region_width].
+            float32 [n, width of a region's feature].
 
         Raises:
             InputError: boxes of another shape, or outside of the picture.
@@ -133,11 +127,6 @@ def load_world_encoder(name: str = KIND, device: str = "cpu") -> WorldEncoder:
         AssetError: there is none of this name, or it is damaged or of another kind.
     """
     return WorldEncoder(load_checkpoint(name, KIND), device)
-
-
-def shape_to_dict(shape: WorldShape) -> dict[str, int]:
-    """The shape as checkpoint parameters."""
-    return asdict(shape)
 
 
 def weights_of(network: WorldNetwork) -> dict[str, npt.NDArray[Any]]:

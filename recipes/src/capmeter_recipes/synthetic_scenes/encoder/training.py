@@ -21,7 +21,7 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter_recipes.common.loop import Learner, Outcome, Run, set_seed
 from capmeter_recipes.common.recipe import Recipe
-from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, shape_to_dict, weights_of
+from capmeter_recipes.synthetic_scenes.encoder.encoder import KIND, weights_of
 from capmeter_recipes.synthetic_scenes.encoder.examples import ATTRIBUTES, LABELS, SceneExamples
 from capmeter_recipes.synthetic_scenes.encoder.network import SIDE, WorldNetwork, WorldShape
 from capmeter_recipes.synthetic_scenes.scenes.vocabulary import BACKGROUNDS, KINDS, RELATIONS
@@ -243,7 +243,7 @@ def train_world_encoder(
     learner.whiten()
     Checkpoint(
         kind=KIND,
-        parameters={"shape": shape_to_dict(learner.shape)},
+        parameters={"shape": asdict(learner.shape)},
         weights=weights_of(learner.model.network),
         vocabulary=LABELS,
         data=(TrainingData(f"world(size={len(train)},seed={recipe.seed})", train.digest, len(train)),),
