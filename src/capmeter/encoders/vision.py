@@ -130,11 +130,9 @@ def average_map(feature_map: FeatureMap, pool: str) -> npt.NDArray[np.float32]:
     return np.asarray(np.mean(cell_means, axis=0), np.float32)
 
 
-def _pool_cells(side: int, cell_count: int = 7) -> list[tuple[int, int]]:
-    """The bounds of the cells of an adaptive average pool: ⌊k·side/count⌋ to ⌈(k + 1)·side/count⌉."""
-    return [
-        (cell_index * side // cell_count, -(-(cell_index + 1) * side // cell_count)) for cell_index in range(cell_count)
-    ]
+def _pool_cells(side: int) -> list[tuple[int, int]]:
+    """The bounds of the seven cells of an adaptive average pool: ⌊k·side/7⌋ to ⌈(k + 1)·side/7⌉."""
+    return [(k * side // 7, -(-(k + 1) * side // 7)) for k in range(7)]
 
 
 def _load_folder(folder: Path, device: str) -> Any:

@@ -37,14 +37,14 @@ def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False
     file_name = path.name.split(".")[0]
     suffix = [part for part in path.suffixes if part != ".gz"][-1:] or [""]
     if suffix[0] in (".csv", ".tsv"):
-        scores = _read_objects(_table_rows(path, "\t" if suffix[0] == ".tsv" else ","), path, file_name)
+        scores = _read_objects(_table_rows(path, "\t" if suffix[0] == ".tsv" else ","), file_name)
     elif suffix[0] == ".parquet":
-        scores = _read_objects(_parquet_rows(path), path, file_name)
+        scores = _read_objects(_parquet_rows(path), file_name)
     elif suffix[0] in (".jsonl", ".ndjson"):
         objects = (
             (f"{path}, line {n}", decode_json(line, str(path), n)) for n, line in text_lines(path) if line.strip()
         )
-        scores = _read_objects(objects, path, file_name)
+        scores = _read_objects(objects, file_name)
     else:
         scores = _read_json(decode_json(read_text(path), str(path)), path, file_name, ids)
     if not scores:
@@ -76,9 +76,7 @@ def _read_json(value: Any, path: Path, file_name: str, ids: Collection[str]) -> 
             raise InputError(f"{path}: contains {len(systems)} systems, {', '.join(systems)}; score one into a file")
         return {metric: _numbers(items, f"{path}, {metric}") for metric, items in _saved_items(systems, path).items()}
     if isinstance(value, list):
-        return _read_objects(
-            ((f"{path}, item {item_index}", entry) for item_index, entry in enumerate(value)), path, file_name
-        )
+        return _read_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), file_name)
     if not isinstance(value, Mapping):
         raise InputError(f"{path}: expected scores by id, but got {type(value).__name__}")
     if not any(isinstance(entry, Mapping) for entry in value.values()):
@@ -87,7 +85,7 @@ def _read_json(value: Any, path: Path, file_name: str, ids: Collection[str]) -> 
         single_ids = [id for id, entry in value.items() if not isinstance(entry, Mapping)]
         if single_ids:
             raise InputError(f"{path}, {single_ids[0]!r}: expected scores by metric, as other ids of the file have")
-        return _read_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), path, file_name)
+        return _read_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), file_name)
     return {str(metric): _numbers(entry, f"{path}, {metric}") for metric, entry in value.items()}
 
 
@@ -99,7 +97,7 @@ def _saved_items(systems: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return {name: entry.get("items") if isinstance(entry, Mapping) else entry for name, entry in metrics.items()}
 
 
-def _read_objects(objects: Iterable[tuple[str, Any]], path: Path, file_name: str) -> ScoresByMetric:
+def _read_objects(objects: Iterable[tuple[str, Any]], file_name: str) -> ScoresByMetric:
     scores: ScoresByMetric = {}
     for where, entry in objects:
         if not isinstance(entry, Mapping):

@@ -14,6 +14,8 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.evaluation.scores import Results
 
+_BLOCK = 1 << 14  # rows at a time
+
 
 def beside_source(
     results: Results,
@@ -21,16 +23,14 @@ def beside_source(
     columns: Callable[[slice], Mapping[str, Any]],
     *,
     system: str | None = None,
-    size: int = 1 << 14,
 ) -> Iterator[dict[str, Any]]:
-    """The columns of at most `size` rows after the other.
+    """The columns of one block of rows after the other.
 
     Args:
         results: the scores.
         source: the rows of the file; those that were not scored have no references.
         columns: gives the columns of a slice of the scored captions: arrays of numbers, or lists.
         system: the system of the file (None: its only one).
-        size: the number of rows at a time.
 
     Raises:
         InputError: the rows are not those that were scored, or a carried column has the name of a column of scores.
@@ -38,7 +38,7 @@ def beside_source(
     caption_ids, position = results.ids.names, 0
     absent_rows = (CaptionRow("", id, "", id=id) for id in results.notes.get("scored_as_empty", ()))
     rows = chain(source.read(system), absent_rows)
-    while batch := list(islice(rows, size)):
+    while batch := list(islice(rows, _BLOCK)):
         upcoming_ids = [*caption_ids[position : position + len(batch)], None]
         scored_rows: list[int] = []
         for row_index, row in enumerate(batch):

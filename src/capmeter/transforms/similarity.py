@@ -102,7 +102,7 @@ def _similarity_rows(
     """The function that gives the similarities of the k-th image to all: float64[images]."""
     if not isinstance(similarity, str):
         function = similarity
-        return lambda k: _check_matrix(function([images[k]], images), (1, len(images)), "the similarity function")[0]
+        return lambda k: _check_matrix(function([images[k]], images), (1, len(images)))[0]
     if similarity == "random":
         return _random(images)
     if similarity == "tf-idf":
@@ -187,8 +187,10 @@ class _Cosines:
             yield products / (self._norms[block_start : block_start + block_size, None] * self._norms)
 
 
-def _check_matrix(matrix: Any, expected_shape: tuple[int, int], source: str) -> Floats:
+def _check_matrix(matrix: Any, expected_shape: tuple[int, int]) -> Floats:
     array = np.asarray(matrix, float)
     if array.shape != expected_shape or not np.isfinite(array).all():
-        raise InputError(f"{source} returned shape {array.shape}; expected finite numbers of shape {expected_shape}")
+        raise InputError(
+            f"the similarity function returned shape {array.shape}; expected finite numbers of shape {expected_shape}"
+        )
     return array

@@ -29,8 +29,6 @@ def build_token_priors(
     train: Sequence[Photo],
     encoder: EncoderHandle,
     settings: Settings,
-    *,
-    min_count: int = MIN_COUNT,
 ) -> TokenPriors:
     """Estimates the statistics on all captions of photos that are neither held out nor training photos.
 
@@ -56,7 +54,7 @@ def build_token_priors(
         for ids in loaded_encoder.tokenizer.ids(sentences[batch_start : batch_start + _SENTENCES_PER_CALL])
     ]
     vocabulary_size = len(loaded_encoder.tokenizer)
-    language_model = LanguageModel.estimate(piece_rows, vocabulary_size, min_count)
+    language_model = LanguageModel.estimate(piece_rows, vocabulary_size, MIN_COUNT)
     associations = Associations.estimate([row[1:-1] for row in piece_rows], photo_numbers, vocabulary_size)
     return TokenPriors(language_model, _estimate_lexicon(train, language_model, encoder, settings), associations)
 

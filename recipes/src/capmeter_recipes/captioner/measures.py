@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from capmeter_recipes.captioner.captioner import Captioner, DecodingStrategy
+from capmeter_recipes.captioner.captioner import Captioner
 from capmeter_recipes.captioner.examples import CaptionedImages
 
 
@@ -31,9 +31,7 @@ def described(captions: Sequence[str]) -> dict[str, float]:
     }
 
 
-def score_captioner(
-    captioner: Captioner, pictures: CaptionedImages, scorer: CaptionScorer, how: DecodingStrategy | None = None
-) -> dict[str, float]:
+def score_captioner(captioner: Captioner, pictures: CaptionedImages, scorer: CaptionScorer) -> dict[str, float]:
     """How a captioner captions pictures: `cider_d` (or what the scorer gives), `words` and `distinct`."""
-    captions = captioner.write(pictures, how)
+    captions = captioner.write(pictures)
     return {"cider_d": float(np.mean(scorer(captions, pictures.ids))), **described(captions)}

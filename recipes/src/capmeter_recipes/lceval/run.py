@@ -23,7 +23,6 @@ def train_lceval(
     folder: Path,
     *,
     threads: int = 1,
-    device: str = "cpu",
     description: str = "training lceval",
 ) -> Outcome:
     """Trains a network on the examples that are not held out, and writes its checkpoint.
@@ -35,7 +34,6 @@ def train_lceval(
         recipe: settings.
         folder: the output folder; an interrupted run there is resumed.
         threads: number of threads.
-        device: a torch device. On a GPU, weights are reproduced approximately, not bit for bit.
         description: for the progress bar.
 
     Raises:
@@ -52,7 +50,7 @@ def train_lceval(
         outcome = Outcome(weights, 0, learner.evaluate(), ())
     else:
         learner = LcEvalLearner(examples, recipe)
-        outcome = Run(learner, recipe, folder, description=description, device=device).train()
+        outcome = Run(learner, recipe, folder, description=description).train()
     weights, features = learner.to_network(outcome.weights).to_weights(), examples.features
     build_checkpoint(
         {name: values.astype(np.float32) for name, values in weights.items()},

@@ -52,8 +52,6 @@ def train_scene_graph_parser(
     *,
     data: Sequence[TrainingData],
     parsed: Sequence[SceneGraphExample] = (),
-    parser: str = PARSER,
-    encoder: str = ENCODER,
     threads: int = 1,
     device: str = "cpu",
 ) -> Outcome:
@@ -65,8 +63,6 @@ def train_scene_graph_parser(
         folder: the output folder; an interrupted run there is resumed.
         data: the files of the examples.
         parsed: captions with triples from parses (`sample_parsed_examples`), for the first epochs.
-        parser: the checkpoint of the caption parser whose lemmas are used.
-        encoder: the BERT whose lower layers initialise the encoder.
         threads: number of threads; it changes the order of sums, and so the weights slightly.
         device: a torch device. On a GPU, weights are reproduced approximately, not bit for bit.
 
@@ -81,7 +77,7 @@ def train_scene_graph_parser(
             f"{len(examples)} captions give {len(training_examples)} training captions and {len(held_out)} held out; "
             "expected some of each: give more captions"
         )
-    caption_parser, pretrained = load_checkpoint(parser, PARSER), PretrainedEncoder.load(find_encoder(encoder))
+    caption_parser, pretrained = load_checkpoint(PARSER, PARSER), PretrainedEncoder.load(find_encoder(ENCODER))
     resources = _learn_resources(training_examples, parsed, caption_parser, pretrained, recipe)
     outcome = _train_epochs(training_examples, held_out, parsed, resources, recipe, folder, device)
     training = {

@@ -188,9 +188,9 @@ def _references(fields: Mapping[Any, Any], names: list[str], location: str, colu
     if not names:
         return None
     if len(names) == 1 and reference_number(names[0]) is None:
-        return _reference_field(fields[names[0]], location, names[0], columns)
+        return _reference_field(fields[names[0]], location, names[0])
     if all(column_name in columns.mapping for column_name in names):
-        lists = [_reference_field(fields[column_name], location, column_name, columns) for column_name in names]
+        lists = [_reference_field(fields[column_name], location, column_name) for column_name in names]
         return tuple(reference_text for reference_texts in lists for reference_text in reference_texts)
     names.sort(key=lambda column_name: -1 if (name_number := reference_number(column_name)) is None else name_number)
     if reference_number(names[0]) is None:
@@ -200,7 +200,7 @@ def _references(fields: Mapping[Any, Any], names: list[str], location: str, colu
     return reference_list(reference_texts, location, "reference")
 
 
-def _reference_field(field_value: Any, location: str, column_name: str, columns: Columns) -> tuple[str, ...]:
+def _reference_field(field_value: Any, location: str, column_name: str) -> tuple[str, ...]:
     if isinstance(field_value, str) and field_value.lstrip()[:1] == "[":
         try:
             field_value = decode_cell(field_value, location, column_name)

@@ -55,7 +55,6 @@ def join_on_disk(
     folder: str | os.PathLike[str],
     *,
     on_missing: str,
-    memory: str = "512MB",
 ) -> Path:
     """Writes the candidates with their references as a Parquet file in this folder.
 
@@ -63,7 +62,6 @@ def join_on_disk(
         candidates, references: what reads the files.
         folder: an empty folder.
         on_missing: "error", "skip" or "keep", as in `LoadOptions`.
-        memory: the most that DuckDB may use.
 
     Raises:
         InputError: candidates without references (if `on_missing` is "error"), or a file that is damaged.
@@ -80,7 +78,7 @@ def join_on_disk(
     _write_rows(_reference_rows(references), types, reference_file)
     names = " and ".join(reference_reader.name for reference_reader in references)
     spill_folder = str(folder / "spill")
-    with duckdb.connect(config={"memory_limit": memory, "threads": 1, "temp_directory": spill_folder}) as database:
+    with duckdb.connect(config={"memory_limit": "512MB", "threads": 1, "temp_directory": spill_folder}) as database:
         database.read_parquet(str(candidate_file)).create_view("candidate_rows")
         database.read_parquet(str(reference_file)).create_view("reference_rows")
         database.execute(_JOIN)

@@ -164,9 +164,9 @@ def _checksum(jar: zipfile.ZipFile) -> str:
     return f"{zlib.crc32(repr([(member.filename, member.CRC) for member in jar.infolist()]).encode()):08x}"
 
 
-def load_english_synonyms(path: str | None = None) -> Synonyms:
+def load_english_synonyms() -> Synonyms:
     """Returns the English synonyms alone, loaded once per process."""
-    return _read_english_synonyms(meteor_directory(path) / JAR)
+    return _read_english_synonyms(meteor_directory(None) / JAR)
 
 
 @lru_cache(maxsize=1)

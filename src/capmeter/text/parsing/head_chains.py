@@ -69,16 +69,16 @@ def count_chains(parse: Parse, kind: ChainKind, longest: int = MAX_LENGTH) -> Co
     return chain_counts
 
 
-def count_joined_chains(parse: Parse, kind: ChainKind, longest: int = MAX_LENGTH) -> Counter[Chain]:
+def count_joined_chains(parse: Parse, kind: ChainKind) -> Counter[Chain]:
     """Counts chains like the released code: those of 3 and more words are joined wherever texts are equal."""
-    chain_counts = count_chains(parse, kind, min(longest, 2))
+    chain_counts = count_chains(parse, kind, 2)
     dependent_counts: dict[str, list[tuple[str, int]]] = {}
     last_chains: Mapping[Chain, int] = {
         chain: chain_count for chain, chain_count in chain_counts.items() if len(chain) == 2
     }
     for chain, chain_count in last_chains.items():
         dependent_counts.setdefault(chain[0], []).append((chain[1], chain_count))
-    for _ in range(3, longest + 1):
+    for _ in range(3, MAX_LENGTH + 1):
         longer_chains: Counter[Chain] = Counter()
         for chain, chain_count in last_chains.items():
             for dependent, pair_count in dependent_counts.get(chain[-1], ()):

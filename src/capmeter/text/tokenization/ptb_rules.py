@@ -197,13 +197,10 @@ RULES = (
 )
 
 
-def _expand_names(pattern: str) -> str:
-    """Replaces the names in a pattern by the patterns that they stand for."""
+def abbreviations() -> str:
+    """Returns the pattern of all words that the rules read with a full stop at their end, in the syntax of `re`."""
+    pattern = r"{closing abbreviation}|({opening abbreviation}|{before limited}|{before a number})\."
+    # names are replaced by the patterns that they stand for
     while (plain := re.sub(r"\{([a-z ]+)\}", lambda name_match: f"({SHAPES[name_match[1]]})", pattern)) != pattern:
         pattern = plain
     return pattern
-
-
-def abbreviations() -> str:
-    """Returns the pattern of all words that the rules read with a full stop at their end, in the syntax of `re`."""
-    return _expand_names(r"{closing abbreviation}|({opening abbreviation}|{before limited}|{before a number})\.")

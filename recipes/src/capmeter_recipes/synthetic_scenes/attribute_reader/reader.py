@@ -64,13 +64,13 @@ class WorldReader:
 
 
 @functools.lru_cache(maxsize=2)
-def load_world_reader(name: str = KIND, device: str = "cpu") -> WorldReader:
+def load_world_reader(name: str = KIND) -> WorldReader:
     """The reader of a checkpoint, a shipped one or a folder.
 
     Raises:
         AssetError: there is none of this name, or it is damaged or of another kind.
     """
-    return WorldReader(load_checkpoint(name, KIND), device)
+    return WorldReader(load_checkpoint(name, KIND))
 
 
 def shape_of(parameters: Mapping[str, Any]) -> AttributeReaderShape:

@@ -57,11 +57,11 @@ def _line(paint: str, width: float, *points: float, layer: int = 2) -> Figure:
     return Figure("line", paint, points, layer, width)
 
 
-def _round(point_count: int, inner_share: float, start_angle: float = -math.pi / 2) -> tuple[float, ...]:
-    """A star with this many points; without inner corners (inner = 1) a regular polygon."""
+def _star() -> tuple[float, ...]:
+    """A star with five points."""
     points: list[float] = []
-    for k in range(2 * point_count):
-        radius, angle = (0.5, inner_share * 0.5)[k % 2], start_angle + math.pi * k / point_count
+    for k in range(10):
+        radius, angle = (0.5, 0.225)[k % 2], -math.pi / 2 + math.pi * k / 5
         points += [0.5 + radius * math.cos(angle), 0.5 + radius * math.sin(angle)]
     low_x, low_y = min(points[::2]), min(points[1::2])
     x_range, y_range = max(points[::2]) - low_x, max(points[1::2]) - low_y
@@ -118,15 +118,15 @@ def _person(kind: str, holds: bool) -> Iterable[Figure]:
         yield _ellipse("eye", eye_centre - 0.035, 0.45 * head_height, eye_centre + 0.035, 0.45 * head_height + 0.035)
 
 
-def _four_legs(paint: str, left: float, right: float, top: float, leg_width: float) -> Iterable[Figure]:
+def _four_legs(left: float, right: float, top: float, leg_width: float) -> Iterable[Figure]:
     for x in (left, left + 1.6 * leg_width, right - 2.6 * leg_width, right - leg_width):
-        yield _rectangle(paint, x, top, x + leg_width, 1.0, layer=0)
+        yield _rectangle("shade", x, top, x + leg_width, 1.0, layer=0)
 
 
 def _figures() -> dict[str, list[Figure]]:
     figures: dict[str, list[Figure]] = {}
     figures["dog"] = [
-        *_four_legs("shade", 0.2, 0.74, 0.62, 0.09),
+        *_four_legs(0.2, 0.74, 0.62, 0.09),
         _line("shade", 0.1, 0.18, 0.5, 0.04, 0.22, layer=0),
         _ellipse("body", 0.12, 0.36, 0.78, 0.8, layer=1),
         _ellipse("body", 0.6, 0.08, 0.92, 0.54, layer=1),
@@ -148,7 +148,7 @@ def _figures() -> dict[str, list[Figure]]:
         _line("shade", 0.05, 0.56, 0.7, 0.56, 0.98),
     ]
     figures["horse"] = [
-        *_four_legs("shade", 0.18, 0.7, 0.6, 0.07),
+        *_four_legs(0.18, 0.7, 0.6, 0.07),
         _line("hair", 0.09, 0.14, 0.42, 0.04, 0.72, layer=0),
         _ellipse("body", 0.1, 0.36, 0.74, 0.7, layer=1),
         _polygon("body", 0.54, 0.5, 0.7, 0.1, 0.84, 0.14, 0.74, 0.6, layer=1),
@@ -158,7 +158,7 @@ def _figures() -> dict[str, list[Figure]]:
         _ellipse("eye", 0.78, 0.12, 0.83, 0.17),
     ]
     figures["elephant"] = [
-        *_four_legs("shade", 0.14, 0.7, 0.6, 0.11),
+        *_four_legs(0.14, 0.7, 0.6, 0.11),
         _line("shade", 0.05, 0.08, 0.38, 0.02, 0.62, layer=0),
         _ellipse("body", 0.04, 0.1, 0.74, 0.8, layer=1),
         _ellipse("body", 0.56, 0.06, 0.92, 0.54, layer=1),
@@ -357,7 +357,7 @@ def _figures() -> dict[str, list[Figure]]:
         _polygon("shade", 0.74, 0.26, 1.0, 0.0, 1.0, 0.74, 0.74, 1.0, layer=0),
         _rectangle("body", 0.0, 0.26, 0.74, 1.0, layer=1),
     ]
-    figures["star"] = [_polygon("body", *_round(5, 0.45), layer=1)]
+    figures["star"] = [_polygon("body", *_star(), layer=1)]
     figures["heart"] = [_polygon("body", *_heart(), layer=1)]
     figures["triangle"] = [_polygon("body", 0.5, 0.0, 1.0, 1.0, 0.0, 1.0, layer=1)]
     return figures

@@ -19,7 +19,6 @@ def render_shards(
     seed: int,
     *,
     shard: int,
-    pixels: int = 96,
     workers: int = 1,
 ) -> list[Part]:
     """What `work` makes of each part.
@@ -30,11 +29,10 @@ def render_shards(
         count: number of pictures in all.
         seed: of the first part; the following ones have the following seeds.
         shard: pictures per part.
-        pixels: width and height of the pictures.
         workers: number of processes.
     """
     shard_sizes = [min(shard, count - start) for start in range(0, count, shard)]
-    shard_worlds = [World(split=split, size=size, seed=seed + k, pixels=pixels) for k, size in enumerate(shard_sizes)]
+    shard_worlds = [World(split=split, size=size, seed=seed + k) for k, size in enumerate(shard_sizes)]
     shard_parts: list[Part] = []
     with task("drawing", len(shard_worlds)) as advance:
         if workers == 1:
