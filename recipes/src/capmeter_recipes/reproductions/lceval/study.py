@@ -259,8 +259,14 @@ def accuracy(study: Study) -> Part:
     )
 
 
-def _paired(study: Study, title: str, of: JudgedPairs, printed: Mapping[str, Mapping[str, float]]) -> Part:
-    metrics, notes = study.networks.metrics([*HANDCRAFTED, *_GROUPS, "nneval", "lceval"])
+def _paired(
+    study: Study,
+    title: str,
+    of: JudgedPairs,
+    printed: Mapping[str, Mapping[str, float]],
+    names: Sequence[str] = (*HANDCRAFTED, *_GROUPS, "nneval", "lceval"),
+) -> Part:
+    metrics, notes = study.networks.metrics(names)
     report = measure_agreement(of, study.scores(of, metrics), resamples=10)
     values_by_metric = {name: _by_group(report[name].groups, report[name].value) for name in metrics}
     study_rows = tuple(StudyRow(name, row, printed.get(name, {})) for name, row in values_by_metric.items())
@@ -336,14 +342,10 @@ def _paper_systems(column: str, digits: int) -> str:
 def machines_pairs(study: Study) -> Part:
     """Table 7.11: the same networks on the pairs of PASCAL-50S."""
     pairs = study.pairs("pascal50s", "pascal-direct")
-    metrics, notes = study.networks.metrics([*study.networks.against(), "lceval"])
-    report = measure_agreement(pairs, study.scores(pairs, metrics), resamples=10)
     printed = {"lceval": paper_table("lceval/pascal50s")["lceval"]}
-    values_by_metric = {name: _by_group(report[name].groups, report[name].value) for name in metrics}
-    study_rows = tuple(StudyRow(name, row, printed.get(name, {})) for name, row in values_by_metric.items())
-    title = _on("machine captions trained against (Table 7.11)", pairs)
-    note = f"the paper's systems, mean: {_paper_systems('mean', 1)}"
-    return Part(title, tuple(printed["lceval"]), study_rows, (*notes, note))
+    names = (*study.networks.against(), "lceval")
+    part = _paired(study, "machine captions trained against (Table 7.11)", pairs, printed, names)
+    return replace(part, notes=(*part.notes, f"the paper's systems, mean: {_paper_systems('mean', 1)}"))
 
 
 def timing(study: Study) -> Part:
