@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import html
 import json
@@ -19,8 +21,12 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.scores import Results, read_all, save_all
 from capmeter.evaluation.scoring import evaluate, score
 from capmeter.report.page import write_page
-from capmeter.report.page_data import decimals_for, pack_json, round_digits, unpack_json
+from capmeter.report.page_data import decimals_for, pack_json, round_digits
 from capmeter.report.page_evidence import extremes
+
+
+def unpack_json(text: str):  # type: ignore[no-untyped-def]
+    return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
 def data_of(page: Path):  # type: ignore[no-untyped-def]

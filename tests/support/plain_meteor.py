@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.text.meteor.resources import MeteorResources, load_meteor_resources
-from capmeter.text.meteor.sentence_features import java_hash
+from capmeter.text.meteor.sentence_features import java_hashes
 
 FUNCTION_WORDS = "a\nthe\non\nin\nof\nis\n"
 PREFIXES = "# abbreviations\nDr\nNo #NUMERIC_ONLY#\n"
@@ -114,8 +114,8 @@ def find_matches(
     candidate: list[str], reference: list[str], language: MeteorResources, pairs: list[tuple[str, str]]
 ) -> list[list[Match]]:
     lists: list[list[Match]] = [[] for _ in reference]
-    words = {*candidate, *reference}
-    hashes = {word: java_hash(word) for word in words}
+    words = [*{*candidate, *reference}]
+    hashes = dict(zip(words, java_hashes(words).tolist(), strict=True))
     stems = {word: language.stem(word) for word in words}
     synsets = {word: set(language.synonyms.synsets([word]).values.tolist()) for word in words}
     identical = [hashes[word] for word in candidate] == [hashes[word] for word in reference]

@@ -104,15 +104,6 @@ def pack_json(value: Any) -> str:
     return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
 
 
-def unpack_json(text: str) -> Any:
-    """What `pack_json` packed.
-
-    >>> unpack_json(pack_json({"title": "two numbers", "x": [3, -4.5]}))
-    {'title': 'two numbers', 'x': [3, -4.5]}
-    """
-    return json.loads(gzip.decompress(base64.b64decode(text)))
-
-
 def decimals_for(largest: float) -> int:
     """The number of decimals that gives five digits for numbers of this size: 4 for 27.1, 5 for 0.3."""
     if largest == 0:

@@ -30,12 +30,6 @@ class RankDisagreement:
     ranks: tuple[float, float, float]
     evidence: Evidence
 
-    @property
-    def nearer(self) -> float:
-        """By how much the critic's rank is nearer to people's."""
-        human_rank, critic_rank, other_rank = self.ranks
-        return abs(other_rank - human_rank) - abs(critic_rank - human_rank)
-
 
 @dataclass(frozen=True, eq=False)
 class Cases:

@@ -181,16 +181,11 @@ class MeteorFeatures:
         )
 
 
-def java_hash(word: str) -> int:
-    """Returns Java's hash code of a string.
-
-    >>> java_hash("variants") == java_hash("gelato")
-    True
-    """
-    return int(java_hashes([word])[0])
-
-
 def java_hashes(words: Sequence[str]) -> Ints:
-    """Returns Java's hash codes of strings: Σ unitᵢ 31^(n−1−i) over the n units of UTF-16, modulo 2³²."""
+    """Returns Java's hash codes of strings: Σ unitᵢ 31^(n−1−i) over the n units of UTF-16, modulo 2³².
+
+    >>> java_hashes(["dog", "variants", "gelato"]).tolist()
+    [99644, 3045392526, 3045392526]
+    """
     hash_codes: Ints = (polynomial_hashes(words, 31) & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return hash_codes

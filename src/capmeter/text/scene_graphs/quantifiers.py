@@ -7,7 +7,7 @@ scene graph parser (Schuster et al. 2015): three patterns, each searched in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 from capmeter.text.parsing.dependency_graph import DependencyGraph
@@ -29,7 +29,6 @@ _WITH_DETERMINER = re.compile(
 )
 
 QuantifierMatch = tuple[int, int, list[int]]  # the quantifier's head, the counted noun, the quantifier's words
-_Pattern = Callable[[DependencyGraph, int], "QuantifierMatch | None"]
 
 
 def demote_quantifiers(graph: DependencyGraph) -> None:
