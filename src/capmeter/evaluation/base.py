@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -151,8 +151,9 @@ class Metric(Named, ABC):
         return False
 
     def with_objects(self, path: str) -> Metric:
-        """The same metric, which compares with the objects in this file; others than those of hallucination: itself."""
-        return self
+        """The same metric with the objects of the images in this file, if it has the parameter `objects`."""
+        parameters: dict[str, Any] = {"objects": path}
+        return replace(self, **parameters) if hasattr(self, "objects") else self
 
     def corpus_state(self) -> CorpusState | None:
         """What must be collected from all captions first; None: nothing."""

@@ -26,7 +26,7 @@ Hallucination in Captioning Models. NAACL 2024.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -81,10 +81,6 @@ class Aloha(MeanMetric):
     encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
     as_released: Annotated[bool, "unmatched objects and captions without objects as in the released code"] = False
     objects: Annotated[str, "further objects of the images: COCO's instances, or a JSON of objects by image"] = ""
-
-    def with_objects(self, path: str) -> Aloha:
-        """The same with the objects in this file."""
-        return replace(self, objects=path)
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""

@@ -30,7 +30,7 @@ Retrospection-Allocation. CVPR 2024.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -89,10 +89,6 @@ class Chair(AdditiveMetric):
     def lower_is_better(self) -> bool:
         """Always."""
         return True
-
-    def with_objects(self, path: str) -> Chair:
-        """The same with the objects in this file."""
-        return replace(self, objects=path)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -154,10 +154,6 @@ class Hallucination(MeanMetric):
 
     objects: Annotated[str, "further objects of the images: COCO's instances, or a JSON of objects by image"] = ""
 
-    def with_objects(self, path: str) -> Hallucination:
-        """The same with the objects in this file."""
-        return replace(self, objects=path)
-
     @property
     def lower_is_better(self) -> bool:
         """Always."""
