@@ -12,7 +12,7 @@ import pytest
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import AdditiveMetric, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.base import AdditiveMetric, CapmeterWarning, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.held_out import leave_one_out
@@ -238,6 +238,12 @@ def test_an_untouched_score_of_0_cannot_be_the_measure() -> None:
 def test_nothing_is_relative_to_what_smoothing_leaves() -> None:
     with pytest.raises(InputError, match=r"bleu-4 gives the unmodified captions [\d.]+e-\d+; .* 0.0001 at least"):
         robustness(REFERENCES, ["bleu-4"], ["removal"], strengths=[0.5, 1], resamples=20)
+
+
+def test_a_metric_that_cannot_be_measured_is_left_out_beside_others() -> None:
+    with pytest.warns(CapmeterWarning, match=r"left out: bleu-4 gives the unmodified captions [\d.]+e-\d+; curves"):
+        study = robustness(REFERENCES, ["bleu-4", "rouge-l"], ["removal"], strengths=[0.5, 1], resamples=20)
+    assert study.metrics == ["rouge-l"]
 
 
 def test_real_captions_behave_as_published(shared: Path) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +39,8 @@ from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation import registry
-from capmeter.evaluation.base import Floats, Metric
-from capmeter.evaluation.scores import Scores
+from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
+from capmeter.evaluation.scores import Results, Scores
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.held_out import leave_one_out, sample_images
 from capmeter.meta.metric_similarity import score_image_pairs
@@ -193,7 +194,7 @@ def robustness(
     Args:
         captions: references (a dict image id → list, or a file of them): one per image, chosen by the seed, is degraded
             and removed from the references. Or a `CaptionSet`, whose candidates are degraded.
-        metrics: names or values.
+        metrics: names or values; one that gives the unmodified captions less than .0001 is left out, with a warning.
         degradations: names or values; by default Cui et al.'s three.
         strengths: γ from 0 (unmodified, always included) to 1 (strongest).
         images: sample at most this number of images.
@@ -206,7 +207,7 @@ def robustness(
         settings: device, precision, threads and cache.
 
     Raises:
-        InputError: wrong strengths, too few references, or a metric that gives the unmodified captions 0 (below .0001).
+        InputError: wrong strengths, too few references, or no metric gives the unmodified captions .0001 or more.
     """
     parsed_metrics, parsed_degradations = registry.parse_list(metrics), parse_list(degradations)
     if resamples < 1:
@@ -224,7 +225,7 @@ def robustness(
     curve_measure = _CurveMeasure(points, cells, clusters, resample_counts(len(clusters), resamples, seed), level)
     curves: list[list[DegradationCurve]] = []
     with task("measuring", total=len(parsed_metrics)) as advance:
-        for metric in parsed_metrics:
+        for metric in curve_measure.measurable(results, parsed_metrics):
             curves.append(list(curve_measure.curves(results[metric], metric)))
             advance(1)
     examples = {name: [caption_texts[0][cell] for cell in cell_indices] for name, cell_indices in cells.items()}
@@ -305,18 +306,35 @@ class _CurveMeasure:
     weights: npt.NDArray[np.int64]  # (resamples, clusters)
     level: float
 
-    def curves(self, scores: Scores, metric: Metric) -> Iterator[DegradationCurve]:
-        """One metric's curve under each degradation."""
+    def measurable(self, results: Results, metrics: Sequence[Metric]) -> list[Metric]:
+        """The metrics to whose score of the unmodified captions curves can be relative; it warns of the others."""
+        scores = {metric: float(self._corpus_scores(results[metric], metric)[1][0]) for metric in metrics}
+        too_low = {metric: score for metric, score in scores.items() if score < _LEAST_SCORE}
+        if too_low:
+            listed = ", ".join(
+                f"{metric} gives the unmodified captions {score:.4g}" for metric, score in too_low.items()
+            )
+            message = (
+                f"{listed}; curves are relative to this score, which must be {_LEAST_SCORE:g} at least: use more "
+                "captions or references, or another metric"
+            )
+            if len(too_low) == len(scores):
+                raise InputError(message)
+            warnings.warn(f"left out: {message}", CapmeterWarning, stacklevel=3)
+        return [metric for metric in scores if metric not in too_low]
+
+    def _corpus_scores(self, scores: Scores, metric: Metric) -> tuple[Floats, Floats]:
+        """The rows of all captions, (captions, states, columns), and the corpus score of each state."""
         if scores.values is None:
             raise InputError(f"{scores.name}: its rows were not kept")
         captions = len(self.clusters.codes)
-        rows = scores.values.reshape(captions, -1, scores.values.shape[1])  # (captions, states, columns)
-        corpus = metric.from_sums(rows.sum(axis=0), np.full(rows.shape[1], float(captions)))["score"]
-        if corpus[0] < _LEAST_SCORE:
-            raise InputError(
-                f"{scores.name} gives the unmodified captions {corpus[0]:.4g}; curves are relative to this score, "
-                f"which must be {_LEAST_SCORE:g} at least: use more captions or references, or another metric"
-            )
+        rows = scores.values.reshape(captions, -1, scores.values.shape[1])
+        return rows, metric.from_sums(rows.sum(axis=0), np.full(rows.shape[1], float(captions)))["score"]
+
+    def curves(self, scores: Scores, metric: Metric) -> Iterator[DegradationCurve]:
+        """One metric's curve under each degradation."""
+        rows, corpus = self._corpus_scores(scores, metric)
+        captions = len(rows)
         counts = self.weights @ self.clusters.sums(np.ones(captions))
         resampled_scores = self._resample(metric, rows, counts)
         is_usable = resampled_scores[:, 0] >= _LEAST_SCORE
