@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from capmeter.core.errors import CapmeterError
-from capmeter.text.meteor.resources import load_meteor_resources
+from capmeter.text.meteor.resources import load_meteor_resources, load_release
 
 # no example is refused because the machine is busy, and every run tries the same ones; `make fuzz` tries others
 settings.register_profile(
@@ -84,6 +84,7 @@ def meteor_index(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("meteor") if cache is None else cache.mkdir("meteor")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CAPMETER_CACHE", str(folder))
+        load_release.cache_clear()  # a test before may have loaded them with the index of another folder
         try:
             load_meteor_resources()
         except CapmeterError as error:
