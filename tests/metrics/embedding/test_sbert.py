@@ -60,6 +60,13 @@ def test_captions_that_the_encoder_cannot_read_are_noted(metric: str) -> None:
     assert notes[UNREADABLE] == ["i0"]
 
 
+def test_documents_that_the_encoder_cannot_read_are_noted() -> None:
+    thai, english = "แมวสีดำนั่งบนเก้าอี้ไม้ ", "A black cat sits on a wooden chair in the room. "
+    documents = [(thai * 20 + ". " + thai * 20 + ". " + thai * 20, [thai]), (english * 6 + thai, [english])]
+    notes = capmeter.score(caption_set(documents), "capmeter")["capmeter"].notes
+    assert notes[UNREADABLE] == ["i0"]
+
+
 def test_through_the_front_door() -> None:
     scores = capmeter.score(caption_set([*ROWS, ("dog " * 600, ["a dog"])]), "sbert")["sbert"]
     assert scores.items["i0"] == pytest.approx(1, abs=1e-6)

@@ -174,17 +174,17 @@ def note_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings)
     """Notes of the captions with a sentence that is too long for the encoder, and of those that it cannot read."""
     piece_table: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
     is_truncated = piece_table.truncated
+    is_unreadable = find_unreadable(piece_table, encoder, settings)
     truncated_notes = note_truncated(part, is_truncated[part.candidates], is_truncated[part.references.values])
-    return truncated_notes | note_unreadable(part, encoder, settings)
+    return truncated_notes | note_captions(part, UNREADABLE, is_unreadable[part.candidates])
 
 
-def note_unreadable(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> dict[str, list[str]]:
-    """A note of the candidates of whose word pieces the encoder does not know more than half."""
-    piece_table: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
-    is_unknown = piece_table.ids == load_encoder(encoder, settings).tokenizer.unknown_id
-    unknown_counts = np.add.reduceat(is_unknown.astype(np.int64), piece_table.offsets[:-1])
-    is_unreadable = 2 * unknown_counts > piece_table.lengths - 2  # without begin and end tokens
-    return note_captions(part, UNREADABLE, is_unreadable[part.candidates])
+def find_unreadable(pieces: PieceTable, encoder: EncoderHandle, settings: Settings) -> NDArray[np.bool_]:
+    """Of each sentence whether the encoder does not know more than half of its word pieces."""
+    is_unknown = pieces.ids == load_encoder(encoder, settings).tokenizer.unknown_id
+    unknown_counts = np.add.reduceat(is_unknown.astype(np.int64), pieces.offsets[:-1])
+    is_unreadable: NDArray[np.bool_] = 2 * unknown_counts > pieces.lengths - 2  # without begin and end tokens
+    return is_unreadable
 
 
 def encoder_facts(encoder: EncoderHandle, layer: int, settings: Settings) -> dict[str, str]:

@@ -58,7 +58,6 @@ from capmeter.encoders.module_weights import load_module
 from capmeter.encoders.text.lora import LAYERS, Adapter
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
-from capmeter.metrics.embedding.word_pieces import note_unreadable
 from capmeter.metrics.learned.capmeter.documents import document_blocks, find_documents
 from capmeter.metrics.learned.capmeter.encoded_part import (
     COLUMNS,
@@ -128,22 +127,22 @@ class Capmeter(MeanMetric):
             encoded_part = EncodedPart.of(captions, trained, settings)
             caption_scores[rows, : len(COLUMNS)], notes = (
                 encoded_part.scores(trained, settings),
-                encoded_part.notes(captions),
+                encoded_part.notes(captions, trained, settings),
             )
             if self.uncertainty:
                 caption_scores[rows, -1] = estimate_uncertainties(
                     encoded_part, caption_scores[rows, 0], trained, settings
                 )
-        is_truncated = np.zeros(len(part), np.bool_)
-        is_empty = np.zeros(len(part), np.bool_)
+        is_empty, is_unreadable, is_truncated = np.zeros((3, len(part)), np.bool_)
         for block in document_blocks(part, document_rows, trained, settings):
             caption_scores[block.rows, : len(COLUMNS)] = block.scores()
-            is_truncated[block.rows], is_empty[block.rows] = block.truncated(), block.empty()
+            is_empty[block.rows], is_unreadable[block.rows] = block.empty(), block.unreadable()
+            is_truncated[block.rows] = block.truncated()
             if self.uncertainty:
                 caption_scores[block.rows, -1] = block.uncertainties()
-        for reason, ids in note_inputs(part, is_empty, is_truncated).items():
+        for reason, ids in note_inputs(part, is_empty, is_unreadable, is_truncated).items():
             notes[reason] = sorted([*notes.get(reason, ()), *ids], key=part.row)
-        return Measurement(caption_scores, notes | note_unreadable(part, trained.encoder, settings))
+        return Measurement(caption_scores, notes)
 
     def component_logits(self, part: CaptionSet, context: RunContext) -> dict[str, Floats]:
         """The score and its terms before calibration, (captions,) each: the logits of score, correctness, coverage and

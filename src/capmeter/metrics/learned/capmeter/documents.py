@@ -39,6 +39,7 @@ from capmeter.encoders import load_encoder
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.evidence import Evidence, SentenceVerdict
 from capmeter.evaluation.scene_evidence import build_scene_evidence
+from capmeter.metrics.embedding.word_pieces import find_unreadable
 from capmeter.metrics.learned.capmeter.document_words import (
     SplitText,
     find_contradicted_sentences,
@@ -246,6 +247,11 @@ class DocumentBlock:
         is_truncated = self.encodings.table.pieces.truncated
         pairs = zip(self.candidates, self.references, strict=True)
         return np.array([bool(is_truncated[np.concatenate([one, *others])].any()) for one, others in pairs], bool)
+
+    def unreadable(self) -> NDArray[np.bool_]:
+        """The rows whose candidate has more sentences that the encoder cannot read than others."""
+        is_unreadable = find_unreadable(self.encodings.table.pieces, self.trained.encoder, self.settings)
+        return np.array([2 * int(is_unreadable[each].sum()) > len(each) for each in self.candidates], bool)
 
     def explain(self) -> list[Evidence]:
         """Words and sentences with their verdicts, each sentence judged by the most similar ones of the other side."""

@@ -16,6 +16,7 @@ from capmeter.encoders import Encoder, EncoderHandle, StateTable, load_encoder
 from capmeter.encoders.parallel_map import limit_threads, parallel_map, torch_threads
 from capmeter.encoders.text.reference_reader import load_reader
 from capmeter.evaluation.base import Floats
+from capmeter.metrics.embedding.word_pieces import UNREADABLE, find_unreadable
 from capmeter.metrics.learned.capmeter.inputs import (
     Block,
     PieceFeatures,
@@ -223,18 +224,20 @@ class EncodedPart:
                     concepts.add(name)
         return concepts
 
-    def notes(self, part: CaptionSet) -> dict[str, list[str]]:
-        """The captions with a sentence that was truncated, and those without word pieces."""
-        truncated = self.encodings.table.pieces.truncated
-        empty = self.candidate_lengths == 0
-        return note_inputs(part, empty, truncated[self.candidates], truncated[self.references.values])
+    def notes(self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> dict[str, list[str]]:
+        """The captions with a sentence that was truncated, those without word pieces, and those that cannot be read."""
+        pieces = self.encodings.table.pieces
+        empty, unreadable = self.candidate_lengths == 0, find_unreadable(pieces, trained.encoder, settings)
+        truncated, truncated_references = (pieces.truncated[each] for each in (self.candidates, self.references.values))
+        return note_inputs(part, empty, unreadable[self.candidates], truncated, truncated_references)
 
 
 def note_inputs(
-    part: CaptionSet, empty: Flags, truncated: Flags, truncated_references: Flags | None = None
+    part: CaptionSet, empty: Flags, unreadable: Flags, truncated: Flags, truncated_references: Flags | None = None
 ) -> dict[str, list[str]]:
-    """The captions without word pieces (empty), and those with a sentence that was truncated."""
+    """The captions without word pieces (empty), those that cannot be read, and those with a truncated sentence."""
     notes = note_captions(part, "no words in candidate", empty & ~empty_candidates(part))
+    notes |= note_captions(part, UNREADABLE, unreadable)
     return notes | note_truncated(part, truncated, truncated_references)
 
 
