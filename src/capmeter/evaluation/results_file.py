@@ -108,7 +108,7 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
     Raises:
         InputError: the values are not as expected; `where` says where they are from.
     """
-    place = where
+    location = where
     try:
         metrics = saved["metrics"]
         if not metrics:
@@ -123,12 +123,12 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
         ids = Ids([], [])
         scores = []
         for metric_name, saved_metric in metrics.items():
-            place = f"{where}, {metric_name}"
+            location = f"{where}, {metric_name}"
             if list(saved_metric["items"]) != ids.names:
                 caption_ids = list(saved_metric["items"])
                 ids = Ids(caption_ids, [images.get(id, id) for id in caption_ids])
             scores.append(_read_scores(metric_name, saved_metric, ids))
-        place = where
+        location = where
         captions = digests = None
         if saved.get("captions") is not None:
             captions = captions_from_dict(saved["captions"], ids.names, ids.images)
@@ -136,7 +136,7 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
             digests = np.array([int(saved["references"][image], 16) for image in ids.images], np.uint64)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
         raise InputError(
-            f"{place}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
+            f"{location}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
         ) from problem
     details = {"captions": captions, "command": saved.get("command"), "reference_digests": digests}
     return {"scores": scores, "ids": ids, "notes": saved.get("notes"), **details}

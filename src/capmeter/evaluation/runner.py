@@ -65,7 +65,7 @@ UNSPLIT = (
     "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does in Chinese, Japanese and Korean; "
     "see docs/languages.md)"
 )
-"""The note on captions in Chinese or Japanese that are scored as if they were English."""
+"""The note on captions without spaces between words that are scored as if they were English."""
 
 
 @dataclass(frozen=True, eq=False)

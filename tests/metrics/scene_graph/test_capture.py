@@ -31,6 +31,8 @@ TRIPLES: dict[str, list[Triple]] = {
     "a large car": [("car", "is", "large")],
     "an old seat": [("seat", "is", "old")],
     "an old home": [("home", "is", "old")],
+    "a busy scene": [("scene", "is", "busy")],
+    "a busy street": [("street", "is", "busy")],
     "well": [],
 }
 
@@ -109,6 +111,10 @@ def test_elements_are_sets_of_base_forms_without_abstract_objects() -> None:
     assert scores["attribute"] == pytest.approx(2 / 3)
     assert scores["relation"] == 0
     assert scores["score"] == pytest.approx((5 + 5 * (2 / 3)) / 12)
+    # without an object that counts, the attributes still do
+    assert score("a busy scene", "a busy street", "capture(soft=false)") == pytest.approx(
+        {"score": 5 / 10, "object": 0, "attribute": 1, "relation": 0}
+    )
     owned = score("larger cars, a large car in a busy scene", "a large car", "capture(ownership=true,soft=false)")
     assert owned == scores
 

@@ -11,7 +11,7 @@ without one:
     CAPTURE = (5 F(objects) + 5 F(attributes) + 2 F(relations)) / 12      F = 2PR / (P + R)
 
 Range 0 to 1. With several references the mean over them; the corpus score is the mean. A kind that neither side has is
-left out of the weighted mean. 0 if either side has no object at all.
+left out of the weighted mean. 0 if either side has no element at all.
 
 In the published metric an attribute counts wherever the other text has it: "a red car and a blue bus" and "a blue car
 and a red bus" score 1. With `ownership=true` an attribute counts only with its object, and a relation only with both
@@ -190,7 +190,7 @@ class Capture(MeanMetric):
         """The score of a candidate against one reference, and its F-scores."""
         f_scores = [self._f(*pair, matcher) for pair in zip(candidate, reference, strict=True)]
         is_present = [self.as_released or bool(one or two) for one, two in zip(candidate, reference, strict=True)]
-        if not self.as_released and not (candidate[0] and reference[0]):
+        if not self.as_released and not (any(candidate) and any(reference)):
             return [0.0] * len(self.columns)
         kind_weights = np.where(is_present, WEIGHTS, 0.0)
         return [float(kind_weights @ f_scores / kind_weights.sum()), *f_scores]
