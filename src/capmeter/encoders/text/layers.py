@@ -8,10 +8,11 @@ Q, K and V are x W + b of each head, d is a head's width. Works on the weights d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     Norm = tuple[Tensor, Tensor]  # weight and bias, as of a linear map
@@ -58,6 +59,11 @@ class TransformerLayer:
         weight_names = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
         output_weights = (linear_of(weights, prefix + name) for name in (*weight_names, "output.LayerNorm"))
         return cls((qkv_weight, qkv_bias), *output_weights)
+
+    def with_products_in(self, dtype: torch.dtype) -> TransformerLayer:
+        """The layer with the matrices of its products in this type; biases and norms stay as they are."""
+        products = {name: getattr(self, name) for name in ("qkv", "attn_out", "ffn_up", "ffn_down")}
+        return replace(self, **{name: (weight.to(dtype), bias) for name, (weight, bias) in products.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +119,7 @@ def transformer_layer(
 def attention_inputs(layer: TransformerLayer, x: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values of hidden states, (batch, heads, tokens, head width) each; see `transformer_layer`."""
     (batch_size, heads), width = shape, x.shape[1]
-    qkv = _linear(x, *layer.qkv).view(batch_size, -1, 3, heads, width // heads)
+    qkv = _linear(x, *layer.qkv).to(x.dtype).view(batch_size, -1, 3, heads, width // heads)
     queries, keys, values = qkv.permute(2, 0, 3, 1, 4).contiguous()
     return queries, keys, values
 
@@ -154,17 +160,25 @@ def finish_layer(
     attention = logits.softmax(dim=-1)
     mixed_values = (drop(attention, dropout) if dropout else attention) @ values
     attended = _linear(mixed_values.transpose(1, 2).reshape(x.shape), *layer.attn_out)
-    y = layer_norm((drop(attended, dropout) if dropout else attended).add_(x), (width,), *layer.attn_norm, epsilon)
+    y = layer_norm(_add(drop(attended, dropout) if dropout else attended, x), (width,), *layer.attn_norm, epsilon)
     ffn_output = _linear(gelu(_linear(y, *layer.ffn_up), approximate=approximate), *layer.ffn_down)
-    ffn_output = (drop(ffn_output, dropout) if dropout else ffn_output).add_(y)
+    ffn_output = _add(drop(ffn_output, dropout) if dropout else ffn_output, y)
     return layer_norm(ffn_output, (width,), *layer.ffn_norm, epsilon), attention
+
+
+def _add(output: Tensor, residual: Tensor) -> Tensor:
+    """Their sum in the residual's type, in place if it is the output's."""
+    return output.add_(residual) if output.dtype == residual.dtype else output + residual
 
 
 def _linear(
     x: Tensor, weight: Tensor, bias: Tensor, lora_a: Tensor | None = None, lora_b: Tensor | None = None
 ) -> Tensor:
-    """x Wᵀ + b, and x Aᵀ Bᵀ, which needs no gradient of W."""
+    """x Wᵀ + b, and x Aᵀ Bᵀ, which needs no gradient of W; in W's type if that is bfloat16."""
+    import torch
     from torch.nn.functional import linear
 
+    if weight.dtype == torch.bfloat16:
+        x, bias = x.bfloat16(), bias.bfloat16()
     output = linear(x, weight, bias)
     return output if lora_a is None or lora_b is None else output + linear(linear(x, lora_a), lora_b)
