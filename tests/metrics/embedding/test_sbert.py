@@ -56,8 +56,12 @@ def test_formula(pooling: str) -> None:
 def test_captions_that_the_encoder_cannot_read_are_noted(metric: str) -> None:
     thai = ("แมวสีดำนั่งบนเก้าอี้ไม้", ["แมวดำบนเก้าอี้"])
     mixed = ("a dog 🐕‍🦺 runs", ["a dog runs"])
-    notes = capmeter.score(caption_set([thai, mixed, ("", ["a cat"])]), metric)[metric].notes
-    assert notes[UNREADABLE] == ["i0"]
+    letters = [
+        (text, ["σκύλος"]) for text in ("ένας σκύλος τρέχει", "собака бежит по траве", "كلب يركض", "개가 달린다")
+    ]
+    latin = [(text, ["a dog"]) for text in ("çimenlerde koşan bir köpek", "café α")]
+    notes = capmeter.score(caption_set([thai, *letters, mixed, *latin, ("", ["a cat"])]), metric)[metric].notes
+    assert notes[UNREADABLE] == ["i0", "i1", "i2", "i3", "i4"]
 
 
 def test_documents_that_the_encoder_cannot_read_are_noted() -> None:

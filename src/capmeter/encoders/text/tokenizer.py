@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 _UNLIMITED = 10**30
+_WORD_SIGNS = ("CJK", "HIRAGANA", "KATAKANA")  # a single sign can be a word
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")  # BERT's and RoBERTa's names, used if no file gives others
 
 
@@ -76,11 +82,32 @@ class Tokenizer:
         """The word pieces of some ids as text; empty for an unused id."""
         return [self._backend.id_to_token(int(piece_id)) or "" for piece_id in ids]
 
+    @cached_property
+    def says_nothing(self) -> NDArray[np.bool_]:
+        """Of each word piece whether it is the unknown one, or a letter or vowel sign alone of another alphabet than
+        ours: a vocabulary has these for words in languages that the encoder was not trained on. [vocabulary]
+        """
+        flags = np.zeros(len(self), np.bool_)
+        for piece, piece_id in self.vocabulary().items():
+            flags[piece_id] = piece_id == self.unknown_id or _is_foreign_letter(piece.removeprefix("##"))
+        return flags
+
     def word_of(self, piece: str) -> str:
         """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
         if self._blank:  # "Ġdog" (bytes) or "▁dog" begins a word, "dog" continues one, "." is punctuation
             return piece[1:] if piece.startswith(self._blank) else (f"##{piece}" if piece.isalnum() else piece)
         return piece
+
+
+def _is_foreign_letter(text: str) -> bool:
+    """Whether the text is one letter or vowel sign that is not Latin.
+
+    >>> [_is_foreign_letter(text) for text in ("σ", "ा", "a", "é", "σκ", "犬", "…")]
+    [True, True, False, False, False, False, False]
+    """
+    if len(text) != 1 or unicodedata.category(text)[0] not in "LM":
+        return False
+    return not unicodedata.name(text, "LATIN").startswith(("LATIN", *_WORD_SIGNS))
 
 
 def _tokenizer_config(folder: Path) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from capmeter.metrics.notes import note_captions, note_truncated
 _BLOCK_FLOATS = 1 << 23  # references' vectors per block: 32 MB
 
 UNREADABLE = (
-    "more than half of the word pieces unknown to the encoder, as in a language that it was not trained on; see "
-    "docs/languages.md"
+    "more than half of the word pieces unknown to the encoder, or single letters of another alphabet, as in a language "
+    "that it was not trained on; see docs/languages.md"
 )
 
 
@@ -180,8 +180,8 @@ def note_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings)
 
 
 def find_unreadable(pieces: PieceTable, encoder: EncoderHandle, settings: Settings) -> NDArray[np.bool_]:
-    """Of each sentence whether the encoder does not know more than half of its word pieces."""
-    is_unknown = pieces.ids == load_encoder(encoder, settings).tokenizer.unknown_id
+    """Of each sentence whether more than half of its word pieces say nothing to the encoder."""
+    is_unknown = load_encoder(encoder, settings).tokenizer.says_nothing[pieces.ids]
     unknown_counts = np.add.reduceat(is_unknown.astype(np.int64), pieces.offsets[:-1])
     is_unreadable: NDArray[np.bool_] = 2 * unknown_counts > pieces.lengths - 2  # without begin and end tokens
     return is_unreadable
