@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from capmeter.core.checkpoints import Checkpoint
+from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.encoders import find_encoder
 from capmeter.encoders.text.lora import KIND, LORA_A, LORA_B, MATRICES
 from capmeter.encoders.text.reference_reader import PREFIX
+from capmeter.metrics.learned.capmeter import larger_encoder
 
 SIZES = {"qkv": (1152, 384), "attn_out": (384, 384), "ffn_up": (1536, 384), "ffn_down": (384, 1536)}
 LOGISTIC = 10.0, -6.0
+WEIGHT, CALIBRATION = 2.0, (0.2, -1.0)
 
 
 def reading_encoder(folder: Path, attention: float = -1.0, direction: float = 0.5) -> str:
@@ -35,3 +37,17 @@ def reading_encoder(folder: Path, attention: float = -1.0, direction: float = 0.
     parameters = {"encoder": "minilm", "encoder_sha256": find_encoder("minilm").sha256, "rank": 2}
     Checkpoint(kind=KIND, parameters=parameters, weights=weights).save(folder)
     return str(folder)
+
+
+def larger_size(folder: Path) -> str:
+    """A size of `capmeter` for the bundled network and such a reader."""
+    name = reading_encoder(folder / "reader", direction=0.1)
+    parameters = {
+        "network_sha256": load_checkpoint("capmeter").sha256,
+        "encoder": name,
+        "encoder_sha256": find_encoder(name).sha256,
+        "weight": WEIGHT,
+        "calibration": list(CALIBRATION),
+    }
+    Checkpoint(kind=larger_encoder.KIND, parameters=parameters, weights={}).save(folder / "large")
+    return str(folder / "large")

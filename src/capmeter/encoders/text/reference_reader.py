@@ -14,7 +14,7 @@ reads like this; `capmeter train text-encoder --reads-references` makes one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -102,19 +102,39 @@ class ReferenceReader:
             candidates: (captions,), rows of `pieces`.
             references: rows of `pieces`, at least one of each caption.
         """
+        return self._read_blocks(self.read, pieces, candidates, references)
+
+    def cosines(self, pieces: PieceTable, candidates: Rows, references: Ragged) -> NDArray[np.float32]:
+        """cos(s, r) of each caption, -1 to 1, (captions,), in blocks of bounded memory; arguments as of `score`."""
+        return self._read_blocks(lambda *block: self._read_terms(*block)[0], pieces, candidates, references)
+
+    def _read_blocks(
+        self,
+        read: Callable[[PieceTable, Rows, Ragged], Tensor],
+        pieces: PieceTable,
+        candidates: Rows,
+        references: Ragged,
+    ) -> NDArray[np.float32]:
         import torch
 
-        logits = np.zeros(len(candidates), np.float32)
+        values = np.zeros(len(candidates), np.float32)
         with task("reading captions with their references", total=len(candidates)) as advance:
             for rows in caption_blocks(pieces.lengths, references):
                 with torch.inference_mode():
-                    block_logits = self.read(pieces, candidates[rows], references.take(rows))
-                logits[rows] = block_logits.float().cpu().numpy()
+                    block_values = read(pieces, candidates[rows], references.take(rows))
+                values[rows] = block_values.float().cpu().numpy()
                 advance(len(rows))
-        return logits
+        return values
 
     def read(self, pieces: PieceTable, candidates: Rows, references: Ragged) -> Tensor:
         """The logits, (captions,), of captions whose references are in memory together; see `score`."""
+        cosines, projections = self._read_terms(pieces, candidates, references)
+        slope, offset = self.weights.logistic
+        logits: Tensor = slope * cosines + projections + offset
+        return logits
+
+    def _read_terms(self, pieces: PieceTable, candidates: Rows, references: Ragged) -> tuple[Tensor, Tensor]:
+        """cos(s, r) and w · norm(s), (captions,) each."""
         import torch
         from torch.nn.functional import layer_norm, normalize
 
@@ -131,15 +151,13 @@ class ReferenceReader:
         vectors = vectors[self._tensor(np.argsort(read_order)[sentence_rows])]
         centroids = vectors.new_zeros(len(references), self.bert.width)
         centroids = normalize(centroids.index_add(0, self._tensor(references.rows), vectors), dim=1)
-        slope, offset = self.weights.logistic
-        logits = []
+        cosines, projections = [], []
         for group in candidate_groups:
             sums = group.sums()
-            cosines = (normalize(sums, dim=1) * centroids[self._tensor(group.rows)]).sum(1)
-            projections = layer_norm(sums / group.length, sums.shape[1:]) @ self.weights.direction
-            logits.append(slope * cosines + projections + offset)
-        caption_order = np.concatenate([group.rows for group in candidate_groups])
-        return torch.cat(logits)[self._tensor(np.argsort(caption_order))]
+            cosines.append((normalize(sums, dim=1) * centroids[self._tensor(group.rows)]).sum(1))
+            projections.append(layer_norm(sums / group.length, sums.shape[1:]) @ self.weights.direction)
+        caption_order = self._tensor(np.argsort(np.concatenate([group.rows for group in candidate_groups])))
+        return torch.cat(cosines)[caption_order], torch.cat(projections)[caption_order]
 
     def _apply(
         self,

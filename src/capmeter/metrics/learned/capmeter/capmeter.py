@@ -48,7 +48,7 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
-from capmeter.core.errors import AssetError, InputError
+from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 from capmeter.encoders import (
     find_encoder,
@@ -66,7 +66,7 @@ from capmeter.metrics.learned.capmeter.encoded_part import (
     TrainedCapmeter,
     note_inputs,
 )
-from capmeter.metrics.learned.capmeter.larger_encoder import SIZES, load_larger_encoder
+from capmeter.metrics.learned.capmeter.larger_encoder import BASE, SIZES, check_size, load_larger_encoder
 from capmeter.metrics.learned.capmeter.token_priors import TokenPriors, is_prior_array
 from capmeter.metrics.learned.capmeter.uncertainty import UNCERTAINTY, estimate_uncertainties
 from capmeter.metrics.learned.capmeter.words import label_words
@@ -98,13 +98,12 @@ class Capmeter(MeanMetric):
 
     checkpoint: Annotated[str | None, "name or folder of a trained network; none: the bundled one"] = None
     encoder: Annotated[str | None, "alias, hub id or folder of its encoder; none: as in training"] = None
-    size: Annotated[str, "base, large, or a folder from `capmeter train capmeter-large`"] = "base"
+    size: Annotated[str, "base, large, or a folder from `capmeter train capmeter-large`"] = BASE
     uncertainty: Annotated[bool, "add a part: the probability that a score is on the wrong side of .5"] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.size.strip():
-            raise InputError(f"{self.name}: the size is empty; expected {', '.join(SIZES)} or a checkpoint's folder")
+        check_size(self.name, self.size)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -14,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capmeter.core.checkpoints import load_checkpoint, rebuilding
-from capmeter.core.errors import AssetError
+from capmeter.core.errors import AssetError, InputError
 from capmeter.encoders import EncoderHandle, find_encoder
 
 KIND = "capmeter-large"
-SIZES = {"base": "", "large": KIND}
+BASE = "base"
+"""The size without a larger encoder."""
+SIZES = {BASE: "", "large": KIND}
 """The sizes of `capmeter`, and the checkpoint of each one's larger encoder."""
 
 
@@ -37,6 +39,12 @@ class LargerEncoder:
     weight: float
     calibration: tuple[float, float]
     label: str
+
+
+def check_size(metric: str, size: str) -> None:
+    """Raises `InputError` if the size that was given to a metric of this name is empty."""
+    if not size.strip():
+        raise InputError(f"{metric}: the size is empty; expected {', '.join(SIZES)} or a checkpoint's folder")
 
 
 def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
@@ -64,7 +72,7 @@ def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
     try:
         encoder = find_encoder(encoder_name, is_replaceable=False)
     except AssetError as error:
-        raise AssetError(f"{error}   — or score with capmeter's base size, which needs no other encoder") from None
+        raise AssetError(f"{error}   — or score with the base size, which needs no other encoder") from None
     if encoder.sha256 != expected_sha256:
         raise AssetError(
             f"capmeter: {name} was made for other weights of {encoder_name} ({expected_sha256[:12]}) than those here "
