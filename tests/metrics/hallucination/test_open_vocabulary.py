@@ -104,7 +104,7 @@ def test_the_formula_by_hand() -> None:
     doubted, certain = sentence_findings(0.1), sentence_findings(1.0)
     assert doubted.word_errors == pytest.approx([2.7512925, 2.6931472, 0], abs=1e-6)
     assert doubted.unsupported.tolist() == [True, False, False]
-    one = CaptionFindings([doubted], cosine=0.75, missing=0.5, unknown_object=1.0)
+    one = CaptionFindings([doubted], cosine=0.75, missing=0.5, unknown_objects=["cat", "boat"])
     assert one.quantities == pytest.approx((0.25, 2.7512925, 0.5, 1.0), abs=1e-6)
     assert one.logit(BASE_WEIGHTS) == pytest.approx(6.0 * 0.25 + 0.53 * 2.7512925 + 0.4 * 0.5 - 3.1, abs=1e-6)
     assert one.logit(LARGE_WEIGHTS) == pytest.approx(7.8 * 0.25 + 0.45 * 2.7512925 + 0.4 * 0.5 + 1 - 3.5, abs=1e-6)
@@ -155,7 +155,7 @@ def test_the_large_size_by_its_reader_and_the_objects_that_captions_mention(tmp_
     path.write_text(json.dumps({"1": ["cat"]}))
     part = captions("a dog and a cat run on the grass", "A dog runs on the grass.", "a dog and a piano", "")
     findings = find_errors(part, RunContext(), size=size)
-    assert [each.unknown_object for each in findings] == [1, 0, 0, 0]
+    assert [each.unknown_objects for each in findings] == [("cat",), (), (), ()]
     reader = find_encoder(load_checkpoint(size).parameters["encoder"])
     texts = [*(each.candidate.rstrip(".") for each in part), *REFERENCES]
     rows = Ragged.from_rows([[4, 5]] * 3, np.int64)
@@ -165,7 +165,9 @@ def test_the_large_size_by_its_reader_and_the_objects_that_captions_mention(tmp_
     metric = Hallucination(size=size)
     expected = [1 / (1 + np.exp(-each.logit(LARGE_WEIGHTS))) for each in findings[:3]]
     assert metric.measure(part, RunContext()).values[:, 0] == pytest.approx([*expected, 0])
-    assert [each.unknown_object for each in find_errors(part, RunContext(), str(path), size)] == [0, 0, 0, 0]
+    assert not any(each.unknown_objects for each in find_errors(part, RunContext(), str(path), size))
+    stated = [each.facts.get("unknown objects") for each in metric.explain(part, RunContext())]
+    assert stated == ["cat", None, None, None]
     facts = metric.signature_facts(RunContext())
     assert facts["object_words"].startswith("bundled/") and facts["larger"] == load_checkpoint(size).label
     assert not {"object_words", "larger"} & set(Hallucination().signature_facts(RunContext()))

@@ -62,13 +62,14 @@ class CaptionFindings:
         sentences: its sentences; none if it has no word.
         cosine: with the mean of the references' sentences; 0 of a document.
         missing: m.
-        unknown_object: o.
+        unknown_objects: those of CHAIR's list that the candidate mentions and nothing else does; o is whether there is
+            any.
     """
 
     sentences: Sequence[SentenceFindings]
     cosine: float
     missing: float
-    unknown_object: float = 0.0
+    unknown_objects: Sequence[str] = ()
 
     @property
     def shown_words(self) -> set[str]:
@@ -85,7 +86,7 @@ class CaptionFindings:
         """What the regressions read: 1 − cos, max t as the mean over sentences, m, and o."""
         worst_errors = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
         mean_error = sum(worst_errors) / max(len(worst_errors), 1)
-        return 1 - self.cosine, mean_error, self.missing, self.unknown_object
+        return 1 - self.cosine, mean_error, self.missing, float(bool(self.unknown_objects))
 
     def logit(self, weights: Sequence[float]) -> float:
         """The score before σ; weights: of the quantities, and the offset."""

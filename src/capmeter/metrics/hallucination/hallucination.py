@@ -126,7 +126,7 @@ class Hallucination(MeanMetric):
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Unsupported and contradicted words of each caption; word scores are exp(−t(w)), 1 for other words."""
         return [
-            _caption_evidence(findings.sentences, caption, self._row(findings, caption))
+            _caption_evidence(findings, caption, self._row(findings, caption))
             for findings, caption in zip(find_errors(part, context, self.objects, self.size), part, strict=True)
         ]
 
@@ -198,9 +198,7 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: 
     texts = list(dict.fromkeys(chain.from_iterable((*caption_texts, *object_names.values()))))
     text_words = dict(zip(texts, content_words(texts), strict=True))
     findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
-    unknown_objects = np.zeros(len(part))
-    if size != BASE:
-        unknown_objects = Chair(objects=objects).measure(part, context).values[:, 0]  # whether there is any
+    unknown_objects = [()] * len(part) if size == BASE else Chair(objects=objects).hallucinated_objects(part, context)
     documents = list(map(is_document, part))
     for caption_index, sentences, cosine in _read_captions(captions, documents, context, size):
         caption = captions[caption_index]
@@ -213,7 +211,7 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: 
             sentence_findings,
             cosine,
             _missing(part[caption.id], caption.references, text_words),
-            float(unknown_objects[caption_index]),
+            unknown_objects[caption_index],
         )
     return findings
 
@@ -323,15 +321,13 @@ def _too_many_references(part: CaptionSet) -> NDArray[np.bool_]:
     return np.array(sentence_counts) > MAX_REFERENCE_SENTENCES
 
 
-def _caption_evidence(
-    sentences: Sequence[SentenceFindings], caption: Caption, caption_scores: Sequence[float]
-) -> Evidence:
+def _caption_evidence(findings: CaptionFindings, caption: Caption, caption_scores: Sequence[float]) -> Evidence:
     """The sentences' evidence as that of one caption: words, marks and exp(−t(w))."""
     tokens: list[str] = []
     marks: list[Mark] = []
     word_scores: list[float] = []
     contradictions: list[str] = []
-    for sentence in sentences:
+    for sentence in findings.sentences:
         sentence_start = len(tokens)
         word_scores_by_place = dict(
             zip((word.place for word in sentence.words), np.exp(-sentence.word_errors).tolist(), strict=True)
@@ -354,5 +350,7 @@ def _caption_evidence(
     facts: dict[str, float | str] = {"score": caption_scores[0], "unsupported": caption_scores[1]}
     if contradictions:
         facts["contradicted"] = "; ".join(contradictions)
+    if findings.unknown_objects:
+        facts["unknown objects"] = ", ".join(findings.unknown_objects)
     references = tuple(tuple(reference.split()) for reference in caption.references)
     return Evidence(tuple(tokens), references, marks=tuple(marks), facts=facts, word_scores=tuple(word_scores))
