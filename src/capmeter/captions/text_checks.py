@@ -278,9 +278,9 @@ def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
 def _check_vocabulary(captions: CaptionSet) -> dict[str, list[str]]:
     """All captions, if none of their words occurs in any reference."""
     candidate_indices = set(captions.candidates.tolist())
-    if len(candidate_indices) < _FEWEST or any(
-        _shares_words(captions, row_index) for row_index in range(len(captions))
-    ):
+    if not len(captions.references.values) or len(candidate_indices) < _FEWEST:
+        return {}
+    if any(_shares_words(captions, row_index) for row_index in range(len(captions))):
         return {}
     candidate_vocabulary = {word for k in candidate_indices for word in split_words(captions.pool[k])}
     references = [split_words(captions.pool[k]) for k in set(captions.references.values.tolist())]
@@ -296,9 +296,13 @@ def _shares_words(captions: CaptionSet, row_index: int) -> bool:
 
 
 def _repeats(caption_words: Sequence[str]) -> bool:
-    """Whether more than half of a long text's runs of four words occur before in it."""
-    word_grams = [tuple(caption_words[k : k + _GRAM]) for k in range(len(caption_words) - _GRAM + 1)]
-    return 2 * len(set(word_grams)) < len(word_grams)
+    """Whether more than half of a long text's runs of four words occur before in it.
+
+    >>> _repeats(["a", "dog", "runs", "on", "grass"]), _repeats(["a", "dog", "and"] * 4)
+    (False, True)
+    """
+    word_runs = set(zip(*(caption_words[start:] for start in range(_GRAM)), strict=False))
+    return 2 * len(word_runs) < len(caption_words) - _GRAM + 1
 
 
 def has_foreign_words(text: str) -> bool:
