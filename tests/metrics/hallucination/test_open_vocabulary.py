@@ -152,7 +152,7 @@ def test_what_is_read_of_each_sentence() -> None:
 def test_the_large_size_by_its_reader_and_the_objects_that_captions_mention(tmp_path: Path) -> None:
     """Of CHAIR's objects the first caption mentions a cat, which no reference does, unless a file of objects has it."""
     size, path = larger_size(tmp_path), tmp_path / "objects.json"
-    path.write_text(json.dumps({"1": ["cat"]}))
+    path.write_text(json.dumps({"1": ["Kitten", "piano"]}))  # of CHAIR's words a kitten is a cat, and piano is none
     part = captions("a dog and a cat run on the grass", "A dog runs on the grass.", "a dog and a piano", "")
     findings = find_errors(part, RunContext(), size=size)
     assert [each.unknown_objects for each in findings] == [("cat",), (), (), ()]

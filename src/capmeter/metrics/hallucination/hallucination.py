@@ -198,7 +198,10 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: 
     texts = list(dict.fromkeys(chain.from_iterable((*caption_texts, *object_names.values()))))
     text_words = dict(zip(texts, content_words(texts), strict=True))
     findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
-    unknown_objects = [()] * len(part) if size == BASE else Chair(objects=objects).hallucinated_objects(part, context)
+    unknown_objects: list[tuple[str, ...]] = [()] * len(part)
+    if size != BASE:
+        named = (replace(each, references=(*each.references, *object_names.get(each.image_id, ()))) for each in part)
+        unknown_objects = Chair().hallucinated_objects(CaptionSet.from_captions(named), context)
     documents = list(map(is_document, part))
     for caption_index, sentences, cosine in _read_captions(captions, documents, context, size):
         caption = captions[caption_index]
