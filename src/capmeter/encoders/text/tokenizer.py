@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _UNLIMITED = 10**30
-_WORD_SIGNS = ("CJK", "HIRAGANA", "KATAKANA")  # a single sign can be a word
+_WORD_CHARACTERS = ("CJK", "HIRAGANA", "KATAKANA")  # one alone can be a word
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")  # BERT's and RoBERTa's names, used if no file gives others
 
 
@@ -83,13 +83,14 @@ class Tokenizer:
         return [self._backend.id_to_token(int(piece_id)) or "" for piece_id in ids]
 
     @cached_property
-    def says_nothing(self) -> NDArray[np.bool_]:
-        """Of each word piece whether it is the unknown one, or a letter or vowel sign alone of another alphabet than
-        ours: a vocabulary has these for words in languages that the encoder was not trained on. [vocabulary]
+    def uninformative(self) -> NDArray[np.bool_]:
+        """Which word pieces are the unknown one, or a single letter or vowel sign that is not Latin, (vocabulary,).
+
+        These are what is left of words in a language that the encoder was not trained on.
         """
         flags = np.zeros(len(self), np.bool_)
         for piece, piece_id in self.vocabulary().items():
-            flags[piece_id] = piece_id == self.unknown_id or _is_foreign_letter(piece.removeprefix("##"))
+            flags[piece_id] = piece_id == self.unknown_id or _is_single_letter(piece.removeprefix("##"))
         return flags
 
     def word_of(self, piece: str) -> str:
@@ -99,15 +100,15 @@ class Tokenizer:
         return piece
 
 
-def _is_foreign_letter(text: str) -> bool:
-    """Whether the text is one letter or vowel sign that is not Latin.
+def _is_single_letter(text: str) -> bool:
+    """Whether the text is a single letter or vowel sign of another alphabet than the Latin one.
 
-    >>> [_is_foreign_letter(text) for text in ("σ", "ा", "a", "é", "σκ", "犬", "…")]
+    >>> [_is_single_letter(text) for text in ("σ", "ा", "a", "é", "σκ", "犬", "…")]
     [True, True, False, False, False, False, False]
     """
     if len(text) != 1 or unicodedata.category(text)[0] not in "LM":
         return False
-    return not unicodedata.name(text, "LATIN").startswith(("LATIN", *_WORD_SIGNS))
+    return not unicodedata.name(text, "LATIN").startswith(("LATIN", *_WORD_CHARACTERS))
 
 
 def _tokenizer_config(folder: Path) -> dict[str, Any]:

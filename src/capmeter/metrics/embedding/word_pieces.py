@@ -180,9 +180,9 @@ def note_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings)
 
 
 def find_unreadable(pieces: PieceTable, encoder: EncoderHandle, settings: Settings) -> NDArray[np.bool_]:
-    """Of each sentence whether more than half of its word pieces say nothing to the encoder."""
-    is_unknown = load_encoder(encoder, settings).tokenizer.says_nothing[pieces.ids]
-    unknown_counts = np.add.reduceat(is_unknown.astype(np.int64), pieces.offsets[:-1])
+    """Whether more than half of each sentence's word pieces are unknown to the encoder, or single letters."""
+    is_uninformative = load_encoder(encoder, settings).tokenizer.uninformative[pieces.ids]
+    unknown_counts = np.add.reduceat(is_uninformative.astype(np.int64), pieces.offsets[:-1])
     is_unreadable: NDArray[np.bool_] = 2 * unknown_counts > pieces.lengths - 2  # without begin and end tokens
     return is_unreadable
 

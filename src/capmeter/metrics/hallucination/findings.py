@@ -60,16 +60,18 @@ class CaptionFindings:
 
     Attributes:
         sentences: its sentences; none if it has no word.
-        cosine: with the mean of the references' sentences; 0 of a document.
+        cosine: with the mean of the references' sentences; 0 for a document.
         missing: m.
         unknown_objects: those of CHAIR's list that the candidate mentions and nothing else does; o is whether there is
             any.
+        document: whether it and all references are texts of several sentences, which are judged by their words.
     """
 
     sentences: Sequence[SentenceFindings]
     cosine: float
     missing: float
     unknown_objects: Sequence[str] = ()
+    document: bool = False
 
     @property
     def shown_words(self) -> set[str]:

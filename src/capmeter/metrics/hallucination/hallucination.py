@@ -134,7 +134,7 @@ class Hallucination(MeanMetric):
         if not findings.sentences:
             return [0.0, 0.0]
         logit = findings.logit(self.regression)
-        if is_document(caption):
+        if findings.document:
             logit = document_logit(caption.candidate, caption.references, findings.shown_words)
         unsupported_flags = np.concatenate([sentence.unsupported for sentence in findings.sentences])
         return [float(1 / (1 + np.exp(-logit))), float(unsupported_flags.mean()) if len(unsupported_flags) else 0.0]
@@ -150,7 +150,7 @@ def split_text(text: str) -> list[str]:
 
 
 def is_document(caption: Caption) -> bool:
-    """Whether the candidate and all references are texts of several sentences, which are judged by their words."""
+    """Whether the candidate and all references are texts of several sentences."""
     return all(len(split_text(text)) > 1 for text in (caption.candidate, *caption.references))
 
 
@@ -200,8 +200,11 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: 
     findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
     unknown_objects: list[tuple[str, ...]] = [()] * len(part)
     if size != BASE:
-        named = (replace(each, references=(*each.references, *object_names.get(each.image_id, ()))) for each in part)
-        unknown_objects = Chair().hallucinated_objects(CaptionSet.from_captions(named), context)
+        with_names = CaptionSet.from_captions(
+            replace(caption, references=(*caption.references, *object_names.get(caption.image_id, ())))
+            for caption in part
+        )
+        unknown_objects = Chair().hallucinated_objects(with_names, context)
     documents = list(map(is_document, part))
     for caption_index, sentences, cosine in _read_captions(captions, documents, context, size):
         caption = captions[caption_index]
@@ -215,6 +218,7 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: 
             cosine,
             _missing(part[caption.id], caption.references, text_words),
             unknown_objects[caption_index],
+            documents[caption_index],
         )
     return findings
 
@@ -238,8 +242,8 @@ class _SentenceReading:
 def _read_captions(
     captions: Sequence[Caption], documents: Sequence[bool], context: RunContext, size: str
 ) -> Iterator[tuple[int, list[_SentenceReading], float]]:
-    """Of each caption with a word its row, its sentences, and its cosine with the mean of its references, which no
-    document needs: 0.
+    """Of each caption with a word its row, its sentences, and its cosine with the mean of its references, 0 for a
+    document.
 
     Every distinct sentence of a block of captions is encoded once.
     """
