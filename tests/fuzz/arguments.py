@@ -27,8 +27,8 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.stats.bootstrap import bootstrap_interval, mean_statistic, percentile_interval
 from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_a, tau_b, tau_c
-from capmeter.stats.multiple import holm_correction
 from capmeter.stats.permutation import association_test, paired_permutation_test, williams_test
+from capmeter.stats.significance import holm_correction
 
 NAMES = (
     *("bleu-4", "rouge-l", "cider-d", "cider", "cider-r", "bleu-1(tokenizer=whitespace)", "cider-d(n=3,sigma=5.0)"),

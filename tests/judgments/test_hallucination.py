@@ -18,7 +18,7 @@ from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.prepared import Points
 from capmeter.meta.agreement import run
 from capmeter.meta.localisation import blamed_words
-from capmeter.stats.average_precision import AveragePrecision
+from capmeter.stats.ratios import AveragePrecision
 
 HAT = [
     {"image_id": "1", "candidate": "A dog, and a cat.", "references": ["a dog"], "human": [0],

@@ -1,4 +1,4 @@
-"""Pearson and Spearman against scipy and against points really repeated."""
+"""Correlations with weights, partial ones, intercepts, means over groups."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import pearsonr, rankdata, spearmanr
+from scipy.stats import linregress, pearsonr, rankdata, spearmanr
 
 from capmeter.core.errors import InputError
-from capmeter.stats.correlation import PartialCorrelation, Pearson, Spearman, pearson, spearman
+from capmeter.stats.correlation import Intercept, MeanOfGroups, PartialCorrelation, Pearson, Spearman, pearson, spearman
 from capmeter.stats.kendall import TauB
 
 
@@ -72,3 +72,43 @@ def test_partial_tau_by_hand_and_of_resamples() -> None:
     with pytest.raises(InputError, match="determines a variable"):
         PartialCorrelation(TauB(x, y), TauB(x, x), TauB(y, x))()
     assert PartialCorrelation(TauB(x, y), TauB(x, x), TauB(y, x))(np.array([[1, 1, 1]])).tolist() == [0.0]
+
+
+def test_intercept_is_scipys_for_points_and_resamples() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(3, 2, 40), random.normal(size=40)
+    weights = random.integers(0, 3, (5, 40))
+    line = Intercept(x, y)
+    assert line() == pytest.approx(linregress(x, y).intercept)
+    expected = [linregress(np.repeat(x, row), np.repeat(y, row)).intercept for row in weights]
+    assert line(weights) == pytest.approx(expected)
+
+
+def test_x_that_does_not_vary() -> None:
+    """Where every x is 0 the intercept is the mean; where it is 2 throughout, nothing is known; a resample of one point
+    takes the slope of all: the line through (1, 3) with slope 2 is 1 at 0."""
+    assert Intercept([0, 0], [1, 2])() == 1.5
+    with pytest.raises(InputError, match="every x is 2"):
+        Intercept([2, 2], [1, 2])
+    assert Intercept([1, 2], [3, 5])(np.array([[2, 0]])).tolist() == [1.0]
+
+
+X, Y, GROUPS = [1, 2, 3, 1, 2, 3, 5], [1, 2, 3, 3, 2, 2, 5], ["a", "a", "a", "b", "b", "b", "alone"]
+
+
+def test_mean_of_groups() -> None:
+    mean = MeanOfGroups(TauB, X, Y, GROUPS)
+    b = TauB([1, 2, 3], [3, 2, 2])()
+    assert mean.by_group() == {"a": 1.0, "b": b} and mean() == pytest.approx((1 + b) / 2)
+
+
+def test_a_group_that_is_not_drawn_is_left_out() -> None:
+    mean = MeanOfGroups(TauB, X, Y, GROUPS)
+    sampled = mean(np.asarray([[1, 1, 1, 0, 0, 0, 4], [2, 1, 0, 1, 1, 1, 0]]))
+    assert sampled[0] == pytest.approx(1.0)
+    assert sampled[1] == pytest.approx((TauB([1, 1, 2], [1, 1, 2])() + TauB([1, 2, 3], [3, 2, 2])()) / 2)
+
+
+def test_nothing_varies() -> None:
+    with pytest.raises(InputError, match="in none of the 2 groups"):
+        MeanOfGroups(TauB, [1, 1, 2, 2], [1, 2, 3, 4], ["a", "a", "b", "b"])

@@ -42,7 +42,7 @@ from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.scores import Results, save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.system_ranking import rank_systems
-from capmeter.stats.ties import sign_with_tolerance
+from capmeter.stats.pairs import sign_with_tolerance
 
 app = Application()
 _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit

@@ -39,7 +39,7 @@ from capmeter.meta.metric_scores import (
 )
 from capmeter.meta.published import PublishedValue, published, withheld_sources
 from capmeter.stats.bootstrap import Clusters, Interval, bootstrap_interval, paired_difference
-from capmeter.stats.pair_accuracy import PairAccuracy, TieCalibrated
+from capmeter.stats.pairs import PairAccuracy, TieCalibrated
 from capmeter.stats.permutation import association_test, clustered_association_test, williams_test
 from capmeter.stats.significance import Ranking
 

@@ -19,10 +19,9 @@ from capmeter.judgments.prepared import Floats, JudgedPairs
 from capmeter.meta.agreement import LENGTH, AgreementReport
 from capmeter.meta.metric_scores import caption_lengths, orient_scores
 from capmeter.stats.bootstrap import Clusters, cluster_resamples, percentile_interval
-from capmeter.stats.bradley_terry import bradley_terry, count_wins
 from capmeter.stats.correlation import spearman
 from capmeter.stats.kendall import Array, tau_b
-from capmeter.stats.pair_accuracy import TieMatched
+from capmeter.stats.pairs import TieMatched, bradley_terry, count_wins
 
 HUMAN = "human"
 """The judge whose battles are people's."""

@@ -10,13 +10,11 @@ import numpy as np
 from capmeter.core.errors import ProtocolError
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
-from capmeter.stats.average_precision import AveragePrecision
 from capmeter.stats.bootstrap import Interval
-from capmeter.stats.correlation import Pearson, Spearman
-from capmeter.stats.groups import MeanOfGroups
+from capmeter.stats.correlation import MeanOfGroups, Pearson, Spearman
 from capmeter.stats.kendall import TauA, TauB, TauC
-from capmeter.stats.pair_accuracy import GroupMean, PairAccuracy, TieCalibrated, TieMatched
-from capmeter.stats.roc_area import RocArea
+from capmeter.stats.pairs import GroupMean, PairAccuracy, TieCalibrated, TieMatched
+from capmeter.stats.ratios import AveragePrecision, RocArea
 
 SCALE = 100
 """Coefficients are given in hundredths, as they are published."""

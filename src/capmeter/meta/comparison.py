@@ -45,8 +45,8 @@ from capmeter.meta.significance_tests import PairedScores, PermutationTest, Sign
 from capmeter.meta.significance_tests import parse as parse_test
 from capmeter.meta.system_ranking import score_intervals
 from capmeter.stats.bootstrap import Clusters, Interval, paired_difference
+from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.stats.significance import PERMUTATIONS, Ranking, required_resamples
-from capmeter.stats.ties import sign_with_tolerance
 
 EQUAL = 0.01
 """How much scores that count as equal may differ."""

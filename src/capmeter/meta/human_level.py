@@ -26,7 +26,7 @@ from capmeter.meta.coefficient import SCALE, category_values, make_coefficient, 
 from capmeter.stats import human_level as annotators
 from capmeter.stats.bootstrap import bootstrap_interval
 from capmeter.stats.kendall import TauB, TauC
-from capmeter.stats.pair_accuracy import GroupMean
+from capmeter.stats.pairs import GroupMean
 
 # benchmark: what the papers print as the human level, and where
 PUBLISHED = {"flickr8k-expert": (73.6, "Cui et al. 2018, Table 1, and Yi et al. 2020, Table 3,")}

@@ -31,9 +31,8 @@ from capmeter.meta.coefficient import CORRELATIONS, make_coefficient, scale_inte
 from capmeter.meta.comparison import EqualLengthDifference, SystemComparison
 from capmeter.meta.metric_scores import caption_lengths, orient_scores
 from capmeter.stats.bootstrap import Clusters, bootstrap_interval
-from capmeter.stats.correlation import PartialCorrelation
-from capmeter.stats.intercept import Intercept
-from capmeter.stats.pair_accuracy import PairAccuracy
+from capmeter.stats.correlation import Intercept, PartialCorrelation
+from capmeter.stats.pairs import PairAccuracy
 
 _PAIRS = ("accuracy", "agreement")
 

@@ -45,7 +45,7 @@ from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.held_out import leave_one_out, sample_images
 from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter.stats.bootstrap import Clusters, Interval, percentile_interval, resample_counts
-from capmeter.stats.ties import sign_with_tolerance
+from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.transforms.degradations import Degradation
 from capmeter.transforms.registry import parse_list
 

@@ -18,11 +18,19 @@ with Pearson's r, Spearman's ρ or Kendall's τ (M. G. Kendall, Partial rank cor
 >>> x, y, z = [1, 2, 3, 4], [2, 1, 4, 3], [1, 2, 2, 1]
 >>> PartialCorrelation(Pearson(x, y), Pearson(x, z), Pearson(y, z))()
 0.6
+
+`Intercept` is the value at 0 of a regression line, and `MeanOfGroups` the mean of any of these over groups (language
+pairs, the captions of one image).
+
+>>> Intercept([-1, 0, 1, 2], [1, 3, 5, 7])()
+3.0
+>>> MeanOfGroups(Spearman, [1, 2, 3, 1, 2, 3], [1, 2, 3, 3, 2, 1], ["a", "a", "a", "b", "b", "b"]).by_group()
+{'a': 1.0, 'b': -1.0}
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,3 +153,76 @@ def _ratio(sums: Array, weights: Numbers | None, symbol: str) -> Any:
             raise InputError(f"{symbol} needs at least two distinct values in each variable; one of them is constant")
         return float(value[0])
     return value
+
+
+class Intercept:
+    """The value at x = 0 of the least-squares line of y on x, for any weights.
+
+    A resample in which x does not vary has the slope of all points.
+
+    Raises:
+        InputError: fewer than two points, or x has one value only, which is not 0.
+    """
+
+    symbol = "intercept"
+
+    def __init__(self, x: Numbers, y: Numbers) -> None:
+        self._x, self._y = paired(x, y)
+        if np.ptp(self._x) == 0 and self._x[0] != 0:
+            raise InputError(f"every x is {self._x[0]:g}, so nothing says what y is where x is 0")
+        self.slope = 0.0
+        self.slope = float(self._line(np.ones((1, len(self._x))))[1][0])
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The value: a float for weights None or [n], float64[resamples] for [resamples, n]."""
+        value = self._line(resamples_of(weights, len(self._x)).astype(float))[0]
+        return float(value[0]) if weights is None or np.ndim(weights) == 1 else value
+
+    def _line(self, weight_table: Array) -> tuple[Array, Array]:
+        """Intercepts and slopes of resamples (resamples, points)."""
+        count = np.maximum(weight_table.sum(axis=1), 1)
+        x, y = weight_table @ self._x / count, weight_table @ self._y / count
+        xx, xy = weight_table @ self._x**2 / count - x * x, weight_table @ (self._x * self._y) / count - x * y
+        varies = xx > 1e-12 * np.maximum(x * x, 1e-300)
+        slope = np.where(varies, xy / np.where(varies, xx, 1.0), self.slope)
+        return y - slope * x, slope
+
+
+class MeanOfGroups:
+    """The mean over groups of a statistic of x and y; groups in which x or y is constant are left out."""
+
+    symbol = "mean of groups"
+
+    def __init__(self, make: Callable[[Any, Any], Any], x: Numbers, y: Numbers, groups: Sequence[Any]) -> None:
+        x_values, y_values = paired(x, y)
+        if len(groups) != len(x_values):
+            raise InputError(f"expected one group for each of {len(x_values)} points, but got {len(groups)}")
+        group_rows: dict[Any, list[int]] = {}
+        for index, group in enumerate(groups):
+            group_rows.setdefault(group, []).append(index)
+        self._n = len(x_values)
+        self._parts = {
+            group: (np.asarray(rows), make(x_values[rows], y_values[rows]))
+            for group, rows in group_rows.items()
+            if len(set(x_values[rows].tolist())) > 1 and len(set(y_values[rows].tolist())) > 1
+        }
+        if not self._parts:
+            raise InputError(f"in none of the {len(group_rows)} groups do both variables have two distinct values")
+
+    def by_group(self) -> dict[Any, float]:
+        """Each group's value."""
+        return {group: float(statistic()) for group, (_, statistic) in self._parts.items()}
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The mean: a float for weights None or [n], float64[resamples] for [resamples, n]; absent groups omitted."""
+        if weights is None:
+            return float(np.mean(list(self.by_group().values())))
+        weight_table = resamples_of(weights, self._n)
+        value_sums, group_counts = np.zeros(len(weight_table)), np.zeros(len(weight_table))
+        for group_rows, statistic in self._parts.values():
+            group_weights = weight_table[:, group_rows]
+            is_present = group_weights.sum(axis=1) > 1
+            value_sums += np.where(is_present, statistic(group_weights), 0.0)
+            group_counts += is_present
+        values = value_sums / np.maximum(group_counts, 1)
+        return float(values[0]) if np.ndim(weights) == 1 else values

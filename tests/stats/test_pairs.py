@@ -1,4 +1,4 @@
-"""Pair accuracy: every tie policy by hand, and tie calibration against trying every ε."""
+"""Ties by rounding, accuracy on pairs, ratings of systems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,51 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capmeter.core.errors import InputError
-from capmeter.stats.pair_accuracy import GroupMean, PairAccuracy, TieCalibrated, TieMatched
+from capmeter.stats.pairs import (
+    ELO,
+    GroupMean,
+    PairAccuracy,
+    TieCalibrated,
+    TieMatched,
+    bradley_terry,
+    count_wins,
+    sign_with_tolerance,
+)
+
+NUMBERS = st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=10)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (1.0, 1.0, 0),
+        (1.0, 1.0 + 1e-7, 0),
+        (1.0, 1.0 + 1e-5, -1),
+        (2e-9, 1e-9, 1),  # tiny scores (unsmoothed BLEU) still differ
+        (0.0, 1e-300, -1),
+        (0.0, 0.0, 0),
+        (-1.0, -1.0 - 1e-8, 0),
+        (-1.0, 1.0, -1),
+    ],
+)
+def test_by_hand(first: float, second: float, expected: int) -> None:
+    assert sign_with_tolerance([first], [second]).tolist() == [expected]
+
+
+@given(NUMBERS)
+def test_it_is_antisymmetric(pairs: list[tuple[float, float]]) -> None:
+    a, b = np.array(pairs).T
+    assert (sign_with_tolerance(a, b) == -sign_with_tolerance(b, a)).all()
+    assert (sign_with_tolerance(a, a) == 0).all()
+
+
+def test_columns_broadcast() -> None:
+    assert sign_with_tolerance([[1.0], [2.0]], [[1.0, 2.0], [1.0, 2.0]]).tolist() == [[0, -1], [1, 0]]
+
+
+def test_what_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="finite scores"):
+        sign_with_tolerance([np.nan], [1.0])
 
 
 def test_tie_policies() -> None:
@@ -96,3 +140,38 @@ def test_a_resample_is_its_pairs_repeated(pairs: list[tuple[int, int, int]]) -> 
 def test_agreement_by_group() -> None:
     matched = TieMatched([1, -1, 2, 3], [1, 1, 1, 1], ["x", "x", "y", "y"])
     assert matched.by_group().tolist() == [[0.5, 1.0]] and matched() == 0.75
+
+
+def test_odds_of_two_systems_are_the_ratio_of_their_wins() -> None:
+    """300 wins against 100: 400 · log10(3) = 190.85 points apart, around 1000."""
+    strong, weak = bradley_terry([[0, 300], [100, 0]])
+    assert strong - weak == pytest.approx(400 * np.log10(3), abs=0.1)
+    assert strong + weak == pytest.approx(2000)
+
+
+def test_a_system_that_won_every_battle_is_finite_and_best() -> None:
+    ratings = bradley_terry([[0, 10, 10], [0, 0, 5], [0, 5, 0]])
+    assert np.isfinite(ratings).all() and ratings[0] > ratings[1] == pytest.approx(ratings[2])
+
+
+@given(st.lists(st.integers(1, 30), min_size=12, max_size=12))
+def test_expected_wins_are_the_wins(numbers: list[int]) -> None:
+    """At the maximum of the likelihood every system's expected number of wins is its number of wins (but the prior)."""
+    wins = np.zeros((4, 4))
+    wins[~np.eye(4, dtype=bool)] = numbers
+    strengths = (bradley_terry(wins) - 1000) / ELO
+    expected = ((wins + wins.T) / (1 + np.exp(strengths[None, :] - strengths[:, None]))).sum(axis=1)
+    np.testing.assert_allclose(expected, wins.sum(axis=1) - 0.01 * strengths, atol=1e-3)
+
+
+def test_ties_are_half_wins() -> None:
+    first, second = np.array([0, 0, 1]), np.array([1, 1, 0])
+    wins = count_wins(first, second, np.array([1, 0, 1]), np.array([1, 2, 3]), 2)
+    assert wins.tolist() == [[0, 2], [4, 0]]  # 1 + 2/2 wins of 0; 2/2 + 3 wins of 1
+
+
+def test_wrong_tables_are_refused() -> None:
+    with pytest.raises(InputError, match="square table"):
+        bradley_terry([[0, 1, 2], [1, 0, 2]])
+    with pytest.raises(InputError, match="square table"):
+        bradley_terry([[0, -1], [1, 0]])

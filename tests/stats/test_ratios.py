@@ -1,4 +1,4 @@
-"""The area under the ROC curve: by hand, against pairs counted one by one, and under a bootstrap of single items."""
+"""The area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import bootstrap_interval, resample_counts
-from capmeter.stats.roc_area import RocArea
+from capmeter.stats.ratios import RocArea
 
 ITEMS = st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=2, max_size=12)
 

@@ -1,5 +1,7 @@
-"""Pairwise accuracy: the share of pairs that a metric orders as humans do.
+"""Pairs: which of two scores is higher, how often a metric orders pairs as humans do, and how strong each system is.
 
+* `sign_with_tolerance`: neural metrics give a sentence slightly different scores in different batches, and sums depend
+  on their order, so scores that agree to six digits are a tie.
 * `PairAccuracy`: pairs of captions of which one is known to be better (PASCAL-50S, FOIL). The treatment of equal scores
   can change the result by thirty points, so the tie policy is explicit: `half` a point, `strict` none, `random` a
   seeded coin flip, `first` as if the first had won.
@@ -11,12 +13,26 @@
 * `TieMatched`: pairs that humans may have tied (CapArena, DOCENT). A metric ties as many pairs as humans do, those
   whose scores differ least, so that the share of ties cannot be chosen in its favour.
 
+* `bradley_terry`: ratings of systems from who won against whom. The probability that system i wins against system j
+  depends on their strengths alone,
+
+    p(i beats j) = 1 / (1 + exp(r_j - r_i)),
+
+  and the strengths are those under which the battles are most likely. A tie is half a win for both. Strengths have a
+  normal prior of standard deviation 10, which keeps a system that won every battle finite and moves others by about a
+  point. They are given on Elo's scale: 400 points are odds of 10 to 1, and the mean system has 1000 (R. A. Bradley,
+  M. E. Terry. Rank analysis of incomplete block designs: I. Biometrika 39, 1952).
+
+>>> sign_with_tolerance([0.3, 0.1 + 0.2, 0.5], [0.4, 0.3, 0.2]).tolist()
+[-1, 0, 1]
 >>> PairAccuracy([0.2, 0.5, 0.0], [1, 1, -1])()
 0.8333333333333334
 >>> TieCalibrated([1, 1, 2, 3], [0.30, 0.31, 0.5, 0.9]).best()
 Calibrated(accuracy=1.0, epsilon=0.010000000000000009, pairs=6, sampled=False)
 >>> TieMatched([0.4, 0.1, -0.3, 0.2], [1, 0, 1, 1])()
 0.75
+>>> bradley_terry([[0, 30, 5], [10, 0, 5], [5, 5, 0]]).round().tolist()
+[1082.0, 918.0, 1000.0]
 """
 
 from __future__ import annotations
@@ -29,6 +45,19 @@ import numpy as np
 
 from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Array, Numbers, paired, resamples_of
+
+_RELATIVE = 1e-6
+
+
+def sign_with_tolerance(first: object, second: object) -> Array:
+    """int8: 1 where the first score is higher, -1 where the second is, 0 where they tie; shapes broadcast."""
+    first_scores, second_scores = np.asarray(first, float), np.asarray(second, float)
+    if not (np.isfinite(first_scores).all() and np.isfinite(second_scores).all()):
+        raise InputError("expected finite scores to compare, but some are not finite; leave those captions out")
+    score_gap = first_scores - second_scores
+    is_tied = np.abs(score_gap) <= _RELATIVE * np.maximum(np.abs(first_scores), np.abs(second_scores))
+    return np.where(is_tied, 0, np.sign(score_gap)).astype(np.int8)
+
 
 TIES = ("half", "strict", "random", "first")
 
@@ -243,3 +272,56 @@ def _pairs(n: int, groups: Sequence[Any] | None, most: int, seed: int) -> tuple[
         sampled_pairs = np.random.default_rng(seed).choice(len(first), most, replace=False)
         return first[sampled_pairs], second[sampled_pairs], True
     return first, second, False
+
+
+ELO = 400 / np.log(10)
+"""Points of Elo's scale per unit of strength."""
+MEAN = 1000.0
+_PRECISION = 0.01  # of the prior
+
+
+def count_wins(first: Array, second: Array, outcomes: Array, weights: Array, systems: int) -> Array:
+    """How often each system won against each other one, a tie counting half for both.
+
+    Args:
+        first, second: the systems of each battle, as numbers from 0 (battles).
+        outcomes: 1 where the first won, -1 where the second did, 0 for a tie (battles).
+        weights: how often each battle occurs (battles).
+        systems: their number.
+
+    Returns:
+        The wins of the row's system against the column's (systems, systems).
+    """
+    shares = weights * (1 + outcomes.astype(float)) / 2
+    wins = np.bincount(first * systems + second, shares, systems**2)
+    wins += np.bincount(second * systems + first, weights - shares, systems**2)
+    return wins.reshape(systems, systems)
+
+
+def bradley_terry(wins: Numbers, start: Array | None = None) -> Array:
+    """The rating of each system on Elo's scale.
+
+    Args:
+        wins: of the row's system against the column's (systems, systems).
+        start: ratings to start from, for speed.
+
+    Raises:
+        InputError: the table is not square, or a number of wins is negative or not finite.
+    """
+    from scipy.optimize import minimize
+
+    table = np.asarray(wins, float)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or not (np.isfinite(table) & (table >= 0)).all():
+        raise InputError(f"expected a square table of numbers of wins, but got shape {table.shape}")
+    battle_counts = table + table.T
+
+    def loss(strengths: Array) -> tuple[float, Array]:
+        strength_gaps = strengths[:, None] - strengths[None, :]
+        penalised_loss = (table * np.logaddexp(0, -strength_gaps)).sum() + _PRECISION / 2 * (strengths**2).sum()
+        expected_wins = (battle_counts / (1 + np.exp(-strength_gaps))).sum(axis=1)
+        return float(penalised_loss), expected_wins - table.sum(axis=1) + _PRECISION * strengths
+
+    initial_strengths = np.zeros(len(table)) if start is None else (start - MEAN) / ELO
+    strengths = minimize(loss, initial_strengths, jac=True, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-8}).x
+    ratings: Array = MEAN + ELO * (strengths - strengths.mean())
+    return ratings
