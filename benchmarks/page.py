@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from capmeter.evaluation.scores import read_all
+from capmeter.evaluation.results import read_all
 from capmeter.report.page import write_page
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support.page_examples import systems
 
-from capmeter.evaluation.scores import save_all
+from capmeter.evaluation.results import save_all
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from capmeter.captions.columns import FIELDS
 from capmeter.captions.formats import NAMES
 from capmeter.captions.layouts import OTHER_NAMES
-from capmeter.evaluation.results_file import SCHEMA, load_json_schema
+from capmeter.evaluation.results import SCHEMA, load_json_schema
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`([^`\n]+)`", PAGE))

@@ -43,11 +43,11 @@ from .evaluation.evidence import Evidence as Evidence
 from .evaluation.evidence import Link as Link
 from .evaluation.evidence import Mark as Mark
 from .evaluation.registry import parse as parse
+from .evaluation.results import Results as Results
+from .evaluation.results import Scores as Scores
+from .evaluation.results import read_all as read_all
+from .evaluation.results import save_all as save_all
 from .evaluation.runner import Evaluation as Evaluation
-from .evaluation.scores import Results as Results
-from .evaluation.scores import Scores as Scores
-from .evaluation.scores import read_all as read_all
-from .evaluation.scores import save_all as save_all
 from .evaluation.scoring import score as score
 from .integrations.scst import Reward as Reward
 from .integrations.scst import reward as reward

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.command_line import capmeter
 
-from capmeter.evaluation.scores import read_all
+from capmeter.evaluation.results import read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 

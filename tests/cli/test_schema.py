@@ -6,7 +6,7 @@ import json
 
 from support.command_line import capmeter
 
-from capmeter.evaluation.results_file import load_json_schema
+from capmeter.evaluation.results import load_json_schema
 
 
 def test_the_schema_is_printed() -> None:

@@ -1,3 +1,5 @@
+"""Results files: written, read, described by the schema, damaged."""
+
 from __future__ import annotations
 
 import json
@@ -7,10 +9,19 @@ from typing import Any
 import pytest
 from support.caption_sets import caption_set
 
+from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.results_file import load_json_schema
-from capmeter.evaluation.scores import Results, from_dict, read_all, save_all, to_dict
+from capmeter.evaluation.results import (
+    Results,
+    captions_from_dict,
+    captions_to_dict,
+    from_dict,
+    load_json_schema,
+    read_all,
+    save_all,
+    to_dict,
+)
 from capmeter.evaluation.scoring import evaluate, score
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.score_table import scores_to_dict
@@ -101,3 +112,60 @@ def test_another_version_of_the_layout_is_named() -> None:
         InputError, match=r"its layout is schema 7 \(of capmeter 9\.0\), but this version reads schema 1"
     ):
         from_dict({"capmeter": "9.0", "schema": 7, "systems": {}}, "x.json")
+
+
+CAPTIONS = [
+    Caption("a#0", "a", "a dog", ("a dog", "the dog"), image="a.jpg", human=(1.0, 0.5)),
+    Caption("a#1", "a", "", ("a dog", "the dog")),
+    Caption("b", "b", "half \ud83d", ()),
+]
+
+
+def test_captions_survive_json() -> None:
+    captions = CaptionSet.from_captions(CAPTIONS)
+    saved = json.loads(json.dumps(captions_to_dict(captions)))
+    assert list(captions_from_dict(saved, captions.ids, captions.image_ids)) == CAPTIONS
+    assert saved["sentences"].count("a dog") == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda saved: saved["captions"]["sentences"].pop(),
+        lambda saved: saved["captions"].pop("references"),
+        lambda saved: saved["captions"]["candidates"].pop("0"),
+        lambda saved: saved["captions"].update(sentences=[1, 2, 3]),
+        lambda saved: saved["metrics"]["bleu-1"]["rows"].pop("0"),
+    ],
+)
+def test_damaged_files_are_refused(damage) -> None:  # type: ignore[no-untyped-def]
+    saved = score(candidates=["a dog"], references=[["the dog", "one dog"]], metrics="bleu-1").to_dict("one")
+    Results.from_dict(saved)
+    damage(saved["systems"]["one"])
+    with pytest.raises(InputError, match="not a results file"):
+        Results.from_dict(saved)
+
+
+def test_systems_keep_their_names_captions_and_command(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    one = score(candidates=["a dog", "a cat"], references=[["the dog"], ["a cat"]], metrics="bleu-2,rouge-l")
+    one.command = "capmeter score 'a b.json'"
+    save_all({"first": one}, tmp_path / "one.json")
+    save_all({"first": one, "second": one}, tmp_path / "two.json")
+    assert list(read_all(tmp_path / "one.json")) == ["first"]
+    result = read_all(tmp_path / "two.json")
+    assert list(result) == ["first", "second"]
+    second = result["second"]
+    assert second.command == one.command
+    assert second.captions is not None and [each.candidate for each in second.captions] == ["a dog", "a cat"]
+    assert second.intervals(resamples=50) == one.intervals(resamples=50)
+    with pytest.raises(InputError, match="contains 2 systems"):
+        Results.read(tmp_path / "two.json")
+
+
+def test_a_file_without_rows_gives_scores_but_no_intervals() -> None:
+    saved = score(candidates=["a dog"], references=[["the dog"]], metrics="bleu-1").to_dict("one")
+    del saved["systems"]["one"]["metrics"]["bleu-1"]["rows"]
+    results = Results.from_dict(saved)
+    assert results["bleu-1"].items["0"] == pytest.approx(0.5)
+    with pytest.raises(InputError, match="without rows to resample"):
+        results.intervals()

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.page_examples import candidates, scored
 
 from capmeter.core.errors import CapmeterError
-from capmeter.evaluation.scores import read_all, save_all
+from capmeter.evaluation.results import read_all, save_all
 from capmeter.report.page import write_page
 
 VALUES: list[Any] = [

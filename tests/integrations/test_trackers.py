@@ -9,7 +9,7 @@ import pytest
 from support.thousand_captions import expected, scores
 
 from capmeter.core.errors import InputError
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 
 METRICS = "bleu-4,rouge-l,cider-d(sigma=5.0)"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.core.errors import InputError
-from capmeter.evaluation.results_file import enclose_systems
+from capmeter.evaluation.results import enclose_systems
 from capmeter.meta.scores_file import read_scores
 
 IDS = ("a", "b#0", "c")

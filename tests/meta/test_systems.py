@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.results_file import enclose_systems
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results, enclose_systems
 from capmeter.meta.held_out import hold_out_candidates, hold_out_human_captions
 from capmeter.meta.systems import (
     Components,

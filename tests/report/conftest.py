@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.browser_page import FLAGS, PATIENCE, Opened
 
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.report.page import write_page
 
 

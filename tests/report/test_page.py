@@ -18,7 +18,7 @@ from support.page_examples import HOSTILE, candidates, scored, systems
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scores import Results, read_all, save_all
+from capmeter.evaluation.results import Results, read_all, save_all
 from capmeter.evaluation.scoring import evaluate, score
 from capmeter.report.page import write_page
 from capmeter.report.page_data import decimals_for, pack_json, round_digits

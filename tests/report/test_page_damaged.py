@@ -11,7 +11,7 @@ from fuzz.pages import outcomes
 from support.page_examples import candidates, scored
 
 from capmeter.core.errors import InputError
-from capmeter.evaluation.scores import read_all, save_all
+from capmeter.evaluation.results import read_all, save_all
 from capmeter.report.page import write_page
 
 

@@ -16,7 +16,7 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.judge_limits import JudgeLimits
 from capmeter.core.settings import Settings
-from capmeter.evaluation.scores import Scores
+from capmeter.evaluation.results import Scores
 
 KEY = "sk-only-for-tests-0123456789"
 TEXTS = ["a dog runs", "two cats", "a red kite", "a bus"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.evaluation.scores import Scores
+from capmeter.evaluation.results import Scores
 from support.judge_server import JudgeServer, Reply, completion, score
 
 Answers = Callable[[dict[str, Any]], str | None]

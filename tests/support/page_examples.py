@@ -8,8 +8,7 @@ import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.results_file import enclose_systems
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results, enclose_systems
 from capmeter.evaluation.scoring import evaluate
 
 SUBJECTS = ("a brown dog", "two small cats", "a woman", "an old man", "three children", "a red bus")

@@ -30,8 +30,7 @@ from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import RunContext
-from capmeter.evaluation.items import Scores
-from capmeter.evaluation.scores import save_all
+from capmeter.evaluation.results import Scores, save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.metrics.hallucination.chair import Chair
 from capmeter.report.chair_table import chair_table, chair_to_dict, citation, part_intervals

@@ -14,7 +14,7 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.options import argument
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scores import save_all
+from capmeter.evaluation.results import save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.system_ranking import rank_systems
 

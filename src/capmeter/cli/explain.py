@@ -23,7 +23,7 @@ from capmeter.core.messages import list_names
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.meta.by_reference import score_by_reference
 from capmeter.report.by_reference import reference_table
 from capmeter.report.explain import describe_order, explain, to_dicts

@@ -18,7 +18,7 @@ from capmeter.core.options import flat_options
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.requirements import is_needed
-from capmeter.evaluation.scores import Results, read_all
+from capmeter.evaluation.results import Results, read_all
 from capmeter.meta.aligned_systems import load_system
 
 

@@ -18,7 +18,7 @@ from capmeter.core.output_files import is_same_file
 from capmeter.core.terminal import escape_controls, fold_line
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
 from capmeter.report.note_text import describe_note, list_captions
 from capmeter.report.score_table import score_table, scores_to_dict

@@ -14,7 +14,7 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
-from capmeter.evaluation.scores import Results, read_all
+from capmeter.evaluation.results import Results, read_all
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.page_images import MODES
 from capmeter.report.tables import FORMATS

@@ -6,7 +6,7 @@ import json
 
 from capmeter.cli.command import Application
 from capmeter.cli.output import write
-from capmeter.evaluation.results_file import load_json_schema
+from capmeter.evaluation.results import load_json_schema
 
 app = Application()
 

@@ -39,7 +39,7 @@ from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.executors import choose_worker_count
 from capmeter.evaluation.registry import parse, parse_list
-from capmeter.evaluation.scores import Results, save_all
+from capmeter.evaluation.results import Results, save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.stats.pairs import sign_with_tolerance

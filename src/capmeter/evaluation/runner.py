@@ -54,7 +54,7 @@ from capmeter.evaluation.executors import Executor, make_executor
 from capmeter.evaluation.reference_digests import NO_DIGESTS, Digests, digest_references
 from capmeter.evaluation.registry import METRICS
 from capmeter.evaluation.requirements import check_needs, with_required
-from capmeter.evaluation.scores import Ids, Results, Scores
+from capmeter.evaluation.results import Ids, Results, Scores
 
 if TYPE_CHECKING:
     from capmeter.evaluation.evidence import Evidence

@@ -16,8 +16,8 @@ from capmeter.evaluation.base import Metric
 from capmeter.evaluation.executors import Executor
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.requirements import check_needs, is_needed
+from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation, Source
-from capmeter.evaluation.scores import Results
 
 Systems = Mapping[str, CaptionSet] | Mapping[str, CaptionStream] | Mapping[str, os.PathLike[str]]
 

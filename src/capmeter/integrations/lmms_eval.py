@@ -39,7 +39,7 @@ from capmeter.core.messages import describe, list_names
 from capmeter.core.output_files import write_atomic
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.integrations.model_answers import OnMismatch, parse_metrics, score_answers
 
 Document = Mapping[str, Any]

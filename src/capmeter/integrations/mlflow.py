@@ -14,7 +14,7 @@ from typing import Any
 
 import mlflow
 
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
 

@@ -16,7 +16,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.evaluation.scoring import evaluate
 
 OnMismatch = Literal["error", "warn"]

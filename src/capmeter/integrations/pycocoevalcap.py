@@ -32,7 +32,7 @@ from capmeter.captions.reference_fit import find_untokenised
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric
-from capmeter.evaluation.scores import Scores
+from capmeter.evaluation.results import Scores
 from capmeter.evaluation.scoring import evaluate
 from capmeter.metrics.ngram.bleu import Bleu as BleuMetric
 from capmeter.metrics.ngram.cider import CiderD

@@ -38,8 +38,8 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.compact import PackedRows, PackedTexts
 from capmeter.evaluation.requirements import check_needs, is_needed, with_required
+from capmeter.evaluation.results import Ids, Results, Scores
 from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scores import Ids, Results, Scores
 from capmeter.integrations.shard_records import FORMAT, NOTED_IDS, Record, find_unused_references, merge_notes
 from capmeter.report.source_columns import arrow_table, beside_source
 

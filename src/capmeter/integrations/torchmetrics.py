@@ -40,7 +40,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.evaluation.scoring import evaluate
 
 Result = TypeVar("Result")

@@ -14,7 +14,7 @@ from typing import Any
 import wandb
 
 from capmeter.core.errors import InputError
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 
 
 def table(systems: Results | Mapping[str, Results]) -> wandb.Table:

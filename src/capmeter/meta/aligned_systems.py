@@ -14,7 +14,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric, merge_notes
-from capmeter.evaluation.scores import Ids, Results, Scores
+from capmeter.evaluation.results import Ids, Results, Scores
 from capmeter.evaluation.scoring import evaluate
 
 System = CaptionSet | Results | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]

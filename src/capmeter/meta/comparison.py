@@ -39,7 +39,7 @@ from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse, parse_list
-from capmeter.evaluation.scores import Results, Scores
+from capmeter.evaluation.results import Results, Scores
 from capmeter.meta.aligned_systems import System, align_captions, load_system, score_systems
 from capmeter.meta.significance_tests import PairedScores, PermutationTest, SignificanceTest
 from capmeter.meta.significance_tests import parse as parse_test

@@ -40,7 +40,7 @@ from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation import registry
 from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
-from capmeter.evaluation.scores import Results, Scores
+from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.held_out import leave_one_out, sample_images
 from capmeter.meta.metric_similarity import score_image_pairs

@@ -23,7 +23,7 @@ from capmeter.core.csv_text import csv_lines
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import format_count
-from capmeter.evaluation.results_file import EXPECTED, check_systems
+from capmeter.evaluation.results import EXPECTED, check_systems
 from capmeter.metrics.scene_graph.spice_results import is_spice, read_rows
 
 ScoresByMetric = dict[str, dict[str, float]]

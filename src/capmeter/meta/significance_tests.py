@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named
 from capmeter.core.registry import Entry, Registry
-from capmeter.evaluation.scores import Scores
+from capmeter.evaluation.results import Scores
 from capmeter.stats.bootstrap import Clusters, Interval
 from capmeter.stats.significance import PERMUTATIONS, Pair, bootstrap_p_values, permutation_p_values, required_resamples
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.scores import Results, Scores
+from capmeter.evaluation.results import Results, Scores
 from capmeter.stats.bootstrap import Interval, percentile_interval, resample_blocks
 from capmeter.stats.significance import LEVEL, PERMUTATIONS, Pair, Ranking, permutation_p_values, required_resamples
 

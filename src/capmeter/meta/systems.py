@@ -28,7 +28,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scores import Results, read_all
+from capmeter.evaluation.results import Results, read_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.metrics.style.mima import Mima, Spurts
 from capmeter.metrics.style.normalisation import NormalisationConstants, require_encoders

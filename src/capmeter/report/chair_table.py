@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.items import Scores
+from capmeter.evaluation.results import Scores
 from capmeter.report.score_table import describe_counts
 from capmeter.report.tables import Table
 from capmeter.stats.bootstrap import percentile_interval, resample_blocks

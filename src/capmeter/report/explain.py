@@ -22,10 +22,9 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.evidence import Evidence, SentenceVerdict
-from capmeter.evaluation.items import Scores
 from capmeter.evaluation.registry import parse, parse_list
+from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scores import Results
 
 
 @dataclass(frozen=True)

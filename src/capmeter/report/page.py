@@ -20,7 +20,7 @@ from capmeter._version import __version__
 from capmeter.core.errors import MissingBackend
 from capmeter.core.messages import format_count
 from capmeter.core.output_files import write_atomic
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import explain_untested, rank_systems
 from capmeter.report.note_text import describe_note
 from capmeter.report.page_checks import require_valid

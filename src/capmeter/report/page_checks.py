@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.core.errors import InputError
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 
 MAX_NUMBER = 2_000_000_000
 """Larger numbers are damage: no score or judgment has this size."""

@@ -21,7 +21,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.truncation import find_truncated
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import SystemRanking
 from capmeter.report.page_table import system_letters
 

@@ -18,9 +18,9 @@ from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.progress import task
 from capmeter.evaluation.contributions import Contributions
 from capmeter.evaluation.evidence import Evidence, RegionEvidence, SentenceVerdict
+from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation
 from capmeter.evaluation.scene_evidence import SceneEvidence
-from capmeter.evaluation.scores import Results
 from capmeter.report.explain import explain_rows, format_tuple
 from capmeter.text.scene_graphs.graph import SceneGraph
 

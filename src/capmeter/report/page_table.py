@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
 from capmeter.report.note_text import describe_direction
 from capmeter.report.score_table import lower_is_better_in

@@ -13,7 +13,7 @@ from typing import Any
 from capmeter.captions.source_rows import SourceRows, unify_columns
 from capmeter.core.csv_text import CsvWriter
 from capmeter.core.output_files import atomic_writer
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.report.row_files import checked_kind
 from capmeter.report.source_columns import arrow_table, beside_source
 

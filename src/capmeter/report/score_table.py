@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capmeter.core.messages import format_count
-from capmeter.evaluation.items import Ids
-from capmeter.evaluation.results_file import enclose_systems
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Ids, Results, enclose_systems
 from capmeter.meta.system_ranking import SystemRanking
 from capmeter.report.metric_names import MetricName
 from capmeter.report.note_text import describe_direction

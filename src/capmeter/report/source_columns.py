@@ -12,7 +12,7 @@ from capmeter.captions.rows import CaptionRow
 from capmeter.captions.source_rows import SourceRows
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 
 _BLOCK = 1 << 14  # rows at a time
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results
 from capmeter.meta.systems import DEVIATIONS, ellipse_outline, ellipse_overlap, nearest_to_mean, require_human_system
 
 

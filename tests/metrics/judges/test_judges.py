@@ -14,8 +14,7 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
-from capmeter.evaluation.results_file import load_json_schema
-from capmeter.evaluation.scores import Results
+from capmeter.evaluation.results import Results, load_json_schema
 from capmeter.metrics.judges.answers import Answer, Question
 from capmeter.metrics.judges.judge import Transcript, list_answers
 

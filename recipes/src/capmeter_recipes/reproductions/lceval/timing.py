@@ -15,8 +15,8 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse
+from capmeter.evaluation.results import Scores
 from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scores import Scores
 from capmeter.metrics.learned.lceval.lceval import LcEval, NnEval
 
 HANDCRAFTED: Mapping[str, str] = {

@@ -1,0 +1,600 @@
+"""The outcome of a run: `Results`, the scores of all its metrics, and the file that keeps them.
+
+One JSON layout for one system or many, which `capmeter schema` describes:
+
+    {"capmeter": version, "schema": 1, "systems": {SYSTEM: {"metrics": {NAME: {"score", "signature", "parts", "items",
+    "notes", …}}}}}
+
+A metric whose corpus score is not a mean of captions also has its "rows", so that intervals can be computed from the
+file. A system has the "images" of its captions, its "notes", its "captions" unless streamed, with every sentence once,
+and the "command".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter._version import __version__
+from capmeter.captions.caption_set import CaptionSet, SentencePool
+from capmeter.captions.layouts import is_results
+from capmeter.captions.sources import read_text
+from capmeter.core.errors import CapmeterError, InputError, MissingBackend
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe_failure, format_count
+from capmeter.core.output_files import atomic_writer
+from capmeter.core.ragged import Ragged
+from capmeter.evaluation.base import Answers, Floats, Metric
+from capmeter.evaluation.checks import check_scores
+from capmeter.evaluation.compact import PackedRows
+from capmeter.evaluation.reference_digests import Digests, digest_images, digest_references
+from capmeter.evaluation.registry import parse
+from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
+
+SCHEMA = 1
+EXPECTED = "expected what `capmeter score --output` writes"
+
+
+class Items(Mapping[str, float]):
+    """One number per caption, keyed by id in input order.
+
+    Ids are text; an integer finds the id that it is written as: `items[391895]`.
+
+    Args:
+        ids: the ids of the captions.
+        array: the numbers (captions), or a function that computes them when they are first used.
+    """
+
+    def __init__(self, ids: Ids, array: Floats | Callable[[], Floats]) -> None:
+        self.ids, self._array = ids, array
+
+    @property
+    def array(self) -> Floats:
+        """The numbers in the order of the ids: (captions)."""
+        if callable(self._array):
+            self._array = self._array()
+        return self._array
+
+    def __getitem__(self, id: str | int) -> float:
+        caption_id = str(int(id)) if isinstance(id, int | np.integer) and not isinstance(id, bool) else id
+        if caption_id not in self.ids.positions:
+            examples = ", ".join(map(repr, self.ids.names[:3]))
+            raise KeyError(f"no caption has the id {id!r}; ids are such as {examples}")
+        return float(self.array[self.ids.positions[str(caption_id)]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids.names)
+
+    def __len__(self) -> int:
+        return len(self.ids.names)
+
+    def __repr__(self) -> str:
+        examples = ", ".join(f"{id!r}: {value:.4f}" for id, value in zip(self.ids.names[:3], self.array, strict=False))
+        return f"Items({len(self)}: {{{examples}{', …' if len(self) > 3 else ''}}})"
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """The ids of the scored captions."""
+
+    names: Sequence[str]  # (captions)
+    images: Sequence[str]  # (captions): the id of each caption's image
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """The position of each id."""
+        return {name: k for k, name in enumerate(self.names)}
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """The captions grouped by image: those of one image are resampled together."""
+        return Clusters(self.images)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of one metric."""
+
+    name: str
+    score: float  # of the whole set
+    items: Items  # the score of each caption
+    parts: dict[str, float]  # components of the score (precision, lower orders …), of the whole set
+    part_items: dict[str, Items]  # the same of each caption
+    notes: dict[str, list[str]]  # reason → ids of captions that were empty, truncated …
+    signature: str  # everything that affects the score
+    metric: Metric | None = None  # None if this installation lacks it
+    answers: Answers = field(default_factory=dict)  # of a judge
+    rows: PackedRows | None = None  # what `metric.from_sums` turns into scores; None if the file had none
+
+    def __repr__(self) -> str:
+        return f"Scores({self.name}: {self.score:.4f}; {format_count(len(self.items), 'caption')})"
+
+    @cached_property
+    def values(self) -> Floats | None:
+        """The rows as one array (captions, columns), if there are any."""
+        return None if self.rows is None else self.rows.array
+
+    @classmethod
+    def from_rows(
+        cls, metric: Metric, ids: Ids, rows: PackedRows, notes: dict[str, list[str]], signature: str
+    ) -> Scores:
+        """Computes the scores from the rows of all captions; those of single captions when they are first used."""
+        corpus_scores = metric.from_sums(rows.sums(), np.float64(len(rows)))
+        caption_scores, block_start = _CaptionScores(metric, rows), 0
+        for block in rows.blocks:
+            check_scores(
+                metric, caption_scores.compute(block), corpus_scores, ids.names[block_start : block_start + len(block)]
+            )
+            block_start += len(block)
+        part_names = [part_name for part_name in corpus_scores if part_name != "score"]
+        return cls(
+            name=str(metric),
+            score=float(corpus_scores["score"]),
+            items=Items(ids, partial(caption_scores, "score")),
+            parts={part_name: float(corpus_scores[part_name]) for part_name in part_names},
+            part_items={part_name: Items(ids, partial(caption_scores, part_name)) for part_name in part_names},
+            notes=notes,
+            signature=signature,
+            metric=metric,
+            rows=rows,
+        )
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether better captions have lower scores; scores of a metric that is not installed: no."""
+        return self.metric is not None and self.metric.lower_is_better
+
+    def select(self, rows: Sequence[int], ids: Ids) -> Scores:
+        """The scores of the captions in these rows, which have these ids.
+
+        Raises:
+            InputError: the scores were read from a file without rows.
+        """
+        if self.metric is None or self.values is None:
+            raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
+        selected_positions = ids.positions
+        notes = {reason: [id for id in noted if id in selected_positions] for reason, noted in self.notes.items()}
+        selected_rows = PackedRows([self.values[list(rows)]])
+        scores = Scores.from_rows(
+            self.metric, ids, selected_rows, {k: v for k, v in notes.items() if v}, self.signature
+        )
+        return replace(
+            scores, answers={id: answers for id, answers in self.answers.items() if id in selected_positions}
+        )
+
+    def score_resamples(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
+        """The corpus score of each resample: (resamples).
+
+        Args:
+            weights: how often each cluster occurs in each resample (resamples, clusters).
+            clusters: the captions grouped by image.
+
+        Raises:
+            InputError: the scores were read from a file without rows.
+        """
+        sums, counts = self.sum_by_cluster(clusters)
+        return self.score_from_sums(weights @ sums, weights @ counts)
+
+    def sum_by_cluster(self, clusters: Clusters) -> tuple[Floats, Floats]:
+        """The rows summed within each cluster (clusters, columns), and the numbers of captions (clusters)."""
+        if self.metric is None or self.values is None:
+            raise InputError(f"{self.name}: read from a file without rows to resample; score the captions again")
+        return clusters.sums(self.values), clusters.sums(np.ones(len(self.values)))
+
+    def score_from_sums(self, sums: Floats, counts: Floats) -> Floats:
+        """The corpus scores (...) from summed rows (..., columns) and numbers of captions (...)."""
+        return self.parts_from_sums(sums, counts)["score"]
+
+    def parts_from_sums(self, sums: Floats, counts: Floats) -> Mapping[str, Floats]:
+        """The corpus scores as "score", and their parts."""
+        if self.metric is None:
+            raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
+        return self.metric.from_sums(sums, counts)
+
+
+class _CaptionScores:
+    """The scores and parts of single captions, all computed when one of them is first used."""
+
+    def __init__(self, metric: Metric, rows: PackedRows) -> None:
+        self._metric, self._rows = metric, rows
+        self._scores: Mapping[str, Floats] = {}
+
+    def compute(self, block: Floats) -> Mapping[str, Floats]:
+        """The scores of some rows, each of one caption."""
+        return self._metric.from_sums(block, np.ones(len(block)))
+
+    def __call__(self, name: str) -> Floats:
+        if not self._scores:  # all at once: a caption without a score may get the mean of all others
+            self._scores = self.compute(self._rows.array)
+        return self._scores[name]
+
+
+class Results(Mapping[str, Scores]):
+    """The scores of a run by metric name; `results["cider-d(n=4)"]` finds `cider-d`: names are compared as values.
+
+    Args:
+        scores: of each metric.
+        ids: of the captions.
+        notes: what was adjusted when the captions were read: reason → ids.
+        captions: the scored captions, unless they were streamed.
+        command: the command line that produced these results.
+        reference_digests: of a streamed run, a digest of each caption's references (captions).
+    """
+
+    def __init__(
+        self,
+        scores: Sequence[Scores],
+        ids: Ids,
+        notes: dict[str, list[str]] | None = None,
+        *,
+        captions: CaptionSet | None = None,
+        command: str | None = None,
+        reference_digests: Digests | None = None,
+    ) -> None:
+        self._scores = {metric_scores.name: metric_scores for metric_scores in scores}
+        self.ids, self.notes = ids, notes or {}
+        self.captions, self.command, self.reference_digests = captions, command, reference_digests
+
+    @cached_property
+    def references(self) -> dict[str, int] | None:
+        """A digest of each image's references, by image id; None if unknown."""
+        digests = self.reference_digests
+        if digests is None and self.captions is not None:
+            digests = digest_references(self.captions)
+        if digests is None:
+            return None
+        by_image = digest_images(digests, self.ids.images)
+        return dict(zip(dict.fromkeys(self.ids.images), by_image.tolist(), strict=True))
+
+    def __getitem__(self, name: str | Metric) -> Scores:
+        if str(name) in self._scores:
+            return self._scores[str(name)]
+        try:
+            return self._scores[str(parse(name))]
+        except (InputError, KeyError):
+            raise KeyError(f"{name} was not scored; scored were {', '.join(self._scores)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scores)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name}: {each.score:.4f}" for name, each in self._scores.items())
+        return f"Results({format_count(len(self.ids.names), 'caption')}; {scores})"
+
+    def intervals(self, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, tuple[float, float]]:
+        """The confidence interval of each metric's corpus score: low and high by metric name.
+
+        Images are resampled with replacement, with all their captions (a cluster bootstrap, percentile interval); all
+        metrics see the same resamples.
+
+        Args:
+            level: the probability that the interval covers, such as .95.
+            resamples: the number of resamples.
+            seed: determines the resamples.
+
+        Raises:
+            InputError: the scores were read from a file without rows, or the level is not between 0 and 1.
+        """
+        clusters = self.ids.clusters
+        resampled: dict[str, list[Floats]] = {name: [] for name in self._scores}
+        for counts in resample_blocks(len(clusters), resamples, seed):
+            weights = counts.astype(np.float64)
+            for name, metric_scores in self._scores.items():
+                resampled[name].append(metric_scores.score_resamples(weights, clusters))
+        return {name: percentile_interval(np.concatenate(values), level) for name, values in resampled.items()}
+
+    def to_columns(
+        self, system: str | None = None, *, texts: bool = False, rows: slice = slice(None)
+    ) -> dict[str, Any]:
+        """One row per caption, as columns that any data frame accepts: `id`, `image_id`, and one score per metric.
+
+        Args:
+            system: a name for the column `system`; None: no such column.
+            texts: whether to add the columns `candidate` and `references`.
+            rows: which captions, such as `slice(0, 1000)`.
+
+        Raises:
+            InputError: there are no texts, because the captions were streamed.
+        """
+        columns: dict[str, Any] = {"id": list(self.ids.names[rows]), "image_id": list(self.ids.images[rows])}
+        if system is not None:
+            columns["system"] = [system] * len(columns["id"])
+        if texts:
+            if self.captions is None:
+                raise InputError("the captions' texts are not known: they were streamed; load them whole (--no-stream)")
+            captions = self.captions.select(range(len(self.captions))[rows])
+            columns["candidate"] = [each.candidate for each in captions]
+            columns["references"] = [list(each.references) for each in captions]
+        return columns | {name: each.items.array[rows] for name, each in self._scores.items()}
+
+    def to_arrow(self, *, texts: bool = False) -> Any:
+        """One row per caption as a `pyarrow.Table`, which polars reads without a copy: `polars.from_arrow(table)`."""
+        import pyarrow
+
+        return pyarrow.table(self.to_columns(texts=texts))
+
+    def to_pandas(self, *, texts: bool = False) -> Any:
+        """One row per caption as a `pandas.DataFrame`, with the ids as index; a `MissingBackend` without pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingBackend("to_pandas needs pandas: pip install pandas (to_arrow needs nothing more)") from None
+        return pandas.DataFrame(self.to_columns(texts=texts)).set_index("id")
+
+    def _repr_html_(self) -> str:
+        """A table of the scores, for notebooks."""
+        table_rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{each.score:.4f}</td><td><code>{escape(each.signature)}</code></td></tr>"
+            for name, each in self._scores.items()
+        )
+        table_head = "<tr><th>metric</th><th>score</th><th>signature</th></tr>"
+        return (
+            f"<table><caption>{format_count(len(self.ids.names), 'caption')}</caption>{table_head}{table_rows}</table>"
+        )
+
+    def to_dict(self, system: str = "captions") -> dict[str, Any]:
+        """The results as JSON values in the layout of `--output` (docs/formats.md), under this name of the system."""
+        return to_dict({system: self})
+
+    def save(self, path: str | Path) -> None:
+        """Writes a results file, whole or not at all; the system is named after the file."""
+        save_all({Path(path).name.split(".")[0]: self}, path)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any], where: str = "results") -> Results:
+        """Reads what `to_dict` returned; an `InputError`, which names `where`, if the values are not as expected."""
+        systems = from_dict(saved, where)
+        if len(systems) != 1:
+            raise InputError(f"{where}: contains {len(systems)} systems, {', '.join(systems)}; read them with read_all")
+        return next(iter(systems.values()))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Results:
+        """Reads a results file of one system; an `InputError` if it is not one."""
+        return cls.from_dict(decode_json(read_text(path), str(path)), str(path))
+
+
+def to_dict(systems: Mapping[str, Results]) -> dict[str, Any]:
+    """The results of several systems as JSON values."""
+    return enclose_systems({system_name: _system_to_dict(results) for system_name, results in systems.items()})
+
+
+def from_dict(saved: Any, where: str = "results") -> dict[str, Results]:
+    """Reads what `to_dict` returned; an `InputError`, which names `where`, if the values are not as expected."""
+    systems = check_systems(saved, where)
+    places = {name: where if len(systems) == 1 else f"{where}, system {name}" for name in systems}
+    return {name: _read_system(system, places[name]) for name, system in systems.items()}
+
+
+def save_all(systems: Mapping[str, Results], path: str | Path) -> None:
+    """Writes the results of several systems to one file, whole or not at all.
+
+    Args:
+        systems: the results by name of the system.
+        path: the JSON file; gzipped if its name ends in `.gz`.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    with atomic_writer(path) as file:
+        file.write(json.dumps(to_dict(systems), ensure_ascii=True).encode())
+
+
+def read_all(path: str | Path) -> dict[str, Results]:
+    """Reads a results file that `Results.save`, `save_all` or `capmeter score --output` wrote.
+
+    Returns:
+        The results of each system, by name.
+
+    Raises:
+        InputError: the file cannot be read, or is not a results file of this version.
+    """
+    return from_dict(decode_json(read_text(path), str(path)), str(path))
+
+
+def load_json_schema() -> dict[str, Any]:
+    """Loads the JSON Schema (2020-12) of the layout."""
+    from importlib.resources import files
+
+    schema: dict[str, Any] = json.loads((files("capmeter") / "data" / "results.schema.json").read_text("utf-8"))
+    return schema
+
+
+def enclose_systems(systems: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a file with these systems: with the version and the schema."""
+    return {"capmeter": __version__, "schema": SCHEMA, "systems": dict(systems)}
+
+
+def check_systems(saved: Any, where: str) -> Mapping[str, Any]:
+    """Returns the saved systems by name; an `InputError` if this is not a results file of this schema."""
+    if not is_results(saved):
+        raise InputError(f"{where}: not a results file of capmeter; {EXPECTED}")
+    if saved.get("schema") != SCHEMA:
+        raise InputError(
+            f"{where}: its layout is schema {saved.get('schema')!r} (of capmeter {saved['capmeter']}), but this "
+            f"version reads schema {SCHEMA}; score the captions again"
+        )
+    systems: Mapping[str, Any] = saved["systems"]
+    if not systems:
+        raise InputError(f"{where}: the results file holds no system")
+    return systems
+
+
+def _system_to_dict(results: Results) -> dict[str, Any]:
+    """The results of one system as JSON values, with a digest of each image's references if the run was streamed."""
+    saved: dict[str, Any] = {
+        "metrics": {
+            metric_name: {
+                "score": scores.score,
+                "signature": scores.signature,
+                "parts": scores.parts,
+                "items": _by_id(scores.items),
+                "part_items": {part: _by_id(items) for part, items in scores.part_items.items()},
+                "notes": scores.notes,
+                **({"answers": scores.answers} if scores.answers else {}),
+                **_rows_to_dict(scores),
+            }
+            for metric_name, scores in results.items()
+        },
+        "images": dict(zip(results.ids.names, results.ids.images, strict=True)),
+        "notes": results.notes,
+    }
+    if results.captions is not None:
+        saved["captions"] = captions_to_dict(results.captions)
+    if results.reference_digests is not None and results.references is not None:  # 64 bits exceed JSON's numbers
+        saved["references"] = {image: f"{digest:016x}" for image, digest in results.references.items()}
+    return saved | ({} if results.command is None else {"command": results.command})
+
+
+def _by_id(items: Items) -> dict[str, float]:
+    return dict(zip(items.ids.names, items.array.tolist(), strict=True))
+
+
+def _rows_to_dict(scores: Scores) -> dict[str, Any]:
+    """The rows of a metric, unless they are the scores and parts of single captions."""
+    if scores.metric is None or scores.values is None or scores.metric.is_mean:
+        return {}
+    return {"rows": dict(zip(scores.items.ids.names, scores.values.tolist(), strict=True))}
+
+
+def _read_system(saved: Any, where: str) -> Results:
+    """Reads what `_system_to_dict` returned.
+
+    Raises:
+        InputError: the values are not as expected; `where` says where they are from.
+    """
+    location = where
+    try:
+        metrics = saved["metrics"]
+        if not metrics:
+            raise InputError(f"{where}: the results file has no metrics; score the captions again")
+        if not all("items" in saved_metric for saved_metric in metrics.values()):
+            raise InputError(
+                f"{where}: it lacks the scores of single captions (`items`), as `--format json` prints; {EXPECTED}"
+            )
+        if not all(_are_answers(saved_metric.get("answers", {})) for saved_metric in metrics.values()):
+            raise InputError(f"{where}: its answers are not texts by caption and question; score the captions again")
+        images = {id: str(image) for id, image in saved.get("images", {}).items()}
+        ids = Ids([], [])
+        scores = []
+        for metric_name, saved_metric in metrics.items():
+            location = f"{where}, {metric_name}"
+            if list(saved_metric["items"]) != ids.names:
+                caption_ids = list(saved_metric["items"])
+                ids = Ids(caption_ids, [images.get(id, id) for id in caption_ids])
+            scores.append(_read_scores(metric_name, saved_metric, ids))
+        location = where
+        captions = digests = None
+        if saved.get("captions") is not None:
+            captions = captions_from_dict(saved["captions"], ids.names, ids.images)
+        if saved.get("references") is not None:
+            digests = np.array([int(saved["references"][image], 16) for image in ids.images], np.uint64)
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
+        raise InputError(
+            f"{location}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
+        ) from problem
+    command = saved.get("command")
+    return Results(scores, ids, saved.get("notes"), captions=captions, command=command, reference_digests=digests)
+
+
+def _are_answers(saved: Any) -> bool:
+    """Whether these are a judge's answers: by caption, texts by question."""
+    answers = list(saved.values()) if isinstance(saved, Mapping) else [None]
+    return all(isinstance(each, Mapping) and all(isinstance(text, str) for text in each.values()) for each in answers)
+
+
+def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) -> Scores:
+    items = Items(ids, _read_numbers(saved_metric["items"], ids.names))
+    part_items = {
+        part: Items(ids, _read_numbers(saved_items, ids.names))
+        for part, saved_items in saved_metric.get("part_items", {}).items()
+    }
+    part_names = list(saved_metric["parts"])
+    metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
+    return Scores(
+        name=metric_name,
+        score=float(_read_numbers(saved_metric, ["score"])[0]),
+        items=items,
+        parts=dict(zip(part_names, _read_numbers(saved_metric["parts"], part_names).tolist(), strict=True)),
+        part_items=part_items,
+        notes=saved_metric["notes"],
+        signature=saved_metric["signature"],
+        answers={
+            caption_id: {str(question_label): answer_text for question_label, answer_text in answers.items()}
+            for caption_id, answers in saved_metric.get("answers", {}).items()
+        },
+        metric=metric,
+        rows=None if values is None else PackedRows([values]),
+    )
+
+
+def _read_rows(
+    metric_name: str, saved_metric: Mapping[str, Any], items: Sequence[Items]
+) -> tuple[Metric | None, Floats | None]:
+    """The metric and its rows (captions, columns); None if this installation lacks the metric, or the file the rows."""
+    try:
+        metric = parse(metric_name)
+    except CapmeterError:
+        return None, None
+    if metric.is_mean:
+        is_complete = len(items) == 1 + len(saved_metric["parts"])
+        return (metric, np.column_stack([part_items.array for part_items in items])) if is_complete else (None, None)
+    if "rows" not in saved_metric:
+        return None, None
+    return metric, _read_numbers(saved_metric["rows"], items[0].ids.names)
+
+
+def _read_numbers(saved: Mapping[str, Any], caption_ids: Sequence[str]) -> Floats:
+    """The numbers saved under these ids, in order; a `KeyError` or `ValueError` if one is missing or not finite."""
+    numbers: Floats = np.array([saved[caption_id] for caption_id in caption_ids], np.float64)
+    for caption_id, number in zip(caption_ids, numbers, strict=True):
+        if not np.isfinite(number).all():
+            raise ValueError(f"{caption_id} has no finite number")
+    return numbers
+
+
+def captions_to_dict(captions: CaptionSet) -> dict[str, Any]:
+    """The captions as JSON values, without ids and image ids, which the file has elsewhere."""
+    rows = range(len(captions))
+    images = {id: image for id, image in zip(captions.ids, captions.images, strict=True) if image is not None}
+    humans = {id: list(human) for id, human in zip(captions.ids, captions.humans, strict=True) if human is not None}
+    return {
+        "sentences": list(captions.pool.sentences),
+        "candidates": dict(zip(captions.ids, captions.candidates.tolist(), strict=True)),
+        "references": {captions.ids[row]: captions.references[row].tolist() for row in rows},
+        **({"pictures": images} if images else {}),
+        **({"human": humans} if humans else {}),
+    }
+
+
+def captions_from_dict(saved: Mapping[str, Any], ids: Sequence[str], image_ids: Sequence[str]) -> CaptionSet:
+    """Reads what `captions_to_dict` returned; `KeyError`, `TypeError` or `ValueError` if it is damaged."""
+    sentences = tuple(saved["sentences"])
+    candidates = np.array([saved["candidates"][id] for id in ids], np.int32)
+    references = Ragged.from_rows([saved["references"][id] for id in ids], np.int32)
+    pictures, humans = saved.get("pictures", {}), saved.get("human", {})
+    if not all(isinstance(sentence, str) for sentence in sentences):
+        raise ValueError("a sentence is not text")
+    sentence_indices = np.concatenate([candidates, references.values])
+    if len(sentence_indices) and not (sentence_indices.min() >= 0 and sentence_indices.max() < len(sentences)):
+        raise ValueError("a caption refers to a missing sentence")
+    return CaptionSet(
+        ids=tuple(ids),
+        image_ids=tuple(image_ids),
+        pool=SentencePool(sentences),
+        candidates=candidates,
+        references=references,
+        images=tuple(pictures.get(id) for id in ids),
+        humans=tuple(None if humans.get(id) is None else tuple(map(float, humans[id])) for id in ids),
+    )
