@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from capmeter.core.errors import InputError, ProtocolError
-from capmeter.judgments.audio import reference_lists
 from capmeter.judgments.benchmarks import find_benchmark
+from capmeter.judgments.builders import list_fense_references
 from capmeter.judgments.rows import JudgmentRow
 from capmeter.meta.agreement import measure_agreement
 from capmeter.meta.metric_scores import score_judgments
@@ -32,7 +32,7 @@ def write_file(folder: Path, rows: list[dict[str, Any]]) -> Path:
 
 def test_references_of_each_category() -> None:
     def lists(category: str, a: str, b: str, side: int, **fields: Any) -> list[tuple[str, ...]]:
-        return list(reference_lists(JudgmentRow(row(category, a, b, **fields), "row"), side))
+        return list(list_fense_references(JudgmentRow(row(category, a, b, **fields), "row"), side))
 
     assert lists("HC", "a", "b", 0) == [("b", "c", "d", "e")] and lists("HC", "a", "b", 1) == [("a", "c", "d", "e")]
     assert lists("HI", "a", "x", 0) == lists("HM", "a", "x", 1) == [("b", "c", "d", "e")]

@@ -13,7 +13,7 @@ from support.command_line import capmeter
 
 from capmeter.core.errors import ProtocolError
 from capmeter.evaluation.registry import parse
-from capmeter.judgments.coco2015 import BASELINES
+from capmeter.judgments.builders import COCO_BASELINES
 
 
 def test_the_rows_are_metrics_and_those_of_the_paper() -> None:
@@ -25,7 +25,7 @@ def test_correlations_stand_beside_the_papers(shared: Path, tmp_path: Path) -> N
     """Scores that are M1 itself correlate with it by 1; another metric than the paper's comes last."""
     data = shared / "data" / "coco2015_challenge_system_level.jsonl.gz"
     with gzip.open(data, "rt", encoding="utf-8") as lines:
-        teams = {row["team"]: row["M1"] for row in map(json.loads, lines) if row["team"] not in BASELINES}
+        teams = {row["team"]: row["M1"] for row in map(json.loads, lines) if row["team"] not in COCO_BASELINES}
     twelve = dict(list(teams.items())[:12])
     names = ("cider-d", "tbr(encoder=minilm,references=cat)", "bleu-1", "tbr(combine=false,remove=false)")
     scores = tmp_path / "scores.json"

@@ -278,15 +278,7 @@ def _show_benchmarks(format: str) -> None:
         for name, each in benchmarks().items()
         for protocol_name, preset_protocol in each.protocols.items()
     ]
-    data = {
-        name: {
-            "title": each.title,
-            "rows": each.rows,
-            "source": each.source,
-            "protocols": {key: str(value) for key, value in each.protocols.items()},
-        }
-        for name, each in benchmarks().items()
-    }
+    data = {name: each.to_dict() for name, each in benchmarks().items()}
     columns = ["benchmark", "title", "rows", "protocol", "parameters", "source"]
     show(Table("", columns, table_rows, [False] * 6), data, format)
 

@@ -1,25 +1,37 @@
-"""Rows of a benchmark's file, with their place in it; every field is checked when it is read."""
+"""Rows of a benchmark's file, with their place in it; every field is checked when it is read.
+
+A file is JSON lines, a JSON list, CSV or Parquet, recognised by its content. Of Parquet only text, numbers and lists
+are read, never pictures.
+"""
 
 from __future__ import annotations
 
+import ast
+import csv
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.formats.parquet import is_parquet
 from capmeter.captions.rows import is_finite
-from capmeter.captions.sources import text_lines
+from capmeter.captions.sources import open_bytes, read_text, text_lines
+from capmeter.core.csv_text import csv_lines
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
+
+_WINNERS = {"a": 1.0, "b": -1.0, "tie": 0.0}
 
 
 @dataclass(frozen=True)
 class JudgmentRow:
-    """One row: its fields, and its place in the file (for messages)."""
+    """One row: its fields, its place in the file, and what the file calls a field (both for messages)."""
 
     fields: Mapping[str, Any]
     place: str
+    file_names: Mapping[str, str] = field(default_factory=dict)
 
     def __contains__(self, key: str) -> bool:
         return key in self.fields
@@ -34,25 +46,31 @@ class JudgmentRow:
         return field_value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A field that must be a list of texts."""
+        """A field that must be a list of texts, which a cell of a table holds as JSON or as a Python literal."""
         field_value = self.fields.get(key)
+        if isinstance(field_value, str) and field_value.startswith("["):
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                field_value = ast.literal_eval(field_value)
         if not isinstance(field_value, list) or not all(isinstance(each, str) for each in field_value):
             raise self.error_at(key, "a list of texts")
         return tuple(field_value)
 
     def number(self, key: str) -> float:
         """A field that must be a number."""
-        field_value = self.fields.get(key)
-        if not is_finite(field_value):
+        (number, *others) = self.numbers(key) or (None,)
+        if number is None or others or isinstance(self.fields[key], bool | list):
             raise self.error_at(key, "a number")
-        return float(field_value)
+        return number
 
     def numbers(self, key: str) -> tuple[float, ...]:
-        """A field that must be a number or a list of numbers."""
+        """A field that must be a number, which may be the text of a cell, or a list of numbers."""
         field_value = self.fields.get(key)
         field_values: list[Any] = field_value if isinstance(field_value, list) else [field_value]
+        if isinstance(field_value, str):
+            with suppress(ValueError):
+                field_values = [float(field_value)]
         if not all(isinstance(one, bool) or is_finite(one) for one in field_values):
-            raise self.error_at(key, "a list of numbers")
+            raise self.error_at(key, "a number" if isinstance(field_value, str) else "a list of numbers")
         return tuple(float(one) for one in field_values)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -62,30 +80,109 @@ class JudgmentRow:
             raise self.error_at(key, "true or false")
         return field_value
 
+    def preference(self, key: str) -> float:
+        """A field that says which of two captions is better: positive for a, negative for b, 0 for a tie.
+
+        It is "a", "b" or "tie"; votes, 1 for a and -1 for b, which are summed; or a degree of preference.
+        """
+        field_value = self.fields.get(key)
+        if isinstance(field_value, str) and field_value in _WINNERS:
+            return _WINNERS[field_value]
+        votes = field_value if isinstance(field_value, list) else [field_value]
+        if not all(is_finite(vote) for vote in votes):
+            raise self.error_at(key, "a, b or tie (or votes, 1 for a and -1 for b, or a degree of preference)")
+        return float(sum(votes))
+
+    def labelled_texts(self, key: str, example: str) -> list[tuple[str, bool]]:
+        """A field that must be a list of texts, each with true or false."""
+        field_value = self.fields.get(key)
+        if not isinstance(field_value, list):
+            raise self.error_at(key, f"a list such as {example}")
+        for labelled_text in field_value:
+            match labelled_text:
+                case [str(), bool()]:
+                    continue
+            raise self.error_at(key, f"a list such as {example}, but {labelled_text!r:.60} is in it")
+        return [(text, label) for text, label in field_value]
+
+    def groups(self) -> dict[str, str]:
+        """The fields by which a protocol can group rows: texts and whole numbers."""
+        return {name: str(value) for name, value in self.fields.items() if isinstance(value, str | int)}
+
     def error_at(self, key: str, expected: str) -> InputError:
         """The error for a field with a wrong value."""
+        name = self.file_names.get(key, key)
         if key not in self.fields:
             return InputError(
-                f"{self.place}: there is no {key!r}; expected {expected} (fields: {', '.join(self.fields)})"
+                f"{self.place}: there is no {name!r}; expected {expected} (fields: {', '.join(self.fields)})"
             )
         found_value = repr(self.fields[key])
-        return InputError(f"{self.place}: {key!r} is {found_value[:60]}; expected {expected}")
+        return InputError(f"{self.place}: {name!r} is {found_value[:60]}; expected {expected}")
+
+
+def read_records(path: Path) -> list[JudgmentRow]:
+    """The records of a file, plain or gzipped.
+
+    Raises:
+        InputError: the file is damaged, not of records, or has none.
+    """
+    with open_bytes(path) as file:
+        holds_parquet = is_parquet(file.read(4))
+    if holds_parquet:
+        rows = _read_parquet(path)
+    else:
+        file_text = read_text(path)
+        first_character = file_text.lstrip()[:1]
+        if first_character == "[":
+            rows = [_record(item, f"{path}, item {k}") for k, item in enumerate(decode_json(file_text, str(path)))]
+        elif first_character == "{" or path.suffix not in (".csv", ".tsv"):
+            rows = read_jsonl(path)
+        else:
+            rows = _read_csv(file_text, path)
+    if not rows:
+        raise InputError(f"{path} has no rows")
+    return rows
 
 
 def read_jsonl(path: Path) -> list[JudgmentRow]:
     """The rows of a JSON-lines file, plain or gzipped."""
-    rows = []
-    for line_number, line in text_lines(path):
-        if not line.strip():
-            continue
-        place = f"{path}, line {line_number}"
-        value = decode_json(line, str(path), line_number)
-        if not isinstance(value, dict):
-            raise InputError(f'{place}: expected an object such as {{"image_id": …}}, but got {type(value).__name__}')
-        rows.append(JudgmentRow(value, place))
-    if not rows:
-        raise InputError(f"{path} has no rows")
-    return rows
+    return [
+        _record(decode_json(line, str(path), line_number), f"{path}, line {line_number}")
+        for line_number, line in text_lines(path)
+        if line.strip()
+    ]
+
+
+def _record(value: Any, place: str) -> JudgmentRow:
+    if not isinstance(value, dict):
+        raise InputError(f'{place}: expected an object such as {{"image_id": …}}, but got {type(value).__name__}')
+    return JudgmentRow(value, place)
+
+
+def _read_csv(file_text: str, path: Path) -> list[JudgmentRow]:
+    csv_reader = csv.DictReader(csv_lines(file_text), delimiter="\t" if path.suffix == ".tsv" else ",")
+    try:
+        return [JudgmentRow(dict(entry), f"{path}, row {row_number}") for row_number, entry in enumerate(csv_reader, 2)]
+    except csv.Error as error:
+        raise InputError(f"{path}: not a table ({error}); expected JSON, CSV or Parquet") from None
+
+
+def _read_parquet(path: Path) -> list[JudgmentRow]:
+    import pyarrow
+    from pyarrow import parquet
+
+    types = pyarrow.types
+    try:
+        parquet_file = parquet.ParquetFile(path)
+        column_names = [
+            column.name
+            for column in parquet_file.schema_arrow
+            if not (types.is_binary(column.type) or types.is_large_binary(column.type) or types.is_struct(column.type))
+        ]
+        records = parquet_file.read(columns=column_names).to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path}: not a whole Parquet file: {error}; copy it again") from None
+    return [JudgmentRow(record, f"{path}, row {row_number}") for row_number, record in enumerate(records)]
 
 
 def rename_columns(rows: list[JudgmentRow], columns: Mapping[str, str], path: Path) -> list[JudgmentRow]:

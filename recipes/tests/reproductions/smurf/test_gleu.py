@@ -12,7 +12,7 @@ from capmeter_recipes.reproductions.smurf.gleu import sentence_gleu
 from support.command_line import capmeter
 
 from capmeter.core.errors import InputError, ProtocolError
-from capmeter.judgments.text_only import EXPECTED_WINS
+from capmeter.judgments.builders import EXPECTED_WINS
 from capmeter.meta.agreement import run
 from capmeter.meta.reference_curves import reference_curve
 from capmeter.stats.correlation import pearson, spearman

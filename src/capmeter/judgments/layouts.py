@@ -1,0 +1,351 @@
+"""Files of human judgments as their authors distribute them, where fields by other names cannot say it.
+
+`FILES` are whole files and folders, `CONVERTERS` records that become other ones. A benchmark names those that it has.
+
+* `flickr8k_experts`, `flickr8k_crowd`: the folder of Flickr8k_text.zip, ExpertAnnotations.txt or
+  CrowdFlowerAnnotations.txt with Flickr8k.token.txt, as its readme describes them;
+* `clipscore_json`: what CLIPScore's flickr8k_example writes (flickr8k.json, crowdflower_flickr8k.json): image →
+  `ground_truth` and `human_judgement` [{caption, rating}]. Own captions are already excluded there, and each expert is
+  one entry;
+* `pascal_folder`: pair_pascal.mat and consensus_pascal.mat of pyCIDErConsensus: all 48 references; 24 votes against 24
+  are a tie. The direct votes are not read from it;
+* `fleur_json`: FLEUR's and EXPERT's pascal_50s.json: category → [{image, captions, label, references}];
+* `thumb_file`: mscoco_THumB-1.0.jsonl (SYS, hyp, image, P, R, human_score …) with mscoco_references.json or .jsonl
+  (seg_id, refs) in the same folder;
+* `valse_json`: VALSE's foil-it.json (id → caption, foil, image_file, mturk), without references;
+* `foil_folder`: foilv1.0_test_2017.json and COCO's captions_val2014.json; references are the image's other captions;
+* `rated_table`: rated captions as `capmeter.load` reads them (CSV, TSV, Parquet, JSON).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from capmeter.captions.load import load
+from capmeter.captions.rows import is_finite
+from capmeter.captions.sources import read_text, text_lines
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.judgments.rows import JudgmentRow, read_jsonl
+
+TOKENS = "Flickr8k.token.txt"
+FOIL_FILES = ("foilv1.0_test_2017.json", "captions_val2014.json")
+PASCAL_FILES = ("pair_pascal.mat", "consensus_pascal.mat")
+TABLES = (".csv", ".tsv", ".parquet", ".json")
+_CATEGORIES, _VOTES = ("HC", "HI", "HM", "MM"), 48
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """A file or folder that one function reads; `names_columns`: its columns may be chosen (column → field)."""
+
+    what: str
+    accepts: Callable[[Path], bool]
+    read: Callable[..., list[JudgmentRow]]
+    names_columns: bool = False
+
+
+def _read_flickr8k(folder: Path, annotation_file: str, crowd: bool) -> list[JudgmentRow]:
+    captions: dict[str, str] = {}  # image#k → caption
+    images: dict[str, list[str]] = {}
+    for line_number, line in text_lines(folder / TOKENS):
+        caption_id, tab, caption_text = line.rstrip("\n").partition("\t")
+        if not tab:
+            raise InputError(f"{folder / TOKENS}, line {line_number}: expected an id, a tab and a caption")
+        captions[caption_id] = caption_text
+        images.setdefault(caption_id.split("#")[0], []).append(caption_text)
+    rows = []
+    for line_number, line in text_lines(folder / annotation_file):
+        if not line.strip():
+            continue
+        location = f"{folder / annotation_file}, line {line_number}"
+        image, caption_id, *rating_texts = line.split()
+        if caption_id not in captions or image not in images:
+            raise InputError(f"{location}: {TOKENS} has no caption {caption_id!r} or no image {image!r}")
+        try:
+            values = [float(value) for value in rating_texts]
+            ratings = [1] * int(values[1]) + [0] * int(values[2]) if crowd else [int(value) for value in values]
+        except (ValueError, IndexError):
+            expected_ratings = "share, yes and no votes" if crowd else "three ratings"
+            raise InputError(f"{location}: expected an image, a caption id and {expected_ratings}") from None
+        row_fields: dict[str, Any] = {
+            "image_id": image,
+            "candidate": captions[caption_id],
+            "references": images[image],
+            "human": ratings,
+            "candidate_in_references": caption_id.split("#")[0] == image or captions[caption_id] in images[image],
+        }
+        rows.append(JudgmentRow(row_fields, location))
+    return rows
+
+
+def _read_clipscore_json(path: Path) -> list[JudgmentRow]:
+    rows = []
+    for image_id, image_entry in _entries(path, "an object of images, as CLIPScore's download script writes it"):
+        location = f"{path}, image {image_id!r}"
+        ratings_by_caption: dict[str, list[float]] = {}
+        try:
+            references = list(image_entry["ground_truth"])
+            for judgment in image_entry["human_judgement"]:
+                if judgment["rating"] == judgment["rating"]:  # some copies write nan where no expert answered
+                    ratings_by_caption.setdefault(judgment["caption"], []).append(float(judgment["rating"]))
+        except (TypeError, KeyError, ValueError):
+            raise InputError(f"{location}: expected ground_truth and human_judgement") from None
+        for caption, caption_ratings in ratings_by_caption.items():
+            fields = {"image_id": image_id, "candidate": caption, "references": references, "human": caption_ratings}
+            rows.append(JudgmentRow({**fields, "candidate_in_references": caption in references}, location))
+    return rows
+
+
+def _entries(path: Path, expected: str) -> list[tuple[str, Any]]:
+    """The items of a JSON object."""
+    content = decode_json(read_text(path), str(path))
+    if not isinstance(content, dict) or not content:
+        raise InputError(f"{path}: expected {expected}")
+    return list(content.items())
+
+
+def _leaf(cell: Any) -> Any:
+    """The text or number inside MATLAB's nested cells; an empty cell is an empty text."""
+    while isinstance(cell, np.ndarray | np.void):
+        inner_cell: Any = cell
+        cell = next(iter(inner_cell), "")
+    return cell
+
+
+def _read_pascal_folder(folder: Path) -> list[JudgmentRow]:
+    """pair_pascal.mat (new_input, new_data, category) with consensus_pascal.mat (triplets: 48 rows for each pair)."""
+    from scipy.io import loadmat
+
+    pair_data, consensus_data = (loadmat(str(folder / name)) for name in PASCAL_FILES)
+    triplets = consensus_data["triplets"].ravel()
+    pair_inputs, categories = pair_data["new_input"].ravel(), pair_data["category"].ravel()
+    if len(triplets) != _VOTES * len(pair_inputs) or len(categories) != len(pair_inputs):
+        raise InputError(f"{folder}: {len(triplets)} triplets are not {_VOTES} for each of {len(pair_inputs)} pairs")
+    rows = []
+    for pair_index, pair_entry in enumerate(pair_inputs):
+        pair_triplets = triplets[_VOTES * pair_index : _VOTES * (pair_index + 1)]
+        vote_sum = sum(int(_leaf(triplet[3])) for triplet in pair_triplets)  # 1 for a, -1 for b
+        row_fields = {
+            "image_id": str(_leaf(pair_entry[0])).rsplit(".", 1)[0],
+            "category": _CATEGORIES[int(categories[pair_index]) - 1],
+            "candidate_a": str(_leaf(pair_entry[1])).strip(),
+            "candidate_b": str(_leaf(pair_entry[2])).strip(),
+            "references": [str(_leaf(triplet[0])).strip() for triplet in pair_triplets],
+            "consensus_winner": "a" if vote_sum > 0 else "b" if vote_sum < 0 else "tie",
+        }
+        rows.append(JudgmentRow(row_fields, f"{folder}, pair {pair_index}"))
+    return rows
+
+
+def _read_fleur_json(path: Path) -> list[JudgmentRow]:
+    rows = []
+    for category, pair_entries in _entries(path, "category → list of pairs, as FLEUR writes it"):
+        for pair_index, pair_entry in enumerate(pair_entries):
+            location = f"{path}, {category} {pair_index}"
+            try:
+                (a, b), label = pair_entry["captions"], pair_entry["label"]
+                row_fields = {
+                    "image_id": PurePosixPath(pair_entry["image"]).stem,
+                    "category": category,
+                    "candidate_a": a,
+                    "candidate_b": b,
+                    "references": pair_entry["references"],
+                    "consensus_winner": {0: "a", 1: "b"}[label],
+                }
+            except (KeyError, TypeError, ValueError):
+                raise InputError(f"{location}: expected image, two captions, label 0 or 1, and references") from None
+            rows.append(JudgmentRow(row_fields, location))
+    return rows
+
+
+def _read_thumb(path: Path) -> list[JudgmentRow]:
+    possible_files = [path.with_name(f"mscoco_references.{file_ending}") for file_ending in ("json", "jsonl")]
+    reference_files = [possible_file for possible_file in possible_files if possible_file.is_file()]
+    if not reference_files:
+        raise InputError(f"{path} has no references; put THumB's {possible_files[0].name} in the same folder")
+    references_by_segment = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(reference_files[0])}
+    rows = []
+    for row in read_jsonl(path):
+        segment_id = str(row.fields.get("seg_id"))
+        if segment_id not in references_by_segment:
+            raise row.error_at("seg_id", f"a segment of {reference_files[0].name}")
+        row_fields = {
+            "image_id": row.text("image"),
+            "system": row.text("SYS"),
+            "candidate": row.text("hyp"),
+            "references": list(references_by_segment[segment_id]),
+            "human": [row.number("human_score")],
+            "precision": row.number("P"),
+            "recall": row.number("R"),
+        }
+        rows.append(JudgmentRow(row_fields, row.place))
+    return rows
+
+
+def _read_valse_json(path: Path) -> list[JudgmentRow]:
+    rows = []
+    for foil_id, foil_entry in _entries(path, "id → caption and foil, as VALSE writes it"):
+        location = f"{path}, {foil_id!r}"
+        try:
+            votes = foil_entry["mturk"]
+            row_fields = {
+                "id": str(foil_id),
+                "image_id": foil_entry["image_file"],
+                "category": "foil",
+                "candidate_a": foil_entry["caption"],
+                "candidate_b": foil_entry["foil"],
+                "references": [],
+                "correct": "a",
+                "human": votes,
+                "valid": votes["caption"] >= 2,  # VALSE keeps what two of three annotators got right
+            }
+        except (KeyError, TypeError):
+            raise InputError(f"{location}: expected caption, foil, image_file and mturk") from None
+        rows.append(JudgmentRow(row_fields, location))
+    return rows
+
+
+def _read_foil_folder(folder: Path) -> list[JudgmentRow]:
+    """FOIL's annotations: one entry with `foil` false per original caption, and those made of it with the same id."""
+    foil_data, caption_data = (decode_json(read_text(folder / name), str(folder / name)) for name in FOIL_FILES)
+    rows: list[JudgmentRow] = []
+    try:
+        file_names = {image_entry["id"]: image_entry["file_name"] for image_entry in foil_data["images"]}
+        references_by_image: dict[int, list[str]] = {}
+        for entry in caption_data["annotations"]:
+            references_by_image.setdefault(entry["image_id"], []).append(entry["caption"])
+        original_captions = {entry["id"]: entry["caption"] for entry in foil_data["annotations"] if not entry["foil"]}
+        for entry in foil_data["annotations"]:
+            if entry["foil"]:
+                original_caption, image_id = original_captions[entry["id"]], entry["image_id"]
+                row_fields = {
+                    "id": str(entry.get("foil_id", f"{entry['id']}#{len(rows)}")),
+                    "image_id": str(file_names.get(image_id, image_id)),
+                    "candidate_a": original_caption,
+                    "candidate_b": entry["caption"],
+                    "references": [text for text in references_by_image.get(image_id, []) if text != original_caption],
+                    "correct": "a",
+                    "valid": True,
+                }
+                rows.append(JudgmentRow(row_fields, f"{folder}, foil of caption {entry['id']}"))
+    except (KeyError, TypeError):
+        expected_fields = "annotations with id, image_id, caption and foil, and COCO's captions of the same images"
+        raise InputError(f"{folder}: expected {expected_fields}") from None
+    return rows
+
+
+def _read_rated_table(path: Path, columns: Mapping[str, str] | None = None) -> list[JudgmentRow]:
+    columns, rows = dict(columns or {}), []
+    captions = load(path, on_missing="keep", columns=columns)
+    if all(caption.human is None for caption in captions) and "human" not in columns.values():
+        with suppress(InputError):  # a sheet may call them so
+            captions = load(path, on_missing="keep", columns=columns | {"rating": "human"})
+    for caption in captions:
+        if caption.human is None:
+            raise InputError(
+                f"{path}: the caption {caption.id!r} has no human rating; expected a column `human` or `rating`, "
+                "or --column human=NAME"
+            )
+        row_fields = {
+            "id": caption.id,
+            "image_id": caption.image_id,
+            "candidate": caption.candidate,
+            "references": list(caption.references),
+            "human": list(caption.human),
+            "system": caption.system or "",
+        }
+        rows.append(JudgmentRow(row_fields, f"{path}, caption {caption.id!r}"))
+    return rows
+
+
+def _holds_files(folder: Path, *names: str) -> bool:
+    return all((folder / name).is_file() for name in names)
+
+
+def _flickr8k_layout(annotation_file: str, crowd: bool) -> FileLayout:
+    return FileLayout(
+        f"the folder with {annotation_file} and {TOKENS}",
+        lambda path: _holds_files(path, annotation_file, TOKENS),
+        partial(_read_flickr8k, annotation_file=annotation_file, crowd=crowd),
+    )
+
+
+def _is_json(path: Path) -> bool:
+    return path.is_file() and path.suffix == ".json"
+
+
+FILES: Mapping[str, FileLayout] = {
+    "flickr8k_experts": _flickr8k_layout("ExpertAnnotations.txt", crowd=False),
+    "flickr8k_crowd": _flickr8k_layout("CrowdFlowerAnnotations.txt", crowd=True),
+    "clipscore_json": FileLayout("the json of CLIPScore's flickr8k_example", _is_json, _read_clipscore_json),
+    "pascal_folder": FileLayout(
+        f"the folder with {' and '.join(PASCAL_FILES)}",
+        lambda path: _holds_files(path, *PASCAL_FILES),
+        _read_pascal_folder,
+    ),
+    "fleur_json": FileLayout("FLEUR's pascal_50s.json", _is_json, _read_fleur_json),
+    "thumb_file": FileLayout(
+        "THumB's mscoco_THumB-1.0.jsonl", lambda path: path.name == "mscoco_THumB-1.0.jsonl", _read_thumb
+    ),
+    "valse_json": FileLayout("VALSE's foil-it.json", _is_json, _read_valse_json),
+    "foil_folder": FileLayout(
+        f"the folder with {' and '.join(FOIL_FILES)}", lambda path: _holds_files(path, *FOIL_FILES), _read_foil_folder
+    ),
+    "rated_table": FileLayout(
+        "a table of captions with human ratings (CSV, TSV, Parquet, JSON)",
+        lambda path: path.is_file() and bool(set(path.suffixes[-2:]) & set(TABLES)),
+        _read_rated_table,
+        names_columns=True,
+    ),
+}
+
+
+def _convert_caparena(row: JudgmentRow) -> list[dict[str, Any]]:
+    """A battle; `winner` is a source, or equal, skip or bad, which count as ties as in the authors' code."""
+    first_system, second_system, winner = row.text("source1"), row.text("source2"), row.text("winner")
+    side_of_winner = {first_system: "a", second_system: "b", "equal": "tie", "skip": "tie", "bad": "tie"}
+    if winner not in side_of_winner:
+        raise row.error_at("winner", f"{first_system}, {second_system}, equal, skip or bad")
+    row_fields = {
+        "image_id": row.text("img"),
+        "system_a": first_system,
+        "system_b": second_system,
+        "candidate_a": row.text("caption1"),
+        "candidate_b": row.text("caption2"),
+        "references": [row.text("ref")],
+        "correct": side_of_winner[winner],
+    }
+    return [row_fields | ({"cluster": row.text("cluster")} if "cluster" in row else {})]
+
+
+def _convert_detailcaps(row: JudgmentRow) -> list[dict[str, Any]]:
+    """A caption of each of three models. The authors leave out images without ratings; here these are counted."""
+    rating_text = row.fields.get("GPT4_Eval")
+    references = [row.text(f"GT_Caption_{model_name}") for model_name in ("GPT4O", "GPT4V", "Gemini15Pro")]
+    model_ratings = {} if rating_text is None else decode_json(row.text("GPT4_Eval"), f"{row.place}, GPT4_Eval")
+    if not isinstance(model_ratings, dict) or not all(is_finite(value) for value in model_ratings.values()):
+        raise row.error_at("GPT4_Eval", "JSON, each model with its rating")
+    return [
+        {
+            "image_id": row.text("image"),
+            "candidate": row.text(model_name),
+            "references": references,
+            "human": [float(model_ratings[model_name])] if model_name in model_ratings else [],
+            "system": model_name,
+        }
+        for model_name in ("CogVLM", "ShareCaptioner", "LLaVA_v15")
+    ]
+
+
+CONVERTERS: Mapping[str, Callable[[JudgmentRow], list[dict[str, Any]]]] = {
+    "caparena": _convert_caparena,
+    "detailcaps": _convert_detailcaps,
+}
