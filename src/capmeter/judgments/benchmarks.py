@@ -45,7 +45,7 @@ FieldNames = str | Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowLayout:
+class FieldLayout:
     """Rows by their fields: our field → the row's name of it, several of them, or a pattern of names in braces."""
 
     fields: Mapping[str, FieldNames]
@@ -105,7 +105,7 @@ class Benchmark:
     protocols: Mapping[str, Protocol]
     notes: Mapping[str, str]
     rows: int | None
-    layouts: Sequence[RowLayout]
+    layouts: Sequence[FieldLayout]
     file_layouts: Sequence[FileLayout]
     fits: Mapping[str, Any]
     looks: str
@@ -119,7 +119,7 @@ class Benchmark:
             for protocol_name, text in entry["protocols"].items()
         }
         fields = entry["fields"]
-        own_layout = RowLayout(
+        own_layout = FieldLayout(
             fields={key: key for key in fields} if isinstance(fields, list) else fields, values=entry.get("values", {})
         )
         others = [each for each in entry.get("layouts", ()) if not isinstance(each, str)]
@@ -131,7 +131,7 @@ class Benchmark:
             protocols=protocols,
             notes=entry.get("notes", {}),
             rows=entry.get("rows"),
-            layouts=[own_layout, *(RowLayout(**{"fields": {}, **each}) for each in others)],
+            layouts=[own_layout, *(FieldLayout(**{"fields": {}, **each}) for each in others)],
             file_layouts=[FILES[each] for each in entry.get("layouts", ()) if isinstance(each, str)],
             fits=entry.get("fits", {}),
             looks=entry.get("looks", ""),
