@@ -17,7 +17,7 @@ demo: $(VENV)/.demo
 	@mkdir -p out
 	$(BIN)/capmeter score examples/human.json examples/strong.json examples/weak.json examples/broken.json \
 	  --references examples/references.json \
-	  --metrics bleu-1,bleu-2,bleu-3,bleu-4,rouge-l,cider,cider-d,cider-r,sparcs,tbr-unigram \
+	  --metrics bleu-1,bleu-2,bleu-3,bleu-4,rouge-l,cider,cider-d,cider-r,sparcs,tbr-unigram,hwcm \
 	  --output out/scores.json
 	$(BIN)/capmeter report out/scores.json --output out/report.html --title "Example captions" --images none
 	@echo "The scores of every caption: out/scores.json"
@@ -32,9 +32,9 @@ quick: $(VENV)/.dev lint
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src recipes/src
+	$(BIN)/mypy src research/src
 	$(BIN)/mypy --config-file tests/mypy.ini tests
-	$(BIN)/mypy --config-file tests/mypy.ini recipes/tests
+	$(BIN)/mypy --config-file tests/mypy.ini research/tests
 	$(BIN)/mypy --config-file tests/mypy.ini --enable-error-code attr-defined benchmarks scripts
 
 # strictly: a warning, a link or a command of a page that fails ends the build
@@ -48,7 +48,7 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/checkpoints.py --inputs 10000
 	$(BIN)/python tests/fuzz/answers.py --inputs 20000
 	$(BIN)/python tests/fuzz/arguments.py --inputs 20000
-	$(BIN)/python recipes/tests/common/hostile_states.py --inputs 5000
+	$(BIN)/python research/tests/common/hostile_states.py --inputs 5000
 	$(BIN)/python tests/fuzz/kills.py --kills 300
 	$(BIN)/python tests/fuzz/pages.py --inputs 3000
 	$(BIN)/python -m pytest -q tests/text tests/stats tests/captions tests/transforms tests/test_named.py tests/test_store.py \
@@ -58,15 +58,14 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[report]'
+$(VENV)/.demo: pyproject.toml research/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[report]' --editable ./research
 	@touch $@
 
 # torch first and by its exact version: a looser requirement may bring gigabytes for graphics cards
-$(VENV)/.dev: pyproject.toml recipes/pyproject.toml | $(BIN)/python
+$(VENV)/.dev: pyproject.toml research/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet --editable './recipes[captioner]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable './research[all]'
 	@touch $@ $(VENV)/.demo
 
 clean:

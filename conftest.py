@@ -1,4 +1,4 @@
-"""Fixtures and settings of all tests, those of the library and those of the recipes."""
+"""Fixtures and settings of all tests, those of the library and those of research."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ _NEURAL = (
     "capmeter.encoders.text.word_piece",
     "capmeter.metrics.embedding.bertscore",
     "capmeter.metrics.embedding.sbert",
-    "capmeter.metrics.embedding.tbr",
+    "capmeter_research.papers.tbr.tbr",
+    "capmeter_research.papers.lceval.mowe",
+    "capmeter_research.papers.lceval.wmd",
+    "capmeter_research.papers.wembsim",
     "capmeter.metrics.learned.capmeter.capmeter",
     "capmeter.metrics.learned.capmeter.network",
-    "capmeter_recipes.capmeter.run",
+    "capmeter_research.networks.own_metric.run",
 )
 # servers, clusters and killed processes: how fast they answer depends on what else the machine does
 _OTHER_PROCESSES = (
@@ -47,7 +50,7 @@ _OTHER_PROCESSES = (
         "tests/metrics/judges",
         "tests/text/parsing",
     ),
-    *("recipes/tests/common/test_loop.py", "recipes/tests/lceval/test_kills.py"),
+    *("research/tests/common/test_loop.py", "research/tests/papers/lceval/training/test_kills.py"),
 )
 
 

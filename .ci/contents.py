@@ -15,11 +15,11 @@ NEEDED = (
     "capmeter/examples/references.json",
     "capmeter/examples/broken.json",
     "capmeter/data/weights/parser/checkpoint.json",
-    "capmeter/data/published/yi2020.json",
+    "capmeter/data/published/hessel2021.json",
     "capmeter/data/prompts/clair.txt",
     "capmeter/cli/main.py",
 )
-FOREIGN = ("capmeter_recipes/", "tests/", "docs/", "scripts/", "__pycache__", ".pyc", "/.")
+FOREIGN = ("capmeter_research/", "tests/", "docs/", "scripts/", "__pycache__", ".pyc", "/.")
 
 
 def main(wheel: Path, source: Path) -> int:

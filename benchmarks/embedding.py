@@ -57,10 +57,10 @@ def package(rows: list[Row]) -> list[float]:
 def plain_tbr(rows: list[Row]) -> list[float]:
     """The released formula, a row and a sentence at a time."""
     import torch
+    from capmeter_research.papers.tbr.tbr_stop_words import TBR_STOP_WORDS
     from transformers import AutoModel, AutoTokenizer
 
     from capmeter.encoders import find_encoder
-    from capmeter.text.tokenization.tbr_stop_words import TBR_STOP_WORDS
 
     folder = str(find_encoder("minilm").folder)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()

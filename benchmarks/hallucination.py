@@ -5,7 +5,7 @@ its probabilities are calibrated on others.
 
 CORPUS is SOURCE=FILE (`coco=pycocoevalcap`, `flickr30k=captions.jsonl.gz`), as for `capmeter train`. The photos are
 those that the networks of `capmeter` held out in training. One caption of each stands against the four others, as it
-is, with one word exchanged for another that fills the same slot (`capmeter_recipes.capmeter.perturbations`), and
+is, with one word exchanged for another that fills the same slot (`perturbations` of the own metric's training), and
 replaced by the most similar caption of another photo that has a word that no reference has. Right captions weigh as
 much as hallucinated ones, of which both kinds weigh the same. Every second photo is for fitting, by Newton's method:
 all weights, and all beside that of an unknown object, which was chosen (0 in the base size). The other photos show the
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from capmeter_recipes.capmeter.perturbations import perturb, unsupported_words
-from capmeter_recipes.common.benchmark_exclusions import read_exclusions
-from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO, Photo, read_corpus, sample_splits, split_source_file
-from capmeter_recipes.common.logistic_regression import fit_logistic_regression
+from capmeter_research.common.benchmark_exclusions import read_exclusions
+from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo, read_corpus, sample_splits, split_source_file
+from capmeter_research.common.logistic_regression import fit_logistic_regression
+from capmeter_research.networks.own_metric.perturbations import perturb, unsupported_words
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import Caption, CaptionSet, SentencePool

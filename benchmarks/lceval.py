@@ -19,10 +19,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from capmeter_research.papers.lceval.lceval import LcEval
+
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.runner import Evaluation
-from capmeter.metrics.learned.lceval.lceval import LcEval
 
 Rows = list[tuple[str, list[str]]]
 

@@ -19,10 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from capmeter_research.papers.leic.forward import CriticNetwork
+from capmeter_research.papers.leic.leic import Leic
+
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.runner import Evaluation
-from capmeter.metrics.learned.leic.forward import CriticNetwork
-from capmeter.metrics.learned.leic.leic import Leic
 
 _CANDIDATES = 10
 Rows = list[tuple[list[str], list[str]]]

@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from capmeter_recipes.capmeter.perturbations import PLAUSIBLE_KINDS, Perturbation, substitute_one_word
+from capmeter_research.networks.own_metric.perturbations import PLAUSIBLE_KINDS, Perturbation, substitute_one_word
 from rich.console import Console
 from rich.table import Table
 from torch.nn import Module
@@ -44,7 +44,7 @@ from capmeter.core.progress import show_progress
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.parallel_map import torch_threads
 from capmeter.evaluation.base import RunContext
-from capmeter.meta.held_out import leave_one_out
+from capmeter.meta.leave_one_out import leave_one_out
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
 from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
 from capmeter.metrics.learned.capmeter.network import Matcher

@@ -31,12 +31,12 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from capmeter_research.papers.smurf.mima import Mima, Spurts
+from capmeter_research.papers.smurf.sparcs import Sparcs
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.style.mima import Mima, Spurts
-from capmeter.metrics.style.sparcs import Sparcs
 from capmeter.text.tokenization.stop_words import STOP_WORDS
 
 DATA = Path(os.environ.get("CAPMETER_SHARED", "../shared")) / "data" / "coco_karpathy_test_captions.jsonl.gz"

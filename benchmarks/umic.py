@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from capmeter_recipes.umic.weights import initial_weights, uniter_checkpoint
+from capmeter_research.papers.umic.training.weights import initial_weights, uniter_checkpoint
+from capmeter_research.papers.umic.uniter import UniterShape
 
 import capmeter
 from capmeter.core.settings import Settings
-from capmeter.encoders.regions.uniter import UniterShape
 from capmeter.encoders.text.word_piece import SPECIAL
 from capmeter.images.region_npz import write_npz_regions
 from capmeter.images.regions import Regions

@@ -6,7 +6,7 @@ benchmarks, and how well it predicts errors on others.
 
 CORPUS is SOURCE=FILE (`coco=pycocoevalcap`, `flickr30k=captions.jsonl.gz`), as for `capmeter train`. The photos are
 those that the networks of `capmeter` held out in training. One caption of each and its perturbations
-(`capmeter_recipes.capmeter.larger.perturb_held_out`) stand against one to four of its other captions; right captions
+(`perturb_held_out` of the own metric's training) stand against one to four of its other captions; right captions
 weigh as much as perturbed ones. A score is an error if it is below .5 for a right caption, or not below .5 for a
 perturbed one. Every second photo is for fitting: what is printed as fitted replaces `COEFFICIENTS` of
 `capmeter.metrics.learned.capmeter.uncertainty`. The others show what the metric as it is predicts, and what is gained
@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from capmeter_recipes.capmeter.batch import CaptionBatch
-from capmeter_recipes.capmeter.larger import perturb_held_out
-from capmeter_recipes.common.corpus import sample_splits
-from capmeter_recipes.common.logistic_regression import fit_logistic_regression
-from capmeter_recipes.common.model_selection import kendall_tau, load_selection_judgments
-from capmeter_recipes.common.options import read_corpora
+from capmeter_research.common.corpus import sample_splits
+from capmeter_research.common.logistic_regression import fit_logistic_regression
+from capmeter_research.common.model_selection import kendall_tau, load_selection_judgments
+from capmeter_research.common.options import read_corpora
+from capmeter_research.networks.own_metric.batch import CaptionBatch
+from capmeter_research.networks.own_metric.larger import perturb_held_out
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from capmeter_recipes.common.benchmark_exclusions import identify_photo, read_exclusions
+from capmeter_research.common.benchmark_exclusions import identify_photo, read_exclusions
 
 from capmeter.core.assets import package_folder
 from capmeter.text.parsing.corenlp import CoreNlp

@@ -28,7 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs", ROOT / "research" / "docs"
 CHEAP_MINUTES = 1.0
 COLUMNS = "160"  # of the terminal that the commands print for
 _CHECK = re.compile(r"^<!-- check: (?P<command>.+?) \| within (?P<within>\S+) \| (?P<minutes>\S+) minutes? -->$")
@@ -65,13 +66,13 @@ class Check:
         return self.minutes <= CHEAP_MINUTES
 
 
-def find_checks(folder: Path = DOCS) -> Iterator[Check]:
-    """The checks of all pages of a folder.
+def find_checks(*folders: Path) -> Iterator[Check]:
+    """The checks of all pages of these folders; by default those of the documentation.
 
     Raises:
         ValueError: a comment is not followed by a table or a block of output, or cannot be read.
     """
-    for page in sorted(folder.glob("*.md")):
+    for page in sorted(page for folder in folders or DOCS for page in folder.glob("*.md")):
         lines = page.read_text("utf-8").splitlines()
         for number, text in enumerate(lines):
             if not text.startswith("<!-- check:"):

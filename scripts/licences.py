@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-EXTRAS = ("report", "meteor", "neural", "vision", "regions", "judges", "zh", "ja", "ko")
+EXTRAS = ("report", "meteor", "neural", "vision", "judges", "zh", "ja", "ko")
 ADAPTERS = ("torchmetrics", "evaluate", "trainer", "lightning", "frames", "wandb", "mlflow", "excel", "ray", "duckdb")
 HEAD = """# Licences
 

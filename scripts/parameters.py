@@ -41,13 +41,18 @@ def section(name: str, kind: type[Named], fixed: Any = ()) -> str:
     return "\n".join([f"### {name}", "", f"{kind.SUMMARY[0].upper()}{kind.SUMMARY[1:]}.", *table])
 
 
+def is_of_this_project(registry: Registry[Any], name: str) -> bool:
+    """Whether the library or capmeter-research provides a name."""
+    return (registry.entry(name).package or "capmeter-research").startswith("capmeter-research")
+
+
 def sections() -> Iterator[str]:
     """The page, part by part."""
     yield HEAD.rstrip()
     for title, registry in KINDS:
         yield f"## {title}"
         for name in registry.available():
-            if registry.entry(name).package is None:
+            if is_of_this_project(registry, name):
                 yield section(name, registry.class_of(name), registry.entry(name).implied_parameters)
     yield "## Protocols"
     yield section("protocol", Protocol, {"name"})

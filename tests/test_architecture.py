@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LIBRARY, RECIPES = ROOT / "src" / "capmeter", ROOT / "recipes" / "src" / "capmeter_recipes"
+LIBRARY, RESEARCH = ROOT / "src" / "capmeter", ROOT / "research" / "src" / "capmeter_research"
 # from the bottom up: a package imports those of earlier lines only
 LAYERS: tuple[set[str], ...] = (
     {"_version"},
@@ -42,11 +42,10 @@ FOLDERS: dict[str, tuple[set[str], ...]] = {
         {"hallucination"},
     ),
 }
-# recipes import what is shared, never a sibling
-SHARED_RECIPES = {"common", "synthetic_scenes"}
-LAST_RECIPES = {"reproductions", "cli"}
+# the layers of research, from the bottom up; a paper or network imports no sibling
+RESEARCH_LAYERS: tuple[set[str], ...] = ({"common"}, {"synthetic_scenes"}, {"networks"}, {"papers"}, {"cli"})
 LONGEST_MODULE, LONGEST_FUNCTION = 600, 60
-DATA_TABLES = {"capmeter_recipes.synthetic_scenes.scenes.figures._figures"}  # the drawings of all objects
+DATA_TABLES = {"capmeter_research.synthetic_scenes.scenes.figures._figures"}  # the drawings of all objects
 HEAVY = {"torch", "transformers", "scipy", "pandas", "pyarrow", "nltk", "matplotlib", "plotly", "jinja2", "ray"}
 HEAVY |= {"torchmetrics", "evaluate", "datasets", "polars", "duckdb", "lightning", "wandb", "mlflow", "inspect_ai"}
 # adapters whose classes are made of another library's: they import it when they are loaded, and nothing imports them
@@ -56,11 +55,11 @@ NETWORKS = re.compile(
     r"(.*/)?(network|training|tuning|seed_ensemble|run|loop|tagging|word_loss)\.py|.*capmeter/matching\.py"
     r"|.*scene_graph_parser/documents\.py"
 )
-MODULES = sorted(LIBRARY.rglob("*.py")) + sorted(RECIPES.rglob("*.py"))
+MODULES = sorted(LIBRARY.rglob("*.py")) + sorted(RESEARCH.rglob("*.py"))
 
 
 def module_name(path: Path) -> str:
-    root = LIBRARY if path.is_relative_to(LIBRARY) else RECIPES
+    root = LIBRARY if path.is_relative_to(LIBRARY) else RESEARCH
     return ".".join((root.name, *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
 
 
@@ -88,7 +87,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
 
 
 def relative(path: Path) -> str:
-    return path.relative_to(LIBRARY if path.is_relative_to(LIBRARY) else RECIPES).as_posix()
+    return path.relative_to(LIBRARY if path.is_relative_to(LIBRARY) else RESEARCH).as_posix()
 
 
 def layer_of(layers: tuple[set[str], ...], name: str) -> int:
@@ -129,18 +128,22 @@ def imports_torch(path: Path) -> bool:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: module_name(path))
 def test_module_imports_only_layers_below(path: Path) -> None:
     name = module_name(path)
-    if name in ("capmeter", "capmeter_recipes"):
+    if name in ("capmeter", "capmeter_research"):
         return
     root, package = name.split(".")[:2]
     for other, _ in imported(ast.parse(path.read_text(encoding="utf-8"))):
         parts = other.split(".")
-        if parts[0] not in ("capmeter", "capmeter_recipes") or other == name:
+        if parts[0] not in ("capmeter", "capmeter_research") or other == name:
             continue
         assert len(parts) > 1, "the package itself is for its users: import the module"
-        if parts[0] == "capmeter_recipes":
-            assert root == "capmeter_recipes", f"the library must not import {other}"
-            allowed = {package} | SHARED_RECIPES if package not in LAST_RECIPES else None
-            assert allowed is None or parts[1] in allowed, f"recipe {package} must not import {other}"
+        if parts[0] == "capmeter_research":
+            assert root == "capmeter_research", f"the library must not import {other}"
+            if parts[1] == package:
+                assert package not in ("papers", "networks") or parts[2:3] == name.split(".")[2:3], (
+                    f"a sibling: {other}"
+                )
+            else:
+                assert layer_of(RESEARCH_LAYERS, parts[1]) < layer_of(RESEARCH_LAYERS, package), f"not {other}"
         elif root == "capmeter" and parts[1] != package:
             assert layer_of(LAYERS, parts[1]) < layer_of(LAYERS, package), f"{package} must not import {other}"
         elif root == "capmeter" and package in FOLDERS and folder_of(other) != folder_of(name):
@@ -166,7 +169,7 @@ def test_no_circle_between_modules() -> None:
 def test_no_circle_between_folders() -> None:
     """The folders of each package import one another in one direction."""
     for package in {name.split(".")[1] for name in NAMES if name.count(".") > 1}:
-        for root in ("capmeter", "capmeter_recipes"):
+        for root in ("capmeter", "capmeter_research"):
             inside = {n: p for n, p in NAMES.items() if n.split(".")[:2] == [root, package] and n.count(".") > 1}
             graph: dict[str, set[str]] = {}
             for name, path in inside.items():

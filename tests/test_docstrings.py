@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = sorted((ROOT / "src").rglob("*.py")) + sorted((ROOT / "recipes" / "src").rglob("*.py"))
+MODULES = sorted((ROOT / "src").rglob("*.py")) + sorted((ROOT / "research" / "src").rglob("*.py"))
 _SECTION = re.compile(r"^(?:Args|Attributes):\n((?:(?: .*)?\n?)*)", re.MULTILINE)
 _ENTRY = re.compile(r"^    ((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*):", re.MULTILINE)
 

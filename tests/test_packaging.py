@@ -44,15 +44,18 @@ def test_the_recipe_is_of_this_version_and_starts_the_command(project: dict[str,
     assert recipe["about"]["license"] == project["license"]
 
 
-def test_the_recipes_are_of_the_same_version_and_need_it(project: dict[str, Any]) -> None:
+def test_research_is_of_the_same_version_and_needs_the_library(project: dict[str, Any]) -> None:
     tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
-    recipes = tomllib.loads((ROOT / "recipes" / "pyproject.toml").read_text("utf-8"))["project"]
+    research = tomllib.loads((ROOT / "research" / "pyproject.toml").read_text("utf-8"))["project"]
     version = re.search(r'__version__ = "(.+)"', (ROOT / "src" / "capmeter" / "_version.py").read_text("utf-8"))
-    assert version is not None and recipes["version"] == version[1]
-    (library,) = recipes["dependencies"]
-    extras = re.fullmatch(rf"capmeter\[(.+)\]=={re.escape(version[1])}", library)
-    assert extras is not None and set(extras[1].split(",")) <= set(project["optional-dependencies"])
-    assert recipes["requires-python"] == project["requires-python"]
+    assert version is not None and research["version"] == version[1]
+    assert research["dependencies"] == [f"capmeter=={version[1]}"]
+    needs = [need for needs in research["optional-dependencies"].values() for need in needs]
+    extras = {
+        extra for need in needs for named in re.findall(r"^capmeter\[(.+)\]$", need) for extra in named.split(",")
+    }
+    assert extras and extras <= set(project["optional-dependencies"])
+    assert research["requires-python"] == project["requires-python"]
 
 
 def test_the_container_installs_extras_that_exist_and_runs_as_a_user(project: dict[str, Any]) -> None:

@@ -37,14 +37,14 @@ def site() -> Any:
 
 def test_every_metric_has_a_page_and_every_command_runs_on_one(site: Any) -> None:
     pages = json.dumps(site("metric_pages").navigation())
-    assert [name for name in METRICS.builtin if f'"metrics/{name}.md"' not in pages] == []
+    assert [name for name in METRICS.names() if f'"metrics/{name}.md"' not in pages] == []
     assert set(site("command_pages").RUNS) == set(commands())
 
 
 def test_every_metric_has_a_formula_as_mathml(site: Any) -> None:
     pytest.importorskip("latex2mathml", reason="needs latex2mathml (the docs extra)")
     formulas = site("formulas")
-    assert set(formulas.FORMULAS) == set(METRICS.builtin)
+    assert set(formulas.FORMULAS) == set(METRICS.names())
     assert "<mfrac>" in formulas.formula("spider") and "\\" not in formulas.formula("smurf")
     for name in formulas.FORMULAS:
         lines = ElementTree.fromstring(formulas.formula(name))
@@ -112,7 +112,7 @@ def test_every_metric_is_in_what_misleads() -> None:
         "umic": "umic",
         "soft-spice": "spice",
     }
-    for name in METRICS.builtin:
+    for name in METRICS.names():
         told = next((word for prefix, word in family.items() if name.startswith(prefix)), name)
         assert told in page, name
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = [path for top in ("src", "recipes/src") for path in sorted((ROOT / top).rglob("*.py"))]
+SOURCES = [path for top in ("src", "research/src") for path in sorted((ROOT / top).rglob("*.py"))]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += [ROOT / "research" / "README.md", *sorted((ROOT / "research" / "docs").glob("*.md"))]
 # participles and adverbs that say nothing of what a name holds
 VAGUE = {
     *(

@@ -1,4 +1,4 @@
-"""What mkdocs runs beside its plug-ins when it builds the site: pages made from the code, and links that stay inside.
+"""What mkdocs runs beside its plug-ins: pages made from the code and of papers, and links that stay inside the site.
 
 The pages of metrics are made from their docstrings, those of commands from their help, each with a real run on the
 example captions. Files outside `docs/` that pages link to (the changelog, the example plug-in …) become pages.
@@ -21,6 +21,7 @@ import metric_pages
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
+PAPERS = ROOT / "research" / "docs"
 WORK = ROOT / "out" / "site-work"  # where the commands of the pages run
 # what pages may link to outside `docs/`: the page that it becomes
 OUTSIDE = {
@@ -50,8 +51,12 @@ def on_config(config: Any) -> Any:
             if pages in (["metrics"], ["commands"]):
                 part[title] = made[pages[0]]
     known = {page for part in config.nav for page in _pages(part)}
-    new = sorted(each.name for each in Path(config.docs_dir).glob("*.md") if each.name not in known)
-    next(part for part in config.nav if "Guides" in part)["Guides"].extend(new)  # a page that nobody listed is not lost
+    for title, folder in (
+        ("Guides", Path(config.docs_dir)),
+        ("Papers", PAPERS),
+    ):  # a page that nobody listed is not lost
+        new = sorted(each.name for each in folder.glob("*.md") if each.name not in known)
+        next(part for part in config.nav if title in part)[title].extend(new)
     return config
 
 
@@ -62,7 +67,9 @@ def _pages(part: Any) -> list[str]:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the pages that are made."""
+    """Adds the pages of papers, and those that are made."""
+    for path in sorted(PAPERS.iterdir()):
+        files.append(File(path.name, str(PAPERS), config.site_dir, config.use_directory_urls))
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     pages = {
@@ -90,7 +97,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri == "python.md":
         markdown = re.sub(r"(?m)^\| `(\w+)`", r"| [`\1`](api.md#capmeter.\1)", markdown)
         markdown = markdown.replace("(api.md#capmeter.__version__)", "(contributing.md)")
-    return _moved(markdown, PurePosixPath("docs")) if page.file.generated_by is None else markdown
+    if page.file.generated_by is not None:
+        return markdown
+    return _moved(markdown, PurePosixPath(Path(page.file.src_dir).relative_to(ROOT).as_posix()))
 
 
 def on_post_build(config: Any) -> None:
@@ -115,7 +124,8 @@ def _moved(text: str, folder: PurePosixPath) -> str:
             return target
         place = os.path.normpath(folder / target)
         inside = PurePosixPath(place)
-        return OUTSIDE.get(place) or (str(inside.relative_to("docs")) if inside.parts[0] == "docs" else target)
+        folder_of_pages = next((each for each in ("docs", "research/docs") if inside.is_relative_to(each)), None)
+        return OUTSIDE.get(place) or (target if folder_of_pages is None else str(inside.relative_to(folder_of_pages)))
 
     return _LINK.sub(lead, text)
 

@@ -50,7 +50,7 @@ GUIDE = {
     **dict.fromkeys(("soda-c", "dense", "proposals", "gated"), "video.md"),
     **dict.fromkeys(GROUPS["Language models as judges"].split(), "judges.md"),
 }
-_DOCUMENT = re.compile(r"\bdocs/([\w-]+)\.md\b")
+_DOCUMENT = re.compile(r"\b(?:research/)?docs/([\w-]+)\.md\b")
 _CODE = re.compile(r"(`[^`]+`)")
 _spec = importlib.util.spec_from_file_location("parameters", ROOT / "scripts" / "parameters.py")
 assert _spec is not None and _spec.loader is not None
@@ -59,9 +59,9 @@ _spec.loader.exec_module(parameters)
 
 
 def names() -> list[str]:
-    """capmeter's own metrics, in the order of the groups."""
+    """The metrics of the library and of capmeter-research, in the order of the groups."""
     listed = [name for group in GROUPS.values() for name in group.split()]
-    own = [name for name in METRICS.names() if METRICS.entry(name).package is None]
+    own = [name for name in METRICS.names() if parameters.is_of_this_project(METRICS, name)]
     if set(listed) != set(own):
         raise ValueError(f"scripts/site/metric_pages.py: GROUPS and the registry differ: {set(listed) ^ set(own)}")
     return listed
@@ -115,6 +115,8 @@ def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
     facts = [f"* **Needs**: {needs}"]
     if install:
         facts.append(f"* **Install**: {install}")
+    if METRICS.entry(name).package is not None:
+        facts.append("* **Distribution**: capmeter-research (`pip install ./research` in a clone)")
     facts += _agreement(name, judged)
     source = inspect.getmodule(kind)
     assert source is not None and source.__doc__ is not None

@@ -48,9 +48,9 @@ def test_every_extra_for_users_is_listed() -> None:
 
 def test_missing_packages_come_with_a_command(hide: Callable[..., None]) -> None:
     korean = importlib.util.find_spec("mecab_ko")
-    hide("torch", "jieba", "matplotlib", "pycocoevalcap", "lmdb")
+    hide("torch", "jieba", "matplotlib", "pycocoevalcap")
     states = parts()
-    for extra in ("neural", "vision", "report", "meteor", "zh", "regions", "all"):
+    for extra in ("neural", "vision", "report", "meteor", "zh", "all"):
         assert states[f"[{extra}]"]["state"] == "missing"
         assert states[f"[{extra}]"]["command"] == f"pip install 'capmeter[{extra}]'"
     assert states["[ko]"]["state"] == ("ready" if korean else "missing")

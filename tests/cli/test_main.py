@@ -10,7 +10,10 @@ import pytest
 from support.command_line import capmeter
 
 from capmeter import __version__
-from capmeter.cli.main import COMMANDS, RECIPE_COMMANDS, commands
+from capmeter.cli.main import COMMANDS, commands
+from capmeter.core.registry import other_packages
+
+RESEARCH_COMMANDS = other_packages()["capmeter-research"]["commands"]
 
 
 def test_version() -> None:
@@ -43,20 +46,17 @@ def test_no_arguments_show_the_help() -> None:
     assert done.returncode == 2 and "Usage: capmeter" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", RECIPE_COMMANDS)
-def test_without_the_recipes_their_commands_name_the_package(command: str) -> None:
+@pytest.mark.parametrize("command", RESEARCH_COMMANDS)
+def test_a_command_of_a_package_that_is_not_installed_names_it(command: str) -> None:
     done = capmeter(command, "--help", added={})
     assert done.returncode == 3
-    assert done.stderr == (
-        f"capmeter: error: `capmeter {command}` is part of capmeter-recipes, which is not installed: "
-        "pip install capmeter-recipes\n"
-    )
+    assert "part of capmeter-research" in done.stderr and "pip install ./research" in done.stderr
 
 
 def test_help_lists_the_commands_that_are_installed() -> None:
     def listed(added: dict[str, str] | None) -> set[str]:
         lines = capmeter("--help", added=added).stdout.splitlines()
-        return {line.strip("│| ").split(" ")[0] for line in lines} & {*COMMANDS, *RECIPE_COMMANDS, "extra"}
+        return {line.strip("│| ").split(" ")[0] for line in lines} & {*COMMANDS, *RESEARCH_COMMANDS, "extra"}
 
     assert listed({}) == set(COMMANDS)
     assert listed({"extra": "capmeter.cli.schema"}) == {*COMMANDS, "extra"}

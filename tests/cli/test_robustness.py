@@ -131,7 +131,7 @@ def test_pictures_are_those_that_the_file_of_references_names(tmp_path: Path) ->
 
     from capmeter import score
     from capmeter.captions.caption_set import CaptionSet
-    from capmeter.meta.held_out import leave_one_out
+    from capmeter.meta.leave_one_out import leave_one_out
 
     human = leave_one_out({row["image_id"]: row["references"] for row in rows})  # type: ignore[misc]
     shown = {row["image_id"]: row["image"] for row in rows}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork
 
 from capmeter.evaluation.contributions import compute_contributions, occlusion_contributions
-from capmeter.metrics.learned.lceval.feed_forward import DenseLayer, FeedForwardNetwork
 
 
 def _network(inputs: int, hidden: int, seed: int) -> FeedForwardNetwork:

@@ -26,6 +26,13 @@ import safetensors.numpy
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from capmeter_research.papers.infometic.infometic import InfoMetICHead
+from capmeter_research.papers.infometic.network import HeadShape, InfoMetIC
+from capmeter_research.papers.infometic.regressor import Regressor
+from capmeter_research.papers.lceval.checkpoint import load_network
+from capmeter_research.papers.leic.forward import weight_shapes
+from capmeter_research.papers.leic.shape import CriticShape
+from capmeter_research.papers.umic.pairs import load_pair_encoder
 from support.hostile_values import Found, as_json, hostile, main, mutated
 from support.uniter_examples import FEATURES, small_checkpoint
 
@@ -33,17 +40,10 @@ import capmeter
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import CapmeterError
 from capmeter.core.settings import Settings
-from capmeter.encoders.regions.pairs import load_pair_encoder
 from capmeter.encoders.text.layers import TransformerLayer
 from capmeter.encoders.text.lora import LORA_A, LORA_B, MATRICES, find_adapter, merge_adapter
 from capmeter.metrics.audio.detector import KIND as FLUENCY
 from capmeter.metrics.audio.detector import FluencyDetector
-from capmeter.metrics.learned.lceval.checkpoint import load_network
-from capmeter.metrics.learned.leic.forward import weight_shapes
-from capmeter.metrics.learned.leic.shape import CriticShape
-from capmeter.metrics.learned.regressor.infometic import InfoMetICHead
-from capmeter.metrics.learned.regressor.network import HeadShape, InfoMetIC
-from capmeter.metrics.learned.regressor.regressor import Regressor
 
 SETTINGS = Settings(device="cpu", precision="float32", cache=None)
 WORDS = ("a", "dog", "runs", "cat", "sleeps", "on", "the", "grass")

@@ -46,7 +46,7 @@ def test_the_page_lists_the_published_values_and_the_largest_difference() -> Non
         assert len(metrics) == len(here) == len(values), (benchmark, protocol)
         assert difference == pytest.approx(max(abs(a - b) for a, b in zip(here, values, strict=True)), abs=0.051)
         assert difference <= 2
-        if protocol != "pascal-direct":  # a study of capmeter-recipes
+        if protocol != "pascal-direct":  # a study of capmeter-research
             assert [published(benchmark, protocol, metric).value for metric in metrics] == values
 
 

@@ -15,7 +15,7 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.base import AdditiveMetric, CapmeterWarning, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.scoring import evaluate
-from capmeter.meta.held_out import leave_one_out
+from capmeter.meta.leave_one_out import leave_one_out
 from capmeter.meta.robustness import robustness
 
 REFERENCES = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from capmeter_recipes.capmeter.examples import PhotoExamples, build_examples
-from capmeter_recipes.capmeter.priors import build_token_priors
-from capmeter_recipes.common.corpus import Photo, PhotoCorpus
+from capmeter_research.common.corpus import Photo, PhotoCorpus
+from capmeter_research.networks.own_metric.examples import PhotoExamples, build_examples
+from capmeter_research.networks.own_metric.priors import build_token_priors
 
 from capmeter.core.checkpoints import TrainingData
 from capmeter.core.settings import Settings

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from capmeter_recipes.lceval.perturbed import FORMS
-from capmeter_recipes.lceval.training_set import SelectionJudgments, TrainingSet
-
-from capmeter.metrics.learned.lceval.features import FEATURES, Features
+from capmeter_research.papers.lceval.features import FEATURES, Features
+from capmeter_research.papers.lceval.training.perturbed import FORMS
+from capmeter_research.papers.lceval.training.training_set import SelectionJudgments, TrainingSet
 
 
 def random_training_set(count: int = 600, seed: int = 0) -> TrainingSet:

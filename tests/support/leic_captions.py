@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from capmeter_recipes.leic.examples import CaptionedImage, MachineText
+from capmeter_research.papers.leic.training.examples import CaptionedImage, MachineText
 
 THINGS = ("dog", "cat", "bird", "horse", "boat", "train", "child", "woman")
 DEEDS = ("runs", "sleeps", "waits", "turns", "stops", "plays")

@@ -6,7 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
-from capmeter_recipes.common.corpus import Photo, PhotoCorpus
+from capmeter_research.common.corpus import Photo, PhotoCorpus
 
 from capmeter.core.checkpoints import TrainingData
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from capmeter_recipes.captioner.examples import CaptionedImages
-from capmeter_recipes.common.region_banks import MemoryBank
+from capmeter_research.common.region_banks import MemoryBank
+from capmeter_research.papers.subicap.examples import CaptionedImages
 
 from capmeter.images.region_npz import write_npz_regions
 from capmeter.images.regions import Regions

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from capmeter_research.papers.umic.uniter import KIND, UniterShape
 
 from capmeter.core.checkpoints import Checkpoint
-from capmeter.encoders.regions.uniter import KIND, UniterShape
 from capmeter.encoders.text.word_piece import SPECIAL
 from capmeter.images.region_npz import write_npz_regions
 from capmeter.images.regions import Regions

@@ -13,7 +13,7 @@ from capmeter.cli.output import command_line, show_scores
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.options import argument
 from capmeter.core.progress import show_progress
-from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.registry import METRICS, parse_list
 from capmeter.evaluation.results import save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.system_ranking import rank_systems
@@ -22,7 +22,8 @@ app = Application()
 SYSTEMS = ("human", "strong", "weak", "broken")
 REFERENCES = "references.json"
 # metrics that need no extra and take a second
-METRICS = "bleu-1,bleu-4,rouge-l,cider-d,sparcs,tbr-unigram"
+DEMO_METRICS = "bleu-1,bleu-4,rouge-l,cider-d"
+ADDED_METRICS = "sparcs", "tbr-unigram", "hwcm"  # where capmeter-research is installed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ def demo(options: DemoOptions) -> None:
     folder = options.folder
     _copy_examples(folder)
     with show_progress():
-        metrics = parse_list(METRICS)
+        metrics = parse_list(",".join([DEMO_METRICS, *(name for name in ADDED_METRICS if name in METRICS)]))
         systems = {name: evaluate(load(folder / f"{name}.json", folder / REFERENCES), metrics) for name in SYSTEMS}
         rankings = rank_systems(systems)
     for results in systems.values():

@@ -27,7 +27,6 @@ app = Application()
 WIDTH = 150
 # extras that no single metric needs: what they provide, and their modules
 FURTHER = {
-    "regions": ("regions of pictures in an LMDB", ("lmdb", "msgpack")),
     "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
     "duckdb": ("large files of references, joined on disk", ("duckdb",)),
     "excel": ("captions in workbooks", ("openpyxl",)),

@@ -24,15 +24,14 @@ from capmeter._version import __version__
 from capmeter.cli.command import escaped_usage_errors
 from capmeter.cli.standard_output import OutputError, guarded
 from capmeter.core.errors import AssetError, CapmeterError, MissingBackend
+from capmeter.core.registry import other_packages
 from capmeter.core.terminal import escape_controls, fold_line
 
 CHECK_FAILED = 4
 _COLLECTED = 50_000  # new objects between two searches for cycles (Python: 700): captions are many, and have none
-# commands of another distribution, which need not be installed: its name
-RECIPE_COMMANDS = dict.fromkeys(("train", "study", "negatives", "write", "caption", "scenes"), "capmeter-recipes")
 COMMANDS = (
     *("demo", "score", "explain", "report", "view", "list", "validate", "convert", "idf", "compare", "chair"),
-    *("robustness", "meta", "systems", "standardize", "calibrate", "schema", "doctor"),
+    *("robustness", "meta", "calibrate", "schema", "doctor"),
 )
 
 
@@ -56,7 +55,7 @@ def commands(added: Mapping[str, str] | None = None) -> dict[str, str]:
     """
     added = added_commands() if added is None else added
     own_commands = {name: f"capmeter.cli.{name}" for name in COMMANDS}
-    return own_commands | {name: added[name] for name in (*RECIPE_COMMANDS, *sorted(added)) if name in added}
+    return own_commands | {name: added[name] for name in sorted(added)}
 
 
 class _Commands(TyperGroup):
@@ -70,11 +69,11 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         module_name = commands(ctx.obj).get(cmd_name)
         if module_name is None:
-            if cmd_name in RECIPE_COMMANDS:
-                package = RECIPE_COMMANDS[cmd_name]
-                raise MissingBackend(
-                    f"`capmeter {cmd_name}` is part of {package}, which is not installed: pip install {package}"
-                )
+            for package_name, package in other_packages().items():
+                if cmd_name in package["commands"]:
+                    raise MissingBackend(
+                        f"`capmeter {cmd_name}` is part of {package_name}, which is not installed: {package['install']}"
+                    )
             return None
         if self._completes_names:
             return TyperCommand(cmd_name)

@@ -253,15 +253,16 @@ def weight_folders() -> tuple[Path, ...]:
     A package adds the checkpoints in its folder `weights` through the entry point group `capmeter.weights`, whose
     value is the package's name.
     """
-    return BUNDLED_WEIGHTS, *_package_weights(), data_folder("weights")
+    return BUNDLED_WEIGHTS, *added_folders("weights"), data_folder("weights")
 
 
 @functools.cache
-def _package_weights() -> tuple[Path, ...]:
+def added_folders(name: str) -> tuple[Path, ...]:
+    """The folders of this name in the packages that the entry point group `capmeter.NAME` lists."""
     from importlib.metadata import entry_points  # takes longer to load than this module
 
-    package_names = dict.fromkeys(entry.value for entry in entry_points(group="capmeter.weights"))
-    folders = (package_folder(package_name, "weights") for package_name in package_names)
+    package_names = dict.fromkeys(entry.value for entry in entry_points(group=f"capmeter.{name}"))
+    folders = (package_folder(package_name, name) for package_name in package_names)
     return tuple(folder for folder in folders if folder is not None)
 
 

@@ -4,11 +4,14 @@ installed packages provide through an entry point group (name = "module:Class").
 
 from __future__ import annotations
 
+import functools
 import importlib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -65,6 +68,11 @@ class Registry(Generic[Kind]):
         self._classes: dict[str, type[Kind]] = {}
 
     @cached_property
+    def _third_party_names(self) -> dict[str, str]:
+        """The names from other packages by what people type."""
+        return {fold_name(name): name for name in self._entry_points if self.builtin_name(name) is None}
+
+    @cached_property
     def _entry_points(self) -> dict[str, list[EntryPoint]]:
         from importlib.metadata import entry_points  # takes longer to load than all of this module
 
@@ -74,7 +82,7 @@ class Registry(Generic[Kind]):
         return {name: list(distinct.values()) for name, distinct in sorted(points_by_name.items())}
 
     def __contains__(self, name: str) -> bool:
-        return self.builtin_name(name) is not None or name in self._entry_points
+        return self.builtin_name(name) is not None or fold_name(name) in self._third_party_names
 
     def builtin_name(self, name: str) -> str | None:
         """capmeter's name that this is, whatever its case, hyphens and underscores; None if there is none."""
@@ -86,7 +94,7 @@ class Registry(Generic[Kind]):
 
     def third_party(self) -> list[str]:
         """The names from other packages."""
-        return [name for name in self._entry_points if self.builtin_name(name) is None]
+        return list(self._third_party_names.values())
 
     def available(self) -> list[str]:
         """The names that can be used."""
@@ -108,15 +116,19 @@ class Registry(Generic[Kind]):
         canonical_name = self.builtin_name(name)
         if canonical_name is not None:
             return self.builtin[canonical_name]
-        if name not in self._entry_points:
+        third_party_name = self._third_party_names.get(fold_name(name))
+        if third_party_name is None:
             raise InputError(f"unknown {self.what} {name!r}; {self.suggest(name)} (`capmeter list` shows all)")
-        package_names = " and ".join(map(_package, self._entry_points[name]))
-        return Entry(self._entry_points[name][0].value, package=package_names)
+        package_names = " and ".join(map(_package, self._entry_points[third_party_name]))
+        return Entry(self._entry_points[third_party_name][0].value, package=package_names)
 
     def suggest(self, name: str) -> str:
-        """What may have been meant by an unknown name."""
+        """Where an unknown name is, or what may have been meant by it."""
         import difflib  # needed for mistakes only
 
+        for package_name, package in other_packages().items():
+            if fold_name(name) in map(fold_name, package.get(f"{self.what}s", ())):
+                return f"it is part of {package_name}, which is not installed: {package['install']}"
         similar = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.7)
         return f"did you mean {' or '.join(similar)}?" if similar else f"known are: {', '.join(self.names())}"
 
@@ -140,6 +152,7 @@ class Registry(Generic[Kind]):
         return self._classes[name]
 
     def _load_third_party(self, name: str) -> Any:
+        name = self._third_party_names[fold_name(name)]
         label, entry_points = self.label(name), self._entry_points[name]
         if len(entry_points) > 1:
             raise InputError(f"the {self.what} {label} is provided twice; uninstall one of the packages")
@@ -218,6 +231,17 @@ class Registry(Generic[Kind]):
         if not only_bundled:
             raise InputError(f"no {self.what} was given; expected at least one, such as {','.join(self.names()[:3])}")
         return list(only_bundled)
+
+
+@functools.cache
+def other_packages() -> dict[str, dict[str, Any]]:
+    """Names that another distribution of the project provides, for users who have not installed it: `metrics`,
+    `commands` and `baselines` of each, and how to `install` it.
+    """
+    packages: dict[str, dict[str, Any]] = json.loads(
+        (files("capmeter") / "data" / "other_packages.json").read_text("utf-8")
+    )
+    return packages
 
 
 def fold_name(name: str) -> str:

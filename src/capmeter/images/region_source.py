@@ -1,4 +1,4 @@
-"""The regions of many images by image id: `open_regions` reads a folder of .npz files, or an LMDB.
+"""The regions of many images by image id: `open_regions` reads a folder of .npz files, or what a package reads.
 
 Files are read one image at a time; nothing is unpickled.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.images.region_lmdb import LmdbRegions, lmdb_folder
 from capmeter.images.region_npz import NpzRegions
 from capmeter.images.regions import Regions
 
@@ -80,19 +80,24 @@ class RegionSource:
 
 
 def open_regions(path: str | Path) -> RegionSource:
-    """The regions in a folder of .npz files or in an LMDB.
+    """The regions in a folder of .npz files, or in a container that an installed package reads.
+
+    A package adds a container through the entry point group `capmeter.region_files`, whose values are functions of the
+    folder that return its `RegionFile`, or None where the folder is something else.
 
     Raises:
-        InputError: the path is neither; or the LMDB is damaged or truncated.
-        MissingBackend: an LMDB needs the extra `regions`.
+        InputError: the path is none of these, or is damaged.
     """
     folder = Path(path).expanduser()
     if not folder.is_dir():
-        raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files or an LMDB")
-    database_folder = lmdb_folder(folder)
-    region_source = RegionSource(NpzRegions(folder) if database_folder is None else LmdbRegions(database_folder))
+        raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files")
+    added_files = (entry.load()(folder) for entry in entry_points(group="capmeter.region_files"))
+    region_source = RegionSource(next((file for file in added_files if file is not None), NpzRegions(folder)))
     if not len(region_source):
-        raise InputError(f"regions {str(path)!a}: no image in it; expected NAME.npz files, one per image, or an LMDB")
+        raise InputError(
+            f"regions {str(path)!a}: no image in it; expected NAME.npz files, one per image, or what an installed "
+            "package reads (an LMDB: capmeter-research)"
+        )
     return region_source
 
 

@@ -3,7 +3,7 @@
 A caption metric sees candidates and references. A `Baseline` sees the judgments themselves, and what only they hold,
 such as the sentences that systems had to correct. It is run by `meta` alone, not by `score`.
 
-Packages add baselines through the entry point group `capmeter.baselines` (name = "module:Class"); `capmeter-recipes`
+Packages add baselines through the entry point group `capmeter.baselines` (name = "module:Class"); `capmeter-research`
 has `gleu`, for CoNLL-2014.
 """
 

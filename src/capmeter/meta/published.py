@@ -33,6 +33,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from capmeter.core.assets import added_folders
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 
@@ -78,14 +79,15 @@ class PublishedValue:
 Tables = Mapping[str, Sequence[PublishedTable]]
 
 
-def read_tables(folder: Traversable) -> Tables:
-    """The tables of all JSON files in a folder, by name (several papers may have values under one protocol).
+def read_tables(*folders: Traversable) -> Tables:
+    """The tables of all JSON files in these folders, by name (several papers may have values under one protocol).
 
     Raises:
         InputError: a file or table lacks a key, or has an unknown one; a row does not fit its columns.
     """
     tables: dict[str, list[PublishedTable]] = {}
-    for table_file in sorted(folder.iterdir(), key=lambda each: each.name):
+    table_files = [table_file for folder in folders for table_file in folder.iterdir()]
+    for table_file in sorted(table_files, key=lambda each: each.name):
         if table_file.name.endswith(".json"):
             paper_tables = json.loads(table_file.read_text(encoding="utf-8"))
             _check_keys(paper_tables, {"source", "tables"}, {"comment", "external"}, table_file.name)
@@ -127,15 +129,15 @@ def _read_rows(rows: Mapping[str, Any], columns: Sequence[str], table_place: str
 
 @cache
 def library_tables() -> Tables:
-    """The tables that come with the library, named benchmark/protocol."""
-    return read_tables(files("capmeter") / "data" / "published")
+    """The tables of the library and of installed packages (group `capmeter.published`), named benchmark/protocol."""
+    return read_tables(files("capmeter") / "data" / "published", *added_folders("published"))
 
 
 def published(benchmark: str, protocol: str, metric: str, tables: Tables | None = None) -> PublishedValue | None:
     """The published value of a metric (its text form) on a benchmark under an unchanged protocol.
 
     But for the encoder or vectors the metric must be at its defaults. Of several values, one computed with the same
-    encoder is preferred; another paper's other value is in its note. `tables`: others than the library's.
+    encoder is preferred; another paper's other value is in its note. `tables`: others than those on benchmarks.
     """
     metric_name, made_with = split_encoder(metric)
     published_values = [

@@ -42,7 +42,7 @@ from capmeter.evaluation import registry
 from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.scoring import evaluate
-from capmeter.meta.held_out import leave_one_out, sample_images
+from capmeter.meta.leave_one_out import leave_one_out, sample_images
 from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter.stats.bootstrap import Clusters, Interval, percentile_interval, resample_counts
 from capmeter.stats.pairs import sign_with_tolerance

@@ -27,8 +27,8 @@ from capmeter.report.page_checks import require_valid
 from capmeter.report.page_data import TRUNCATED, PageData, pack_json, page_data, truncated_rows
 from capmeter.report.page_evidence import MAX_CHARACTERS, EvidenceTable, collect_evidence, extremes, is_explainable
 from capmeter.report.page_images import PageImages, embed_images, link_images, require_mode
+from capmeter.report.page_plot import find_system_plot
 from capmeter.report.page_table import score_rows
-from capmeter.report.system_plot import system_plot
 from capmeter.report.training_curves import embed_curves
 from capmeter.stats.significance import LEVEL, significance_threshold
 
@@ -84,7 +84,7 @@ def write_page(
     require_valid(systems)
     curves = [each for folder in training for each in embed_curves(Path(folder))]
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
-    data, plot = page_data(systems, rankings), system_plot(systems, human=human, seed=seed)
+    data, plot = page_data(systems, rankings), find_system_plot(systems, human=human, seed=seed)
     data.values["systemPlot"] = plot and plot.to_dict()
     used_bytes = _fixed_size() + sum(len(each.source) for each in curves) + len(pack_json(data.values))
     free_bytes = int(megabytes * MEGABYTE) - used_bytes

@@ -264,10 +264,9 @@ def test_ids_that_no_piece_has_and_a_length_that_is_null(tmp_path: Path) -> None
 
 
 def test_sentence_pieces_begin_with_a_mark(tmp_path: Path) -> None:
+    from capmeter_research.papers.smurf.mima import word_classes
+    from capmeter_research.papers.tbr.tbr import stop_pieces
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    from capmeter.metrics.embedding.tbr.tbr import stop_pieces
-    from capmeter.metrics.style.mima import word_classes
 
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁the", "the", "▁dog", "."]
     made = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], unk_id=3))

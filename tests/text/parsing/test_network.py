@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="the training network needs the neur
 
 @pytest.mark.parametrize("length", [1, 2, 13, 40])
 def test_numpy_and_torch_agree(length: int) -> None:
-    from capmeter_recipes.parser.network import ParserModule
+    from capmeter_research.networks.parser.network import ParserModule
 
     torch.manual_seed(5)
     shape = ParserShape(heads=2, layers=3, tags_after=1)

@@ -143,8 +143,8 @@ def test_scenes() -> None:
 @pytest.mark.meteor
 def test_agreement_with_human_graphs(parser: FactualParser, shared: Path) -> None:
     """As in the model card."""
-    from capmeter_recipes.scene_graph_parser.evaluation import SceneGraphEvaluator
-    from capmeter_recipes.scene_graph_parser.examples import read_factual
+    from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
+    from capmeter_research.networks.scene_graph_parser.examples import read_factual
 
     from capmeter.text.meteor.resources import load_english_synonyms
 

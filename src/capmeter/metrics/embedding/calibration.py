@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +20,10 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import METRICS
+from capmeter.evaluation.scoring import evaluate
 from capmeter.metrics.embedding import bertscore
-from capmeter.metrics.embedding.tbr import combination, tbr
-from capmeter.metrics.embedding.word_pieces import caption_blocks, encode_sentences, vocabulary_size
-
-_BATCH = 2048
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Calibration:
     Attributes:
         encoder, layer: what was calibrated.
         pairs: number of caption pairs.
-        beta, error: β for `tbr`, and its standard error.
+        beta, error: β for `tbr`, and its standard error; None where no installed package has `tbr`.
         baseline: precision, recall and F1 for `bertscore`.
     """
 
     encoder: str
     layer: int
     pairs: int
-    beta: float
-    error: float
+    beta: float | None
+    error: float | None
     baseline: tuple[float, float, float]
 
 
@@ -81,33 +81,31 @@ def calibrate(
     while len(same_image := np.flatnonzero(images[left] == images[right])):
         right[same_image] = rng.integers(len(nonempty), size=len(same_image))
 
-    batch_recalls, batch_scores = [], []
-    for batch_start in range(0, pairs, _BATCH):
-        rows = range(batch_start, min(batch_start + _BATCH, pairs))
-        part = CaptionSet.from_captions(
-            Caption(str(row), str(row), nonempty[left[row]][1], (nonempty[right[row]][1],)) for row in rows
-        )
-        state_table = encode_sentences(part, encoder_handle, depth, settings)
-        weights = np.ones(vocabulary_size(encoder_handle, settings))
-        for _, candidates, references in caption_blocks(part.candidates, state_table, part.references):
-            comparison = combination.compare(candidates, references, weights, np.zeros(len(weights), np.bool_))
-            batch_recalls.append(combination.recall(combination.reference_words(references), comparison, 0.0)[:, 0])
-            precision, recall, _ = bertscore.greedy_match(candidates, references, weights)
-            f1 = bertscore.harmonic_mean(precision, recall)
-            batch_scores.append(np.stack([precision, recall, f1])[:, :, 0])
-    pair_recalls = np.concatenate(batch_recalls)
-    precision_mean, recall_mean, f1_mean = np.concatenate(batch_scores, axis=1).mean(axis=1).tolist()
-    return Calibration(
-        encoder=encoder,
-        layer=depth,
-        pairs=pairs,
-        beta=float(pair_recalls.mean()),
-        error=float(pair_recalls.std() / np.sqrt(pairs)),
-        baseline=(precision_mean, recall_mean, f1_mean),
+    paired_captions = CaptionSet.from_captions(
+        Caption(str(pair), str(pair), nonempty[left[pair]][1], (nonempty[right[pair]][1],)) for pair in range(pairs)
     )
+    metrics: list[Metric] = [bertscore.BertScore(encoder=encoder, layer=depth), *_threshold_metrics(encoder, depth)]
+    results = evaluate(paired_captions, metrics, settings=settings)
+    bertscore_results, *threshold_results = results.values()
+    beta = error = None
+    if threshold_results:
+        pair_recalls = threshold_results[0].part_items["r-comb"].array
+        beta, error = float(pair_recalls.mean()), float(pair_recalls.std() / np.sqrt(pairs))
+    parts = bertscore_results.part_items
+    precision, recall = (float(parts[part].array.mean()) for part in ("precision", "recall"))
+    baseline = precision, recall, float(bertscore_results.items.array.mean())
+    return Calibration(encoder, depth, pairs, beta, error, baseline)
+
+
+def _threshold_metrics(encoder: str, layer: int) -> list[Metric]:
+    """TBR's recall of a single reference without idf, cut and removal of stop words, where TBR is installed."""
+    if "tbr" not in METRICS:
+        return []
+    parameters: dict[str, Any] = {"encoder": encoder, "layer": layer, "beta": 0.0, "idf": False, "remove": False}
+    return [METRICS.class_of("tbr")(**parameters)]
 
 
 def bundled_calibration(encoder: str, layer: int) -> tuple[float | None, ...]:
     """The bundled β and baseline P, R, F1 for an encoder's layer; None where there is none."""
-    beta = tbr.BETAS.get((encoder, layer))
+    beta = METRICS.class_of("tbr").BETAS.get((encoder, layer)) if "tbr" in METRICS else None  # type: ignore[attr-defined]
     return (beta, *bertscore.BASELINES.get((encoder, layer), (None, None, None)))

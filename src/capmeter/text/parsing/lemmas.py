@@ -3,7 +3,7 @@
 Plural nouns (NNS) and verbs (VB…) lose their endings by rules "replace this ending by that one", of which the one with
 the longest ending applies; a complete word is an ending too, so that irregular words are rules like any other. A short
 table has the rest ("an" → "a", "his" → "he"). Proper nouns keep their case, other words are lower-cased. Rules and
-table are learned from parses (`capmeter_recipes.parser.lemma_rules`).
+table are learned from parses.
 
 >>> rules = LemmaRules({"NNS": {"s": "", "ies": "y", "^skis": "ski"}, "V": {"ing": ""}}, {"DT": {"an": "a"}})
 >>> [rules.lemma(*word) for word in (("Cities", "NNS"), ("skis", "NNS"), ("an", "DT"), ("Paris", "NNP"))]

@@ -47,7 +47,7 @@ class ParserNetwork:
     """The trained network.
 
     Args:
-        weights: the tensors of `capmeter_recipes.parser.network.ParserModule` by name.
+        weights: the tensors of the module that is trained by name.
         shape: what the weights do not say.
     """
 

@@ -56,7 +56,7 @@ class SceneGraphNetwork:
     """The trained network.
 
     Args:
-        weights: the tensors of `capmeter_recipes.scene_graph_parser.network.SceneGraphModule` by name.
+        weights: the tensors of the module that is trained by name.
         encoder_shape: the encoder's sizes.
         shape: the decoders' sizes.
         decoders: number of decoders.

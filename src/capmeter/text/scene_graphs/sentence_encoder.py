@@ -40,7 +40,7 @@ class SentenceEncoder:
     """The trained encoder.
 
     Args:
-        weights: the tensors of `capmeter_recipes.scene_graph_parser.network.SentenceEncoderModule` by name.
+        weights: the tensors of the module that is trained by name.
         shape: what the weights do not say.
     """
 

@@ -1,1 +1,0 @@
-"""Experiments of papers, each beside its published values."""

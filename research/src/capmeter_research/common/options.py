@@ -1,0 +1,129 @@
+"""Options that several recipes share, and the data that they name.
+
+A recipe declares its options as a dataclass beside the function that trains (`lceval/train.py`); commands make command
+lines of them (`capmeter.cli.command`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from capmeter.core.checkpoints import TrainingData
+from capmeter.core.messages import format_count
+from capmeter.core.options import argument, option
+from capmeter.core.progress import report_progress
+from capmeter.core.settings import Settings
+from capmeter_research.common.benchmark_exclusions import read_exclusions
+from capmeter_research.common.corpus import PhotoCorpus, read_corpus, split_source_file
+from capmeter_research.common.recipe import PRECISIONS, Recipe
+
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
+
+def corpora_argument(sources: str = "coco, flickr30k, or another name for photos of your own") -> Any:
+    """Files of human captions."""
+    help = (
+        f"Human captions of photos in any format, as SOURCE=FILE ({sources}). `coco=pycocoevalcap` reads the captions "
+        "bundled with the installed pycocoevalcap."
+    )
+    return argument(help=help, metavar="SOURCE=FILE...")
+
+
+def exclusions_option() -> Any:
+    """The file of benchmark photos."""
+    return option(None, "Benchmark photos to exclude from training (gzipped JSON); without it a warning.")
+
+
+def output_option(help: str = "Write the checkpoint and the log to this folder.", default: Any = ...) -> Any:
+    """The folder of the checkpoint."""
+    return option(default, help, "--output", "-o")
+
+
+def seed_option() -> Any:
+    """The seed of everything random in a command."""
+    return option(0, "Seed of all random numbers in this command.", minimum=0)
+
+
+def threads_option() -> Any:
+    """Threads of the CPU."""
+    return option(1, "Number of threads; another number gives slightly different weights.", minimum=1)
+
+
+def epochs_option(default: Any = None) -> Any:
+    """Epochs; by default the recipe's."""
+    return option(default, "Number of epochs.", minimum=1)
+
+
+def steps_option() -> Any:
+    """Steps per epoch; by default the recipe's."""
+    return option(None, "Steps per epoch.", minimum=1)
+
+
+def runs_option() -> Any:
+    """Number of seeds."""
+    return option(1, "Train with this many seeds; shows mean and standard deviation.", minimum=1)
+
+
+def precision_option(default: str | None = "float32", note: str = "") -> Any:
+    """Precision in training."""
+    return option(default, f"Precision of the forward pass in training{note}.", choices=PRECISIONS)
+
+
+def device_option(default: str | None = None) -> Any:
+    """The device; None: a GPU where there is one, unless the environment names another."""
+    note = "" if default else " (default: a GPU where there is one)"
+    return option(default, f"Where neural networks run: cpu, cuda, cuda:1 or mps{note}.")
+
+
+def workers_option(help: str = "Data-loading workers.") -> Any:
+    """Processes that prepare examples."""
+    return option(1, help, minimum=1, maximum=256)
+
+
+def device_settings(device: str | None) -> Settings:
+    """The settings of the environment, on this device if one is named."""
+    return Settings() if device is None else Settings(device=device)
+
+
+def require_torch(threads: int | None = None) -> None:
+    """Raises `MissingBackend` where torch is not installed; sets its number of threads."""
+    from capmeter.encoders.handle import require_neural
+
+    require_neural()
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def override(recipe: AnyRecipe, options: Any, *names: str, **values: Any) -> AnyRecipe:
+    """The recipe with what is given (not None) of these options, and of further values by field."""
+    values |= {option_name: getattr(options, option_name) for option_name in names}
+    return replace(recipe, **{field_name: value for field_name, value in values.items() if value is not None})
+
+
+def read_corpora(files: Iterable[str], exclusions: Path | None, sources: Iterable[str] = ()) -> list[PhotoCorpus]:
+    """The photos of each `SOURCE=FILE` that are in no benchmark; reports their numbers.
+
+    Args:
+        files: captions of photos.
+        exclusions: the file of benchmark photos, if there is one.
+        sources: further sources, none of whose photos are in a benchmark.
+    """
+    excluded_photos = read_exclusions(exclusions) | {source: frozenset[str]() for source in sources}
+    corpora = []
+    for source, file in map(split_source_file, files):
+        corpus = read_corpus(source, file, excluded_photos)
+        left_out = format_count(corpus.excluded, "benchmark photo was", "benchmark photos were")
+        report_progress(f"{source}: {format_count(len(corpus.photos), 'photo')}; {left_out} left out")
+        corpora.append(corpus)
+    return corpora
+
+
+def describe_file(path: Path, examples: int) -> TrainingData:
+    """A file of training data, as checkpoints name it: its name, its hash, and the number of examples."""
+    return TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), examples)

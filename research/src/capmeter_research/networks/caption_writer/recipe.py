@@ -1,0 +1,69 @@
+"""The settings of a run that trains a caption writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from capmeter.core.errors import InputError
+from capmeter_research.common.recipe import Recipe
+from capmeter_research.networks.caption_writer.shape import WriterShape
+
+STEPS_PER_EPOCH = 100
+"""Epochs are a fixed number of steps (sampling with replacement)."""
+STRENGTHS = (300, 1000)
+
+
+@dataclass(frozen=True)
+class WriterRecipe(Recipe, WriterShape):
+    """The settings of a run; the network's sizes are fields, too.
+
+    Args:
+        batch: captions per step.
+        photos: number of training photos, sampled by the seed; 0: all.
+        pieces: number of subwords.
+        nouns: share of examples that read nouns.
+        captions: share of examples that read captions as they are; the rest read a bag of words.
+        two: share of examples that read two captions instead of one.
+        blank: share of examples that read nothing, so that the writer is also a language model.
+        lost: an example loses a share of its words that is drawn uniformly from 0 to this.
+        noise: share of words of a bag that are taken for any other word.
+        strengths: steps after which the weights are kept as weaker writers.
+    """
+
+    epochs: int = 30
+    lr: float = 3e-3
+    warmup: float = 0.05
+    lr_schedule: str = "linear"
+    max_grad_norm: float = 1.0
+    batch: int = 64
+    photos: int = 0
+    pieces: int = 3000
+    nouns: float = 0.2
+    captions: float = 0.3
+    two: float = 0.3
+    blank: float = 0.03
+    lost: float = 0.5
+    noise: float = 0.03
+    strengths: tuple[int, ...] = STRENGTHS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field_name in ("nouns", "captions", "two", "blank", "lost", "noise"):
+            if not 0 <= getattr(self, field_name) <= 1:
+                raise InputError(f"{field_name}: expected a share from 0 to 1, but got {getattr(self, field_name)}")
+        if self.nouns + self.captions > 1:
+            raise InputError(f"nouns and captions: expected at most 1 together, but got {self.nouns + self.captions}")
+        if self.photos < 0:
+            raise InputError(f"photos: expected 0 (all) or more, but got {self.photos}")
+        if self.batch < 1 or self.pieces < 300:
+            raise InputError(f"batch={self.batch}, pieces={self.pieces}: expected at least 1, and at least 300")
+        invalid_strengths = [strength for strength in self.strengths if strength < 1 or strength % STEPS_PER_EPOCH]
+        if invalid_strengths:
+            raise InputError(
+                f"strengths: expected multiples of {STEPS_PER_EPOCH} steps, but got {invalid_strengths[0]}"
+            )
+
+    @property
+    def shape(self) -> WriterShape:
+        """The sizes of the network."""
+        return WriterShape(**{field.name: getattr(self, field.name) for field in fields(WriterShape)})

@@ -1,0 +1,191 @@
+"""The training of the detector: logistic regression with AdaGrad on captions and the same with an error.
+
+Its probabilities are those among captions of which one in ten has an error (the logit is shifted by log(.1 / .9)).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.load import load_references
+from capmeter.core.checkpoints import Checkpoint, TrainingData
+from capmeter.core.errors import InputError
+from capmeter.core.options import argument, option
+from capmeter.core.progress import report_progress
+from capmeter.core.ragged import Ragged
+from capmeter.metrics.audio.detector import KIND, FluencyDetector, feature_indices, tag_words
+from capmeter_research.common.benchmark_exclusions import read_exclusions
+from capmeter_research.common.corpus import SMALL_PERCENT, PhotoCorpus, is_held_out, read_corpus, split_source_file
+from capmeter_research.common.options import epochs_option, exclusions_option, output_option, seed_option
+from capmeter_research.networks.fluency.errors import make_error
+from capmeter_research.networks.fluency.sounds import write_sound_caption
+
+_BATCH, _RATE, _DECAY, _BLOCK = 128, 0.1, 1e-4, 8192
+_ERROR_SHARE = 0.1  # of captions to be scored, roughly; half of the training captions are faulty
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FluencyOptions:
+    """The captions, and the settings of the run."""
+
+    captions: list[str] = argument(
+        help="Human captions as SOURCE=FILE, or coco=pycocoevalcap.", metavar="SOURCE=FILE..."
+    )
+    exclusions: Path = exclusions_option()
+    also: list[Path] = option(
+        [], "Captions of sounds to train on too, such as AudioCaps' or Clotho's training captions; repeatable."
+    )
+    output: Path | None = output_option("Write the detector to this folder.", None)
+    number: int = option(
+        6000, "Captions of photos, as many that a grammar writes of sounds, and as many of each file.", minimum=10
+    )
+    size: int = option(1 << 17, "Weights of the table of features.", minimum=1 << 8, maximum=1 << 22)
+    epochs: int = epochs_option(3)
+    seed: int = seed_option()
+
+
+def train(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, float]]:
+    """Trains a detector, writes its checkpoint if there is a folder, and evaluates it on held-out photos.
+
+    Returns:
+        The detector, and the area under its ROC curve on captions of held-out photos, on new captions of sounds, and on
+        held-out captions of each file of sounds.
+    """
+    exclusions = read_exclusions(options.exclusions)
+    corpora = [read_corpus(*split_source_file(source_file), exclusions) for source_file in options.captions]
+    sound_corpora = [SoundCorpus.read(path) for path in options.also]
+    rng = random.Random(options.seed)
+    fluent_texts = sample_captions(corpora, options.number, rng, held_out=False)
+    fluent_texts += [write_sound_caption(rng) for _ in range(options.number)]
+    fluent_texts += [text for corpus in sound_corpora for text in corpus.sample(options.number, rng, held_out=False)]
+    weights, bias = fit([*fluent_texts, *(make_error(text, rng) for text in fluent_texts)], len(fluent_texts), options)
+    bias += math.log(_ERROR_SHARE / (1 - _ERROR_SHARE))
+    scores: dict[str, float] = {}
+    draft_detector = FluencyDetector(weights.astype(np.float16).astype(np.float64), bias, KIND)
+    test_count = max(options.number // 10, 5)
+    for source_name, test_texts in (
+        ("photos", sample_captions(corpora, test_count, rng, held_out=True)),
+        ("sounds", [write_sound_caption(rng) for _ in range(test_count)]),
+        *((corpus.data.name, corpus.sample(test_count, rng, held_out=True)) for corpus in sound_corpora),
+    ):
+        fluent_probabilities, faulty_probabilities = (
+            draft_detector.probabilities(test_texts),
+            draft_detector.probabilities([make_error(text, rng) for text in test_texts]),
+        )
+        scores[f"auc {source_name}"] = area_under_curve(fluent_probabilities, faulty_probabilities)
+    all_corpora: list[PhotoCorpus | SoundCorpus] = [*corpora, *sound_corpora]
+    checkpoint = Checkpoint(
+        kind=KIND,
+        parameters={"bias": bias},
+        weights={"weights": weights.astype(np.float16)},
+        data=tuple(replace(corpus.data, examples=options.number) for corpus in all_corpora),
+        training={
+            "number": options.number,
+            "epochs": options.epochs,
+            "seed": options.seed,
+            "rate": _RATE,
+            "decay": _DECAY,
+            "error_share": _ERROR_SHARE,
+        },
+        selection="last epoch",
+        scores=scores,
+    )
+    if options.output is not None:
+        checkpoint.save(options.output)
+    return FluencyDetector.from_checkpoint(checkpoint), scores
+
+
+@dataclass(frozen=True)
+class SoundCorpus:
+    """The captions of a file by sound, a tenth of which are held out."""
+
+    captions: dict[str, tuple[str, ...]]
+    data: TrainingData
+
+    @classmethod
+    def read(cls, path: Path) -> SoundCorpus:
+        """The captions of a file in any format.
+
+        Raises:
+            InputError: it cannot be read, or has too few sounds to hold some out.
+        """
+        captions = {sound: tuple(sound_texts) for sound, sound_texts in load_references(path).items()}
+        digest = hashlib.sha256(json.dumps(list(captions.items())).encode()).hexdigest()
+        file_stem = path.name.partition(".")[0]
+        corpus = cls(captions, TrainingData(file_stem, digest, sum(map(len, captions.values()))))
+        for held_out in (False, True):
+            if not corpus.texts(held_out):
+                raise InputError(f"{path}: {len(captions):,} sounds are too few to train on some and hold out others")
+        return corpus
+
+    def texts(self, held_out: bool) -> list[str]:
+        """The captions of the sounds that are held out, or of the others."""
+        return [
+            text
+            for sound, texts in self.captions.items()
+            if is_held_out((self.data.name, sound), SMALL_PERCENT) is held_out
+            for text in texts
+        ]
+
+    def sample(self, number: int, rng: random.Random, *, held_out: bool) -> list[str]:
+        """Some of these captions, plain."""
+        return sample_plain(self.texts(held_out), number, rng)
+
+
+def sample_captions(corpora: Sequence[PhotoCorpus], number: int, rng: random.Random, *, held_out: bool) -> list[str]:
+    """Captions of photos, plain."""
+    texts = [
+        text for corpus in corpora for photo in corpus.photos if photo.held_out is held_out for text in photo.captions
+    ]
+    return sample_plain(texts, number, rng)
+
+
+def sample_plain(texts: Sequence[str], number: int, rng: random.Random) -> list[str]:
+    """Some of these captions in lower case, without a full stop."""
+    plain_texts = (text.lower().strip(" .") for text in rng.sample(texts, min(3 * number, len(texts))))
+    return [text for text in plain_texts if len(text.split()) > 1][:number]
+
+
+def fit(texts: Sequence[str], fluent: int, options: FluencyOptions) -> tuple[Floats, float]:
+    """The weights (size,) and the bias; the first `fluent` texts are without an error."""
+    feature_rows: list[npt.NDArray[np.int64]] = []
+    for block_start in range(0, len(texts), _BLOCK):
+        feature_rows += [
+            feature_indices(words, options.size) for words in tag_words(texts[block_start : block_start + _BLOCK])
+        ]
+        report_progress(f"features of {len(feature_rows):,} of {len(texts):,} captions")
+    feature_table = Ragged.from_rows([feature_row.tolist() for feature_row in feature_rows], np.int64)
+    labels = (np.arange(len(texts)) >= fluent).astype(np.float64)
+    weights, squared_gradients, bias = np.zeros(options.size), np.full(options.size, 1e-8), 0.0
+    generator = np.random.default_rng(options.seed)
+    for _ in range(options.epochs):
+        text_order = generator.permutation(len(texts))
+        for block_start in range(0, len(text_order), _BATCH):
+            batch_rows = text_order[block_start : block_start + _BATCH]
+            batch_features: Any = feature_table.take(batch_rows)
+            logits = np.bincount(batch_features.rows, weights[batch_features.values], len(batch_rows)) + bias
+            residuals = (1 / (1 + np.exp(-np.clip(logits, -30, 30))) - labels[batch_rows]) / len(batch_rows)
+            gradient = (
+                np.bincount(batch_features.values, residuals[batch_features.rows], options.size) + _DECAY * weights
+            )
+            squared_gradients += gradient**2
+            weights -= _RATE * gradient / np.sqrt(squared_gradients)
+            bias -= _RATE * float(residuals.sum())
+    return weights, bias
+
+
+def area_under_curve(fluent: Floats, faulty: Floats) -> float:
+    """The share of pairs in which the faulty caption has the larger probability, ties half."""
+    differences = faulty[:, None] - fluent[None, :]
+    return float(np.mean((differences > 0) + 0.5 * (differences == 0)))

@@ -1,0 +1,217 @@
+"""The adaptation of an encoder to captions: captions of similar photos become similar, to the degree the photos are.
+
+    σ(slope · cos(v(c_j), mean of v(r_i)) + offset)  →  1 if i = j, else cos(photo i, photo j)^target_power
+
+c_j is a caption of photo j, r_i one to four captions of photo i. cos(photo i, photo j) compares the mean embeddings of
+all captions of the two photos by the original encoder: a soft target, which no single caption can reach. A step takes
+clusters of similar photos, and all pairs of their captions and references; own captions have .3 of the weight of the
+loss, other pairs within a cluster .45, all others .25.
+
+An encoder that reads references (`capmeter.encoders.text.reference_reader`) has its own logit instead of that of the
+cosine. A step takes the pairs within clusters, and for each photo's references captions of two photos outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
+
+from capmeter.core.ragged import Ragged
+from capmeter.encoders import PieceTable
+from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.lora import LAYERS, attach_factors
+from capmeter.encoders.text.network import AdaptedLayers
+from capmeter.encoders.text.reference_reader import ReaderWeights, ReferenceReader
+from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO
+from capmeter_research.common.loop import Learner
+from capmeter_research.common.similar_photos import nearest_neighbours
+from capmeter_research.networks.text_encoder.recipe import EncoderRecipe
+
+_NEIGHBOURS = 200
+_LENGTH_GROUPS = 5
+_OWN, _CLUSTER, _OTHER = 0.3, 0.45, 0.25  # weights of the loss
+_EVALUATION_BATCH = 512
+_INITIAL_ATTENTION = -2.0
+
+Rows = NDArray[np.int64]
+
+
+class AdaptedBert(AdaptedLayers):
+    """Sentence vectors of an adapted encoder, and a logistic function of their cosines.
+
+    Args:
+        bert, rank, dropout: see `AdaptedLayers`.
+        slope, offset: of the logistic function.
+    """
+
+    def __init__(self, bert: Bert, rank: int, slope: float, offset: float, dropout: float = 0.0) -> None:
+        super().__init__(bert, rank, dropout=dropout)
+        self.logistic = nn.Parameter(torch.tensor([slope, offset]))
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Unit vectors (batch, width), the direction of the mean hidden state; ids, mask: see `states`."""
+        return normalize((self.states(ids, mask) * mask[:, :, None]).sum(1), dim=1)
+
+    def other_parameters(self) -> list[nn.Parameter]:
+        """All but the adapters'."""
+        return [parameter for name, parameter in self.named_parameters() if not name.startswith(LAYERS)]
+
+
+class ReadingBert(AdaptedBert):
+    """The same, and a reader of captions with references: it attends little to these at first.
+
+    Args:
+        bert, rank, slope, offset, dropout: see `AdaptedBert`.
+    """
+
+    def __init__(self, bert: Bert, rank: int, slope: float, offset: float, dropout: float = 0.0) -> None:
+        super().__init__(bert, rank, slope, offset, dropout)
+        self.attention = nn.Parameter(torch.full((bert.layers, bert.heads), _INITIAL_ATTENTION))
+        self.direction = nn.Parameter(torch.zeros(bert.width))
+
+    def reader(self) -> ReferenceReader:
+        """The reader with the current weights."""
+        factors = dict(self.named_parameters())
+        stack = [attach_factors(layer, factors, number) for number, layer in enumerate(self.bert.stack)]
+        weights = ReaderWeights(self.attention, self.direction, self.logistic)
+        dropout = self.dropout if self.training else 0.0
+        return ReferenceReader(self.bert, stack, weights, str(self.logistic.device), dropout)
+
+
+class EncoderLearner(Learner[bool]):
+    """The adapter in training. Batches are sampled with the step's random numbers.
+
+    Args:
+        module: the network with its initial weights.
+        pieces: the word pieces of all sentences.
+        captions: (photos, 5), sentence indices; the training photos come first.
+        photo_embeddings: unit vectors (training photos, width) by the original encoder.
+        recipe: settings.
+    """
+
+    def __init__(
+        self,
+        module: AdaptedBert,
+        pieces: PieceTable,
+        captions: Rows,
+        photo_embeddings: NDArray[np.float32],
+        recipe: EncoderRecipe,
+    ) -> None:
+        self.module: AdaptedBert = module
+        self.pieces, self.captions, self.recipe = pieces, captions, recipe
+        self.photo_embeddings, self.train_count = photo_embeddings, len(photo_embeddings)
+        self._neighbours = nearest_neighbours(photo_embeddings, _NEIGHBOURS)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
+        """One item per step."""
+        return [True] * self.recipe.steps
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """AdamW, with a higher learning rate for all but the adapters."""
+        recipe = self.recipe
+        parameter_groups: list[dict[str, Any]] = [
+            {"params": self.module.adapter_parameters()},
+            {"params": self.module.other_parameters(), "lr_scale": recipe.calibration_lr_scale},
+        ]
+        return torch.optim.AdamW(parameter_groups, lr=lr, weight_decay=recipe.weight_decay)
+
+    def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """See the module."""
+        photos, clusters = self.sample_clusters(rng)
+        caption_order = rng.permuted(np.tile(np.arange(CAPTIONS_PER_PHOTO), (len(photos), 1)), axis=1)
+        sentences = np.take_along_axis(self.captions[photos], caption_order, axis=1)
+        candidates, references = self.sample_pairs(clusters, rng)
+        logits = self.score_pairs(sentences, candidates, references, rng)
+
+        same_photo = photos[candidates] == photos[references]
+        same_cluster = (clusters[candidates] == clusters[references]) & ~same_photo
+        photo_vectors = self.photo_embeddings[photos]
+        similarity = (photo_vectors @ photo_vectors.T)[candidates, references]
+        target = np.maximum(similarity, 0) ** self.recipe.target_power
+        target[same_photo] = 1.0
+        loss = binary_cross_entropy_with_logits(logits, torch.from_numpy(target).to(self.device), reduction="none")
+        pair_kinds = ((_OWN, same_photo), (_CLUSTER, same_cluster), (_OTHER, ~same_photo & ~same_cluster))
+        loss_parts = [
+            weight * loss[torch.from_numpy(is_pair)].mean() for weight, is_pair in pair_kinds if is_pair.any()
+        ]
+        return {"similarity": torch.stack(loss_parts).sum()}
+
+    def sample_pairs(self, clusters: Rows, rng: np.random.Generator) -> tuple[Rows, Rows]:
+        """The pairs of a step, all of them: the photo of the caption and that of the references, (pairs,) each."""
+        photo_count = len(clusters)
+        candidates, references = np.divmod(np.arange(photo_count**2), photo_count)
+        return candidates, references
+
+    def score_pairs(self, sentences: Rows, candidates: Rows, references: Rows, rng: np.random.Generator) -> Tensor:
+        """The logits, (pairs,), of the first of each photo's sentences against one to four others of a photo."""
+        vectors = self.embed(sentences.ravel()).view(*sentences.shape, -1)
+        centroids = normalize(vectors[:, 1 : 1 + int(rng.integers(1, CAPTIONS_PER_PHOTO))].mean(1), dim=1)
+        slope, offset = self.module.logistic
+        logits: Tensor = slope * (vectors[:, 0] @ centroids.T)[candidates, references] + offset
+        return logits
+
+    def sample_clusters(self, rng: np.random.Generator) -> tuple[Rows, Rows]:
+        """The photos of a step, and the cluster of each: (clusters · cluster_size) each."""
+        cluster_count, cluster_size = self.recipe.clusters, self.recipe.cluster_size
+        first_photos = rng.integers(0, self.train_count, cluster_count)
+        ranks = rng.exponential(self.recipe.mean_neighbour_rank, (cluster_count, cluster_size - 1)).astype(np.int64)
+        other_photos = self._neighbours[first_photos[:, None], np.minimum(ranks, self._neighbours.shape[1] - 1)]
+        return np.column_stack([first_photos, other_photos]).ravel(), np.repeat(np.arange(cluster_count), cluster_size)
+
+    def embed(self, sentences: Rows) -> Tensor:
+        """The unit vectors (sentences, width) of sentences by their indices."""
+        lengths = self.pieces.lengths[sentences]
+        length_order = np.argsort(lengths, kind="stable")
+        vectors = []
+        for group_rows in np.array_split(length_order, min(_LENGTH_GROUPS, len(length_order))):
+            ids, mask = self.pieces.padded(sentences[group_rows])
+            vectors.append(self.module(torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)))
+        return torch.cat(vectors)[torch.from_numpy(np.argsort(length_order)).to(self.device)]
+
+    def evaluate(self) -> Mapping[str, float]:
+        """The percentage of held-out captions whose nearest references are those of their own photo."""
+        held_out = self.captions[self.train_count :]
+        if not len(held_out):
+            return {}
+        sentences = held_out.ravel()
+        batch_starts = range(0, len(sentences), _EVALUATION_BATCH)
+        vector_parts = [
+            self.embed(sentences[batch_start : batch_start + _EVALUATION_BATCH]) for batch_start in batch_starts
+        ]
+        vectors = torch.cat(vector_parts).view(len(held_out), CAPTIONS_PER_PHOTO, -1)
+        references = normalize(vectors[:, 1:].mean(1), dim=1)
+        nearest_photos = (vectors[:, 0] @ references.T).argmax(1).cpu()
+        return {"own photo": 100 * float((nearest_photos == torch.arange(len(held_out))).double().mean())}
+
+
+class ReadingLearner(EncoderLearner):
+    """A reader in training, on some of the pairs, each of which is read separately."""
+
+    module: ReadingBert
+
+    def sample_pairs(self, clusters: Rows, rng: np.random.Generator) -> tuple[Rows, Rows]:
+        """The pairs within clusters, and for the references of each photo captions of other photos."""
+        photo_count, cluster_size = len(clusters), self.recipe.cluster_size
+        references = np.repeat(np.arange(photo_count), cluster_size)
+        candidates = references // cluster_size * cluster_size + np.tile(np.arange(cluster_size), photo_count)
+        others = rng.integers(0, photo_count, (photo_count, self.recipe.other_photos))
+        reference_photos = np.broadcast_to(np.arange(photo_count)[:, None], others.shape)
+        is_outside = clusters[others] != clusters[reference_photos]
+        return (
+            np.concatenate([candidates, others[is_outside]]),
+            np.concatenate([references, reference_photos[is_outside]]),
+        )
+
+    def score_pairs(self, sentences: Rows, candidates: Rows, references: Rows, rng: np.random.Generator) -> Tensor:
+        """The reader's logits, (pairs,); each photo has one to four references."""
+        counts = rng.integers(1, CAPTIONS_PER_PHOTO, len(sentences))
+        photo_references = Ragged.from_rows(
+            [row[1 : 1 + count] for row, count in zip(sentences, counts, strict=True)], np.int64
+        )
+        return self.module.reader().read(self.pieces, sentences[candidates, 0], photo_references.take(references))

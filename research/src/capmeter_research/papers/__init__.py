@@ -1,0 +1,1 @@
+"""The papers: of each its metrics, features, networks, training, experiments, published values and weights."""

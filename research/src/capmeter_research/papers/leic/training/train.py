@@ -1,0 +1,183 @@
+"""The options of a critic's training, for every command that trains critics, and the training of LEIC's critic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capmeter.core.errors import InputError
+from capmeter.core.options import option, option_group
+from capmeter.core.progress import report_progress
+from capmeter_research.common.image_features import FeatureFile
+from capmeter_research.common.options import (
+    corpora_argument,
+    device_option,
+    exclusions_option,
+    output_option,
+    override,
+    read_corpora,
+    require_torch,
+    runs_option,
+    seed_option,
+    threads_option,
+)
+from capmeter_research.common.recipe import LR_SCHEDULES
+from capmeter_research.papers.leic.shape import CONTEXTS, FUSIONS
+from capmeter_research.papers.leic.training.recipe import PRESETS, CriticRecipe, read_shares
+
+if TYPE_CHECKING:
+    from capmeter_research.papers.leic.training.reading import TrainingImages
+
+_NAMES = (
+    *("context", "fusion", "layers", "width", "embedding", "steps", "pooled", "others", "words", "least", "brief"),
+    *("images", "epochs", "lr", "gamma", "lr_schedule", "max_grad_norm", "dropout", "seed"),
+)
+
+
+def _parse_widths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(width for width in map(int, text.split("+")) if width)
+    except ValueError:
+        raise InputError(f"{text!r}: expected widths joined by +, such as 512") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticOptions:
+    """A preset, and what differs from it."""
+
+    preset: str = option("coco", "Preset; other options override it.", choices=tuple(PRESETS))
+    context: str | None = option(None, "What the critic sees besides the candidate.", choices=CONTEXTS)
+    fusion: str | None = option(None, "How context and candidate are fused.", choices=FUSIONS)
+    hidden: str | None = option(
+        None, "Widths of the classifier's hidden layers joined by +; 0 for none.", check=_parse_widths
+    )
+    layers: int | None = option(None, "LSTM layers.", minimum=1)
+    width: int | None = option(None, "Width of the LSTM.", minimum=1)
+    embedding: int | None = option(None, "Dimension of the word vectors.", minimum=1)
+    steps: int | None = option(None, "Maximum number of words of a caption.", minimum=1)
+    pooled: int | None = option(None, "Width of bilinear pooling.", minimum=1)
+    negatives: str | None = option(
+        None,
+        "Sources of negatives: machine, monte-carlo, other-caption, permutation, replacement, each with its share: "
+        "machine=3,permutation=1.",
+    )
+    others: int | None = option(None, "Captions of other images that share the weight of one.", minimum=1)
+    words: int | None = option(None, "Maximum size of the vocabulary.", minimum=1)
+    least: int | None = option(None, "Minimum frequency of a word of the vocabulary.", "--min-count", minimum=1)
+    brief: int | None = option(
+        None,
+        "Curriculum: number of first epochs without images that have long captions.",
+        "--curriculum-epochs",
+        minimum=0,
+    )
+    images: int | None = option(None, "Images per batch.", minimum=2)
+    epochs: int | None = option(None, "Number of epochs.", minimum=1)
+    lr: float | None = option(None, "Learning rate.")
+    gamma: float | None = option(None, "Factor of the learning rate after every epoch.")
+    lr_schedule: str | None = option(None, "How the learning rate falls.", choices=LR_SCHEDULES)
+    max_grad_norm: float | None = option(None, "Gradients are clipped to this norm; 0: no clipping.", minimum=0)
+    dropout: float | None = option(None, "Dropout.")
+    threads: int = threads_option()
+    seed: int = seed_option()
+    device: str = device_option("cpu")
+
+    @property
+    def recipe(self) -> CriticRecipe:
+        """The settings of the run."""
+        return override(
+            PRESETS[self.preset],
+            self,
+            *_NAMES,
+            hidden=None if self.hidden is None else _parse_widths(self.hidden),
+            negatives=None if self.negatives is None else read_shares(self.negatives),
+        )
+
+    def prepare(self) -> str:
+        """Requires torch, and returns the name of the device."""
+        require_torch(self.threads)
+        from capmeter.encoders.devices import device_name
+
+        return device_name(self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticImages:
+    """The captions that a critic is trained on."""
+
+    captions: list[str] = corpora_argument("coco, flickr30k, or world=FOLDER/captions.jsonl")
+    exclusions: Path | None = exclusions_option()
+    machine: list[str] = option([], "Machine captions of these photos; repeatable.")
+    samples: list[str] = option([], "Monte-Carlo samples of a captioner; repeatable.")
+    photos: int = option(0, "Photos per source (0: all).", minimum=0)
+
+    def read(self) -> TrainingImages:
+        """The images of these files, without benchmark photos; reports their numbers."""
+        from capmeter_research.papers.leic.training.reading import read_images
+
+        corpora = read_corpora(self.captions, self.exclusions, sources=["world"])
+        return read_images(corpora, self.machine, self.samples, most=self.photos)
+
+
+def features_option() -> Any:
+    """The file of image features."""
+    return option(
+        None,
+        "Image features: an .npz file with image_ids and features, or an LMDB.",
+        "--features",
+        value_type=str | None,
+        convert=FeatureFile,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeicOptions:
+    """The captions, and the settings of the runs."""
+
+    images: CriticImages
+    output: Path = output_option()
+    vectors: str | None = option(
+        None, "Word vectors to initialise from (GloVe, word2vec, fastText); default: random, by the seed."
+    )
+    features: FeatureFile | None = features_option()
+    runs: int = runs_option()
+    critic: CriticOptions = option_group(CriticOptions, context="reference")
+
+
+def train(options: LeicOptions) -> tuple[int, dict[str, tuple[float, float]]]:
+    """Trains critics, and writes their checkpoints: one into the folder, several into a folder for each seed.
+
+    Returns:
+        The number of held-out images, and the mean and standard deviation of each score on them over the runs.
+
+    Raises:
+        InputError: the captions cannot be read, or features are missing.
+        MissingBackend: torch is not installed.
+    """
+    device = options.critic.prepare()
+    from capmeter.core.settings import Settings
+    from capmeter_research.common.loop import run_with_seeds
+    from capmeter_research.common.word_tables import find_vectors
+    from capmeter_research.papers.leic.training.run import train_critic
+
+    recipe = options.critic.recipe
+    if recipe.sees_image and options.features is None:
+        raise InputError(f"context={recipe.context} needs --features, or choose --context reference")
+    images = options.images.read()
+    vectors = None if options.vectors is None else find_vectors(options.vectors, Settings())
+
+    def train_seed(seed: int) -> dict[str, float]:
+        checkpoint = train_critic(
+            images.learned,
+            images.held_out,
+            replace(recipe, seed=seed),
+            options.output if options.runs == 1 else options.output / f"seed-{seed}",
+            data=images.data,
+            features=options.features,
+            vectors=vectors,
+            device=device,
+        )
+        report_progress(f"critic: {checkpoint.label}")
+        return dict(checkpoint.scores)
+
+    return len(images.held_out), run_with_seeds(train_seed, options.runs, recipe.seed)

@@ -1,0 +1,123 @@
+"""What is learned of the critic: human or not, by cross-entropy (Eq. 5) of one positive and one negative per image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from capmeter_research.common.loop import Learner, set_seed
+from capmeter_research.papers.leic.training.examples import ImageExamples, Integers
+from capmeter_research.papers.leic.training.network import CriticModule, forget_by_default
+from capmeter_research.papers.leic.training.recipe import CriticRecipe
+from capmeter_research.papers.leic.training.sampling import PairSampler, Sample
+from capmeter_research.papers.leic.vocabulary import CriticVocabulary
+
+_MEASURED = 2000  # held-out images
+_AT_ONCE = 500
+_SEED = 15
+_BRIEF = 10  # words
+
+
+class CriticLearner(Learner[Integers]):
+    """The critic in training.
+
+    Args:
+        examples: images to train on.
+        held_out: images for evaluation after each epoch; may be None.
+        vocabulary: words.
+        recipe: settings.
+        vectors: initial word vectors [words, embedding], or None for seeded ones.
+    """
+
+    def __init__(
+        self,
+        examples: ImageExamples,
+        held_out: ImageExamples | None,
+        vocabulary: CriticVocabulary,
+        recipe: CriticRecipe,
+        vectors: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        self.recipe, self.examples, self.held_out = recipe, examples, held_out
+        self.sampler = PairSampler(examples, vocabulary, recipe.negatives, recipe.others)
+        self._checks = [] if held_out is None else _each_source(held_out, vocabulary, recipe)
+        set_seed(recipe.seed)
+        shape = recipe.shape(0 if examples.features is None else examples.features.shape[1])
+        self.module: CriticModule = CriticModule(shape, len(vocabulary), recipe.dropout)
+        forget_by_default(self.module)
+        if vectors is not None:
+            with torch.no_grad():
+                self.module.embedding.weight.copy_(torch.from_numpy(vectors))
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """Adam."""
+        return torch.optim.Adam(self.module.parameters(), lr=lr, fused=True)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Integers]:
+        """Every image once, in a new order; in the first epochs, if the recipe says so, those with short captions."""
+        image_rows = self.sampler.images
+        if epoch < self.recipe.brief:
+            human = self.examples.human
+            mean_lengths = np.add.reduceat(self.examples.lengths[human.values], human.offsets[:-1]) / human.lengths
+            short_images = image_rows[mean_lengths[image_rows] <= _BRIEF]
+            image_rows = short_images if len(short_images) > 1 else image_rows
+        image_rows = rng.permutation(image_rows)
+        return np.array_split(image_rows, math.ceil(len(image_rows) / self.recipe.images))
+
+    def losses(self, batch: Integers, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The cross-entropy of human (0) and machine (1), the same weight for both."""
+        sample = self.sampler.draw(batch, rng)
+        human, machine = (functional.log_softmax(logits.float(), 1) for logits in self._logits(sample, self.examples))
+        pair_weights = torch.from_numpy(sample.weight).to(self.device)
+        return {"cross-entropy": -(human[:, 0].sum() + (pair_weights * machine[:, 1]).sum()) / (2 * len(batch))}
+
+    def _logits(self, sample: Sample, examples: ImageExamples) -> tuple[Tensor, Tensor]:
+        """The logits of the positive and of the negative pairs."""
+        shape, device, image_count = self.module.shape, self.device, len(sample.images)
+        unread = 0 if shape.sees_reference else image_count
+        word_windows = sample.windows[unread:, : int(sample.lengths.max())]
+        states = self.module.read(torch.from_numpy(word_windows).to(device), torch.from_numpy(sample.lengths[unread:]))
+        pair_rows, negative = (torch.from_numpy(each).to(device) for each in (sample.row, sample.negative - unread))
+        reference_states = states[:image_count] if shape.sees_reference else None
+        image_features = None
+        if shape.sees_image and examples.features is not None:
+            image_features = torch.from_numpy(examples.features[sample.images]).to(device)
+        positive_states = states[image_count - unread : 2 * image_count - unread]
+        return (
+            self.module(image_features, reference_states, positive_states),
+            self.module(image_features, reference_states, states[negative], pair_rows),
+        )
+
+    def evaluate(self) -> Mapping[str, float]:
+        """On held-out images s(Θ, ·) of human captions, of each source of negatives, and the mean of both classes."""
+        if self.held_out is None:
+            return {}
+        human_scores: list[Tensor] = []
+        logits_by_source: dict[str, list[Tensor]] = {}
+        for source, pair_sample in self._checks:
+            human, machine = (logits.float().softmax(1) for logits in self._logits(pair_sample, self.held_out))
+            human_scores.append(human[:, 0])
+            logits_by_source.setdefault(source, []).append(machine[:, 1])
+        scores = {source: float(torch.cat(source_scores).mean()) for source, source_scores in logits_by_source.items()}
+        human_score = float(torch.cat(human_scores).mean())
+        mean_score = (human_score + sum(scores.values()) / len(scores)) / 2
+        return {name: round(value, 5) for name, value in {"s": mean_score, "human": human_score, **scores}.items()}
+
+
+def _each_source(
+    held_out: ImageExamples, vocabulary: CriticVocabulary, recipe: CriticRecipe
+) -> list[tuple[str, Sample]]:
+    """Pairs of held-out images with negatives of each source, the same after every epoch."""
+    source_samples = []
+    for source_name, share in recipe.negatives:
+        pair_sampler = PairSampler(held_out, vocabulary, ((source_name, share),))
+        images = pair_sampler.images[:_MEASURED]
+        rng = np.random.default_rng(_SEED)
+        image_parts = np.array_split(images, math.ceil(len(images) / _AT_ONCE))
+        source_samples += [(source_name, pair_sampler.draw(part, rng)) for part in image_parts if len(part) > 1]
+    return source_samples

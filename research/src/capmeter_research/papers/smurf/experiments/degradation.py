@@ -1,0 +1,112 @@
+"""MIMA on text that gradually turns into noise (SMURF, section 4.1 and Figure 5).
+
+Sentences are sampled from a text. An increasing fraction of the words of each is replaced by random words of the
+text's vocabulary; a replaced word stays replaced. The mean MIMA is taken at every step: a good language model should
+find each step less typical than the previous one.
+
+>>> degraded("two dogs run along".split(), ["x", "y"], [0, 0.5, 1], np.random.default_rng(1))
+['two dogs run along', 'x x run along', 'x x y y']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.load import load
+from capmeter.captions.sources import read_text
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Floats
+from capmeter.evaluation.scoring import evaluate
+from capmeter.stats.bootstrap import bootstrap, mean_statistic, percentile_interval
+from capmeter_research.papers.smurf.mima import Mima
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_LEAST_WORDS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class DegradationStudy:
+    """Mean MIMA at each fraction of replaced words, with the interval over sentences: per encoder float64[steps]."""
+
+    fractions: Floats
+    sentences: int
+    means: dict[str, Floats]
+    low: dict[str, Floats]
+    high: dict[str, Floats]
+    example: tuple[str, ...]
+
+
+def read_sentences(path: str, columns: Mapping[str, str] | None = None) -> list[str]:
+    """The sentences of a plain text (`.txt`), or the captions of a file in any other format."""
+    if path.lower().endswith((".txt", ".txt.gz")):
+        lines = (line.strip() for line in read_text(path).splitlines())
+        sentences = [sentence for line in lines if line for sentence in _SENTENCE_END.split(line)]
+    else:
+        captions = load(path, on_missing="keep", columns=columns)
+        sentences = [captions.pool[int(index)] for index in captions.candidates]
+    if not sentences:
+        raise InputError(f"{path} contains no sentence")
+    return sentences
+
+
+def degraded(
+    words: Sequence[str], vocabulary: Sequence[str], fractions: Sequence[float], draws: np.random.Generator
+) -> list[str]:
+    """One sentence with each of these fractions of its words replaced, cumulatively."""
+    word_order = draws.permutation(len(words))
+    random_words = [vocabulary[k] for k in draws.integers(len(vocabulary), size=len(words))]
+    step_texts = []
+    for fraction in fractions:
+        replaced_positions = set(word_order[: round(fraction * len(words))].tolist())
+        step_texts.append(
+            " ".join(random_words[k] if k in replaced_positions else word for k, word in enumerate(words))
+        )
+    return step_texts
+
+
+def degradation(
+    sentences: Sequence[str],
+    encoders: Sequence[str],
+    *,
+    sample: int = 25,
+    steps: int = 20,
+    seed: int = 0,
+    resamples: int = 1000,
+    settings: Settings | None = None,
+) -> DegradationStudy:
+    """The study on `sample` of these sentences, from no word replaced to all of them in this number of steps."""
+    random = np.random.default_rng(seed)
+    long_sentences = [
+        words for words in (sentence.split() for sentence in dict.fromkeys(sentences)) if len(words) >= _LEAST_WORDS
+    ]
+    if len(long_sentences) < 2:
+        raise InputError(
+            f"expected two different sentences of at least {_LEAST_WORDS} words, or more, but got {len(long_sentences)}"
+        )
+    vocabulary = sorted({word for sentence in sentences for word in sentence.split()})
+    sampled_indices = random.permutation(len(long_sentences))[:sample]
+    fractions = np.linspace(0, 1, steps + 1)
+    sentence_rows = [degraded(long_sentences[k], vocabulary, fractions.tolist(), random) for k in sampled_indices]
+    captions = CaptionSet.from_captions(
+        Caption(f"{sentence_number}/{step}", str(sentence_number), text)
+        for sentence_number, step_texts in enumerate(sentence_rows)
+        for step, text in enumerate(step_texts)
+    )
+    metrics = [Mima(encoder=encoder) for encoder in encoders]
+    results = evaluate(captions, metrics, settings=settings)
+    means, low, high = {}, {}, {}
+    for encoder, metric in zip(encoders, metrics, strict=True):
+        scores = results[metric].items.array.reshape(len(sentence_rows), steps + 1)
+        means[encoder] = scores.mean(axis=0)
+        step_intervals = [
+            percentile_interval(bootstrap(mean_statistic(column), range(len(sentence_rows)), resamples, seed))
+            for column in scores.T
+        ]
+        low[encoder], high[encoder] = (np.array(side) for side in zip(*step_intervals, strict=True))
+    return DegradationStudy(fractions, len(sentence_rows), means, low, high, tuple(sentence_rows[0]))

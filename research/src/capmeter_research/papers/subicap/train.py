@@ -1,0 +1,204 @@
+"""The training of a captioner, from captions and regions, or synthetic scenes, to its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
+from capmeter.core.options import argument, option
+from capmeter.core.progress import report_progress
+from capmeter.core.settings import Settings
+from capmeter_research.common.options import (
+    device_option,
+    device_settings,
+    output_option,
+    override,
+    precision_option,
+    require_torch,
+    seed_option,
+    threads_option,
+)
+from capmeter_research.papers.subicap.recipe import WORLD, WORLD_SELF_CRITICAL, CaptionerRecipe, SelfCriticalRecipe
+from capmeter_research.papers.subicap.segmentation import KINDS
+
+if TYPE_CHECKING:
+    from capmeter_research.papers.subicap.examples import CaptionedImages
+    from capmeter_research.papers.subicap.run import Rewards
+
+SHUFFLED = "of other pictures"
+"""The row of scores of captions that were written from the regions of other pictures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneOptions:
+    """Synthetic scenes instead of captioned images."""
+
+    encoder: str = option("world-encoder", "With --scenes: region encoder, a name or folder.")
+    dev_scenes: int = option(300, "With --scenes: number of scenes that select the epoch.", minimum=1)
+    test_scenes: int = option(1000, "With --scenes: number of scenes to evaluate on.", minimum=1)
+
+    def read(self, scenes: int, seed: int, device: str) -> tuple[CaptionedImages, CaptionedImages, CaptionedImages]:
+        """The captioned pictures to train on, to select the epoch, and to evaluate on."""
+        from capmeter_research.papers.subicap.examples import world_pictures
+        from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
+        from capmeter_research.synthetic_scenes.scenes import World
+
+        encoder = load_world_encoder(self.encoder, device)
+        return (
+            world_pictures(World(split="train", size=scenes, seed=seed), encoder),
+            world_pictures(World(split="dev", size=self.dev_scenes, seed=seed), encoder),
+            world_pictures(World(split="test", size=self.test_scenes, seed=seed), encoder),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionerOptions:
+    """The captions, and the settings of both stages."""
+
+    captions: str | None = argument(None, "Captions by image, in any format of references (COCO …).")
+    output: Path = output_option("Write the checkpoints, state and logs to this folder.")
+    regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
+    held_out: str | None = option(None, "Validation captions (default: those of three per cent of the images).")
+    scenes: int = option(0, "Train on this many synthetic images instead.", minimum=0)
+    synthetic: SceneOptions = SceneOptions()
+    segmentation: str | None = option(None, "Tokenisation (default: unigram).", choices=KINDS)
+    pieces: int | None = option(None, "Entries in the vocabulary (default: 1,085).", minimum=5)
+    words: int | None = option(None, "Truncate captions to this many words first; 0: not (default: 16).", minimum=0)
+    width: int | None = option(None, "Width of the states (default: 512).", minimum=2)
+    hidden: int | None = option(None, "Width of the feed-forward layers (default: 2,048).", minimum=1)
+    heads: int | None = option(None, "Attention heads (default: 8).", minimum=1)
+    layers: int | None = option(None, "Layers of the encoder and of the decoder (default: 6 each).", minimum=1)
+    geometry: int | None = option(
+        None,
+        "Dimension of the relative-position embedding, a multiple of 8; 0: no geometry (default: 64).",
+        minimum=0,
+    )
+    epochs: int | None = option(None, "Epochs of cross-entropy (default: 30).", minimum=1)
+    lr: float | None = option(None, "Highest learning rate of cross-entropy (default: 5e-4).")
+    batch: int | None = option(None, "Images per step of cross-entropy (default: 15).", minimum=1)
+    reward: str = option("cider-d", 'The metric of self-critical training, such as "mean(cider-d,spice)".')
+    self_critical_epochs: int | None = option(
+        None, "Epochs of self-critical training; 0: none (default: 15).", minimum=0
+    )
+    self_critical_lr: float | None = option(None, "Learning rate of self-critical training (default: 2e-5).")
+    self_critical_batch: int | None = option(
+        None, "Images per step of self-critical training (default: 10).", minimum=1
+    )
+    samples: int | None = option(None, "Captions sampled for each image (default: 5).", minimum=1)
+    temperature: float | None = option(None, "Temperature of these samples (default: 1).")
+    precision: str = precision_option()
+    threads: int = threads_option()
+    device: str | None = device_option()
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        if bool(self.scenes) == bool(self.captions):
+            raise InputError("expected either captions, or --scenes N")
+        if self.captions and not self.regions:
+            raise InputError("expected the regions of the images: --regions")
+
+    @property
+    def recipe(self) -> CaptionerRecipe:
+        """The settings of cross-entropy."""
+        names = ("width", "hidden", "heads", "geometry", "pieces", "words", "segmentation", "epochs", "lr", "batch")
+        default_recipe = WORLD if self.scenes else CaptionerRecipe()
+        layer_counts = {"encoder_layers": self.layers, "decoder_layers": self.layers}
+        return override(default_recipe, self, *names, "precision", "seed", **layer_counts)
+
+    @property
+    def self_critical_recipe(self) -> SelfCriticalRecipe | None:
+        """The settings of self-critical training; None: there is none."""
+        if self.self_critical_epochs == 0:
+            return None
+        return override(
+            WORLD_SELF_CRITICAL if self.scenes else SelfCriticalRecipe(),
+            self,
+            *("samples", "temperature", "reward", "precision", "seed"),
+            epochs=self.self_critical_epochs,
+            lr=self.self_critical_lr,
+            batch=self.self_critical_batch,
+        )
+
+
+@dataclass(frozen=True)
+class TrainedCaptioner:
+    """The scores of captions of unseen images and of held-out images by stage, and the seconds of each kind of work."""
+
+    scores: Mapping[str, Mapping[str, float]]
+    held_out: Mapping[str, Mapping[str, float]]
+    seconds: Mapping[str, float]
+
+
+def train(options: CaptionerOptions) -> TrainedCaptioner:
+    """Trains a captioner, and writes its checkpoints into the folder. An interrupted run is resumed.
+
+    Raises:
+        InputError: the captions or regions cannot be read, or the settings are wrong.
+        MissingBackend: torch or sentencepiece is not installed.
+    """
+    require_torch(options.threads)
+    from capmeter.encoders.devices import device_name
+    from capmeter.integrations.scst import word_based
+    from capmeter_research.papers.subicap.run import END_WORD, train_captioner
+
+    settings = device_settings(options.device)
+    device = device_name(settings.device)
+    recipe, self_critical = options.recipe, options.self_critical_recipe
+    test_pictures = None
+    if options.scenes:
+        pictures, held_out, test_pictures = options.synthetic.read(options.scenes, options.seed, device)
+    else:
+        pictures, held_out = _read_pictures(options)
+    report_progress(f"{format_count(len(pictures), 'training image')}, {len(held_out):,} held out")
+    rewards = frozen_rewards(settings)
+    end = END_WORD if word_based(options.reward) else ""
+    run = train_captioner(pictures, held_out, recipe, self_critical, options.output, rewards, end=end, device=device)
+    if test_pictures is None:
+        return TrainedCaptioner(run.scores, run.scores, run.seconds)
+    return TrainedCaptioner(
+        _evaluate(options, test_pictures, rewards, list(run.scores), device), run.scores, run.seconds
+    )
+
+
+def frozen_rewards(settings: Settings) -> Rewards:
+    """Builds rewards from a metric's name, references by image, and the word that ends a caption ("": none)."""
+    from capmeter.integrations.scst import Reward, reward
+
+    def build(metric: str, references: Mapping[str, Sequence[str]], end: str) -> Reward:
+        mapping: Any = dict(references)
+        return reward(metric, references=mapping, eos=end or None, settings=settings)
+
+    return build
+
+
+def _evaluate(
+    options: CaptionerOptions, test: CaptionedImages, rewards: Rewards, stages: Sequence[str], device: str
+) -> dict[str, Mapping[str, float]]:
+    """The scores of each stage's captions of unseen pictures, and of captions from shuffled pictures."""
+    from capmeter_research.papers.subicap.captioner import Captioner
+    from capmeter_research.papers.subicap.measures import score_captioner
+    from capmeter_research.papers.subicap.run import CHECKED, CROSS_ENTROPY
+
+    scorer = rewards(CHECKED, test.references, "")
+    scores: dict[str, Mapping[str, float]] = {}
+    for stage in stages:
+        stage_folder = options.output / CROSS_ENTROPY if stage == CROSS_ENTROPY else options.output
+        captioner = Captioner(stage_folder, device=device)
+        scores[stage] = score_captioner(captioner, test, scorer)
+    scores[SHUFFLED] = score_captioner(captioner, test.shuffled(options.seed), scorer)
+    return scores
+
+
+def _read_pictures(options: CaptionerOptions) -> tuple[CaptionedImages, CaptionedImages]:
+    """The captioned images of files: to train on, and held out."""
+    from capmeter.captions.load import load_references
+    from capmeter_research.papers.subicap.examples import divided, file_pictures
+
+    pictures = file_pictures(load_references(options.captions or ""), options.regions)
+    if options.held_out:
+        return pictures, file_pictures(load_references(options.held_out), options.regions)
+    return divided(pictures)

@@ -1,0 +1,253 @@
+"""What the loop of training sees of a captioner: cross-entropy of captions, then the reward of sampled captions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, pad
+
+from capmeter_research.common.loop import Learner
+from capmeter_research.common.transformer import decoding
+from capmeter_research.common.transformer.decoding import BEGIN, END, PAD
+from capmeter_research.papers.subicap.examples import CaptionedImages
+from capmeter_research.papers.subicap.measures import CaptionScorer, described
+from capmeter_research.papers.subicap.network import CaptionerModule, RegionBatch
+from capmeter_research.papers.subicap.recipe import CaptionerRecipe, SelfCriticalRecipe
+from capmeter_research.papers.subicap.segmentation import Segmentation
+
+Rows = npt.NDArray[np.int64]
+_TOGETHER = 96
+"""Number of captions, of about the same length, that are padded together."""
+_CHECKED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Held-out pictures and the metric, CIDEr-D, that judges their captions."""
+
+    pictures: CaptionedImages
+    scorer: CaptionScorer
+
+    def scores(self, module: CaptionerModule, segmentation: Segmentation) -> dict[str, float]:
+        """CIDEr-D, words and share of distinct captions, decoded greedily."""
+        captions = greedy_captions(module, segmentation, self.pictures)
+        cider_d = float(np.mean(self.scorer(captions, self.pictures.ids)))
+        return {"cider_d": cider_d, **described(captions)}
+
+
+def greedy_captions(module: CaptionerModule, segmentation: Segmentation, pictures: CaptionedImages) -> list[str]:
+    """The most probable token at each step, for every image."""
+    device = next(module.parameters()).device
+    decoded_captions: list[decoding.DecodedCaption] = []
+    for batch_start in range(0, len(pictures), _CHECKED_AT_ONCE):
+        batch_rows = np.arange(batch_start, min(batch_start + _CHECKED_AT_ONCE, len(pictures)))
+        decoded_captions += decoding.greedy_search(module, region_batch(pictures, batch_rows, device))
+    return segmentation.decode([caption.pieces for caption in decoded_captions])
+
+
+def region_batch(pictures: CaptionedImages, rows: Rows, device: torch.device) -> RegionBatch:
+    """The regions of these pictures."""
+    return RegionBatch.of([pictures.regions(row) for row in rows.tolist()], device)
+
+
+class CaptionLearner(Learner[Rows]):
+    """Learns captions by cross-entropy; a batch is the rows of its pictures.
+
+    Args:
+        module: the network.
+        pictures: to learn from.
+        tokens: of each caption of each picture, truncated, without an end.
+        checked: held-out pictures.
+        segmentation: the vocabulary.
+        recipe: settings.
+    """
+
+    select = "cider_d"
+
+    def __init__(
+        self,
+        module: CaptionerModule,
+        pictures: CaptionedImages,
+        tokens: Sequence[Sequence[Sequence[int]]],
+        checked: Checked,
+        segmentation: Segmentation,
+        recipe: CaptionerRecipe,
+    ) -> None:
+        self.module: CaptionerModule = module
+        self.pictures, self.tokens, self.checked, self.segmentation = pictures, tokens, checked, segmentation
+        self.recipe = recipe
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """Adam with the decay of Vaswani et al. (2017)."""
+        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=(0.9, 0.98))
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Rows]:
+        """All pictures in random order."""
+        return _split(rng.permutation(len(self.pictures)), self.recipe.batch)
+
+    def losses(self, batch: Rows, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The cross-entropy per token of several captions per image."""
+        sampled_captions = [_some(self.tokens[row], self.recipe.captions, rng) for row in batch.tolist()]
+        caption_pictures = np.repeat(np.arange(len(batch)), [len(captions) for captions in sampled_captions])
+        read = self.module.read(region_batch(self.pictures, batch, self.device))
+        total_loss = torch.zeros((), device=self.device)
+        tokens = list(chain.from_iterable(sampled_captions))
+        for caption_rows, targets in _together(tokens, self.module.longest):
+            target_ids = targets.to(self.device)
+            picture_index = torch.from_numpy(caption_pictures[caption_rows]).to(self.device)
+            scores = self.module.scores(read, pad(target_ids[:, :-1], (1, 0), value=BEGIN), picture_index)
+            total_loss = total_loss + cross_entropy(
+                scores.flatten(0, 1).float(), target_ids.flatten(), ignore_index=PAD, reduction="sum"
+            )
+        return {"cross_entropy": total_loss / sum(len(caption_tokens) + 1 for caption_tokens in tokens)}
+
+    def evaluate(self) -> Mapping[str, float]:
+        """CIDEr-D, words and distinct captions of held-out pictures."""
+        return self.checked.scores(self.module, self.segmentation)
+
+
+class SelfCriticalLearner(Learner[Rows]):
+    """Raises the probability of sampled captions that score above the greedy caption of their picture.
+
+        loss = - mean over samples of (r(sample) - r(greedy)) · log p(sample)
+
+    per token, where p is the distribution that is sampled from, at the recipe's temperature. Where the reward knows
+    words, a caption that ended has a last word of its own, `end`, so that truncated captions do not gain. Dropout is
+    off, so that captions are samples of what is trained.
+
+    Args:
+        module: the network, trained by cross-entropy.
+        pictures: to learn from.
+        reward: the metric with the captions of these pictures frozen.
+        end: the word that ends a caption for the reward; "": none.
+        checked: held-out pictures.
+        segmentation: the vocabulary.
+        recipe: settings.
+
+    Attributes:
+        seconds: how long steps, and the reward in them, have taken.
+    """
+
+    select = "cider_d"
+
+    def __init__(
+        self,
+        module: CaptionerModule,
+        pictures: CaptionedImages,
+        reward: CaptionScorer,
+        end: str,
+        checked: Checked,
+        segmentation: Segmentation,
+        recipe: SelfCriticalRecipe,
+    ) -> None:
+        self.module: CaptionerModule = module
+        self.pictures, self.reward, self.end, self.checked = pictures, reward, end, checked
+        self.segmentation, self.recipe = segmentation, recipe
+        self.seconds = {"decoding": 0.0, "reward": 0.0, "gradient": 0.0}
+        self._marked = time.perf_counter()
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """Adam with the decay of Vaswani et al. (2017)."""
+        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=(0.9, 0.98))
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Rows]:
+        """All pictures in random order."""
+        self._marked = time.perf_counter()
+        return _split(rng.permutation(len(self.pictures)), self.recipe.batch)
+
+    def losses(self, batch: Rows, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The loss of samples of each picture."""
+        self._spent("gradient")  # of the step before, with the optimiser's
+        self.module.eval()
+        sample_count = self.recipe.samples
+        pictures = region_batch(self.pictures, batch, self.device)
+        uniform = rng.random((len(batch) * sample_count, self.module.longest), dtype=np.float32)
+        with torch.no_grad():
+            sampled_captions = decoding.sample(
+                self.module, pictures.repeated(sample_count), uniform, self.recipe.temperature
+            )
+            greedy_captions = decoding.greedy_search(self.module, pictures)
+        self._spent("decoding")
+        image_ids = [self.pictures.ids[row] for row in batch.tolist()]
+        advantage = self._advantage(sampled_captions, greedy_captions, image_ids)
+        self._spent("reward")
+        read = self.module.read(pictures)
+        total_loss = torch.zeros((), device=self.device)
+        tokens = [row.pieces for row in sampled_captions]
+        for caption_rows, targets in _together(tokens, self.module.longest):
+            target_ids = targets.to(self.device)
+            picture_index = torch.from_numpy(caption_rows // sample_count).to(self.device)
+            scores = self.module.scores(read, pad(target_ids[:, :-1], (1, 0), value=BEGIN), picture_index)
+            scores = scores.float() / self.recipe.temperature
+            scores[..., :END] = -torch.inf  # as in sampling
+            sample_losses = cross_entropy(scores.transpose(1, 2), target_ids, ignore_index=PAD, reduction="none").sum(1)
+            total_loss = (
+                total_loss + (sample_losses * torch.from_numpy(advantage[caption_rows]).to(sample_losses)).sum()
+            )
+        return {"self_critical": total_loss / sum(min(len(row) + 1, self.module.longest) for row in tokens)}
+
+    def evaluate(self) -> Mapping[str, float]:
+        """CIDEr-D, words and distinct captions of held-out pictures."""
+        self._spent("gradient")
+        return self.checked.scores(self.module, self.segmentation)
+
+    def _advantage(
+        self,
+        sampled: Sequence[decoding.DecodedCaption],
+        greedy: Sequence[decoding.DecodedCaption],
+        image_ids: Sequence[str],
+    ) -> npt.NDArray[np.float64]:
+        """r(sample) - r(greedy)."""
+        sample_count = self.recipe.samples
+        rewards = self.reward(
+            self._texts([*sampled, *greedy]),
+            [*(image_id for image_id in image_ids for _ in range(sample_count)), *image_ids],
+        )
+        return rewards[: len(sampled)] - np.repeat(rewards[len(sampled) :], sample_count)
+
+    def _texts(self, decoded: Sequence[decoding.DecodedCaption]) -> list[str]:
+        texts = self.segmentation.decode([caption.pieces for caption in decoded])
+        if not self.end:
+            return texts
+        longest = self.module.longest
+        decoded_pairs = zip(texts, decoded, strict=True)
+        return [
+            f"{text} {self.end}".lstrip() if len(caption.pieces) < longest else text for text, caption in decoded_pairs
+        ]
+
+    def _spent(self, phase_name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[phase_name] += now - self._marked
+        self._marked = now
+
+
+def _split(order: Rows, size: int) -> list[Rows]:
+    return [order[batch_start : batch_start + size] for batch_start in range(0, len(order), size)]
+
+
+def _some(captions: Sequence[Sequence[int]], count: int, rng: np.random.Generator) -> list[Sequence[int]]:
+    """A sample of `count` captions without replacement; all where there are no more."""
+    if len(captions) <= count:
+        return list(captions)
+    return [captions[caption_index] for caption_index in rng.choice(len(captions), count, replace=False).tolist()]
+
+
+def _together(tokens: Sequence[Sequence[int]], longest: int) -> list[tuple[Rows, Tensor]]:
+    """Rows of captions with about the same length, and their tokens with an end, padded: [n, T]."""
+    lengths = np.array([len(row) for row in tokens])
+    padded_groups = []
+    for group_rows in _split(np.argsort(lengths, kind="stable"), _TOGETHER):
+        width = min(int(lengths[group_rows].max()) + 1, longest)
+        targets = np.full((len(group_rows), width), PAD, np.int64)
+        for row_index, row in enumerate(group_rows.tolist()):
+            target_ids = [*tokens[row], END][:width]
+            targets[row_index, : len(target_ids)] = target_ids
+        padded_groups.append((group_rows, torch.from_numpy(targets)))
+    return padded_groups

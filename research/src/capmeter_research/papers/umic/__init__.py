@@ -1,0 +1,1 @@
+"""UMIC (Lee et al. 2021), and metrics on the regions of pictures."""

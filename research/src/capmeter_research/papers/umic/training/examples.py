@@ -1,0 +1,158 @@
+"""Examples for UMIC: true captions of pictures, and the regions of each picture.
+
+From synthetic scenes, or from captions and regions in files (COCO with bottom-up-attention's regions).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.progress import task
+from capmeter.images.region_source import regions_at
+from capmeter.images.regions import BoxRule
+from capmeter.transforms.tagged_words import tag_words
+from capmeter_research.common.benchmark_exclusions import Exclusions, identify_photo, is_excluded
+from capmeter_research.common.forked_map import forked_map
+from capmeter_research.common.region_banks import FileBank, Floats, MemoryBank, RegionBank
+from capmeter_research.papers.umic.training.region_words import region_words
+from capmeter_research.synthetic_scenes.scenes import World, true_captions
+
+CAPTIONS_PER_SCENE = 5
+_SCENES_PER_JOB = 100
+
+
+class RegionEncoder(Protocol):
+    """An encoder of regions: `capmeter_research.synthetic_scenes.encoder.encoder.WorldEncoder`."""
+
+    def regions(self, pixels: npt.NDArray[np.uint8], boxes: npt.NDArray[Any]) -> Floats:
+        """Features (regions, dim) of one picture's boxes (regions, 4) in pixels."""
+
+
+@dataclass(frozen=True, eq=False)
+class RegionExamples:
+    """True captions and their pictures' regions."""
+
+    captions: CaptionSet  # every caption is a row, whose references are all captions of its picture
+    picture: npt.NDArray[np.int64]  # (captions), the number of each caption's picture in `bank`
+    bank: RegionBank  # the regions of the pictures
+    # part-of-speech tags of captions that are already tagged
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # for each picture and region, the words that are true of the region; empty if unknown
+    visible_words: tuple[tuple[frozenset[str], ...], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+def build_caption_set(captions: Iterable[tuple[str, Sequence[str]]], regions: str = "") -> CaptionSet:
+    """A set in which every caption of every picture is a candidate, with all captions of the picture as references."""
+    return CaptionSet.from_captions(
+        (
+            Caption(f"{image_id}#{k}", image_id, text, tuple(texts))
+            for image_id, texts in captions
+            for k, text in enumerate(texts)
+        ),
+        regions=regions,
+    )
+
+
+def file_examples(
+    references: Mapping[str, tuple[str, ...]], regions: str, rule: BoxRule, exclusions: Exclusions | None = None
+) -> RegionExamples:
+    """Examples from captions by image and a folder or LMDB of regions; images without regions are left out.
+
+    Args:
+        references: captions by image.
+        regions: the folder or LMDB.
+        rule: which boxes of an image are used.
+        exclusions: numbers of benchmark photos by source, which are left out.
+
+    Raises:
+        InputError: no image has regions.
+    """
+    region_source = regions_at(regions)
+    image_ids = [each for each in references if exclusions is None or not is_excluded(identify_photo(each), exclusions)]
+    region_keys = {
+        image_id: region_key for image_id in image_ids if (region_key := region_source.find(image_id)) is not None
+    }
+    if not region_keys:
+        raise InputError(f"{regions}: no image with captions has regions here; check how both name images")
+    captions = build_caption_set((image_id, references[image_id]) for image_id in region_keys)
+    picture_numbers = {image_id: k for k, image_id in enumerate(region_keys)}
+    caption_pictures = np.array([picture_numbers[image_id] for image_id in captions.image_ids], np.int64)
+    return RegionExamples(captions, caption_pictures, FileBank(regions, tuple(region_keys.values()), rule))
+
+
+class _RenderedScenes(NamedTuple):
+    """Rendered scenes with what is known of them."""
+
+    captions: list[tuple[str, tuple[str, ...]]]  # by image id
+    pixels: list[npt.NDArray[np.uint8]]  # (height, width, 3)
+    boxes: list[npt.NDArray[Any]]  # (regions, 4), in pixels
+    tags: dict[str, tuple[str, ...]]  # part-of-speech tags by caption
+    visible_words: list[tuple[frozenset[str], ...]]  # by region
+
+
+@dataclass(frozen=True)
+class _SceneRenderer:
+    """Renders scenes of a world by their indices."""
+
+    world: World
+
+    def render(self, indices: range) -> _RenderedScenes:
+        scenes = [self.world[index] for index in indices]
+        scene_captions = [
+            (scene.id, tuple(caption.text for caption in true_captions(scene, self.world.seed, CAPTIONS_PER_SCENE)))
+            for scene in scenes
+        ]
+        distinct_sentences = sorted({text for _, texts in scene_captions for text in texts})
+        return _RenderedScenes(
+            scene_captions,
+            [np.asarray(scene.render(), np.uint8) for scene in scenes],
+            [scene.regions().boxes for scene in scenes],
+            dict(zip(distinct_sentences, tag_words(distinct_sentences), strict=True)),
+            [region_words(scene) for scene in scenes],
+        )
+
+
+def scene_examples(world: World, encoder: RegionEncoder, workers: int = 1) -> tuple[RegionExamples, str]:
+    """Synthetic scenes with their true captions, and a digest of both.
+
+    The boxes are known and need no detector.
+
+    Args:
+        world: the scenes.
+        encoder: of the regions' features.
+        workers: processes that render.
+    """
+    scene_count = len(world)
+    list(world)  # scenes depend on those before them: they are generated here, once
+    captions: list[tuple[str, tuple[str, ...]]] = []
+    region_features, region_boxes = [], []
+    tags: dict[str, tuple[str, ...]] = {}
+    visible_words: list[tuple[frozenset[str], ...]] = []
+    digest = hashlib.sha256()
+    jobs = [range(start, min(start + _SCENES_PER_JOB, scene_count)) for start in range(0, scene_count, _SCENES_PER_JOB)]
+    with (
+        forked_map(_SceneRenderer(world).render, workers) as render,
+        task("rendering synthetic scenes", total=scene_count) as advance,
+    ):
+        for part in render(jobs):
+            captions += part.captions
+            region_features += [encoder.regions(*pair) for pair in zip(part.pixels, part.boxes, strict=True)]
+            region_boxes += [each / np.float32(world.pixels) for each in part.boxes]
+            tags |= part.tags
+            visible_words += part.visible_words
+            digest.update(repr(part.captions).encode() + b"".join(each.tobytes() for each in part.pixels))
+            advance(len(part.captions))
+    picture = np.repeat(np.arange(len(captions)), [len(texts) for _, texts in captions])
+    bank = MemoryBank.of(region_features, region_boxes)
+    return RegionExamples(build_caption_set(captions), picture, bank, tags, tuple(visible_words)), digest.hexdigest()

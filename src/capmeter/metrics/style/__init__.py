@@ -1,1 +1,0 @@
-"""Metrics on concepts, typicality and grammar."""
