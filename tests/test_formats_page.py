@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from capmeter.captions.columns import FIELDS
-from capmeter.captions.formats import NAMES
-from capmeter.captions.layouts import OTHER_NAMES
+from capmeter.captions.field_names import FIELDS, OTHER_NAMES
+from capmeter.captions.reading import NAMES
 from capmeter.evaluation.results import SCHEMA, load_json_schema
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")

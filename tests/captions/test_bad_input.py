@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from capmeter.captions.formats import NAMES
 from capmeter.captions.load import load
+from capmeter.captions.reading import NAMES
 from capmeter.captions.streaming.stream import stream
 from capmeter.cli.main import main
 from capmeter.core.errors import InputError
@@ -50,7 +50,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "images alone": (b'{"images": [{"id": 1}]}', "neither annotations .* nor sentences"),
     "image_id missing": (lines({"candidate": "a", "text": "b"}), r"x, line 1: image_id is missing, .* \(the fields are candidate, text\)"),
     "image_id missing later": (lines(GOOD, {"candidate": "a", "references": ["b"]}), "x, line 2: image_id is missing"),
-    "image_id missing first": (lines({"candidate": "a", "references": ["b"]}, GOOD), "x, line 2: image_id is missing in the first row"),
+    "image_id missing first": (lines({"candidate": "a", "references": ["b"]}, GOOD), "x, line 1: image_id is missing"),
     "image_id null": (lines({**GOOD, "image_id": None}), "image_id is missing"),
     "image_id empty": (lines({**GOOD, "image_id": " "}), "image_id is empty"),
     "image_id a list": (lines({**GOOD, "image_id": [1]}), "image_id is a list of 1, expected the id as text or a whole number"),
@@ -90,7 +90,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "a cell too many": (b"image_id,candidate,references\n1,a dog, running,[]\n", "x, line 2: 4 cells where the header has 3; put quotes"),
     "carriage returns": (b"image_id,candidate,references\r1,a,[]\r", "x, line 1: a line ends in a carriage return alone"),
     "quote left open": (b'image_id,candidate,references\n1,"a dog,[]\n', "x, line 2: not valid CSV or TSV: unexpected end of data"),
-    "list cell of Python": (b"image_id,candidate,references\n1,a,['a dog']\n", "looks like a Python list; write it with json.dumps"),
+    "list cell of numpy": (b"image_id,candidate,references\n1,a,['a dog' 'dog']\n", "with commas .* write it with json.dumps"),
     "two ways of references": (b"image_id,candidate,references,reference_1\n1,a,[],b\n1,a,\"[\"\"b\"\"]\",b\n", "both references and reference_1 are given"),
     "not UTF-8": ("[\"caf\xe9\"]".encode("latin-1"), "byte 0xe9 is not UTF-8"),
     "not Parquet": (b"PAR1 and more", "not a whole Parquet file"),
@@ -132,7 +132,7 @@ class Frame:
 R = {"1": ["a dog"], "2": ["a cat"]}
 PAIRS: dict[str, tuple[Any, Any, str]] = {
     "annotations as candidates": ({"annotations": [{"image_id": 1, "caption": "a"}]}, R, "these are COCO annotations, .* swapped"),
-    "Karpathy as candidates": ({"images": [{"cocoid": 1, "sentences": [{"raw": "a"}]}]}, R, "Karpathy dataset file, .* swapped"),
+    "Karpathy as candidates": ({"images": [{"cocoid": 1, "sentences": [{"raw": "a"}]}]}, R, "Karpathy dataset file .* swapped"),
     "swapped pair": ({"1": ["a", "b"], "2": ["c", "d"]}, {"1": ["a dog"], "2": ["a cat"]}, "2 candidates for an image, .* are the two swapped"),
     "swapped lists": ([["a", "b"], ["c"]], ["a dog", "a cat"], r"a list of 2 where one candidate caption was expected; are .* swapped"),
     "swapped rows": ([GOOD], [{"image_id": "1", "candidate": "a dog"}], "holds candidates only: are the two files swapped"),
@@ -144,7 +144,7 @@ PAIRS: dict[str, tuple[Any, Any, str]] = {
     "no caption": ({"1": 3}, R, "the value is the number 3"),
     "no candidates of an image": ({"1": []}, R, "the list of candidates is empty"),
     "a key as number and text": ({1: "a", "1": "b"}, R, "duplicate key, as a number and as text"),
-    "a caption missing": ([{"image_id": 1, "caption": "a"}, {"image_id": 2}], R, r"the candidates\[1\]: caption is missing"),
+    "a caption missing": ([{"image_id": 1, "caption": "a"}, {"image_id": 2}], R, r"the candidates\[1\]: candidate is missing"),
     "an image missing": ([{"image_id": 1, "caption": "a"}, {"caption": "a"}], R, r"the candidates\[1\]: image_id is missing"),
     "an entry that is none": ([{"image_id": 1, "caption": "a"}, "a"], R, r'the candidates\[1\]: the text "a", expected'),
     "a caption NaN": ([{"image_id": 1, "caption": float("nan")}], R, r"the candidates\[0\]: caption is NaN"),

@@ -29,6 +29,10 @@ EXPECTED = {"v1": "a man talks", "v2": "a dog runs"}
         {"anything": ROWS},
         {"results": {"predictions": ROWS}},
         {"results": EXPECTED, "version": "1.0"},
+        {"test": {"predictions": ROWS}},
+        {"overall": {"CIDEr": 0.9}, "imgToEval": {row["image_id"]: row | {"CIDEr": 0.5} for row in ROWS}},
+        {"indoor": ROWS[:1], "outdoor": ROWS[1:]},
+        {str(k): row for k, row in enumerate(ROWS)},
         {"predictions": {"v1": ["a man talks"], "v2": [{"caption": "a dog runs"}]}},
         {"images": [{"image_id": row["image_id"], "candidate": row["caption"]} for row in ROWS]},
         {row["image_id"]: {"caption": row["caption"], "score": 0.5} for row in ROWS},
@@ -55,9 +59,8 @@ def test_chosen_columns_are_read_inside_a_key() -> None:
         ({"predictions": [{"text": "a"}, {"text": "b"}]}, "the fields are text"),
         ({"results": [{"caption": "a"}, {"caption": "b"}]}, "image_id is missing"),
         ([ROWS, ROWS], "[0]: a list of objects where one row was expected; join the lists"),
-        ({"test": {"predictions": ROWS}}, "it holds predictions (prediction?), which are objects or lists of them"),
-        ({"imgToEval": {"v1": {"caption": "a"}}}, "write the part of the file that holds the captions to a file of"),
-        ({"results": {"predictions": ROWS}, "data": {"captions": ROWS}}, "which are objects or lists of them"),
+        ({"results": {"predictions": ROWS}, "data": {"captions": ROWS}}, "under several keys (results, data)"),
+        ({"7": {"scores": [{"CIDEr": 1}]}, "9": {"scores": [{"CIDEr": 2}]}}, "which are objects or lists of them"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(document: Any, message: str) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.formats import open_rows
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import CaptionInputs, match_captions, open_references
+from capmeter.captions.reading import open_rows
 from capmeter.captions.references import ReferenceTable
 from capmeter.captions.rows import CaptionRow
 
@@ -36,7 +36,7 @@ def load(
     """Reads captions into memory.
 
     Args:
-        candidates: a file in any of the formats of `capmeter.captions.formats.NAMES`, plain or compressed, or the
+        candidates: a file in any of the formats of `capmeter.captions.reading.NAMES`, plain or compressed, or the
             content of such a file: a list or a dict.
         references: the references, if they are not in the same rows; they take precedence.
         options: how the captions are read.
@@ -51,7 +51,7 @@ def load(
         InputError: the captions are not as expected; the message says where and how to correct them.
     """
     options = LoadOptions.of(options, keywords, references)
-    reader = open_rows(candidates, options.format, columns=options.columns)
+    reader = open_rows(candidates, options.format, columns=options.columns, numbered=options.references is None)
     inputs = CaptionInputs(reader, options)
     _, captions, notes = match_captions(list(inputs.rows()), inputs)
     return inputs.make_set(captions, notes)
@@ -69,7 +69,7 @@ def load_systems(
     The arguments are those of `load`. The sets share their analyses. Captions that name no system get the file's name.
     """
     options = LoadOptions.of(options, keywords, references)
-    reader = open_rows(candidates, options.format, columns=options.columns)
+    reader = open_rows(candidates, options.format, columns=options.columns, numbered=options.references is None)
     inputs = CaptionInputs(reader, options)
     rows_by_system: dict[str, list[CaptionRow]] = {}
     for caption_row in inputs.rows():

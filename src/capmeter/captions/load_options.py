@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from capmeter.captions.columns import parse_columns
-from capmeter.captions.formats import NAMES
+from capmeter.captions.field_names import parse_columns
+from capmeter.captions.reading import FORMATS, NAMES
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.options import flat_options, option
@@ -50,7 +50,7 @@ class LoadOptions:
     Args:
         references: the references, in any format, if in a separate source; they take precedence. A list of files: the
             references of all of them, joined by image.
-        format: the candidates' format, one of `capmeter.captions.formats.NAMES` (None: detected from the content).
+        format: the candidates' format, one of `capmeter.captions.reading.NAMES` (None: detected from the content).
         references_format: the format of `references`, likewise.
         on_missing: what happens to candidates without references: "error" raises `InputError`, "skip" leaves them out
             and notes their ids, "keep" keeps them for metrics that need no references.
@@ -80,11 +80,11 @@ class LoadOptions:
         None,
         f"Override format detection: {', '.join(NAMES)}.",
         "--input-format",
-        choices=tuple(NAMES),
+        choices=FORMATS,
         metavar="FORMAT",
     )
     references_format: str | None = option(
-        None, "Override format detection for the references.", choices=tuple(NAMES), metavar="FORMAT"
+        None, "Override format detection for the references.", choices=FORMATS, metavar="FORMAT"
     )
     on_missing: OnMissing = option(
         "error",
@@ -184,12 +184,6 @@ class LoadOptions:
         }
         return shared_columns | special
 
-    @property
-    def columns_hint(self) -> str:
-        """What to do where the references lack a column that `columns` names; "" if it names none."""
-        hint = "--column holds for the references, too; --reference-column FIELD=NAME names other columns there"
-        return hint if self.columns else ""
-
     @classmethod
     def of(
         cls, options: LoadOptions | None, keywords: Mapping[str, Any], references: Source | None = None
@@ -202,7 +196,7 @@ class LoadOptions:
 _CHOICES = [
     (each.name, declared.choices, default)
     for each, _, declared, default in flat_options(LoadOptions)
-    if declared.choices and declared.choices != tuple(NAMES)  # formats are checked when a file is opened
+    if declared.choices and declared.choices != FORMATS  # formats are checked when a file is opened
 ]
 
 

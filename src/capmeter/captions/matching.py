@@ -13,9 +13,9 @@ from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import CLEANED, clean_row
 from capmeter.captions.events import Events, VideoEvents
-from capmeter.captions.formats import RowReader, open_rows
 from capmeter.captions.image_files import PictureFiles
 from capmeter.captions.load_options import LoadOptions
+from capmeter.captions.reading import RowReader, open_rows
 from capmeter.captions.references import IMAGE_ID, KEYS, MissingCount, ReferenceTable
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.text_checks import normalise_captions
@@ -134,15 +134,14 @@ class CaptionInputs:
         self.reader, self.options = reader, options
         self.table: ReferenceTable | None = None
         self._used_columns: set[str] = set()
-        self._columns = [reader.columns]
+        self._fields = [reader.fields]
         self._pictures = PictureFiles(options.images_root) if options.images_root else None
         if options.references is not None:
-            self.reader.columns.numbered = False
             next(self.reader.rows("candidates"), None)  # errors in the candidates are reported first
             reference_readers = open_references(options)
             self.table = ReferenceTable.read(reference_readers, options.splits)
-            self._used_columns = set().union(*(reference_reader.columns.used for reference_reader in reference_readers))
-            self._columns += [reference_reader.columns for reference_reader in reference_readers]
+            self._used_columns = set().union(*(reference_reader.fields.used for reference_reader in reference_readers))
+            self._fields += [reference_reader.fields for reference_reader in reference_readers]
             reference_texts = list(chain.from_iterable(self.table.references.values()))
             refuse_paths(reference_texts, self.table.name, "references")
 
@@ -177,15 +176,15 @@ class CaptionInputs:
     def reading_notes(self) -> dict[str, list[str]]:
         """What was assumed about the rows that were read, for the notes."""
         notes: dict[str, list[str]] = {}
-        for columns in self._columns:
-            for assumption, details in columns.notes.items():
+        for fields in self._fields:
+            for assumption, details in fields.notes.items():
                 notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
         return notes
 
     def _refuse_absent_columns(self) -> None:
         """Raises if no row, of candidates or of references, has a column that the user named."""
         chosen_columns = {**(self.options.columns or {}), **(self.options.reference_columns or {})}
-        absent = [column for column in chosen_columns if column not in self._used_columns | self.reader.columns.used]
+        absent = [column for column in chosen_columns if column not in self._used_columns | self.reader.fields.used]
         if absent:
             unused_columns = list_names(sorted(self.reader.ignored), 8)
             others = f"the columns that are not used are {unused_columns}" if unused_columns else "all columns are used"
@@ -207,8 +206,8 @@ def open_references(options: LoadOptions) -> list[RowReader]:
         InputError: a file cannot be read, or is named twice.
     """
     format, columns = options.references_format, options.columns_of_references
-    sources, hint = options.reference_sources, options.columns_hint
-    readers = [open_rows(each, format, side="references", columns=columns).with_hint(hint) for each in sources]
+    sources = options.reference_sources
+    readers = [open_rows(each, format, side="references", columns=columns) for each in sources]
     file_paths = [reader.path for reader in readers if reader.path is not None]
     for path_index, file_path in enumerate(file_paths):
         if any(file_path.samefile(earlier_path) for earlier_path in file_paths[:path_index]):

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from capmeter.captions.events import Events
-from capmeter.captions.formats import RowReader
+from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names

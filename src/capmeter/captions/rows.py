@@ -6,17 +6,31 @@ file; `matching` joins rows of candidates with rows of references.
 
 from __future__ import annotations
 
+import ast
+import io
 import math
+import re
+import tokenize
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Literal, TypeGuard
 
 from capmeter.captions.events import Events
 from capmeter.core.errors import InputError
-from capmeter.core.messages import describe
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe, shorten
 
 Side = Literal["candidates", "references"]
+
+
+_QUOTED = re.compile(r"\[\s*[bru]?['\"]|(?:np\.)?array\(\s*\[")
+_ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
+
+
+LONGEST_ID = 1000
+"""Letters of an id; a longer text in its place is a picture."""
 
 
 class NotCandidates(InputError):
@@ -32,9 +46,11 @@ class CaptionRow:
     one_of_many: the image has more references, in other rows.
     events: the events that the candidate, or in a row of references the one reference, describes.
     reference_events: the same of the references, in a row that also has a candidate.
-    single_event: the row is one of several events of its video, which `annotator` describes.
+    single_event: the row is one of several events of its video.
+    annotator: who described the video's events, or wrote the one reference.
+    omitted: the field by which the source marks its reference as unusable (VizWiz), if it does.
     number, kept: the row's number in its file, and its values of the columns that are carried through
-        (`Columns.keep`), if there are any.
+        (`FieldMap.keep`), if there are any.
     cleaned: the candidate was freed of leftovers of chat models.
     """
 
@@ -53,6 +69,7 @@ class CaptionRow:
     reference_events: tuple[Events, ...] = ()
     single_event: bool = False
     annotator: str | None = None
+    omitted: str | None = None
     number: int | None = None
     kept: tuple[Any, ...] = ()
     cleaned: bool = False
@@ -133,6 +150,46 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
     )
 
 
+def decode_list(text: str, location: str, field: str) -> Any:
+    """The list that a text holds, as JSON or Python writes it; a caption that begins with a bracket stays a text.
+
+    >>> decode_list('["a dog", "a cat"]', "row 0", "answer"), decode_list("[music] a man sings", "row 0", "answer")
+    (['a dog', 'a cat'], '[music] a man sings')
+
+    Raises:
+        InputError: quoted texts in brackets that are neither JSON nor Python, such as numpy writes them.
+    """
+    stripped_text = text.strip()
+    if stripped_text[:1] != "[" and _QUOTED.match(stripped_text) is None:
+        return text
+    try:
+        value = decode_json(stripped_text, location)
+    except InputError:
+        if _QUOTED.match(stripped_text) is None:
+            return text
+        value = _python_list(stripped_text)
+    if isinstance(value, list):
+        return value
+    raise InputError(
+        f"{location}: {field} is the text {shorten(text)}, expected a list of captions as JSON or Python writes it, "
+        "with commas (of a numpy array, write .tolist()): write it with json.dumps"
+    )
+
+
+def _python_list(text: str) -> Any:
+    """What a text is as a Python literal; None if it is none, or has texts without a comma, which Python would join."""
+    try:
+        value = ast.literal_eval(text)
+        if _ADJACENT.search(text) is not None:
+            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+            kinds = [token.type for token in tokens if token.type != tokenize.NL]
+            if (tokenize.STRING, tokenize.STRING) in pairwise(kinds):
+                return None
+    except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
+        return None
+    return value
+
+
 def human_ratings(value: Any, location: str) -> tuple[float, ...] | None:
     """The human scores: a number or a list of numbers."""
     if value is None:
@@ -161,3 +218,55 @@ def is_finite(value: Any) -> TypeGuard[float]:
 def optional_text(value: Any, location: str, field: str) -> str | None:
     """An optional name."""
     return None if value is None or (isinstance(value, str) and not value) else image_key(value, location, field)
+
+
+def system_rows(row: CaptionRow, captions: Any) -> list[CaptionRow]:
+    """A row for each system of `captions: {system: text}`."""
+    location = row.location
+    if not isinstance(captions, Mapping) or not captions:
+        raise InputError(
+            f'{location}: captions is {describe(captions)}, expected {{"system": "caption", ...}}; a list of human '
+            "captions is called references"
+        )
+    system_texts = {image_key(name, location, "the system's name"): text for name, text in captions.items()}
+    if len(system_texts) < len(captions):
+        raise InputError(f"{location}: captions names a system twice, as number and as text; name each system once")
+    return [
+        replace(
+            row,
+            candidate=caption_text(text, location, f"captions[{system!a}]"),
+            id=row.id if len(captions) == 1 else None,
+            system=system,
+        )
+        for system, text in system_texts.items()
+    ]
+
+
+def picture_path(value: Any) -> str | None:
+    """The file of a picture that a field holds as a path, as {bytes, path}, or as a list of one of these."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, Mapping):
+        value = value.get("path")
+    return value if isinstance(value, str) and value.strip() and len(value) <= LONGEST_ID else None
+
+
+def seconds_of(time_value: Any, location: str, field_name: str) -> Any:
+    """A time in seconds, which tables hold as text."""
+    if not isinstance(time_value, str):
+        return time_value
+    try:
+        return float(time_value)
+    except ValueError:
+        raise InputError(f"{location}: {field_name} is {describe(time_value)}, expected seconds") from None
+
+
+def ratings_of(value: Any, location: str) -> Any:
+    """Ratings, which tables hold as the text of a number or a list."""
+    is_text = isinstance(value, str) and value.strip()[:1] in tuple("[-0123456789")
+    return decode_json(value, f"{location}, column human") if is_text else value
+
+
+def reference_field(value: Any, location: str, name: str) -> tuple[str, ...]:
+    """References: a list, the text of one, or one text."""
+    return reference_list(decode_list(value, location, name) if isinstance(value, str) else value, location, name)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.formats import open_rows
 from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.reading import open_rows
 from capmeter.captions.rows import CaptionRow
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
@@ -46,8 +46,10 @@ class SourceRows:
     def __init__(self, source: Source, options: LoadOptions | None = None, *, keep: Sequence[str] = ()) -> None:
         self._options = options or LoadOptions()
         kept_columns = tuple(dict.fromkeys(keep))
-        self._reader = open_rows(source, self._options.format, columns=self._options.columns, keep=kept_columns)
-        self._reader.columns.numbered = self._options.references is None
+        numbered = self._options.references is None
+        self._reader = open_rows(
+            source, self._options.format, columns=self._options.columns, keep=kept_columns, numbered=numbered
+        )
         column_kinds: list[set[type]] = [set() for _ in kept_columns]
         image_hashes: dict[str, array[int]] = {}
         are_numbered = False
@@ -57,7 +59,7 @@ class SourceRows:
             for column_index, kept_value in enumerate(caption_row.kept):
                 column_kinds[column_index].add(_kind(kept_value, caption_row.location, kept_columns[column_index]))
         self._shared = {system: _repeated(system_hashes) for system, system_hashes in image_hashes.items()}
-        known_names = self._reader.columns.names
+        known_names = self._reader.fields.names
         absent = [name for name in kept_columns if name not in known_names and name != NUMBER]
         if absent:
             raise InputError(

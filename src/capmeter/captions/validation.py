@@ -12,9 +12,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.formats import open_rows
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import CaptionInputs, match_captions
+from capmeter.captions.reading import open_rows
 from capmeter.captions.reference_fit import ReferenceFit
 from capmeter.captions.references import ReferenceTable
 from capmeter.captions.rows import Side
@@ -73,7 +73,7 @@ def examine(
     findings = Findings()
     options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
     try:
-        reader = open_rows(source, options.format, columns=options.columns)
+        reader = open_rows(source, options.format, columns=options.columns, numbered=options.references is None)
         findings.facts["format"] = reader.format
         if options.references is None and (side or detect_side(reader)) == "references":
             _check_references(ReferenceTable.read([reader], options.splits), findings)
@@ -85,9 +85,9 @@ def examine(
             caption_set = CaptionSet.from_columns(captions, notes=notes)
             del captions  # most of what is in memory
             _check_captions(caption_set, inputs.table is not None, findings)
-        if reader.columns.layout is not None:
-            findings.facts["layout"] = reader.columns.layout.holds
-        for assumption, details in reader.columns.notes.items():
+        if reader.fields.layout is not None:
+            findings.facts["layout"] = reader.fields.layout.holds
+        for assumption, details in reader.fields.notes.items():
             findings.facts[assumption.replace("_", " ")] = details
         if reader.ignored:
             findings.facts["fields not used"] = sorted(reader.ignored)

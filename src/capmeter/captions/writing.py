@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from capmeter.captions import writers
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.columns import FIELDS
-from capmeter.captions.formats import RowReader, coco, karpathy, mapping, native, open_rows, parquet, table
+from capmeter.captions.containers.table import DELIMITERS
+from capmeter.captions.field_names import FIELDS
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import CaptionInputs, match_captions
+from capmeter.captions.reading import RowReader, open_rows
 from capmeter.captions.references import ReferenceTable
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side
 from capmeter.core.errors import InputError
@@ -31,15 +33,15 @@ Fields = frozenset[str]
 _IMAGE_AND_CANDIDATE = frozenset(("image_id", "candidate"))
 _IMAGE_AND_REFERENCES = frozenset(("image_id", "references"))
 CANDIDATES: dict[str, tuple[Writer, Fields]] = {
-    "coco": (coco.write_results, _IMAGE_AND_CANDIDATE),
-    "pycocoevalcap": (mapping.write_candidates, _IMAGE_AND_CANDIDATE),
-    "clipscore": (mapping.write_single_candidates, _IMAGE_AND_CANDIDATE),
+    "coco": (writers.write_results, _IMAGE_AND_CANDIDATE),
+    "pycocoevalcap": (writers.write_candidates, _IMAGE_AND_CANDIDATE),
+    "clipscore": (writers.write_single_candidates, _IMAGE_AND_CANDIDATE),
 }
 REFERENCES: dict[str, tuple[Writer, Fields]] = {
-    "coco": (coco.write_annotations, _IMAGE_AND_REFERENCES | {"image"}),
-    "pycocoevalcap": (mapping.write_references, _IMAGE_AND_REFERENCES),
-    "clipscore": (mapping.write_references, _IMAGE_AND_REFERENCES),
-    "karpathy": (karpathy.write, _IMAGE_AND_REFERENCES | {"image", "split"}),
+    "coco": (writers.write_annotations, _IMAGE_AND_REFERENCES | {"image"}),
+    "pycocoevalcap": (writers.write_references_by_image, _IMAGE_AND_REFERENCES),
+    "clipscore": (writers.write_references_by_image, _IMAGE_AND_REFERENCES),
+    "karpathy": (writers.write_karpathy, _IMAGE_AND_REFERENCES | {"image", "split"}),
 }
 WITH_EVENTS = ("jsonl", "json")
 """The formats that hold events in time; the others hold their paragraphs."""
@@ -125,7 +127,7 @@ def convert(
         InputError: the source cannot be read, or the format cannot be written.
     """
     options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
-    reader = open_rows(source, options.format, columns=options.columns)
+    reader = open_rows(source, options.format, columns=options.columns, numbered=options.references is None)
     summary = ConversionSummary(reader.format, "candidates")
     rows: Iterable[CaptionRow]
     if options.references is None and (side or detect_side(reader)) == "references":
@@ -223,8 +225,8 @@ def _parts(
 
 
 def _row_writer(target_format: str, columns: Sequence[str]) -> Writer:
-    if target_format in table.DELIMITERS:
-        return lambda rows, file: table.write(rows, columns, table.DELIMITERS[target_format], file)
+    if target_format in DELIMITERS:
+        return lambda rows, file: writers.write_table(rows, columns, DELIMITERS[target_format], file)
     if target_format == "parquet":
-        return lambda rows, file: parquet.write(rows, columns, file)
-    return native.write_json_lines if target_format == "jsonl" else native.write_json
+        return lambda rows, file: writers.write_parquet(rows, columns, file)
+    return writers.write_json_lines if target_format == "jsonl" else writers.write_json

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet, SentencePool
-from capmeter.captions.layouts import is_results
+from capmeter.captions.layouts.programs import is_results
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import CapmeterError, InputError, MissingBackend
 from capmeter.core.json_text import decode_json

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.columns import Columns
+from capmeter.captions.fields import FieldMap
 from capmeter.captions.load import load
 from capmeter.captions.load_options import Source
 from capmeter.core.errors import InputError
@@ -40,10 +40,10 @@ def read(frame: Any, references: Source | None = None, **options: Any) -> Captio
     Raises:
         InputError: the object is not a frame, or its columns are not recognised.
     """
-    columns: Mapping[str, str] = options.get("columns") or {}
     frame_rows = _rows(frame)
-    named_columns = Columns(columns)
-    if frame_rows and "image_id" not in {named_columns.field(column_name) for column_name in frame_rows[0]}:
+    fields = FieldMap(options.get("columns") or {}, numbered=False)
+    fields.learn(frame_rows[:100])
+    if fields.image_name is None:
         frame_rows = [{**frame_row, "image_id": str(row_index)} for row_index, frame_row in enumerate(frame_rows)]
     return load(frame_rows, references, format="json", **options)
 

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.layouts import reference_list_of
+from capmeter.captions.layouts.programs import reference_texts
 from capmeter.captions.rows import image_key, reference_list
 from capmeter.core.errors import InputError
 from capmeter.core.lru import LRUCache
@@ -197,7 +197,7 @@ class CaptionTask:
         place = f"task {self.name}"
         image_id = image_key(_plain(self._value(self.image_id, doc)), place, "the id of a document")
         place = f"{place}, image {image_id}"
-        references = reference_list_of(self._value(self.references, doc), place, "the references")
+        references = reference_texts(self._value(self.references, doc), place, "the references")
         reference_list(references, place, "the references")
         part = None if self.group is None else self._value(self.group, doc)
         if self.groups and part not in self.groups:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.columns import Columns
+from capmeter.captions.fields import FieldMap
 from capmeter.captions.load_options import LoadOptions
 from capmeter.core.assets import sha256
 from capmeter.core.errors import CapmeterError, InputError, MissingBackend
@@ -240,15 +240,13 @@ def _score_rows(column_fields: Mapping[str, str], evaluation: Evaluation, row_ta
 
 def _captions(row_table: Any, columns: Mapping[str, str], metrics: Sequence[Metric]) -> CaptionSet:
     """The captions of some rows of a dataset."""
-    named_columns = Columns(columns)
-    columns_by_field = {named_columns.field(column_name): column_name for column_name in row_table.column_names}
-    if "image_id" not in columns_by_field:
-        if "id" not in columns_by_field:
-            raise InputError(
-                f"the dataset has the columns {', '.join(row_table.column_names)}; expected image_id or id among them, "
-                "which group captions by image and identify them in the scores"
-            )
-        row_table = row_table.append_column("image_id", row_table[columns_by_field["id"]])
+    fields = FieldMap(columns, numbered=False)
+    fields.learn(row_table.slice(0, 100).to_pylist())
+    if fields.image_name is None:
+        raise InputError(
+            f"the dataset has the columns {', '.join(row_table.column_names)}; expected image_id or id among them, "
+            "which group captions by image and identify them in the scores"
+        )
     return frames.read(row_table, columns=columns, on_missing="error" if is_needed("references", metrics) else "keep")
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.formats.parquet import is_parquet
+from capmeter.captions.containers.parquet import is_parquet
 from capmeter.captions.rows import is_finite
 from capmeter.captions.sources import open_bytes, read_text, text_lines
 from capmeter.core.csv_text import csv_lines

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.layouts import is_results
+from capmeter.captions.layouts.programs import is_results
 from capmeter.captions.sources import open_bytes, read_text, text_lines
 from capmeter.core.csv_text import csv_lines
 from capmeter.core.errors import InputError

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capmeter.captions.layouts import is_results
+from capmeter.captions.layouts.programs import is_results
 from capmeter.core.csv_text import CsvWriter
 from capmeter.core.errors import InputError
 from capmeter.core.terminal import escape_controls

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import capmeter
-from capmeter.captions.formats import open_rows
+from capmeter.captions.reading import open_rows
 from capmeter.core.errors import InputError
 
 CANDIDATES = "a man rides a horse\n\nwell, a dog, and a cat\n"

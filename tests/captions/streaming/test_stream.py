@@ -110,8 +110,8 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
 
 
 def test_systems_of_one_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from capmeter.captions.formats import RowReader
     from capmeter.captions.load import load_systems
+    from capmeter.captions.reading import RowReader
     from capmeter.text.tokenization import ptb, token_tables
 
     path, reads, tokenised = tmp_path / "x.jsonl", [], []

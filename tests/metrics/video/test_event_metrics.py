@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.event_rows import read_events
+from capmeter.captions.event_fields import read_events
 from capmeter.captions.events import Events, VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse

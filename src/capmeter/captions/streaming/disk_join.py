@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.formats import RowReader
+from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import CLEANED
-from capmeter.captions.formats import open_rows
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import CaptionInputs, Matching, make_columns, open_references
+from capmeter.captions.reading import open_rows
 from capmeter.captions.references import MissingCount
 from capmeter.captions.rows import CaptionRow
 from capmeter.captions.sources import CaptionSource
@@ -165,7 +165,7 @@ class _StreamedFile:
 
     def _open(self, candidates: Source, options: LoadOptions) -> CaptionInputs:
         """The inputs; with a large file of references without events, and DuckDB, one of both, joined on disk."""
-        reader = open_rows(candidates, options.format, columns=options.columns)
+        reader = open_rows(candidates, options.format, columns=options.columns, numbered=options.references is None)
         reference_files = [
             reference_source if isinstance(reference_source, CaptionSource) else CaptionSource.resolve(reference_source)
             for reference_source in options.reference_files
@@ -174,13 +174,12 @@ class _StreamedFile:
         if options.splits or not any(file.is_large for file in reference_files) or find_spec("duckdb") is None:
             return CaptionInputs(reader, options)
         self._folder = tempfile.TemporaryDirectory(prefix="capmeter-")
-        reader.columns.numbered = False
         try:
             joined = join_on_disk(reader, open_references(options), self._folder.name, on_missing=options.on_missing)
         except HasEvents:
             return CaptionInputs(reader, options)
         joined_reader = replace(open_rows(joined), label=reader.label)
-        joined_reader.columns.notes = reader.columns.notes
+        joined_reader.fields.notes = reader.fields.notes
         return CaptionInputs(joined_reader, replace(options, references=None, columns=None, reference_columns=None))
 
     def systems(self) -> list[str | None]:

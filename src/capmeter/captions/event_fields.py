@@ -1,0 +1,239 @@
+"""Reading events in time, which are recognised by their times, whatever their texts are called.
+
+    one video     [{"timestamp": [start, end], "sentence": text}, …]      also segment, start and end; caption, text …
+                  {"timestamps": [[start, end], …], "sentences": [text]}  also a list of such objects, one per annotator
+                  {"annotations": [{"segment": …, "sentence": …}]}, {"duration": …, "chapters": [{"time": start, …}]}
+    one event     {"image_id": …, "timestamp": [start, end], "caption": text} or with start and end, or a box
+
+Times are seconds. A chapter ends where the next begins, the last at the end of the video.
+
+>>> read_video([{"timestamp": [4, 9.5], "caption": "it sleeps"}, {"timestamp": [0, 4], "caption": "it eats"}], "v7")
+(Events(times=((4.0, 9.5), (0.0, 4.0)), sentences=('it sleeps', 'it eats')),)
+>>> is_video([{"segment": [0, 4], "text": "it eats"}]), is_video([]), is_video(["a dog"])
+(True, None, False)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from capmeter.captions.events import Events
+from capmeter.captions.rows import CaptionRow, caption_text, is_finite
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
+
+TIME_NAMES = ("timestamps", "timestamp", "segments", "segment", "interval")
+TEXT_NAMES = (
+    *("sentences", "sentence", "captions", "caption", "candidate", "texts", "text", "descriptions", "description"),
+    *("labels", "label", "tag"),
+)
+EVENT_LISTS = ("events", "annotations", "chapters", "segments", "timestamps", "captions", "sentences")
+EVENT_NAMES = frozenset((*TIME_NAMES, *EVENT_LISTS)) - {"captions", "sentences"}
+"""Names by which a record may hold events."""
+_TIME_TEXT = re.compile(r"\s*\d+(?:[:.]\d+)*\s*(?:s|sec|seconds)?\s*(?:-|–|—|,|to)\s*\d+(?:[:.]\d+)*", re.ASCII)
+
+
+def read_events(
+    times: Any, sentences: Any, location: str, names: Sequence[str] = ("timestamps", "sentences")
+) -> Events:
+    """Checks times and sentences as files hold them.
+
+    Args:
+        times: a list of [start, end] in seconds, or of boxes.
+        sentences: a list of texts, one for each.
+        location: where they stand, for messages.
+        names: what the file calls both, for messages.
+
+    Raises:
+        InputError: lists of different lengths, or a time that is missing, negative, not finite, or before the start.
+    """
+    for field_name, field_values in zip(names, (times, sentences), strict=True):
+        if isinstance(field_values, str) or not isinstance(field_values, Sequence):
+            raise InputError(
+                f"{location}: {field_name} is {describe(field_values)}, expected a list with one entry per event"
+            )
+    if len(times) != len(sentences):
+        raise InputError(
+            f"{location}: {len(times):,} {names[0]} for {len(sentences):,} {names[1]}; give each event one of both"
+        )
+    sentence_texts = tuple(
+        caption_text(sentence_text, location, f"{names[1]}[{k}]").strip() for k, sentence_text in enumerate(sentences)
+    )
+    return Events(
+        tuple(_span(event_time, f"{location}, event {k}") for k, event_time in enumerate(times)), sentence_texts
+    )
+
+
+def _span(value: Any, location: str) -> tuple[float, ...]:
+    """[start, end] in seconds, or a box of four or six numbers."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) not in (2, 4, 6):
+        raise InputError(
+            f"{location}: {describe(value)}, expected [start, end] in seconds, or a box of four (in space six) numbers"
+        )
+    half, is_time = len(value) // 2, len(value) == 2
+    number_names = ("start", "end") if is_time else tuple(f"number {k + 1}" for k in range(len(value)))
+    for number_name, number in zip(number_names, value, strict=True):
+        if not is_finite(number) or (is_time and number < 0):
+            expected_form = "seconds from 0 on" if is_time else "a finite number"
+            raise InputError(f"{location}: its {number_name} is {describe(number)}, expected {expected_form}")
+    numbers = tuple(map(float, value))
+    if is_time and numbers[1] < numbers[0]:
+        raise InputError(
+            f"{location}: it ends at {numbers[1]:g} s, before its start at {numbers[0]:g} s; are the two swapped?"
+        )
+    if any(upper < lower for lower, upper in zip(numbers[:half], numbers[half:], strict=True)):
+        raise InputError(f"{location}: the box {list(value)} has its upper corner first; expected [x1, y1, x2, y2]")
+    return numbers
+
+
+def is_video(value: Any) -> bool | None:
+    """Whether a value is the events of one video; None where it is empty, which a video without events is, too."""
+    if isinstance(value, Mapping):
+        if event_time(value) is not None or find_lists(value) is not None:
+            return True
+        if "chapters" in value or {"subset", "annotations"} <= value.keys():
+            return True
+        return None if value.keys().isdisjoint((*TEXT_NAMES, "references", "prediction")) else False
+    if value is None or (isinstance(value, list) and not value):
+        return None
+    is_list = isinstance(value, list) and isinstance(value[0], Mapping)
+    return is_list and any(isinstance(entry, Mapping) and is_video(entry) is True for entry in value)
+
+
+def event_time(event: Mapping[Any, Any]) -> Any:
+    """The time or box of one event, unchecked; None if it has none."""
+    for name in TIME_NAMES:
+        if _is_span(event.get(name)):
+            return event[name]
+    if "start" in event and "end" in event:
+        return [event["start"], event["end"]]
+    return event["box"] if _is_span(event.get("box")) else None
+
+
+def find_lists(record: Mapping[Any, Any]) -> tuple[Any, Any, tuple[str, str]] | None:
+    """The lists of times and texts in a record, and their names; or a list of event objects, and None as texts."""
+    for time_name in TIME_NAMES:
+        times = record.get(time_name)
+        if isinstance(times, list | tuple) and (not times or not isinstance(times[0], Mapping | str)):
+            text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), None)
+            if text_name is not None and not _is_span(times):
+                return times, record[text_name], (time_name, text_name)
+    for list_name in EVENT_LISTS:
+        entries = record.get(list_name)
+        objects = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+        if any(_start_of(entry) is not None for entry in objects):
+            return entries, None, (list_name, "")
+    return None
+
+
+def read_video(value: Any, location: str) -> tuple[Events, ...]:
+    """The events of one video, as one or several annotators describe them; a video without any has none."""
+    if isinstance(value, str) or not isinstance(value, Mapping | Sequence | None):
+        raise InputError(f"{location}: {describe(value)}, expected its events, each with times and a sentence")
+    if isinstance(value, Sequence):
+        are_annotators = any(isinstance(entry, Mapping) and find_lists(entry) is not None for entry in value)
+        if are_annotators:
+            return tuple(events for k, entry in enumerate(value) for events in read_video(entry, f"{location}[{k}]"))
+        return (_read_objects(value, None, location),)
+    if value is None:
+        return (Events(),)
+    if event_time(value) is not None:
+        return (_read_objects([value], None, location),)
+    lists = find_lists(value)
+    if lists is None:
+        entries: Any = next((value[name] for name in ("chapters", "annotations", "timestamps") if name in value), [])
+        return (_read_objects(entries, value.get("duration"), location),)
+    times, texts, names = lists
+    if texts is None:
+        return (_read_objects(times, value.get("duration"), f"{location}, {names[0]}"),)
+    return (read_events(times, texts, location, names),)
+
+
+def _read_objects(entries: Any, duration: Any, location: str) -> Events:
+    """The events of a list of objects; those that have only starts end where the next begins."""
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise InputError(f"{location}: {describe(entries)}, expected a list of events")
+    times, texts = [], []
+    for k, entry in enumerate(entries):
+        start = _start_of(entry) if isinstance(entry, Mapping) else None
+        text_name = next((name for name in TEXT_NAMES if isinstance(entry, Mapping) and name in entry), None)
+        if start is None or text_name is None:
+            raise InputError(
+                f"{location}, event {k}: {describe(entry)}, expected an object with its time (timestamp: [start, end], "
+                "segment, or start and end, in seconds) and its sentence"
+            )
+        times.append(start)
+        texts.append(caption_text(entry[text_name], f"{location}, event {k}", text_name))
+    if times and not isinstance(times[0], list | tuple):
+        if not is_finite(duration):
+            raise InputError(
+                f"{location}: it has the starts of its events but no duration, so that the last one has no end; add "
+                '"duration": seconds'
+            )
+        times = [[start, end] for start, end in zip(times, [*times[1:], duration], strict=True)]
+    return read_events(times, texts, location)
+
+
+def _start_of(entry: Mapping[Any, Any]) -> Any:
+    """The time of an event; where it has only a start, that in seconds (chapters, and ViTT's tags in milliseconds)."""
+    time = event_time(entry)
+    if time is None and "time" in entry:
+        return entry["time"]
+    if time is None and "tag" in entry and is_finite(entry.get("timestamp")):
+        return entry["timestamp"] / 1000
+    return time
+
+
+def refuse_time_texts(record: Mapping[Any, Any], location: str) -> None:
+    """Raises where a field for times holds a text such as "0:18 - 0:22", which would be dropped."""
+    for name in TIME_NAMES:
+        value = record.get(name)
+        if isinstance(value, str) and _TIME_TEXT.match(value) is not None:
+            raise InputError(f"{location}: {name} is {describe(value)}, expected [start, end] in seconds, as numbers")
+
+
+def _is_span(value: Any) -> bool:
+    """Whether this is a list of two, four or six values, rather than a list of lists."""
+    if not isinstance(value, list | tuple) or len(value) not in (2, 4, 6):
+        return False
+    return not any(isinstance(number, list | tuple | Mapping) for number in value)
+
+
+def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
+    """Joins rows of single events to one row per video (and system, and annotator); other rows pass unchanged."""
+    videos: dict[tuple[str, str | None, str | None], list[CaptionRow]] = {}
+    for row in rows:
+        if not row.single_event or row.events is None:
+            yield row
+            continue
+        videos.setdefault((row.image_id, row.system, row.annotator), []).append(row)
+    for event_rows in videos.values():
+        row, event_lists = event_rows[0], [event_row.events for event_row in event_rows if event_row.events is not None]
+        is_reference = row.candidate is None and row.reference_events == (row.events,)
+        row.events = Events(
+            tuple(time for event_list in event_lists for time in event_list.times),
+            tuple(text for event_list in event_lists for text in event_list.sentences),
+        )
+        if is_reference:
+            row.references, row.reference_events = (row.events.paragraph,), (row.events,)
+        else:
+            row.references, row.reference_events = _references_of_video(event_rows)
+        if row.candidate is not None:
+            row.id, row.candidate = None, row.events.paragraph
+        yield row
+
+
+def _references_of_video(event_rows: list[CaptionRow]) -> tuple[tuple[str, ...] | None, tuple[Events, ...]]:
+    """The references of a video, which rows of its events repeat or leave out."""
+    video_references = event_rows[0].references, event_rows[0].reference_events
+    for row in event_rows[1:]:
+        if row.references and not video_references[0]:
+            video_references = row.references, row.reference_events
+        elif row.references and (row.references, row.reference_events) != video_references:
+            raise InputError(
+                f"{row.location}: other references than an earlier event of {row.image_id!a}; repeat all references "
+                "of the video beside each event, or give them in a file of their own, a row for each with start and end"
+            )
+    return video_references

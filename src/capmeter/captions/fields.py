@@ -1,0 +1,570 @@
+"""How a record becomes rows of captions: which of its names or paths hold which field, and the checks of every field.
+
+The native row is `{"id"?, "image_id", "candidate", "references": [...], "image"?, "system"?, "human"?, "split"?}`. The
+user's names (`--column FIELD=PATH`) come first, then those of a `Layout`, then `OTHER_NAMES` and `IMAGE_NAMES`.
+
+>>> fields, record = FieldMap({"s[].raw": "references"}), {"video_id": 7, "s": [{"raw": "a"}, {"raw": "b"}]}
+>>> fields.learn([record])
+>>> [(row.image_id, row.references) for row in fields.rows(record, "row 0", "references", 0)]
+[('7', ('a', 'b'))]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any
+
+from capmeter.captions.event_fields import (
+    EVENT_NAMES,
+    TEXT_NAMES,
+    event_time,
+    find_lists,
+    read_events,
+    read_video,
+    refuse_time_texts,
+)
+from capmeter.captions.field_names import (
+    ALIASES,
+    ALL_FIELDS,
+    IMAGE_NAMES,
+    IMAGE_PATHS,
+    IN_PYTHON,
+    KNOWN_NAMES,
+    LONGEST_NAME,
+    OTHER_NAMES,
+    TIMES,
+    Layout,
+    Record,
+    close_name,
+    fold_name,
+    number_of,
+    path_root,
+    reference_number,
+    resolve_path,
+    suggest_names,
+    without_number,
+)
+from capmeter.captions.rows import (
+    LONGEST_ID,
+    CaptionRow,
+    NotCandidates,
+    Side,
+    candidate_text,
+    human_ratings,
+    image_key,
+    optional_text,
+    picture_path,
+    ratings_of,
+    reference_field,
+    reference_list,
+    seconds_of,
+    system_rows,
+)
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe, shorten
+
+_BY_VALUE = ("caption", "captions")  # names whose field depends on the value
+
+
+@dataclass
+class FieldMap:
+    """Which name or path of a file's records holds which field.
+
+    mapping: the user's paths and their fields, which come before all others.
+    name: the file, for messages.
+    numbered: whether rows with a candidate and references, but without an image, are numbered.
+    has_key: records stand under the id of their image.
+    ids_are_other: `id` is not the caption's: in lists of COCO's results it is a running number.
+    ignored: the unknown names met so far.
+    used: the paths of `mapping` met so far.
+    notes: what was assumed about the records, for the notes of the captions.
+    layout: the layout of the records, if it is one of a program.
+    image_name: the name that holds what the captions are of; "" if rows are numbered.
+    forced_layout: the layout that the user named.
+    paths: the paths to nested values among the chosen names.
+    aliases: other names of what the captions are of, by which references may be found.
+    keep: the columns whose values are carried through with the rows; None: neither values nor numbers are.
+    names: with `keep`, the names of all columns met so far.
+    """
+
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    numbered: bool = True
+    ids_are_other: bool = False
+    ignored: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    layout: Layout | None = None
+    image_name: str | None = None
+    keep: tuple[str, ...] | None = None
+    forced_layout: Layout | None = None
+    paths: dict[str, str] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    names: dict[str, None] = field(default_factory=dict)
+    _fields: dict[str, str | None] = field(default_factory=dict)
+    _chosen: dict[str, str] = field(default_factory=dict)
+    _all_names: set[str] = field(default_factory=set)
+    _lists: set[str] = field(default_factory=set)
+    _image_field: str | None = None
+    _plain_names: frozenset[str] = frozenset()
+    _noted: set[tuple[str, str]] = field(default_factory=set)
+
+    def learn(self, records: Sequence[Any], layout: Layout | None = None, header: Iterable[str] = ()) -> None:
+        """Decides by a sample of the records which name holds what.
+
+        Args:
+            records: the sample.
+            layout: the layout that they have.
+            header: names that all records have, of tables.
+
+        Of the user's names, those that are absent in this file do not hide its own.
+        """
+        self.layout, self._fields = layout, {}
+        records = [record for record in records if isinstance(record, Mapping)]
+        self._all_names = {name for record in records for name in record if isinstance(name, str)} | set(header)
+        self._chosen = {
+            path: field_name
+            for path, field_name in self.mapping.items()
+            if path_root(path) in self._all_names or not self._all_names.isdisjoint(self._equal_paths(path))
+        }
+        for field_name, layout_paths in (layout.fields if layout else {}).items():
+            if field_name not in self._chosen.values():
+                paths = [path for path in layout_paths.split(",") if path not in self._chosen]
+                self._chosen |= dict.fromkeys(paths, field_name)
+        self.paths = {path: path for path in self._chosen if path not in self._all_names and _is_path(path)}
+        if layout is not None and layout.convert is not None:
+            records = [converted for record in records if (converted := _convert(layout, record)) is not None]
+        names = {name for record in records for name in record if isinstance(name, str)}
+        self._lists = {
+            name
+            for name in names & {"caption"}
+            if any(isinstance(record.get(name), list | tuple) and len(record[name]) != 1 for record in records)
+        }
+        self._image_field = None
+        self._choose_image(records, names)
+        is_plain = layout is None and not self._chosen and self.keep is None and self.image_name == "image_id"
+        unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES - set(self.aliases)
+        self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
+        self.ignored |= unused_names - {"id"} if is_plain else set()
+
+    def _choose_image(self, records: Sequence[Record], names: set[str]) -> None:
+        """Chooses the name of what the captions are of: the first that all records have, else the first that any has.
+
+        Sets the field that it holds: `image_id`, `image` (which names the picture, too) or `id`.
+        """
+        self.image_name = None
+        fields = set(self._chosen.values())
+        self.aliases = tuple(name for name in ALIASES if name in names and name not in self._chosen)
+        if "image_id" in fields:
+            self.image_name = self._image_field = "image_id"
+            return
+        folded_names: dict[str, str] = {}
+        for name in sorted(names, key=lambda name: name in IMAGE_NAMES):  # a known name as it is comes last, and stays
+            folded_names[fold_name(name)] = name
+        others = {name for name, field_name in self._chosen.items() if field_name not in ("image", "id")}
+        candidates = [name for name, f in self._chosen.items() if f == "image" and name in self.mapping]
+        candidates += [folded_names[name] for name in IMAGE_NAMES if name in folded_names]
+        candidates += [name for name, field_name in self._chosen.items() if field_name == "id"]
+        candidates = [name for name in candidates if name not in others]
+        counts = {
+            name: sum(_names_image(self._value(record, name), fold_name(name)) for record in records)
+            for name in candidates
+        }
+        chosen = next((name for name in candidates if counts[name] == len(records) > 0), None)
+        if counts.get("image_id") or chosen is None:
+            chosen = next((name for name in candidates if counts[name] or fold_name(name) == "image_id"), None)
+        if chosen is None and "image" in names and any(picture_path(record.get("image")) for record in records):
+            chosen = "image"
+        if chosen is None:
+            is_near = any(close_name(name) == "image_id" for name in list(names)[:100])
+            complete_count = sum(map(self._is_complete, records))
+            if records and self.numbered and not is_near and 2 * complete_count >= len(records):
+                self.image_name = self._image_field = ""
+                self.note(
+                    "rows_without_image", "each row is an image of its own; --column image_id=NAME names their column"
+                )
+            return
+        self.image_name = chosen
+        known_field = self._chosen.get(chosen)
+        self._image_field = known_field or ("image" if fold_name(chosen) in IMAGE_PATHS else "image_id")
+        if known_field is None and fold_name(chosen) == "id":
+            self._image_field = "id"
+        if known_field is None and fold_name(chosen) != "image_id" and self.layout is None:
+            self.note("images_by", chosen)
+        self.aliases = tuple(name for name in self.aliases if name != chosen)
+
+    def image_of(self, record: Record) -> str | None:
+        """The image that a record of a sample names; None if it names none."""
+        value = None if self._image_field in (None, "") else self._value(record, self.image_name or "")
+        return str(value) if _names_image(value, "") else None
+
+    def _value(self, record: Record, name: str) -> Any:
+        return resolve_path(record, name, self.name) if name in self.paths else record.get(name)
+
+    def _is_complete(self, record: Record) -> bool:
+        """Whether a record has a candidate and references."""
+        fields = {self.field(name, record.get(name)) for name in record if isinstance(name, str)}
+        fields |= {self._chosen[path] for path in self.paths}
+        return {"candidate", "references"} <= fields
+
+    def field(self, name: str, value: Any = None) -> str | None:
+        """The field that a name holds; None where the name is not known. Lists of captions are references."""
+        if name in _BY_VALUE:
+            if name in self._chosen:
+                return self._remember(name)
+            if name == "captions":
+                return "candidate" if isinstance(value, Mapping | str) or value is None else "references"
+            if name in self._lists and not isinstance(value, str):
+                return "references"
+        return self._remember(name)
+
+    def _remember(self, name: str) -> str | None:
+        if name not in self._fields:
+            self._fields[name] = self._find_field(name)
+        return self._fields[name]
+
+    def _find_field(self, name: str) -> str | None:
+        for known_name in (name, *self._equal_without_case(name)):
+            field_name = self._chosen.get(known_name) or self._chosen.get(without_number(known_name))
+            field_name = field_name or self.mapping.get(known_name)
+            if field_name is not None:
+                self.used.update({known_name} & self.mapping.keys())
+            elif known_name == self.image_name and self._image_field:
+                field_name = self._image_field
+            else:
+                field_name = known_name if known_name in ALL_FIELDS else OTHER_NAMES.get(known_name)
+                field_name = (
+                    "references" if field_name is None and reference_number(known_name) is not None else field_name
+                )
+                field_name = None if field_name in self._chosen.values() else field_name
+                if field_name == "id" and self.ids_are_other:
+                    return None
+            if field_name is not None:
+                if known_name != name:
+                    self.note("headings_read_without_case", f"{shorten(name)[1:-1]} as {known_name}")
+                return field_name
+        return None
+
+    def _equal_paths(self, path: str) -> set[str]:
+        """The path itself, and the names in the file that equal it but for their case."""
+        folded_path = path.casefold()
+        return {path, *(name for name in self._all_names if folded_path in (name.casefold(), fold_name(name)))}
+
+    def _equal_without_case(self, name: str) -> list[str]:
+        """The known names that this one equals but for its case, unless the records have these names, too."""
+        if len(name) > LONGEST_NAME or name in KNOWN_NAMES:
+            return []
+        folded_name = fold_name(name)
+        equal_names = (
+            [n for n in self._chosen if n.casefold() in (folded_name, name.casefold())] if self._chosen else []
+        )
+        is_known = folded_name in ALL_FIELDS or folded_name in OTHER_NAMES or reference_number(folded_name) is not None
+        return [
+            n for n in (*equal_names, *([folded_name] if is_known else ())) if n != name and n not in self._all_names
+        ]
+
+    def note(self, assumption: str, detail: str) -> None:
+        """Adds a note, once."""
+        if (assumption, detail) not in self._noted:
+            self._noted.add((assumption, detail))
+            self.notes.setdefault(assumption, []).append(detail)
+
+    def plain_pair(self, record: Any) -> tuple[str, str] | None:
+        """The image and the caption of a record that has nothing else and needs no check, as most of COCO's have.
+
+        None: `rows` reads it. Files have tens of thousands of these, and this takes a fifth of the time.
+        """
+        if type(record) is not dict or not record.keys() <= self._plain_names:
+            return None
+        image_id, caption = record.get("image_id"), record.get("caption")
+        if type(image_id) is int and image_id < 1 << 63 and type(caption) is str and caption.isascii():
+            return str(image_id), caption
+        return None
+
+    def rows(self, record: Any, location: str, side: Side, number: int) -> list[CaptionRow]:
+        """The rows that a record, the one with this number, holds: one, or one for each system; none if left out."""
+        if type(record) is not dict and not isinstance(record, Mapping):
+            raise InputError(
+                f"{location}: {describe(record)}, expected an object with image_id, candidate and references"
+            )
+        fields: Record | None = record
+        if self.layout is not None:
+            if self.layout.are_references and side == "candidates":
+                raise NotCandidates(
+                    f"{location}: {self.layout.holds} hold references, where candidates were expected; are the two "
+                    "files swapped?"
+                )
+            if self.layout.convert is not None:
+                fields = self.layout.convert(record, location)
+        if fields is None:
+            return []
+        if self.paths:
+            fields = {**fields, **self._resolve_paths(record, location)}
+        caption_rows = self._make_rows(fields, location, side, number)
+        if self.keep is not None:
+            self.names.update(dict.fromkeys(record))
+            for row in caption_rows:
+                row.number, row.kept = number, tuple(record.get(column_name) for column_name in self.keep)
+        return caption_rows
+
+    def _resolve_paths(self, record: Record, location: str) -> dict[str, Any]:
+        resolved_values = {path: resolve_path(record, path, location) for path in self.paths}
+        self.used.update(path for path, value in resolved_values.items() if value is not None and path in self.mapping)
+        return {path: value for path, value in resolved_values.items() if value is not None}
+
+    def _make_rows(self, record: Record, location: str, side: Side, number: int) -> list[CaptionRow]:
+        values, candidate_names, reference_names = self._sort_fields(record, location)
+        row = CaptionRow(location, self._image_id(values, record, location, number))
+        if not EVENT_NAMES.isdisjoint(record) or "box" in values or ("start" in values and "end" in values):
+            record, candidate_names, reference_names = self._read_events(
+                row, record, values, candidate_names, reference_names
+            )
+        row.references = self._references(record, reference_names, location) if reference_names else None
+        for field_name in ("id", "image", "system", "split", "annotator") if values.keys() != {"image_id"} else ():
+            if field_name in values:
+                setattr(row, field_name, optional_text(values[field_name], location, field_name))
+        if "human" in values:
+            row.human = human_ratings(ratings_of(values["human"], location), location)
+        row.omitted = record.get("omitted") if self.layout is not None else None
+        if side == "candidates":
+            return self._candidate_rows(row, record, candidate_names)
+        if self.aliases or row.image is not None:
+            names = (row.image, *(picture_path(record.get(name)) for name in self.aliases))
+            row.aliases = tuple(dict.fromkeys(name for name in names if name and name != row.image_id))
+        is_single = self.layout is not None and self.layout.single
+        one_text = len(reference_names) == 1 and isinstance(record[reference_names[0]], str)
+        one_text = one_text and len(row.references or ()) == 1 and not candidate_names
+        row.one_of_many = is_single or one_text
+        return [self._reference_row(row, record, candidate_names)]
+
+    def _sort_fields(self, record: Record, location: str) -> tuple[dict[str, Any], list[str], list[str]]:
+        """The values of fields that occur once, and the names of the candidates and of the references."""
+        values: dict[str, Any] = {}
+        names: dict[str, str] = {}
+        candidate_names: list[str] = []
+        reference_names: list[str] = []
+        known_fields = self._fields
+        for name, value in record.items():
+            if name in known_fields and name not in _BY_VALUE:  # nearly always
+                field_name = known_fields[name]
+            elif isinstance(name, str):
+                field_name = self.field(name, value)
+            else:
+                self.ignored.add(f"({type(name).__name__})")
+                continue
+            if field_name == "candidate":
+                candidate_names.append(name)
+            elif field_name == "references":
+                reference_names.append(name)
+            elif field_name is None:
+                if name not in self.aliases and not (
+                    name in EVENT_NAMES or (name in TEXT_NAMES and "timestamps" in record)
+                ):
+                    self.ignored.add(name)
+            elif names.setdefault(field_name, name) != name:
+                raise InputError(
+                    f"{location}: both {names[field_name]} and {name} are given for {field_name}; keep one of the two"
+                )
+            else:
+                values[field_name] = value
+        if "image" in values and not isinstance(values["image"], str | int | None):
+            values["image"] = picture_path(values["image"])
+        return values, candidate_names, reference_names
+
+    def _image_id(self, values: dict[str, Any], record: Record, location: str, number: int) -> str:
+        """The row's image; rows with a candidate and references may be numbered."""
+        name = self._image_field
+        if name == "" and "image_id" not in values:
+            return str(number)
+        if name in ("image", "id", "") and values.get("image_id") is not None:
+            raise InputError(
+                f"{location}: image_id is given, but not in the first rows, where {name or 'nothing'} names the image; "
+                "give image_id in every row or in none"
+            )
+        if name and values.get(name) is not None:
+            return image_key(values.pop("id") if name == "id" else values[name], location, self.image_name or name)
+        picture = " (image holds a picture)" if "image" in record and values.get("image") is None else ""
+        raise InputError(
+            f"{location}: {self.image_name or 'image_id'} is missing, expected the id of the image that the caption is "
+            f"of{picture} (the fields are {suggest_names(record) or 'none'}); --column image_id=NAME says which field "
+            "it is; rows with a caption and its references need none: --column candidate=NAME --column references=NAME "
+            f"{IN_PYTHON}"
+        )
+
+    def _read_events(
+        self,
+        row: CaptionRow,
+        record: Record,
+        values: Mapping[str, Any],
+        candidate_names: list[str],
+        reference_names: list[str],
+    ) -> tuple[Record, list[str], list[str]]:
+        """Reads the row's events, if it has any; returns its fields with paragraphs in place of references as events,
+        and the names of the candidates and the references that are no texts of events."""
+        location = row.location
+        chosen_names = [name for name in (*candidate_names, *reference_names) if isinstance(record[name], str | None)]
+        lists = find_lists(record)
+        is_list = lists is not None and (lists[1] is not None or not chosen_names)
+        if is_list or isinstance(record.get("timestamps"), list | tuple):
+            if lists is None:
+                row.events = read_events(record["timestamps"], record.get("sentences"), location)
+            else:
+                (row.events,) = read_video({**record, "chapters": None} if lists[1] is not None else record, location)
+                candidate_names = [name for name in candidate_names if name not in lists[2]]
+                reference_names = [name for name in reference_names if name not in lists[2]]
+        else:
+            time = self._time_of(record, values, location)
+            if time is None:
+                refuse_time_texts(record, location)
+                return record, candidate_names, reference_names
+            names = (*candidate_names, *(name for name in TEXT_NAMES if name in record))
+            text_name = next(iter(names), "caption")
+            row.events, row.single_event = read_events([time], [record.get(text_name)], location), True
+        references = record.get("references")
+        if isinstance(references, Sequence) and references and isinstance(references[0], Mapping):
+            locations = (f"{location}, references[{k}]" for k in range(len(references)))
+            row.reference_events = tuple(
+                read_events(entry.get("timestamps"), entry.get("sentences"), event_location)
+                for entry, event_location in zip(references, locations, strict=True)
+            )
+            record = {**record, "references": [events.paragraph for events in row.reference_events]}
+        return record, candidate_names, reference_names
+
+    @staticmethod
+    def _time_of(record: Record, values: Mapping[str, Any], location: str) -> Any:
+        """The time or the box of a record that is one event; None if it has none."""
+        box = values.get("box")
+        if box is not None:
+            return decode_json(box, f"{location}, column box") if isinstance(box, str) else box
+        if "start" in values and "end" in values:
+            return [seconds_of(values[name], location, name) for name in TIMES]
+        return event_time(record)
+
+    def _references(self, record: Record, names: list[str], location: str) -> tuple[str, ...] | None:
+        """The references under these names: one list (or its text), one text, or a column for each text."""
+        names = [name for name in names if record[name] is not None]
+        if not names:
+            return None
+        if len(names) == 1 and reference_number(names[0]) is None:
+            return reference_field(record[names[0]], location, names[0])
+        are_chosen = all(name in self._chosen or without_number(name) in self._chosen for name in names)
+        if are_chosen:
+            order = {path: position for position, path in enumerate(self._chosen)}
+            names.sort(key=lambda name: (order.get(name, order.get(without_number(name), 0)), number_of(name)))
+            values = [record[name] for name in names if not (isinstance(record[name], str) and not record[name])]
+            lists = [reference_field(value, location, name) for name, value in zip(names, values, strict=False)]
+            return tuple(text for texts in lists for text in texts)
+        names.sort(key=lambda name: -1 if (name_number := reference_number(name)) is None else name_number)
+        if reference_number(names[0]) is None:
+            raise InputError(f"{location}: both {names[0]} and {names[1]} are given; keep one of the two")
+        values = [record[name] for name in names]
+        return reference_list([v for v in values if not (isinstance(v, str) and not v)], location, "reference")
+
+    def _candidate_rows(self, row: CaptionRow, record: Record, names: list[str]) -> list[CaptionRow]:
+        location = row.location
+        if row.events is not None and (len(names) > 1 or any(isinstance(record[name], Mapping) for name in names)):
+            raise InputError(
+                f"{location}: captions of several systems beside one list of events; give each system a row with "
+                "timestamps and sentences of its own, and its name as system"
+            )
+        if len(names) > 1 and all(name in self.mapping for name in names):
+            return [
+                replace(row, candidate=candidate_text(record[name], location, name), id=None, system=name)
+                for name in names
+            ]
+        if len(names) > 1:
+            raise InputError(
+                f"{location}: {' and '.join(names)} are all given, and any could be the candidate; keep one, or say "
+                f"which it is with --column candidate={names[0]}"
+            )
+        if row.events is not None and (not names or row.single_event or isinstance(record[names[0]], list)):
+            row.candidate = row.events.paragraph
+            return [row]
+        if not names:
+            raise NotCandidates(
+                f"{location}: candidate is missing, expected a caption as text; {self._hint(row, record)}"
+            )
+        if names[0] != "captions" or isinstance(record["captions"], str):
+            row.candidate = candidate_text(record[names[0]], location, names[0])
+            return [row]
+        return system_rows(row, record["captions"])
+
+    def _hint(self, row: CaptionRow, record: Record) -> str:
+        """What to do with a row without a candidate."""
+        if "candidate_a" in record:
+            return "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
+        if row.references is None:
+            return f"the fields are {suggest_names(record) or 'none'}; --column candidate=NAME {IN_PYTHON} says which"
+        has_unknown = any(isinstance(name, str) and self.field(name, record[name]) is None for name in record)
+        hint = "it holds references only: name the file as references, and a file of candidates with it"
+        hint += f", or say which field is the candidate: --column candidate=NAME {IN_PYTHON}" * has_unknown
+        return f"{hint} (the fields are {suggest_names(record)})"
+
+    def _reference_row(self, row: CaptionRow, record: Record, candidates: list[str]) -> CaptionRow:
+        """The row read as references: its caption is one of them if it has no others."""
+        if row.references is None and row.events is not None:
+            row.references, row.reference_events, row.one_of_many = (row.events.paragraph,), (row.events,), True
+        if row.references is not None:
+            return row
+        caption_name = candidates[0] if len(candidates) == 1 else ""
+        if caption_name and (caption_name.casefold() == "caption" or caption_name in self.mapping):
+            value = record[caption_name]
+            row.references = (candidate_text(value, row.location, caption_name),)
+            row.one_of_many = True
+            return row
+        if candidates:
+            raise InputError(
+                f"{row.location}: references are missing: it holds candidates only: are the two files swapped? (the "
+                f"fields are {suggest_names(record)})"
+            )
+        raise InputError(
+            f"{row.location}: neither a candidate (caption) nor references; the fields are {suggest_names(record)}: "
+            f"--column candidate=NAME and --column references=NAME {IN_PYTHON} say which is which"
+        )
+
+    def refuse_header(self, header: Sequence[str], is_line: bool) -> None:
+        """Raises if columns are not those of captions: a candidate and references, or one of them and its image."""
+        fields = {self.field(name, []) for name in header} | {self._chosen[path] for path in self.paths}
+        text_fields = fields & {"candidate", "references"}
+        converts = self.layout is not None and self.layout.convert is not None
+        has_events = not EVENT_NAMES.isdisjoint(header) or {"box"} <= fields or set(TIMES) <= fields
+        if converts or has_events or (text_fields and (self.image_name is not None or len(text_fields) == 2)):
+            return
+        names = "the columns" if len(header) != 1 else "one column,"
+        start = f"the first line names {names}" if is_line else "the columns are"
+        advice = (
+            f"{'image_id is missing: ' * bool(text_fields)}{'add a header line with these names, or ' * is_line}say"
+        )
+        candidates = ", ".join(name for name, field_name in OTHER_NAMES.items() if field_name == "candidate")
+        raise InputError(
+            f"{self.name}: {start} {suggest_names(header)}; expected image_id with candidate (or {candidates}) and "
+            f"references (or reference, ground_truth, reference_1, reference_2, …); "
+            f"{advice} which column is which: --column image_id=NAME --column candidate=NAME --column "
+            f"references=NAME {IN_PYTHON}"
+        )
+
+
+def _convert(layout: Layout, record: Record) -> Record | None:
+    """A record of the sample with native names; as it is where it has a mistake, which is reported when it is read."""
+    assert layout.convert is not None
+    try:
+        return layout.convert(record, "")
+    except InputError:
+        return record
+
+
+def _is_path(name: str) -> bool:
+    return "." in name or "[" in name
+
+
+def _names_image(value: Any, name: str) -> bool:
+    """Whether a value can name an image: any value of `image_id`, else a text or a number that is not a picture."""
+    if name == "image_id":
+        return value is not None
+    if isinstance(value, str):
+        return bool(value.strip()) and len(value) <= LONGEST_ID
+    is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+    return is_whole and type(value) is not bool

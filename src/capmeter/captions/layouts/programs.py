@@ -1,0 +1,385 @@
+"""What captioners write and benchmarks publish: one `Layout` for each program or data set, recognised by its names.
+
+Records may stand in any file: JSON lines, a JSON document, CSV, TSV, Parquet, a workbook. `docs/formats.md` cites where
+each is published.
+
+>>> layout = find_layout([{"videoID": "v7", "enCap": ["a dog runs"], "chCap": []}])
+>>> layout.name, dict(layout.fields)
+('vatex', {'references': 'enCap'})
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capmeter.captions.event_fields import read_video
+from capmeter.captions.field_names import Layout, Record, names_of
+from capmeter.captions.rows import decode_list
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe, list_names
+
+_YES_NO = re.compile(r"\W*(?:yes|no)\W*", re.IGNORECASE)
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
+
+
+def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
+    """A sample's entry for a metric has the caption, the references and the image; tasks without one have `target`."""
+    for value in record.values():
+        if isinstance(value, Mapping) and "pred" in value and "image_id" in value:
+            fields = {"image_id": value["image_id"], "candidate": _only_item(value["pred"], location, "pred")}
+            answers = {"references": reference_texts(value["answer"], location, "answer")} if "answer" in value else {}
+            return fields | answers
+    fields = {
+        "image_id": record.get("doc_id"),
+        "candidate": _only_item(record.get("filtered_resps"), location, "filtered_resps"),
+    }
+    if record.get("target"):
+        fields["references"] = reference_texts(record["target"], location, "target")
+    return fields
+
+
+def _clip_benchmark(record: Record, location: str) -> dict[Any, Any]:
+    captions = reference_texts(record.get("gen"), location, "gen")
+    if len(captions) != 1:
+        raise InputError(f"{location}: gen is {describe(record.get('gen'))}, expected a list of one caption")
+    references = reference_texts(record.get("true"), location, "true")
+    return _without(record, "gen", "true") | {"candidate": captions[0], "references": references}
+
+
+def _inspect(record: Record, location: str) -> dict[Any, Any]:
+    """A sample of a log: the answer is the output's `completion`, else the content of its first choice."""
+    output = record.get("output")
+    answer = output.get("completion") if isinstance(output, Mapping) else None
+    if answer is None and isinstance(output, Mapping) and output.get("choices"):
+        answer = _answer_text(output["choices"][0] if isinstance(output["choices"], list) else None)
+    if answer is None and isinstance(record.get("error"), Mapping):
+        raise InputError(
+            f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
+        )
+    references = reference_texts(record.get("target"), location, "target")
+    return {"image_id": record.get("id"), "candidate": answer, "references": references}
+
+
+def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
+    """A line of a batch output: the answer is in the body of the response; failed requests are refused."""
+    response = record.get("response")
+    body = response.get("body") if isinstance(response, Mapping) else None
+    if record.get("error") is not None or not isinstance(body, Mapping) or body.get("error") is not None:
+        status = response.get("status_code") if isinstance(response, Mapping) else None
+        problem = record.get("error") or (body.get("error") if isinstance(body, Mapping) else None)
+        code = problem.get("code") or problem.get("type") if isinstance(problem, Mapping) else None
+        details = f"status {status}, {code}" if isinstance(code, str) else f"status {status}"
+        raise InputError(
+            f"{location}: the request failed ({details}), so there is no caption; ask for it again, or leave the row "
+            "out"
+        )
+    choices = body.get("choices")
+    return {
+        "image_id": record.get("custom_id"),
+        "candidate": _answer_text(_only_item(choices, location, "choices")) if choices else None,
+    }
+
+
+def _answer_text(choice: Any) -> Any:
+    """The text of a choice: its message, as text or in parts, or that of the older completions interface."""
+    if not isinstance(choice, Mapping):
+        return None
+    message = choice.get("message")
+    content = message.get("content") if isinstance(message, Mapping) else choice.get("text")
+    if isinstance(content, list) and all(isinstance(part, Mapping | str) for part in content):
+        texts = [part if isinstance(part, str) else part.get("text") for part in content]
+        return "".join(text for text in texts if isinstance(text, str))
+    return content
+
+
+def _training_answer(record: Record, location: str) -> dict[Any, Any]:
+    """A row of ms-swift: the only picture, a path or an object with one, is the image's id."""
+    labels = record.get("labels", record.get("label"))
+    fields = _without(record, "labels", "label", "images", "response")
+    fields |= {"candidate": record.get("response"), "references": reference_texts(labels, location, "the label")}
+    pictures = record.get("images")
+    if isinstance(pictures, Sequence) and not isinstance(pictures, str) and len(pictures) == 1:
+        picture = pictures[0].get("path") if isinstance(pictures[0], Mapping) else pictures[0]
+        if isinstance(picture, str) and picture.strip():
+            fields.setdefault("image_id", picture)
+    return fields
+
+
+def _llava(record: Record, location: str) -> dict[Any, Any]:
+    """An answer, whose image is the question's number where the row does not name one."""
+    fields = _without(record, "question_id", "text") | {"candidate": record.get("text")}
+    return fields if {"image", "image_id"} & fields.keys() else fields | {"image_id": record.get("question_id")}
+
+
+def _opencompass(record: Record, location: str) -> dict[Any, Any]:
+    """A prediction, whose references are `gold`, if there are any."""
+    references = {"references": reference_texts(record["gold"], location, "gold")} if record.get("gold") else {}
+    return _without(record, "gold") | references
+
+
+def _vlmevalkit(record: Record, location: str) -> dict[Any, Any]:
+    fields = _without(record, "answer", "index", "image")
+    return fields | {
+        "image_id": record.get("index"),
+        "references": reference_texts(record.get("answer"), location, "answer"),
+    }
+
+
+def _conversation(record: Record, location: str) -> dict[Any, Any]:
+    """A row of training data: the last answer of the model is the caption."""
+    turns = record.get("conversations")
+    answers = (
+        [turn.get("value") for turn in turns if isinstance(turn, Mapping) and turn.get("from") == "gpt"]
+        if (isinstance(turns, list))
+        else []
+    )
+    return _without(record, "conversations") | {"caption": answers[-1] if answers else None}
+
+
+def _amber(record: Record, location: str) -> dict[Any, Any] | None:
+    """An answer to AMBER; those to its yes/no questions are left out."""
+    answer = record.get("response")
+    if isinstance(answer, str) and _YES_NO.fullmatch(answer):
+        return None
+    return {"image_id": record.get("id"), "candidate": answer}
+
+
+def _vizwiz(record: Record, location: str) -> dict[Any, Any]:
+    """An annotation; the evaluation of VizWiz omits those that are rejected or precanned."""
+    mark = next((name for name in ("is_rejected", "is_precanned") if record.get(name)), None)
+    fields = _without(record, "is_rejected", "is_precanned", "text_detected")
+    return fields if mark is None else _without(fields, "caption") | {"references": [], "omitted": mark}
+
+
+def _karpathy(record: Record, location: str) -> dict[Any, Any]:
+    """An image with its sentences: objects with the caption as `raw`, or texts."""
+    sentences = record.get("sentences")
+    if not isinstance(sentences, list):
+        raise InputError(f"{location}: {describe(record)}, expected an object with filename, split and sentences")
+    for k, sentence in enumerate(sentences):
+        if not isinstance(sentence, str) and not (isinstance(sentence, Mapping) and "raw" in sentence):
+            raise InputError(
+                f"{location}, sentences[{k}]: {describe(sentence)}, expected an object with the caption as raw"
+            )
+    return {**record, "sentences": None, "references": [s if isinstance(s, str) else s["raw"] for s in sentences]}
+
+
+def _vitt(record: Record, location: str) -> dict[Any, Any]:
+    """Tags with their start in milliseconds."""
+    tags = record["annotations"]
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InputError(f"{location}: annotations is {describe(tags)}, expected a list of {{timestamp, tag}}")
+    (events,) = read_video({"annotations": tags, "duration": record.get("duration")}, f"{location}, annotations")
+    fields = _without(record, "annotations", "duration", "id") | {"image_id": record.get("id")}
+    return fields | {"timestamps": list(map(list, events.times)), "sentences": list(events.sentences)}
+
+
+def _regions(record: Record, location: str) -> dict[Any, Any]:
+    """The regions of an image of Visual Genome, as events with boxes."""
+    regions = record.get("regions")
+    names = ("x", "y", "width", "height", "phrase")
+    if not isinstance(regions, list):
+        raise InputError(f"{location}: regions is {describe(regions)}, expected a list of regions")
+    boxes, phrases = [], []
+    for k, region in enumerate(regions):
+        if not isinstance(region, Mapping) or any(name not in region for name in names):
+            raise InputError(
+                f"{location}, regions[{k}]: {describe(region)}, expected an object with {', '.join(names)}"
+            )
+        x, y, width, height, phrase = (region[name] for name in names)
+        if not all(isinstance(number, int | float) for number in (x, y, width, height)):
+            raise InputError(f"{location}, regions[{k}]: x, y, width and height must be numbers")
+        boxes.append([x, y, x + width, y + height])
+        phrases.append(phrase)
+    image_id = record.get("id", record.get("image_id"))
+    return {"image_id": image_id, "timestamps": boxes, "sentences": phrases}
+
+
+def _crossmodal(record: Record, location: str) -> dict[Any, Any]:
+    """An image of XM3600, whose captions are under the name of their language."""
+    languages = [name for name, value in record.items() if _LANGUAGE.fullmatch(name) and isinstance(value, Mapping)]
+    if len(languages) == 1:
+        return {**record, "references": record[languages[0]].get("caption")}
+    if location and languages:
+        raise InputError(
+            f"{location}: captions in {len(languages)} languages ({list_names(languages, 40)}); choose one, such as "
+            f"--reference-column references={languages[0]}.caption (in Python reference_columns="
+            f'{{"{languages[0]}.caption": "references"}})'
+        )
+    return dict(record)
+
+
+def _webdataset(record: Record, location: str) -> dict[Any, Any]:
+    """A sample of a tar shard: the fields of its JSON object, and its text as the caption."""
+    fields = record.get("json", {})
+    if not isinstance(fields, dict):
+        raise InputError(f"{location}.json: {describe(fields)}, expected an object with the fields of a row")
+    text = record.get("txt")
+    names = [name for name in ("candidate", "caption", "prediction", "hypothesis", "captions") if name in fields]
+    if text is not None and names and fields[names[0]] != text:
+        raise InputError(
+            f"{location}: two captions under one key, {names[0]} in its .json and another in its .txt; write one"
+        )
+    caption = {} if text is None or names else {"caption": text}
+    key = {} if "image_id" in fields else {"image_id": record.get("__key__")}
+    return {**fields, **key, **caption}
+
+
+def _without(record: Record, *names: str) -> dict[Any, Any]:
+    return {field_name: value for field_name, value in record.items() if field_name not in names}
+
+
+def _only_item(value: Any, location: str, field_name: str) -> Any:
+    """The only text of a list, of lists of lists too: a model's answers, of which a captioner gives one."""
+    item = value
+    for _ in range(3):
+        if isinstance(item, Sequence) and not isinstance(item, str):
+            if len(item) != 1:
+                raise InputError(
+                    f"{location}: {field_name} is {describe(value)}, expected the one caption that the model gave"
+                )
+            item = item[0]
+    return item
+
+
+def reference_texts(value: Any, location: str, name: str) -> list[Any]:
+    """References as a list: unchanged, of one text, or parsed from the text of a list."""
+    value = decode_list(value, location, name) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping) or not isinstance(value, Sequence):
+        raise InputError(f"{location}: {name} is {describe(value)}, expected a list of human captions")
+    return [item.get("caption") if isinstance(item, Mapping) else item for item in value]
+
+
+def _layout(name: str, holds: str, marks: str, *, without: str = "", **details: Any) -> Layout:
+    return Layout(name, holds, frozenset(marks.split()), without=frozenset(without.split()), **details)
+
+
+WEBDATASET = _layout("webdataset", "samples of WebDataset", "__key__", convert=_webdataset)
+"""Tar shards, whose container names the parts of a sample."""
+_CLOTHO = {"references": "caption_#"}
+_DCASE = {"candidate": "caption_predicted", "references": "caption_reference_#"}
+LAYOUTS = (
+    _layout("lmms-eval", "samples of lmms-eval", "doc_id filtered_resps", convert=_lmms_eval),
+    _layout("vlmevalkit", "predictions of VLMEvalKit", "index prediction answer", convert=_vlmevalkit),
+    _layout("opencompass", "predictions of OpenCompass", "origin_prompt prediction", convert=_opencompass),
+    _layout("inspect", "a log of Inspect", "id epoch target output", convert=_inspect),
+    _layout("batch", "answers of a batch", "custom_id response", convert=_batch_answer),
+    _layout("clip-benchmark", "results of clip_benchmark", "gen true", convert=_clip_benchmark),
+    _layout(
+        "llama-factory",
+        "predictions of LLaMA-Factory",
+        "predict label",
+        fields={"candidate": "predict", "references": "label"},
+    ),
+    _layout("ms-swift", "predictions of ms-swift", "response labels", convert=_training_answer),
+    _layout("ms-swift", "predictions of ms-swift", "response label query", convert=_training_answer),
+    _layout("llava", "answers of LLaVA", "question_id text answer_id", convert=_llava),
+    _layout("llava-training", "conversations of ShareGPT4V and LLaVA", "conversations", convert=_conversation),
+    _layout(
+        "amber", "answers to AMBER", "id response", convert=_amber, without="image_id references labels label custom_id"
+    ),
+    _layout(
+        "karpathy",
+        "sentences of a Karpathy dataset file",
+        "sentences",
+        fields={"image": "filename"},
+        convert=_karpathy,
+        without="timestamps timestamp segments candidate prediction",
+        are_references=True,
+    ),
+    _layout(
+        "hugging-face", "captions of COCO on Hugging Face", "sentences_raw", fields={"references": "sentences_raw"}
+    ),
+    _layout(
+        "lmms-lab",
+        "captions of lmms-lab",
+        "question_id answer image",
+        fields={"image_id": "question_id", "references": "answer"},
+        without="prediction text",
+    ),
+    _layout(
+        "mdetr",
+        "captions of MDETR",
+        "file_name caption tokens_negative",
+        fields={"image_id": "file_name", "references": "caption"},
+        single=True,
+        are_references=True,
+    ),
+    _layout("vizwiz", "annotations of VizWiz", "image_id is_rejected", convert=_vizwiz, single=True),
+    _layout(
+        "textcaps", "annotations of TextCaps", "image_id caption_str", fields={"references": "caption_str"}, single=True
+    ),
+    _layout(
+        "magic",
+        "results of MAGIC",
+        "image_name captions",
+        fields={"image_id": "image_name", "references": "captions"},
+    ),
+    _layout(
+        "flickr30k",
+        "captions of Flickr30k",
+        "image_name comment",
+        fields={"image_id": "image_name", "references": "comment"},
+        single=True,
+    ),
+    _layout(
+        "nwpu", "captions of NWPU", "filename raw raw_#", fields={"image_id": "filename", "references": "raw,raw_#"}
+    ),
+    _layout("r2gen", "annotations of R2Gen", "id report image_path", fields={"image_id": "id", "references": "report"}),
+    _layout("xm3600", "captions of XM3600", "image/key image/locale", convert=_crossmodal),
+    _layout("visual-genome", "regions of Visual Genome", "regions", convert=_regions),
+    _layout(
+        "msr-vtt",
+        "sentences of MSR-VTT",
+        "video_id caption sen_id",
+        fields={"image_id": "video_id", "references": "caption"},
+        single=True,
+    ),
+    _layout("vatex", "annotations of VATEX", "videoID enCap", fields={"references": "enCap"}),
+    _layout("vitt", "tags of ViTT", "id annotations", convert=_vitt, without="image_id image filename"),
+    _layout("macs", "annotations of MACS", "filename annotations", fields={"references": "annotations[].sentence"}),
+    _layout(
+        "clotho", "captions of Clotho", "caption_#", fields=_CLOTHO, without="references reference reference_# ref_#"
+    ),
+    _layout("dcase", "predictions and references of DCASE", "caption_predicted caption_reference_#", fields=_DCASE),
+    _layout("dcase", "predictions for DCASE", "caption_predicted", fields=_DCASE),
+    _layout("dcase", "references of DCASE", "caption_reference_#", fields=_DCASE),
+)
+"""Every layout; of those whose marks a file's records have, the one with most marks is used."""
+
+
+def find_layout(records: Sequence[Any], mapping: Mapping[str, str] | None = None) -> Layout | None:
+    """The layout of most of these records; None for native rows and any other.
+
+    Args:
+        records: a sample of a file's records.
+        mapping: the columns that the user named; a layout that converts its records is not used where they have these.
+
+    Raises:
+        InputError: two layouts have the same claim.
+    """
+    names = Counter(names_of(record) for record in records if isinstance(record, Mapping))
+    roots = {re.split(r"[.\[]", path)[0] for path in mapping or ()} | set(mapping or ())
+    are_named = any(not roots.isdisjoint(each) for each in names)
+    claims: dict[tuple[int, int], list[Layout]] = {}
+    for layout in LAYOUTS:
+        count = sum(number for each, number in names.items() if layout.accepts(each))
+        if count and 2 * count >= names.total() and not (are_named and layout.convert is not None):
+            claims.setdefault((count, len(layout.marks)), []).append(layout)
+    best = claims[max(claims)] if claims else []
+    if len({layout.name for layout in best}) > 1:
+        raise InputError(
+            f"the rows could be {' or '.join(layout.holds for layout in best)}; choose one: --input-format "
+            f"{' or '.join(layout.name for layout in best)}"
+        )
+    return best[0] if best else None
+
+
+def is_results(document: Any) -> bool:
+    """Whether this JSON claims to be a results file of capmeter (`capmeter.evaluation.results_file`)."""
+    return isinstance(document, Mapping) and "capmeter" in document and isinstance(document.get("systems"), Mapping)

@@ -1,0 +1,288 @@
+"""Reading in three stages: a container gives records, a layout says what they are, fields are checked row by row.
+
+>>> reader = open_rows([{"video_id": "v7", "prediction": "a dog", "reference": "the dog"}])
+>>> reader.format, [(row.image_id, row.references) for row in reader.rows("candidates")]
+('json', [('v7', ('the dog',))])
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.containers.container import Container, JsonLines
+from capmeter.captions.containers.parquet import ParquetRows, is_parquet
+from capmeter.captions.containers.table import DelimitedRows
+from capmeter.captions.containers.tar import TarShard, is_tar
+from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events
+from capmeter.captions.fields import FieldMap
+from capmeter.captions.layouts import texts
+from capmeter.captions.layouts.documents import find_form, is_row
+from capmeter.captions.layouts.programs import LAYOUTS, WEBDATASET, find_layout, is_results
+from capmeter.captions.rows import CaptionRow, Side
+from capmeter.captions.sources import CaptionSource, decode
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe
+
+NAMES = {
+    "jsonl": "native rows, one JSON object per line",
+    "json": "native rows, a JSON list",
+    "csv": "native rows, comma separated, with a header",
+    "tsv": "native rows, tab separated, with a header",
+    "parquet": "native rows, columns",
+    "webdataset": "native rows, tar shards of KEY.json and KEY.txt",
+    "xlsx": "native rows, the first sheet of an Excel workbook",
+    "coco": "COCO results [{image_id, caption}]; as references, annotations {images, annotations}",
+    "pycocoevalcap": "{id: [caption, ...]}",
+    "clipscore": "{image: caption}; as references {image: [caption, ...]}",
+    "karpathy": "dataset_coco.json and similar files: references by split",
+    "events": "videos with events in time: ActivityNet's results and ground truth, YouCook2, VidChapters",
+    "list": "a list of captions, or a caption a line; as references a list of lists; ids are positions",
+    "named": "an image's name and a caption: lines (Flickr8k.token.txt, 10.jpg a dog), or a JSON list of pairs",
+}
+FORMATS = (*NAMES, *dict.fromkeys(layout.name for layout in LAYOUTS if layout.name not in NAMES))
+"""The formats, and the layouts of programs, which `--input-format` names where recognition fails."""
+_PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")
+_JSON_START = re.compile(rb"(?:\{|\[\s*(?:[\[{\"\]\-\d]|true|false|null|NaN|Infinity|$))")
+_SAMPLE = 100
+_LONGEST = 10_000  # bytes of a line that are looked at
+
+
+@dataclass
+class RowReader:
+    """A file or an object of captions whose format is known; its rows can be read more than once.
+
+    name: what messages call it.
+    format: one of `NAMES`.
+    read: yields the rows.
+    fields: which names hold which fields.
+    label: the name of the system whose captions it holds, if they name none.
+    path: the file on disk; None for an object.
+    """
+
+    name: str
+    format: str
+    read: Callable[[Side], Iterator[CaptionRow]]
+    fields: FieldMap = field(default_factory=FieldMap)
+    label: str = "candidates"
+    path: Path | None = None
+
+    @property
+    def ignored(self) -> set[str]:
+        """The names of the rows read so far that capmeter does not know."""
+        return self.fields.ignored
+
+    def rows(self, side: Side) -> Iterator[CaptionRow]:
+        """The rows, read as candidates or as references."""
+        return join_events(self.read(side))
+
+
+def open_rows(
+    source: Any,
+    format: str | None = None,
+    *,
+    side: Side = "candidates",
+    columns: Mapping[str, str] | None = None,
+    keep: tuple[str, ...] | None = None,
+    numbered: bool = True,
+) -> RowReader:
+    """Recognises the format of a source.
+
+    Args:
+        source: a path, a `CaptionSource`, or captions as lists and dicts.
+        format: overrides detection.
+        side: what the source holds, for messages.
+        columns: paths and the fields of native rows that they hold.
+        keep: the columns whose values the rows carry beside their numbers in the file; None: neither.
+        numbered: whether rows with a candidate and references, but without an image, are numbered.
+
+    Raises:
+        InputError: the source cannot be read, or its format is not recognised or not `format`.
+    """
+    if format is not None and format not in FORMATS:
+        raise InputError(f"unknown format {format!a}; the formats are {', '.join(FORMATS)}")
+    is_file = isinstance(source, str | os.PathLike | CaptionSource)
+    name = f"the {side}"
+    if is_file:
+        source = source if isinstance(source, CaptionSource) else CaptionSource.resolve(source)
+        name = source.name
+    elif hasattr(source, "tolist"):
+        source = source.tolist()
+    fields = FieldMap(columns or {}, name, numbered=numbered, keep=keep)
+    if format not in (None, *NAMES):
+        fields.forced_layout = next(layout for layout in LAYOUTS if layout.name == format)
+        format = None
+    if not is_file:
+        return _open_document(source, RowReader(name, "", _no_rows, fields), format)
+    reader = RowReader(name, "", _no_rows, fields, source.label, source.path)
+    return _open_file(source, reader, format)
+
+
+def _no_rows(side: Side) -> Iterator[CaptionRow]:
+    return iter(())
+
+
+def _open_document(document: Any, reader: RowReader, format: str | None) -> RowReader:
+    if is_results(document):
+        raise InputError(
+            f"{reader.name}: this is a results file of capmeter, expected captions; only compare, explain, chair "
+            "and systems take results in their place"
+        )
+    form = find_form(document, reader.name, reader.fields, format)
+    return replace(reader, format=form.format, read=form.rows)
+
+
+def _open_file(source: CaptionSource, reader: RowReader, format: str | None) -> RowReader:
+    """Recognises what a file contains: rows, one document, or lines."""
+    first_line, second_line = source.first_lines()
+    container: Container | None = None
+    if first_line.startswith(b"PK\x03\x04"):
+        from capmeter.captions.containers.excel import Workbook  # which needs openpyxl
+
+        container = Workbook(source)
+    elif is_parquet(first_line):
+        container = ParquetRows(source)
+    elif is_tar(first_line):
+        container = TarShard(source)
+    elif format == "list" and first_line[:1] != b"[":
+        return replace(reader, format="list", read=partial(_read_lines, source, reader.fields))
+    elif first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line[:1] == b"{":
+        container = JsonLines(source)
+    elif _JSON_START.match(first_line):
+        document = decode_json(source.read_text(), source.name)
+        if second_line or not isinstance(document, dict) or not is_row(document, reader.fields):
+            return _open_document(document, reader, format)
+        container = JsonLines(source)
+    elif source.ending in (".yaml", ".yml"):
+        return _open_document(_decode_yaml(source), reader, format)
+    else:
+        return _open_lines(source, reader, format, first_line)
+    return _read_container(container, reader, format)
+
+
+def _open_lines(source: CaptionSource, reader: RowReader, format: str | None, first_line: bytes) -> RowReader:
+    """Recognises lines with the name of an image, a table with a heading, or a caption a line."""
+    if not first_line:
+        raise InputError(
+            f"{source.name}: the file is empty; expected captions in one of the formats {', '.join(NAMES)}"
+        )
+    lines = [line for _, line in islice(((k, line) for k, line in source.lines() if line.strip()), _SAMPLE)]
+    kind = format if format in ("csv", "tsv", "named") else texts.lines_format(lines) or _table_kind(source, first_line)
+    if format not in (None, kind, "events"):
+        raise InputError(f"{source.name}: this is a {kind} file, not a {format} file; leave the format out")
+    if kind in ("csv", "tsv"):
+        return _read_container(DelimitedRows(source, kind), reader, format)
+    if kind == "list":
+        return replace(reader, format=kind, read=partial(_read_lines, source, reader.fields))
+    are_columns = format == "named" or not any(texts.split_line(line.rstrip("\r\n"), False) for line in lines)
+
+    def read_named(side: Side) -> Iterator[CaptionRow]:
+        return texts.read_named_lines(source.lines(), source.name, side, are_columns)
+
+    return replace(reader, format="named", read=read_named)
+
+
+def _table_kind(source: CaptionSource, first_line: bytes) -> str:
+    """ "tsv", "csv" or "list": what lines without names of images are."""
+    start = first_line[:_LONGEST]
+    has_delimiter = any(delimiter in start for delimiter in (b",", b";", b"|"))
+    if b"\t" in start:
+        return "tsv"
+    if source.ending in (".csv", ".tsv"):
+        return source.ending[1:]
+    if has_delimiter and source.ending != ".txt":
+        return "csv"
+    if _PLAIN.fullmatch(source.ending) is None:
+        begins = describe(decode(first_line, source.name))
+        raise InputError(
+            f"{source.name}: neither JSON nor a table: it begins with {begins}; expected captions in one of the "
+            f"formats {', '.join(NAMES)} (--input-format list: one caption a line)"
+        )
+    is_prose = b"|" not in start and re.search(rb"[,;](?! |$)", start) is None  # each comma ends a word
+    return "csv" if has_delimiter and not is_prose else "list"
+
+
+def _read_lines(source: CaptionSource, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
+    fields.note("read_as_lines", f"{source.name}: a caption a line, images are numbered from 0")
+    return texts.read_lines(source.lines(), source.name, side)
+
+
+def _read_container(container: Container, reader: RowReader, format: str | None) -> RowReader:
+    """Recognises the layout of a container's records by the first of them."""
+    if format not in (None, container.kind, "events"):
+        raise InputError(f"{reader.name}: this is a {container.kind} file, not a {format} file; leave the format out")
+    fields, header = reader.fields, container.header
+    try:
+        records = [record for _, record in islice(container.records(), _SAMPLE)]
+    except InputError:
+        if header is not None:  # what is wrong with the heading is said first
+            fields.learn([], find_layout([dict.fromkeys(header)], fields.mapping), header)
+            fields.refuse_header(header, container.has_header_line)
+        raise
+    for note, detail in container.notes.items():
+        fields.note(note, detail)
+    names = dict.fromkeys(header or ())
+    layout = WEBDATASET if container.kind == "webdataset" else fields.forced_layout
+    if layout is None:
+        layout = find_layout(
+            [{**names, **record} for record in records if isinstance(record, Mapping)] or [names], fields.mapping
+        )
+    records = [_without_empty(record, frozenset(), "") for record in records] if header else records
+    fields.learn(records, layout, header or ())
+    if header is not None:
+        fields.refuse_header(header, container.has_header_line)
+    return replace(reader, format=container.kind, read=partial(_read_records, container, fields))
+
+
+def _read_records(container: Container, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
+    """The rows of a container; empty cells are left out, but a candidate's is an empty caption."""
+    used, captions = None, frozenset[str]()
+    if container.header is not None:
+        header = container.header
+        kept_fields = ("candidate", "image_id") if container.kind in ("csv", "tsv") else ("candidate",)
+        captions = frozenset(name for name in header if fields.field(name, "") in kept_fields)
+        used = _used_columns(header, fields)
+        fields.ignored |= set(header) - used - set(fields.keep or ())
+        fields.names.update(dict.fromkeys(header))
+    for number, (location, record) in enumerate(container.records(used)):
+        if container.header is not None:
+            record = _without_empty(record, captions, container.empty)
+        yield from fields.rows(record, location, side, number)
+
+
+def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
+    """The columns that hold a field, a path's root, or what a layout converts."""
+    if fields.layout is not None and fields.layout.convert is not None:
+        return set(header)
+    roots = {re.split(r"[.\[]", path)[0] for path in fields.paths}
+    names = {*roots, *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, "captions", *(fields.keep or ())}
+    return {name for name in header if name in names or fields.field(name, []) is not None}
+
+
+def _without_empty(record: Mapping[str, Any], captions: frozenset[str], empty: Any) -> dict[str, Any]:
+    return {
+        name: empty if value is None else value
+        for name, value in record.items()
+        if (value is not None and value != "") or name in captions
+    }
+
+
+def _decode_yaml(source: CaptionSource) -> Any:
+    """The content of a YAML document."""
+    try:
+        import yaml
+    except ImportError:
+        raise MissingBackend(
+            f"{source.name}: YAML needs PyYAML; install it with: pip install pyyaml, or write the file as JSON"
+        ) from None
+    try:
+        return yaml.load(source.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"{source.name}: not valid YAML ({str(error).splitlines()[0]}); repair it") from None
