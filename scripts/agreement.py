@@ -80,7 +80,7 @@ def main(folder: Path, names: list[str]) -> None:
             values = agreement_values["metrics"].setdefault(judged["metric"], {})
             values["version"] = __version__
             values[benchmark] = [round(judged[key], 1) for key in ("value", "low", "high")]
-        human = output.get("human_level") or {}
+        human = output.get("human_level", {})
         agreement_values["people"][benchmark] = round(human["value"], 1) if "value" in human else None
         agreement_values.setdefault("protocols", {})[benchmark] = output["protocol"]
         _keep(agreement_values)

@@ -108,9 +108,9 @@ def test_a_wrong_choice_is_refused_before_anything_is_read(arguments: tuple[str,
 
 def test_a_layout_without_columns_refuses_them(tmp_path: Path) -> None:
     benchmarks = all_benchmarks().values()
-    layouts = [(each, reader) for each in benchmarks for reader in each.readers if reader.table is None]
+    layouts = [(each, layout) for each in benchmarks for layout in each.file_layouts if not layout.names_columns]
     assert layouts
-    for benchmark, reader in layouts:
-        alone = replace(benchmark, readers=(replace(reader, accepts=lambda path: True),))
+    for benchmark, layout in layouts:
+        alone = replace(benchmark, file_layouts=(replace(layout, accepts=lambda path: True),))
         with pytest.raises(InputError, match="no column can be chosen"):
             alone.read(tmp_path, {"said": "candidate"})

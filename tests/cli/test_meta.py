@@ -120,8 +120,8 @@ def test_curve_combinations_and_plots(rated: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
-    assert data["references_curve"]["numbers"] == [1, 2] and len(data["combinations"]) == 1
-    assert data["spearman"]["values"][0][0] == 1.0
+    assert [row["references"] for row in data["references_curve"]] == [1, 2, 1, 2] and len(data["combinations"]) == 1
+    assert [(row["metric"], row["other"]) for row in data["spearman"]] == [("rouge-l", "bleu-1")]
     made = sorted(path.name for path in tmp_path.glob("p-*.png"))
     assert made == [
         f"p-{what}.png" for what in ("agreement", "combinations", "correlations", "distributions", "references")
@@ -209,7 +209,31 @@ def test_an_arena_as_json(files: Path) -> None:
     done = call("-b", "arena", "-d", files / "battles.jsonl", "-m", "rouge-l", "--control", "length", "-f", "json",
                 "--resamples", 20)  # fmt: skip
     data = json.loads(done.stdout)
-    assert [each["judge"] for each in data["arena"]] == ["human", "rouge-l", "length"]
-    assert [each["system"] for each in data["arena"][1]["ratings"]] == ["full", "part", "none"]
-    assert data["arena"][1]["spearman"]["value"] == pytest.approx(1)
-    assert "given_length" not in data["results"][0]  # people never prefer the shorter caption
+    ratings = [row for row in data["arena"] if row["statistic"] == "rating"]
+    assert list(dict.fromkeys(row["metric"] for row in ratings)) == ["human", "rouge-l", "length"]
+    assert [row["subset"] for row in ratings if row["metric"] == "rouge-l"] == ["full", "part", "none"]
+    assert ["rouge-l", "spearman", pytest.approx(100)] in [
+        [row[k] for k in ("metric", "statistic", "value")] for row in data["arena"]
+    ]
+    assert {row["value"] for row in data["given_length"]} == {None}  # people never prefer the shorter caption
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_every_number_is_a_row_of_one_file(rated: Path, tmp_path: Path, ending: str) -> None:
+    """What the tables print is in the file, of every benchmark, at full precision."""
+    import pyarrow.csv
+    import pyarrow.json
+    import pyarrow.parquet
+
+    output, files = tmp_path / f"agreement.{ending}", ("-b", "rated", "-d", rated)
+    done = call(
+        *files, *files, "-m", "bleu-1,rouge-l", "--resamples", 20, "--control", "length", "-o", output, "-f", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    read = {"parquet": pyarrow.parquet.read_table, "csv": pyarrow.csv.read_csv, "jsonl": pyarrow.json.read_json}[ending]
+    rows = read(output).to_pylist()
+    printed = json.loads(done.stdout)["benchmarks"]
+    for analysis in ("results", "differences", "given_length"):
+        expected = [(row["metric"], row["value"], row.get("low")) for each in printed for row in each[analysis]]
+        assert [(row["metric"], row["value"], row["low"]) for row in rows if row["analysis"] == analysis] == expected
+    assert {row["benchmark"] for row in rows} == {"rated"} and rows[0]["protocol"].startswith("averaged(")

@@ -40,38 +40,45 @@ def test_a_good_metric_ranks_systems_as_people_do() -> None:
     report = measure_agreement(
         judgments, {"good": scores(judgments, 1.0), "bad": -scores(judgments, 1.0)}, resamples=50
     )
-    rankings = {each.judge: each for each in rank_systems(report)}
-    assert list(rankings) == ["human", "good", "bad", "length"]
-    assert [each.system for each in rankings["human"].ratings] == list(STRENGTHS)
-    assert [each.system for each in rankings["bad"].ratings] == list(STRENGTHS)[::-1]
-    good, bad = rankings["good"].spearman, rankings["bad"].kendall
-    assert good is not None and good.value == pytest.approx(1) and bad is not None and bad.value == -1
-    best = rankings["human"].ratings[0]
-    assert best.low < best.rating < best.high and rankings["human"].spearman is None
-    assert sum(each.rating for each in rankings["human"].ratings) == pytest.approx(4000)
+    rows = rank_systems(report)
+    assert list(dict.fromkeys(row.metric for row in rows)) == ["human", "good", "bad", "length"]
+    ratings = {
+        judge: [row for row in rows if (row.metric, row.statistic) == (judge, "rating")] for judge in ("human", "bad")
+    }
+    assert [row.subset for row in ratings["human"]] == list(STRENGTHS)
+    assert [row.subset for row in ratings["bad"]] == list(STRENGTHS)[::-1] and [row.rank for row in ratings["bad"]] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    correlations = {(row.metric, row.statistic): row.value for row in rows if row.other == "human"}
+    assert correlations["good", "spearman"] == pytest.approx(100) and correlations["bad", "kendall"] == -100
+    best = ratings["human"][0]
+    assert best.low < best.value < best.high and ("human", "spearman") not in correlations
+    assert sum(row.value for row in ratings["human"]) == pytest.approx(4000)
 
 
 def test_correlations_are_scipys_of_the_ratings() -> None:
     judgments = arena()
     report = measure_agreement(judgments, {"m": np.random.default_rng(5).normal(size=len(judgments.ids))}, resamples=20)
-    rankings = {each.judge: each for each in rank_systems(report)}
-    by_name = [{each.system: each.rating for each in rankings[judge].ratings} for judge in ("human", "m")]
-    pairs = [[ratings[name] for name in STRENGTHS] for ratings in by_name]
-    spearman, kendall = rankings["m"].spearman, rankings["m"].kendall
-    assert spearman is not None and spearman.value == pytest.approx(spearmanr(*pairs).statistic)
-    assert kendall is not None and kendall.value == pytest.approx(kendalltau(*pairs).statistic)
+    rows = rank_systems(report)
+    values = {(row.metric, row.subset if row.statistic == "rating" else row.statistic): row.value for row in rows}
+    pairs = [[values[judge, name] for name in STRENGTHS] for judge in ("human", "m")]
+    assert values["m", "spearman"] == pytest.approx(100 * spearmanr(*pairs).statistic)
+    assert values["m", "kendall"] == pytest.approx(100 * kendalltau(*pairs).statistic)
 
 
 def test_only_battles_of_named_systems_are_an_arena() -> None:
     judgments = arena(statistic="accuracy")
-    assert rank_systems(measure_agreement(judgments, {"m": scores(judgments, 1)}, resamples=10)) == ()
+    assert rank_systems(measure_agreement(judgments, {"m": scores(judgments, 1)}, resamples=10)) == []
     unnamed = [RatedPair(str(k), str(k), ("a", "b c"), ("r",), 1) for k in range(4)]
     judgments = prepare_pairs("mine", unnamed, Protocol(name="p", statistic="agreement"))
     assert judgments.systems == ()
-    assert rank_systems(measure_agreement(judgments, {"m": np.arange(8.0)}, resamples=10)) == ()
+    assert rank_systems(measure_agreement(judgments, {"m": np.arange(8.0)}, resamples=10)) == []
 
 
 def test_a_metric_that_ties_every_pair_has_no_correlation() -> None:
     judgments = arena()
-    (_, flat, _) = rank_systems(measure_agreement(judgments, {"m": np.ones(len(judgments.ids))}, resamples=10))
-    assert flat.spearman is None and {round(each.rating) for each in flat.ratings} == {1000}
+    rows = rank_systems(measure_agreement(judgments, {"m": np.ones(len(judgments.ids))}, resamples=10))
+    assert {(row.statistic, round(row.value)) for row in rows if row.metric == "m"} == {("rating", 1000)}

@@ -59,7 +59,7 @@ def test_the_file_has_a_row_for_each_reference(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert len(rows) == 6 and rows[1]["reference"] == "an animal plays outside"
     assert float(rows[1]["value"]) == found[0].values[1] and float(rows[0]["spread"]) == found[0].spread
-    with pytest.raises(InputError, match=r"ends in \.csv, \.tsv or \.jsonl"):
+    with pytest.raises(InputError, match=r"ends in \.parquet, \.csv, \.tsv or \.jsonl"):
         write_by_reference({"mine": found}, tmp_path / "r.txt")
 
 

@@ -13,13 +13,13 @@ from capmeter.core.errors import InputError
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.prepared import JudgedSystem, RatedCaption, prepare_points, prepare_systems
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import AgreementReport, measure_agreement, run
+from capmeter.meta.agreement import AgreementTable, measure_agreement, run
 from capmeter.meta.complementarity import combine_pairs, rank_correlations
 from capmeter.report.agreement import combination_table
 
 
 @pytest.fixture(scope="module")
-def report() -> AgreementReport:
+def report() -> AgreementTable:
     random = np.random.default_rng(4)
     human = random.integers(5, size=150)
     rows = [RatedCaption(str(k), str(k // 2), "x", (), (int(rating),)) for k, rating in enumerate(human)]
@@ -30,25 +30,27 @@ def report() -> AgreementReport:
     )
 
 
-def test_rank_correlations(report: AgreementReport) -> None:
-    names, table = rank_correlations(report)
-    assert set(names) == {"left", "right", "copy"}  # a constant has no rank
-    i, j, k = (names.index(name) for name in ("left", "right", "copy"))
-    assert table[i, k] == pytest.approx(1) and (table == table.T).all() and (np.diag(table) == 1).all()
-    assert table[i, j] == pytest.approx(spearmanr(report.items["left"], report.items["right"]).statistic)
+def test_rank_correlations(report: AgreementTable) -> None:
+    rows = {frozenset((row.metric, row.other)): row.value for row in rank_correlations(report)}
+    assert frozenset().union(*rows) == {"left", "right", "copy"}  # a constant has no rank
+    assert rows[frozenset(("left", "copy"))] == pytest.approx(100)
+    expected = 100 * spearmanr(report.items["left"], report.items["right"]).statistic
+    assert rows[frozenset(("left", "right"))] == pytest.approx(expected)
 
 
-def test_two_that_err_differently_are_better_together(report: AgreementReport) -> None:
-    found = {frozenset((each.first, each.second)): each for each in combine_pairs(report)}
-    assert len(found) == 3
-    together = found[frozenset(("left", "right"))]
+def test_two_that_err_differently_are_better_together(report: AgreementTable) -> None:
+    found = report.add(combine_pairs(report))
+    sums = {frozenset(row.metric.split(" + ")): row for row in found.of("combinations")}
+    gains = {frozenset(row.metric.split(" + ")): row for row in found.of("gains")}
+    assert len(sums) == len(gains) == 3
+    together, gain = sums[frozenset(("left", "right"))], gains[frozenset(("left", "right"))]
     better = max(report["left"].value, report["right"].value)  # type: ignore[type-var]
-    assert together.gain.value == pytest.approx(together.agreement.value - better) and together.gain.low > 0
-    assert together.gain.p < 0.05  # the scale of `right` does not matter: both are standardised
-    assert found[frozenset(("left", "copy"))].gain.value == pytest.approx(0, abs=1e-9)
+    assert gain.value == pytest.approx(together.value - better) and gain.low > 0
+    assert gain.p < 0.05  # the scale of `right` does not matter: both are standardised
+    assert gains[frozenset(("left", "copy"))].value == pytest.approx(0, abs=1e-9)
 
 
-def test_one_metric_cannot_be_combined(report: AgreementReport) -> None:
+def test_one_metric_cannot_be_combined(report: AgreementTable) -> None:
     alone = measure_agreement(report.judgments, {"left": report.items["left"], "flat": np.ones(150)}, resamples=20)
     with pytest.raises(InputError, match="two metrics that vary, but there is left"):
         combine_pairs(alone)
@@ -88,7 +90,7 @@ def test_a_published_sum_stands_beside_ours() -> None:
     ]
     judgments = prepare_systems("coco2015", made, find_benchmark("coco2015").protocol("cui2018"))
     report = measure_agreement(judgments, dict(judgments.published_scores), resamples=20)
-    (found,) = combine_pairs(report)
-    assert found.agreement.published.value == 52.0 and not found.agreement.published.agrees
-    table = combination_table(report, (found,))
+    found = report.add(combine_pairs(report))
+    assert found.find("published_otherwise", found.of("combinations")[0].metric).value == 52.0
+    table = combination_table(found)
     assert table.columns[-1] == "published" and table.rows[0][-1].startswith("other encoder: 52 (elmo, Sharif")

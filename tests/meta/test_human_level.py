@@ -17,43 +17,45 @@ from capmeter.report.agreement import agreement_notes, agreement_table
 
 def test_experts_of_flickr8k(shared: Path) -> None:
     data = shared / "data/flickr8k_expert.jsonl.gz"
-    found = human_level(find_benchmark("flickr8k-expert").load(data), resamples=300)
-    assert found is not None and found.n == 16992
+    rows = human_level(find_benchmark("flickr8k-expert").load(data), resamples=300)
+    (found, *_) = rows
+    assert found.n == 16992
     assert found.value == pytest.approx(55.4, abs=0.05)
     assert 3 < found.high - found.low < 5.5 and found.low < found.value < found.high
-    two, columns = found.notes
+    two, columns = found.note.split("\n")[1:]
     assert two == "every two ratings of a caption, both ways round: tau-b 63.0, tau-c 47.9"
     assert "mean tau-b of 73.62 (77.47, 65.52, 77.85)" in columns and "inflated by the sorting" in columns
     assert "inter-human 73.6 of Cui et al. 2018, Table 1" in columns
 
 
 def test_the_crowd_of_flickr8k(shared: Path) -> None:
-    found = human_level(find_benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz"), resamples=20)
-    assert found is not None and found.n == 144_860
-    assert found.value == pytest.approx(53.4, abs=0.05) and len(found.notes) == 1
+    (found,) = human_level(find_benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz"), resamples=20)
+    assert found.n == 144_860
+    assert found.value == pytest.approx(53.4, abs=0.05) and found.note.count("\n") == 1
 
 
 def test_votes_of_pascal50s(shared: Path) -> None:
     data = shared / "data/samples/pascal50s.jsonl.gz"
-    found = human_level(find_benchmark("pascal50s").load(data, sample=True), resamples=50)
-    assert found is not None and found.what == "the majority of the direct votes against the label"
-    assert found.groups == pytest.approx(
-        {"HC": 56.0, "HI": 100.0, "HM": 96.0, "MM": 88.0}
-    ) and found.value == pytest.approx(85)
-    assert found.notes == ("pairs on which all votes agree: 5 of 50 HC, 35 of 50 HI, 30 of 50 HM, 17 of 50 MM",)
-    direct = human_level(find_benchmark("pascal50s").load(data, "pascal-direct", sample=True), resamples=50)
-    assert direct is not None and direct.what == "one vote against the majority of the others"
-    assert found.groups["HC"] < direct.groups["HC"] < 75 < 90 < direct.groups["HI"]
+    found, *groups = human_level(find_benchmark("pascal50s").load(data, sample=True), resamples=50)
+    values = {row.subset: row.value for row in groups}
+    assert values == pytest.approx({"HC": 56.0, "HI": 100.0, "HM": 96.0, "MM": 88.0}) and found.value == 85
+    unanimous = "pairs on which all votes agree: 5 of 50 HC, 35 of 50 HI, 30 of 50 HM, 17 of 50 MM"
+    assert found.note == f"the majority of the direct votes against the label\n{unanimous}"
+    direct, *groups = human_level(find_benchmark("pascal50s").load(data, "pascal-direct", sample=True), resamples=50)
+    direct_values = {row.subset: row.value for row in groups}
+    assert direct.note.startswith("one vote against the majority of the others")
+    assert values["HC"] < direct_values["HC"] < 75 < 90 < direct_values["HI"]
 
 
 def test_table_notes_and_json_show_it(shared: Path) -> None:
     data = shared / "data/samples/whereimage_humaneval.jsonl.gz"
     report = run("rouge-l", benchmark="whereimage", data=data, sample=True, resamples=50)
-    assert report.human is not None and report.human.value > report["rouge-l"].value + 20
+    (human,) = report.of("human_level")
+    assert human.value > report["rouge-l"].value + 20
     last = agreement_table(report).rows[-1]
-    assert last[:3] == ["-", "human", f"{report.human.value:.1f}"] and last[3].startswith("[")
+    assert last[:3] == ["-", "human", f"{human.value:.1f}"] and last[3].startswith("[")
     assert any(line.startswith("human: one rating against the mean of the others") for line in agreement_notes(report))
-    assert report.to_dict()["human_level"]["value"] == report.human.value
+    assert report.to_dict()["human_level"]["value"] == human.value
 
 
 def test_the_protocol_decides_the_coefficient_and_groups() -> None:
@@ -64,17 +66,19 @@ def test_the_protocol_decides_the_coefficient_and_groups() -> None:
         for k in range(200)
     ]
     # r of one rating and the mean of two more: 1 / sqrt(2 · 1.5)
-    plain = human_level(prepare_points("mine", rows, Protocol(name="p", statistic="pearson")), resamples=200)
-    assert plain is not None and plain.low < 100 / np.sqrt(3) < plain.high
-    parted = human_level(prepare_points("mine", rows, Protocol(name="p", statistic="pearson", by="part")), resamples=50)
-    assert parted is not None and parted.value == pytest.approx(np.mean(list(parted.groups.values())))
-    assert set(parted.groups) == {"a", "b"}
+    (plain,) = human_level(prepare_points("mine", rows, Protocol(name="p", statistic="pearson")), resamples=200)
+    assert plain.low < 100 / np.sqrt(3) < plain.high
+    parted, *groups = human_level(
+        prepare_points("mine", rows, Protocol(name="p", statistic="pearson", by="part")), resamples=50
+    )
+    assert parted.value == pytest.approx(np.mean([row.value for row in groups]))
+    assert {row.subset for row in groups} == {"a", "b"}
 
 
 def test_no_level_without_two_judgments() -> None:
     single = [RatedCaption(str(k), str(k), "x", ("y",), (k,)) for k in range(4)]
-    assert human_level(prepare_points("mine", single, Protocol(name="p"))) is None
+    assert human_level(prepare_points("mine", single, Protocol(name="p"))) == []
     alike = [RatedCaption(str(k), str(k), "x", ("y",), (1, 1)) for k in range(4)]
-    assert human_level(prepare_points("mine", alike, Protocol(name="p"))) is None
+    assert human_level(prepare_points("mine", alike, Protocol(name="p"))) == []
     unvoted = [RatedPair(str(k), "i", ("a", "b"), (), 1) for k in range(3)]
-    assert human_level(prepare_pairs("mine", unvoted, Protocol(name="p", statistic="accuracy"))) is None
+    assert human_level(prepare_pairs("mine", unvoted, Protocol(name="p", statistic="accuracy"))) == []

@@ -16,9 +16,9 @@ from capmeter.judgments.prepared import (
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import length_agreement, measure_agreement
+from capmeter.meta.agreement import length_rows, measure_agreement
 from capmeter.meta.comparison import compare
-from capmeter.meta.length_control import with_equal_lengths, with_length_control
+from capmeter.meta.length_control import control_length, with_equal_lengths
 
 
 def rated(statistic: str, by: str | None = None) -> tuple[object, np.ndarray]:
@@ -36,9 +36,9 @@ def test_what_only_length_explains_is_gone() -> None:
     """Scores that are length and noise correlate with ratings that are length and noise, but not given length."""
     points, lengths = rated("pearson")
     scores = lengths + np.random.default_rng(1).normal(0, 8, 90)
-    report = with_length_control(measure_agreement(points, {"m": scores}, resamples=100))  # type: ignore[arg-type]
-    given = report["m"].given_length
-    assert given is not None and report["m"].value > 50 and abs(given.value) < 25 and given.n == 90
+    report = measure_agreement(points, {"m": scores}, resamples=100)  # type: ignore[arg-type]
+    (given,) = control_length(report)
+    assert given.value is not None and report["m"].value > 50 and abs(given.value) < 25 and given.n == 90
     human = points.human  # type: ignore[attr-defined]
     left = [values - np.polyval(np.polyfit(lengths, values, 1), lengths) for values in (human, scores)]
     assert given.value == pytest.approx(100 * pearsonr(*left).statistic)
@@ -51,10 +51,8 @@ def test_what_only_length_explains_is_gone() -> None:
 def test_every_correlation_has_a_partial_one_and_length_has_none(statistic: str, by: str | None) -> None:
     points, lengths = rated(statistic, by)
     report = measure_agreement(points, {"m": points.human, "length": lengths}, resamples=20)  # type: ignore
-    controlled = with_length_control(report)
-    given = controlled["m"].given_length
-    assert given is not None and given.value == pytest.approx(100)
-    assert controlled["length"].given_length is None
+    values = {row.metric: row.value for row in control_length(report)}
+    assert values == {"m": pytest.approx(100), "length": None}
 
 
 def pairs(sides: list[tuple[int, int, int]]) -> object:
@@ -72,11 +70,9 @@ def test_pairs_weigh_longer_and_shorter_alike() -> None:
     judgments = pairs([(9, 3, 1), (9, 3, 1), (3, 9, -1), (9, 3, -1), (5, 5, 1), (9, 3, 0)])
     scores = np.array([2.0, 1, 1, 2, 1, 2, 2, 1, 1, 3, 1, 1])
     report = measure_agreement(judgments, {"m": scores}, resamples=50)  # type: ignore[arg-type]
-    length = length_agreement(judgments, resamples=50)  # type: ignore[arg-type]
-    controlled = with_length_control(type(report)(**{**vars(report), "length": length}))
-    given, of_length = controlled["m"].given_length, controlled.length and controlled.length.given_length
-    assert given is not None and given.value == pytest.approx(100 / 3) and given.n == 4
-    assert of_length and of_length.value == 50
+    given, of_length = control_length(report.add(length_rows(judgments, resamples=50)))  # type: ignore[arg-type]
+    assert given.value == pytest.approx(100 / 3) and given.n == 4
+    assert of_length.metric == "length" and of_length.value == 50
 
 
 def test_what_has_no_length_to_hold_constant_is_refused() -> None:
@@ -84,15 +80,15 @@ def test_what_has_no_length_to_hold_constant_is_refused() -> None:
         "mine", [JudgedSystem(str(k), float(k)) for k in range(4)], Protocol(name="p", statistic="pearson")
     )
     with pytest.raises(ProtocolError, match="has no captions here"):
-        with_length_control(measure_agreement(systems, {"m": np.arange(4.0)}, resamples=10))
+        control_length(measure_agreement(systems, {"m": np.arange(4.0)}, resamples=10))
     rows = [RatedCaption(str(k), str(k), "two words", ("r",), (float(k % 2),)) for k in range(6)]
     same = prepare_points("mine", rows, Protocol(name="p", ratings="mean"))
     with pytest.raises(ProtocolError, match="every caption of mine has 2 words"):
-        with_length_control(measure_agreement(same, {"m": np.arange(6.0)}, resamples=10))
+        control_length(measure_agreement(same, {"m": np.arange(6.0)}, resamples=10))
     points, lengths = rated("average-precision")
     points = type(points)(**{**vars(points), "human": np.arange(90) % 2})
     with pytest.raises(ProtocolError, match="no average-precision with length held constant is defined"):
-        with_length_control(measure_agreement(points, {"m": lengths}, resamples=10))  # type: ignore[arg-type]
+        control_length(measure_agreement(points, {"m": lengths}, resamples=10))  # type: ignore[arg-type]
 
 
 def test_difference_of_systems_between_captions_of_equal_length() -> None:

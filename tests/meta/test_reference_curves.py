@@ -10,6 +10,7 @@ import pytest
 from capmeter.core.errors import InputError
 from capmeter.judgments.prepared import Points, RatedCaption, RatedPair, prepare_pairs, prepare_points
 from capmeter.judgments.protocol import Protocol
+from capmeter.meta.agreement import measure_agreement
 from capmeter.meta.coefficient import make_statistic
 from capmeter.meta.metric_scores import score_judgments
 from capmeter.meta.reference_curves import numbers_up_to, parse_numbers, reference_curve
@@ -55,21 +56,17 @@ def judged() -> Points:
 def test_all_references_give_the_value_itself(judged: Points) -> None:
     curve = reference_curve(judged, "rouge-l,bleu-1", (1, 3, 5), repeats=3, seed=1)
     scores, *_ = score_judgments(judged, "rouge-l,bleu-1")
-    for name, values in curve.values.items():
-        assert values.shape == (3, 3)
-        assert values[2] == pytest.approx([100 * make_statistic(judged, scores[name])()] * 3)
-        assert values[0].std() > 0  # which single reference was drawn matters
+    rows = {(row.metric, row.references): row for row in curve}
+    assert set(rows) == {(name, number) for name in ("rouge-l", "bleu-1") for number in (1, 3, 5)}
+    for name in ("rouge-l", "bleu-1"):
+        last = rows[name, 5]
+        assert (last.low, last.value, last.high) == pytest.approx([100 * make_statistic(judged, scores[name])()] * 3)
+        assert rows[name, 1].low < rows[name, 1].high and last.n == 3  # which single reference was sampled matters
 
 
 def test_seeds(judged: Points) -> None:
     first, again, other = (reference_curve(judged, "rouge-l", (2,), repeats=2, seed=seed) for seed in (1, 1, 2))
-    assert (first.values["rouge-l"] == again.values["rouge-l"]).all()
-    assert (first.values["rouge-l"] != other.values["rouge-l"]).any()
-
-
-def test_json(judged: Points) -> None:
-    data = reference_curve(judged, "rouge-l", (1, 5), repeats=2).to_dict()
-    assert data["numbers"] == [1, 5] and data["metrics"]["rouge-l"][0]["low"] <= data["metrics"]["rouge-l"][0]["high"]
+    assert first == again and first[0].value != other[0].value
 
 
 @pytest.mark.parametrize("numbers", [(), (0, 1), (1, 6)])
@@ -106,10 +103,9 @@ def test_the_curve_of_each_category() -> None:
     ]
     judged = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
     curve = reference_curve(judged, "rouge-l", (1, 3), repeats=2)
-    groups = curve.groups["rouge-l"]
-    assert set(groups) == {"A", "B"} and groups["A"].shape == (2, 2)
-    np.testing.assert_allclose((groups["A"] + groups["B"]) / 2, curve.values["rouge-l"])
-    assert curve.to_dict()["groups"]["rouge-l"]["A"][1]["mean"] == groups["A"][1].mean()
-    shown = [row[0] for row in curve_table(curve).rows]
-    assert shown == ["rouge-l", "  A", "  B"]
-    assert reference_curve(replace(judged, groups=None), "rouge-l", (1,), repeats=1).groups == {}
+    values = {(row.subset, row.references): row.value for row in curve}
+    assert all((values["A", k] + values["B", k]) / 2 == pytest.approx(values["all", k]) for k in (1, 3))
+    table = measure_agreement(judged, {"rouge-l": np.arange(48.0)}, resamples=10).add(curve)
+    assert [row[0] for row in curve_table(table).rows] == ["rouge-l", "  A", "  B"]
+    (row,) = reference_curve(replace(judged, groups=None), "rouge-l", (1,), repeats=1)
+    assert row.subset == "all"

@@ -18,9 +18,9 @@ from capmeter.judgments.prepared import (
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import AgreementReport, measure_agreement
-from capmeter.meta.complementarity import combine_pairs
-from capmeter.meta.reference_curves import ReferenceCurve
+from capmeter.meta.agreement import AgreementTable, measure_agreement
+from capmeter.meta.coefficient import AgreementRow
+from capmeter.meta.complementarity import combine_pairs, rank_correlations
 from capmeter.report.agreement import (
     agreement_notes,
     agreement_table,
@@ -32,7 +32,7 @@ from capmeter.report.agreement import (
 )
 
 
-def rated() -> AgreementReport:
+def rated() -> AgreementTable:
     random = np.random.default_rng(0)
     rows = [RatedCaption(str(k), str(k), f"text {k}", ("r",), (k % 4 + 1, 1 + k % 3)) for k in range(60)]
     judged = prepare_points("mine", rows, Protocol(name="p", statistic="tau-c"))
@@ -41,7 +41,7 @@ def rated() -> AgreementReport:
     return measure_agreement(judged, {**scores, "flat": np.zeros(60)}, resamples=100)
 
 
-def paired() -> AgreementReport:
+def paired() -> AgreementTable:
     rows = [
         RatedPair(str(k), str(k), ("a", "b"), (), 1, groups={"category": "MM" if k % 2 else "HC"}) for k in range(20)
     ]
@@ -51,7 +51,7 @@ def paired() -> AgreementReport:
     return measure_agreement(judged, {"m": values}, resamples=50)
 
 
-def ranked() -> AgreementReport:
+def ranked() -> AgreementTable:
     judged = prepare_systems(
         "mine", [JudgedSystem(f"s{k}", k / 9) for k in range(6)], Protocol(name="p", statistic="pearson")
     )
@@ -72,7 +72,7 @@ def test_table_of_ratings() -> None:
         "flat gives every caption the same score"
     )
     assert difference_table(report).rows[0][:2] == ["good", "weak"]
-    assert combination_table(report, combine_pairs(report)).rows[0][0] == "good + weak"
+    assert combination_table(report.add(combine_pairs(report))).rows[0][0] == "good + weak"
 
 
 def test_one_judgment_is_counted_in_the_singular() -> None:
@@ -89,9 +89,14 @@ def test_table_of_pairs_and_systems() -> None:
     assert table.title == "mine: 6 systems" and list(table.columns)[-1] == "p"
 
 
+CURVE = [
+    AgreementRow("references_curve", "m", "tau-c", 11.0, 10.0, 12.0, 2, references=1),
+    AgreementRow("references_curve", "m", "tau-c", 20.0, 20.0, 20.0, 2, references=2),
+]
+
+
 def test_table_of_a_curve() -> None:
-    values = {"m": np.asarray([[10.0, 12.0], [20.0, 20.0]])}
-    table = curve_table(ReferenceCurve("mine", "p", "tau-b", (1, 2), values, 0))
+    table = curve_table(rated().add(CURVE))
     assert list(table.columns) == ["metric", "1 ref", "2 refs"] and list(table.rows[0]) == [
         "m",
         "11.0 ±1.0",
@@ -108,7 +113,7 @@ def test_items(tmp_path: Path) -> None:
     assert lines[:3] == ["id,human,m", "0/a,1.0,0.0", "0/b,-1.0,0.0"]
     write_items(ranked(), tmp_path / "x.tsv")
     assert (tmp_path / "x.tsv").read_text().splitlines()[1] == "s0\t0.0\t1.0\t3.0"
-    with pytest.raises(InputError, match=r"ends in \.csv, \.tsv or \.jsonl"):
+    with pytest.raises(InputError, match=r"ends in \.parquet, \.csv, \.tsv or \.jsonl"):
         write_items(rated(), tmp_path / "x.txt")
 
 
@@ -141,11 +146,9 @@ def test_figures_of_many_metrics(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from capmeter.report.agreement_plots import combination_figure, correlation_figure, curve_figure
 
-    report = rated()
-    cells = [text.get_text() for text in correlation_figure(report).axes[0].texts]
+    report = rated().add(CURVE)
+    cells = [text.get_text() for text in correlation_figure(report.add(rank_correlations(report))).axes[0].texts]
     assert len(cells) == 4 and cells[0] == cells[3] == "1.00"
-    cells = [text.get_text() for text in combination_figure(report, combine_pairs(report)).axes[0].texts]
+    cells = [text.get_text() for text in combination_figure(report.add(combine_pairs(report))).axes[0].texts]
     assert cells[0] == f"{report['good'].value:.1f}" and cells[1] == cells[2]
-    curve = ReferenceCurve("mine", "p", "tau-b", (1, 2), {"m": np.asarray([[1.0, 3.0], [4.0, 4.0]])}, 0)
-    line = curve_figure(curve).axes[0].lines[0]
-    assert line.get_ydata().tolist() == [2.0, 4.0]
+    assert list(curve_figure(report).axes[0].lines[0].get_ydata()) == [11.0, 20.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,19 @@ from capmeter.cli.output import refuse_shared_files, show, write, write_lines
 from capmeter.core.options import option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
+from capmeter.core.table_files import table_kind, write_table
 from capmeter.core.terminal import escape_controls
 from capmeter.judgments.benchmarks import all_benchmarks as benchmarks
 from capmeter.judgments.benchmarks import find_benchmark as named_benchmark
-from capmeter.meta.agreement import AgreementReport, run, with_p_values
-from capmeter.meta.arena import ArenaRanking, rank_systems
-from capmeter.meta.complementarity import MetricPair, combine_pairs, rank_correlations, varying_scores
-from capmeter.meta.length_control import check_length_control, with_length_control
+from capmeter.meta.agreement import AgreementTable, run, with_p_values
+from capmeter.meta.arena import rank_systems
+from capmeter.meta.complementarity import combine_pairs, rank_correlations
+from capmeter.meta.length_control import check_length_control, control_length
 from capmeter.meta.metric_scores import parse_metrics
-from capmeter.meta.reference_curves import ReferenceCurve, parse_numbers, reference_curve
+from capmeter.meta.reference_curves import parse_numbers, reference_curve
 from capmeter.report.agreement import (
     agreement_notes,
     agreement_table,
-    combination_json,
     combination_table,
     curve_table,
     difference_table,
@@ -98,6 +98,13 @@ class MetaOptions:
     load: LoadOptions = option_group(LoadOptions, "columns", "images_root", "regions")
     compute: DeviceOptions = DeviceOptions()
     format: str = format_option()
+    output: Path | None = option(
+        None,
+        "Write every number into this file, a row each (metric, statistic, subset, value …): .parquet, .csv, .tsv or "
+        ".jsonl.",
+        "--output",
+        "-o",
+    )
     per_caption: Path | None = option(None, "Write scores and judgments of each caption into this file.")
     export: Path | None = option(None, "Write the captions with their ids into this file (JSONL), and exit.")
     references_curve: str | None = option(
@@ -128,9 +135,11 @@ def meta(options: MetaOptions) -> None:
     if options.list_all:
         _show_benchmarks(options.format)
         return
-    check_targets(options.per_caption, options.export, *options.plot)
+    check_targets(options.output, options.per_caption, options.export, *options.plot)
+    for path in filter(None, (options.output, options.per_caption)):
+        table_kind(path)
     input_paths = [*options.data, *options.scores]
-    refuse_shared_files(input_paths, per_caption=options.per_caption, export=options.export)
+    refuse_shared_files(input_paths, output=options.output, per_caption=options.per_caption, export=options.export)
     if not options.benchmark or len(options.benchmark) != len(options.data):
         raise typer.BadParameter("give each --benchmark its --data (`capmeter meta --list` shows them)")
     if options.export is not None:
@@ -143,76 +152,53 @@ def meta(options: MetaOptions) -> None:
         write_captions(judgments, options.export)
         return
     with show_progress():
-        results = [_evaluate(name, path, options) for name, path in zip(options.benchmark, options.data, strict=True)]
-    many_benchmarks = len(results) > 1
-    for benchmark_results in results:
-        name = benchmark_results.report.benchmark
+        tables = [_evaluate(name, path, options) for name, path in zip(options.benchmark, options.data, strict=True)]
+    for table in tables:
+        name = table.benchmark if len(tables) > 1 else ""
         if options.per_caption is not None:
-            write_items(benchmark_results.report, _with_suffix(options.per_caption, name if many_benchmarks else ""))
-        for figure_name, figure in benchmark_results.figures() if options.plot else ():
-            file_suffix = f"{name}-{figure_name}" if many_benchmarks else figure_name
+            write_items(table, _with_suffix(options.per_caption, name))
+        for figure_name, figure in _draw_figures(table) if options.plot else ():
+            file_suffix = f"{name}-{figure_name}" if name else figure_name
             save_figures(figure, [_with_suffix(path, file_suffix) for path in options.plot])
-    _show_results(results, options)
-    reports = (benchmark_results.report for benchmark_results in results)
-    for signature in dict.fromkeys(row.signature for report in reports for row in report.results if row.signature):
+    if options.output is not None:
+        write_table((table.to_arrow() for table in tables), options.output)
+    _show_results(tables, options)
+    rows = (row for table in tables for row in table.results)
+    for signature in dict.fromkeys(row.signature for row in rows if row.signature):
         echo(f"signature: {signature}")
 
 
-@dataclass(frozen=True)
-class BenchmarkResults:
-    """All requested results of one benchmark."""
-
-    report: AgreementReport
-    curve: ReferenceCurve | None
-    combinations: tuple[MetricPair, ...]
-    rankings: tuple[ArenaRanking, ...] = ()
-
-    def tables(self, differences: bool) -> Iterator[Table]:
-        """The tables to print."""
-        yield agreement_table(self.report)
-        if self.rankings:
-            yield ranking_table(self.report, self.rankings)
-        if differences:
-            yield difference_table(self.report)
-        if self.combinations:
-            yield combination_table(self.report, self.combinations)
-        if self.curve is not None:
-            yield curve_table(self.curve)
-
-    def figures(self) -> Iterator[tuple[str, Any]]:
-        """The name of each figure, and the figure."""
-        yield "agreement", agreement_figure(self.report)
-        yield "distributions", distribution_figure(self.report)
-        if len(varying_scores(self.report)) > 1:
-            yield "correlations", correlation_figure(self.report)
-        if self.combinations:
-            yield "combinations", combination_figure(self.report, self.combinations)
-        if self.curve is not None:
-            yield "references", curve_figure(self.curve)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report and the other requested results."""
-        data = self.report.to_dict()
-        metric_names, correlation_table = rank_correlations(self.report)
-        if len(metric_names) > 1:
-            data["spearman"] = {"metrics": list(metric_names), "values": correlation_table.tolist()}
-        if self.combinations:
-            data["combinations"] = [
-                {"first": each.first, "second": each.second, **combination_json(each)} for each in self.combinations
-            ]
-        if self.rankings:
-            data["arena"] = [asdict(each) for each in self.rankings]
-        if self.curve is not None:
-            data["references_curve"] = self.curve.to_dict()
-        return data
+def _list_tables(table: AgreementTable, differences: bool) -> Iterator[Table]:
+    """The tables to print."""
+    yield agreement_table(table)
+    if table.of("arena"):
+        yield ranking_table(table)
+    if differences:
+        yield difference_table(table)
+    if table.of("combinations"):
+        yield combination_table(table)
+    if table.of("references_curve"):
+        yield curve_table(table)
 
 
-def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> BenchmarkResults:
-    """The results on one benchmark."""
+def _draw_figures(table: AgreementTable) -> Iterator[tuple[str, Any]]:
+    """The name of each figure, and the figure."""
+    yield "agreement", agreement_figure(table)
+    yield "distributions", distribution_figure(table)
+    if table.of("spearman"):
+        yield "correlations", correlation_figure(table)
+    if table.of("combinations"):
+        yield "combinations", combination_figure(table)
+    if table.of("references_curve"):
+        yield "references", curve_figure(table)
+
+
+def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> AgreementTable:
+    """All requested rows of one benchmark."""
     if options.control is not None:
         check_length_control(named_benchmark(benchmark_name).protocol(options.protocol), benchmark_name)
     settings = options.compute.settings()
-    report = run(
+    table = run(
         options.metrics,
         benchmark=benchmark_name,
         data=data_path,
@@ -228,33 +214,32 @@ def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> Ben
         settings=settings,
     )
     if options.p_values:
-        report = with_p_values(report, options.resamples)
+        table = with_p_values(table, options.resamples)
     if options.control is not None:
-        report = with_length_control(report)
-    curve = None
+        table = table.add(control_length(table))
+    table = table.add(rank_correlations(table))
     if options.references_curve is not None:
-        curve = reference_curve(
-            report.judgments,
-            options.metrics,
-            parse_numbers(options.references_curve),
-            repeats=options.repeats,
-            seed=options.seed,
-            settings=settings,
+        numbers, repeats = parse_numbers(options.references_curve), options.repeats
+        table = table.add(
+            reference_curve(
+                table.judgments, options.metrics, numbers, repeats=repeats, seed=options.seed, settings=settings
+            )
         )
-    combinations = combine_pairs(report) if options.combine else ()
-    return BenchmarkResults(report, curve, combinations, rank_systems(report))
+    if options.combine:
+        table = table.add(combine_pairs(table))
+    return table.add(rank_systems(table))
 
 
-def _show_results(results: list[BenchmarkResults], options: MetaOptions) -> None:
+def _show_results(tables: list[AgreementTable], options: MetaOptions) -> None:
     if options.format == "json":
-        result_dicts = [benchmark_results.to_dict() for benchmark_results in results]
+        result_dicts = [table.to_dict() for table in tables]
         data = {"benchmarks": result_dicts} if len(result_dicts) > 1 else result_dicts[0]
         write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         return
-    for benchmark_results in results:
-        for table in benchmark_results.tables(options.differences):
-            show(table, {}, options.format)
-        for line in agreement_notes(benchmark_results.report):  # comments in LaTeX, standard error for CSV
+    for table in tables:
+        for each in _list_tables(table, options.differences):
+            show(each, {}, options.format)
+        for line in agreement_notes(table):  # comments in LaTeX, standard error for CSV
             if options.format == "csv":
                 echo(line)
             elif options.format == "latex":

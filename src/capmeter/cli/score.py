@@ -36,6 +36,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.options import option
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
+from capmeter.core.table_files import table_kind
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.executors import choose_worker_count
 from capmeter.evaluation.registry import parse, parse_list
@@ -72,8 +73,8 @@ class ScoreOptions:
     )
     by_reference: Path | None = option(
         None,
-        "Write every caption's score against each single reference, and their spread, into this file: .csv, .tsv or "
-        ".jsonl.",
+        "Write every caption's score against each single reference, and their spread, into this file: .parquet, "
+        ".csv, .tsv or .jsonl.",
     )
     intervals: bool = option(True, "Show each score's 95% interval (bootstrap by image).", "--intervals/--no-intervals")
     resamples: int = resamples_option()
@@ -259,14 +260,8 @@ def _check_output_files(options: ScoreOptions) -> None:
     refuse_shared_files(input_paths, output=output, per_caption=per_caption, by_reference=by_reference)
     if options.texts and per_caption is None:
         raise typer.BadParameter("needs --per-caption FILE, whose rows get the texts", param_hint="--texts")
-    if per_caption is None and by_reference is None:
-        return
-    from capmeter.report import per_caption as per_caption_files
-    from capmeter.report import row_files
-
-    for path, file_kinds in ((per_caption, per_caption_files.KINDS), (by_reference, row_files.KINDS)):
-        if path is not None:
-            row_files.checked_kind(path, file_kinds)
+    for path in filter(None, (per_caption, by_reference)):
+        table_kind(path)
 
 
 def _write_files(

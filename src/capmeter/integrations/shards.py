@@ -41,7 +41,7 @@ from capmeter.evaluation.requirements import check_needs, is_needed, with_requir
 from capmeter.evaluation.results import Ids, Results, Scores
 from capmeter.evaluation.runner import Evaluation
 from capmeter.integrations.shard_records import FORMAT, NOTED_IDS, Record, find_unused_references, merge_notes
-from capmeter.report.source_columns import arrow_table, beside_source
+from capmeter.report.per_caption import arrow_table, beside_source
 
 SUMMARY = "corpus.json"
 """The file with the scores of all shards together."""

@@ -1,19 +1,25 @@
 """Agreement with human judgments: a value, interval and rank per metric, on one benchmark under one protocol.
 
+Everything that is measured is a row of one long table: the values of metrics, of categories, of the length of captions
+alone and of people; published values; paired differences; and what other modules add to it (length held constant, sums
+of two metrics, numbers of references, ratings of systems). Tables, plots, JSON and files are made from these rows.
+
 >>> from capmeter.judgments.prepared import RatedCaption, prepare_points
 >>> from capmeter.judgments.protocol import Protocol
 >>> rows = [RatedCaption(str(k), str(k), "a dog", ("a dog runs",), (k % 4,)) for k in range(40)]
 >>> judgments = prepare_points("mine", rows, Protocol(name="p", statistic="tau-b"))
 >>> scores = {"good": np.arange(40) % 4 + 0.1 * (np.arange(40) % 3), "none": np.arange(40) % 3}
->>> report = measure_agreement(judgments, scores, resamples=200)
->>> [(each.metric, round(each.value, 1), each.rank) for each in report.results]
+>>> table = measure_agreement(judgments, scores, resamples=200)
+>>> [(row.metric, round(row.value, 1), row.rank) for row in table.results]
 [('good', 90.5, 1), ('none', 1.2, 2)]
+>>> [(row.metric, row.other, round(row.value, 1)) for row in table.of("differences")]
+[('good', 'none', 89.3)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -28,8 +34,16 @@ from capmeter.evaluation.base import Metric
 from capmeter.judgments.benchmarks import all_benchmarks, find_benchmark
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.coefficient import CORRELATIONS, SCALE, STATISTICS, category_values, make_statistic, scale_interval
-from capmeter.meta.human_level import HumanLevel, human_level
+from capmeter.meta.coefficient import (
+    CORRELATIONS,
+    SCALE,
+    STATISTICS,
+    AgreementRow,
+    category_values,
+    make_statistic,
+    scale_interval,
+)
+from capmeter.meta.human_level import human_level
 from capmeter.meta.metric_scores import (
     caption_lengths,
     external_scores,
@@ -37,137 +51,118 @@ from capmeter.meta.metric_scores import (
     restrict_to_scored,
     score_judgments,
 )
-from capmeter.meta.published import PublishedValue, published, withheld_sources
+from capmeter.meta.published import published, withheld_sources
 from capmeter.stats.bootstrap import Clusters, Interval, bootstrap_interval, paired_difference
 from capmeter.stats.pairs import PairAccuracy, TieCalibrated
 from capmeter.stats.permutation import association_test, clustered_association_test, williams_test
 from capmeter.stats.significance import Ranking
 
-
-@dataclass(frozen=True)
-class LengthControlled:
-    """An agreement (x 100) with the length of captions held constant, and its number of judgments."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How well a metric agrees with human judgments; values are x 100, as they are published.
-
-    `rank` is the significance cluster: a new one begins with a metric that is significantly worse than the best of the
-    previous cluster. `groups` has the value of each category; `p` is that of the permutation test (always of
-    systems; of rated captions by `with_p_values`); `tied` (pairs) is how many pairs the metric scores equally;
-    `given_length`: see `with_length_control`; `note`: remarks, such as why there is no value; `judging`: how a judge
-    was asked (`MetricScores`).
-    """
-
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    rank: int | None = None
-    groups: Mapping[str, float] = field(default_factory=dict)
-    p: float | None = None
-    tied: int | None = None
-    published: PublishedValue | None = None
-    signature: str | None = None
-    note: str | None = None
-    given_length: LengthControlled | None = None
-    judging: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class MetricDifference:
-    """First minus second metric on the same resamples, in hundredths; p: two-sided, bootstrap (systems: Williams')."""
-
-    first: str
-    second: str
-    value: float
-    low: float
-    high: float
-    p: float
+LENGTH = "length"
+"""The baseline that is shown beside every metric: the number of words of a caption."""
 
 
 @dataclass(frozen=True, eq=False)
-class AgreementReport:
-    """What `run` returns: results from best to worst, all paired differences, and the scores behind them; `human`: the
-    inter-annotator agreement, where the benchmark has raw judgments; `length`: the agreement of the length of captions;
-    `controls_length`: results say what is left of them with length held constant.
+class AgreementTable:
+    """What `run` returns: the rows, the judgments and the scores behind them (metric → one per id, or per system).
+
+    `results` are the metrics' values, best first; their `rank` is the significance cluster: a new one begins with a
+    metric that is significantly worse than the best of the previous cluster.
     """
 
-    benchmark: str
-    protocol: Protocol
-    unit: str
-    results: tuple[Agreement, ...]
-    differences: tuple[MetricDifference, ...]
     judgments: PreparedJudgments
     items: Mapping[str, Floats]
+    rows: tuple[AgreementRow, ...]
     resamples: int
     seed: int
     level: float
-    human: HumanLevel | None = None
-    length: Agreement | None = None
-    controls_length: bool = False
 
-    def __getitem__(self, metric: str) -> Agreement:
-        for each in self.results:
-            if each.metric == metric:
-                return each
+    @property
+    def benchmark(self) -> str:
+        """The benchmark's name."""
+        return self.judgments.benchmark
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol of the judgments."""
+        return self.judgments.protocol
+
+    @property
+    def results(self) -> list[AgreementRow]:
+        """The value of each metric, best first."""
+        return self.of("results")
+
+    def __getitem__(self, metric: str) -> AgreementRow:
+        for row in self.results:
+            if row.metric == metric:
+                return row
         raise InputError(
-            f"no metric {metric!r} was evaluated; there are {', '.join(each.metric for each in self.results)}"
+            f"no metric {metric!r} was evaluated; there are {', '.join(row.metric for row in self.results)}"
         )
 
-    def difference(self, first: str, second: str) -> MetricDifference:
+    def of(self, analysis: str, metric: str | None = None) -> list[AgreementRow]:
+        """The rows of an analysis; of one metric, or of all."""
+        return [row for row in self.rows if row.analysis == analysis and metric in (None, row.metric)]
+
+    def find(self, analysis: str, metric: str) -> AgreementRow | None:
+        """The row of a metric in an analysis that has one row for each metric; None if it has none."""
+        return next(iter(self.of(analysis, metric)), None)
+
+    def categories(self, metric: str) -> dict[str, float]:
+        """The value of each category of the protocol."""
+        return {row.subset: row.value for row in self.of("categories", metric) if row.value is not None}
+
+    def difference(self, first: str, second: str) -> AgreementRow:
         """First minus second, in whichever order they were ranked."""
-        for each in self.differences:
-            if (each.first, each.second) == (first, second):
-                return each
-            if (each.first, each.second) == (second, first):
-                return MetricDifference(first, second, -each.value, -each.high, -each.low, each.p)
+        for row in self.of("differences"):
+            if (row.metric, row.other) == (first, second):
+                return row
+            if (row.metric, row.other) == (second, first):
+                value, low, high = (-(each or 0.0) for each in (row.value, row.high, row.low))
+                return replace(row, metric=first, other=second, value=value, low=low, high=high)
         raise InputError(f"{first!r} and {second!r} were not both evaluated")
+
+    def add(self, rows: Iterable[AgreementRow]) -> AgreementTable:
+        """The table with more rows."""
+        return replace(self, rows=(*self.rows, *rows))
 
     @property
     def withheld(self) -> dict[str, list[str]]:
         """Metrics with a published value that is not printed, by source: no protocol tried reproduces it."""
         withheld_metrics: dict[str, list[str]] = {}
         if is_preset(self.benchmark, self.protocol):
-            for agreement in self.results:
-                for source in withheld_sources(self.benchmark, self.protocol.name, agreement.metric):
-                    withheld_metrics.setdefault(source, []).append(agreement.metric)
+            for row in self.results:
+                for source in withheld_sources(self.benchmark, self.protocol.name, row.metric):
+                    withheld_metrics.setdefault(source, []).append(row.metric)
         return withheld_metrics
 
+    def to_arrow(self) -> Any:
+        """The rows as a `pyarrow.Table`, with the columns `benchmark` and `protocol`."""
+        import pyarrow
+
+        types = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
+        columns = {each.name: types[str(each.type).split(" ")[0]] for each in fields(AgreementRow)}
+        table = pyarrow.Table.from_pylist([asdict(row) for row in self.rows], schema=pyarrow.schema(columns.items()))
+        for name in ("protocol", "benchmark"):
+            table = table.add_column(0, name, pyarrow.array([str(getattr(self, name))] * len(table), pyarrow.string()))
+        return table
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the scores, as in the JSON output; values x 100."""
-        results = [_saved(each) for each in self.results]
+        """The table as in the JSON output: the rows of each analysis, without what they do not have."""
+        analyses: dict[str, Any] = {}
+        for row in self.rows:
+            if row.analysis in ("length", "human_level"):  # one row
+                analyses[row.analysis] = row.to_dict()
+            else:
+                analyses.setdefault(row.analysis, []).append(row.to_dict())
         return {
             "benchmark": self.benchmark,
             "protocol": str(self.protocol),
-            "unit": self.unit,
+            "unit": self.judgments.unit,
             "scale": SCALE,
             "left_out": dict(self.judgments.notes),
             "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": self.level, "clusters": "image"},
-            **({} if self.human is None else {"human_level": vars(self.human)}),
-            **({} if self.length is None else {"length": _saved(self.length)}),
-            "results": results,
-            "differences": [vars(each) for each in self.differences],
+            **analyses,
         }
-
-
-LENGTH = "length"
-"""The baseline that is shown beside every metric: the number of words of a caption."""
-_ALWAYS_SAVED = ("metric", "value", "low", "high", "n")
-
-
-def _saved(agreement: Agreement) -> dict[str, Any]:
-    """What is known, as JSON values."""
-    entry = {key: value for key, value in vars(agreement).items() if value not in (None, {}) or key in _ALWAYS_SAVED}
-    parts = {"published": agreement.published, "given_length": agreement.given_length}
-    return entry | {key: vars(part) for key, part in parts.items() if part is not None}
 
 
 def run(
@@ -185,7 +180,7 @@ def run(
     columns: Mapping[str, str] | None = None,
     regions: str | Path = "",
     settings: Settings | None = None,
-) -> AgreementReport:
+) -> AgreementTable:
     """Evaluates metrics against a benchmark's human judgments.
 
     Args:
@@ -223,25 +218,27 @@ def run(
         )
     if not scores_by_metric:
         raise InputError("nothing to evaluate: name metrics, or give files of scores")
-    report = measure_agreement(judgments, scores_by_metric, signatures, resamples=resamples, seed=seed, level=level)
-    report = replace(
-        report, results=tuple(replace(each, judging=judging.get(each.metric, {})) for each in report.results)
-    )
     bootstrap: dict[str, Any] = {"resamples": resamples, "seed": seed, "level": level}
-    length = length_agreement(judgments, **bootstrap)
-    return replace(report, human=human_level(judgments, **bootstrap), length=length)
+    table = measure_agreement(judgments, scores_by_metric, signatures, **bootstrap)
+    judging_rows = [
+        AgreementRow("judging", metric, statistic, value)
+        for metric, parts in judging.items()
+        for statistic, value in parts.items()
+    ]
+    return table.add([*judging_rows, *length_rows(judgments, **bootstrap), *human_level(judgments, **bootstrap)])
 
 
-def length_agreement(judgments: PreparedJudgments, **bootstrap: Any) -> Agreement | None:
+def length_rows(judgments: PreparedJudgments, **bootstrap: Any) -> list[AgreementRow]:
     """The agreement of the number of words of a caption alone; where errors are to be found, longer counts as worse.
 
     None: there are no captions, or length says nothing about what is asked (localisation).
     """
     statistic, lengths = judgments.protocol.statistic, caption_lengths(judgments)
     if lengths is None or statistic == "localisation":
-        return None
+        return []
     lengths = -lengths if statistic == "average-precision" else lengths
-    return measure_agreement(judgments, {LENGTH: lengths}, **bootstrap).results[0]
+    table = measure_agreement(judgments, {LENGTH: lengths}, **bootstrap)
+    return [replace(table[LENGTH], analysis="length", rank=None), *table.of("categories")]
 
 
 def measure_agreement(
@@ -252,91 +249,102 @@ def measure_agreement(
     resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
-) -> AgreementReport:
+) -> AgreementTable:
     """Evaluates existing scores (metric → one per id of the judgments, or per system).
 
     Scores of metrics for which lower is better are negated, so that agreement is positive for every good metric.
     """
     clusters = Clusters(judgments.clusters)
-    results: list[Agreement] = []
+    results: list[AgreementRow] = []
+    details: list[AgreementRow] = []
     intervals: dict[str, Interval] = {}
+    preset = is_preset(judgments.benchmark, judgments.protocol)
     with task("judging", total=len(scores)) as advance:
         for metric_name, metric_scores in scores.items():
+            row = AgreementRow("results", metric_name, judgments.protocol.statistic, n=len(judgments))
+            row = replace(row, signature=(signatures or {}).get(metric_name, ""))
             if _varies(judgments, metric_scores):
-                statistic = make_statistic(judgments, orient_scores(metric_name, metric_scores, judgments.protocol))
+                oriented_scores = orient_scores(metric_name, metric_scores, judgments.protocol)
+                statistic = make_statistic(judgments, oriented_scores)
                 intervals[metric_name] = bootstrap_interval(statistic, clusters, resamples, seed, level)
-                agreement = _agreement(judgments, metric_name, metric_scores, statistic, intervals[metric_name], seed)
+                value, low, high = scale_interval(intervals[metric_name])
+                p = _p_of_systems(judgments, oriented_scores, seed)
+                row = replace(row, value=value, low=low, high=high, p=p, note=_calibration_note(statistic))
+                details += row.list_categories(category_values(statistic, judgments))
+                if isinstance(statistic, PairAccuracy):
+                    details.append(AgreementRow("equal_scores", metric_name, "pairs", float(statistic.tied)))
             else:
-                agreement = Agreement(
-                    metric_name, None, None, None, len(judgments), note=_constant_note(judgments, metric_scores)
-                )
-            preset = is_preset(judgments.benchmark, judgments.protocol)
-            published_value = published(judgments.benchmark, judgments.protocol.name, metric_name) if preset else None
-            results.append(replace(agreement, published=published_value, signature=(signatures or {}).get(metric_name)))
+                row = replace(row, note=_constant_note(judgments, metric_scores))
+            results.append(row)
+            if preset:
+                details += published_rows(judgments, metric_name)
             advance(1)
-    results.sort(key=lambda each: -np.inf if each.value is None else each.value, reverse=True)
-    metric_names = [each.metric for each in results if each.metric in intervals]
+    results.sort(key=lambda row: -np.inf if row.value is None else row.value, reverse=True)
+    metric_names = [row.metric for row in results if row.metric in intervals]
     differences = [_difference(judgments, scores, pair, intervals) for pair in combinations(metric_names, 2)]
-    p_values = {(each.first, each.second): each.p for each in differences}
+    p_values = {(row.metric, row.other): row.p or 0.0 for row in differences}
     # p is not corrected: a table of metrics is read pair by pair
-    metric_ranks = Ranking.of(
-        {metric_name: intervals[metric_name].value for metric_name in metric_names},
-        p_values,
-        level=level,
-        correct=False,
-    ).ranks()
-    return AgreementReport(
-        benchmark=judgments.benchmark,
-        protocol=judgments.protocol,
-        unit=judgments.unit,
-        results=tuple(replace(each, rank=metric_ranks.get(each.metric)) for each in results),
-        differences=tuple(differences),
-        judgments=judgments,
-        items=dict(scores),
-        resamples=resamples,
-        seed=seed,
-        level=level,
-    )
+    values = {metric_name: intervals[metric_name].value for metric_name in metric_names}
+    ranks = Ranking.of(values, p_values, level=level, correct=False).ranks()
+    results = [replace(row, rank=ranks.get(row.metric)) for row in results]
+    return AgreementTable(judgments, dict(scores), (*results, *details, *differences), resamples, seed, level)
 
 
-def with_p_values(report: AgreementReport, permutations: int = 1000) -> AgreementReport:
-    """The report with the p of each coefficient: could a metric without association reach it?
+def with_p_values(table: AgreementTable, permutations: int = 1000) -> AgreementTable:
+    """The table with the p of each coefficient: could a metric without association reach it?
 
-    Images exchange the scores of their captions as a whole (`clustered_association_test`), seeded as the report is. Of
+    Images exchange the scores of their captions as a whole (`clustered_association_test`), seeded as the table is. Of
     coefficients around 0 the test is two-sided; of those that are positive, such as average precision, one-sided.
 
     Raises:
         ProtocolError: the benchmark has no rated captions, or the protocol is of localisation, which has no null.
     """
-    judgments = report.judgments
+    judgments = table.judgments
     if not isinstance(judgments, Points):
-        raise ProtocolError(f"{report.benchmark}: p-values are of coefficients with ratings; it has {report.unit}")
+        raise ProtocolError(f"{table.benchmark}: p-values are of coefficients with ratings; it has {judgments.unit}")
     if judgments.protocol.statistic == "localisation":
-        raise ProtocolError(f"{report.benchmark}: a share of words that are found has no p-value; leave out --p-values")
+        raise ProtocolError(f"{table.benchmark}: a share of words that are found has no p-value; leave out --p-values")
     image_of = dict(zip(judgments.rows.tolist(), judgments.clusters, strict=True))
     image_ids = [image_of.get(caption_index, id) for caption_index, id in enumerate(judgments.ids)]
 
     def coefficient(scores: Floats) -> float:
         return float(make_statistic(judgments, scores)(None))
 
-    results = []
-    with task("permutations", total=len(report.results)) as advance:
-        for each in report.results:
-            if each.value is not None:
-                metric_scores = orient_scores(each.metric, report.items[each.metric], judgments.protocol)
-                test_result = clustered_association_test(
-                    coefficient, metric_scores, image_ids, permutations, report.seed
-                )
-                each = replace(each, p=test_result.p)
-            results.append(each)
+    p_values: dict[str, float] = {}
+    with task("permutations", total=len(table.results)) as advance:
+        for row in table.results:
+            if row.value is not None:
+                metric_scores = orient_scores(row.metric, table.items[row.metric], judgments.protocol)
+                p_values[row.metric] = clustered_association_test(
+                    coefficient, metric_scores, image_ids, permutations, table.seed
+                ).p
             advance(1)
-    return replace(report, results=tuple(results))
+    return replace(
+        table,
+        rows=tuple(
+            replace(row, p=p_values.get(row.metric)) if row.analysis == "results" else row for row in table.rows
+        ),
+    )
 
 
 def is_preset(benchmark: str, protocol: Protocol) -> bool:
     """Whether this is one of the benchmark's protocols, unchanged."""
     benchmarks = all_benchmarks()
     return benchmark in benchmarks and benchmarks[benchmark].protocols.get(protocol.name) == protocol
+
+
+def published_rows(judgments: PreparedJudgments, metric: str) -> list[AgreementRow]:
+    """The published value of a metric, or of a sum of two, under an unchanged protocol, and those of its categories.
+
+    A value made with another encoder, or with one that is not stated, is of the analysis `published_otherwise`.
+    """
+    found = published(judgments.benchmark, judgments.protocol.name, metric)
+    if found is None:
+        return []
+    source = found.source if found.agrees else f"{found.made_with}, {found.source}"
+    analysis = "published" if found.agrees else "published_otherwise"
+    row = AgreementRow(analysis, metric, judgments.protocol.statistic, found.value, source=source, note=found.note)
+    return [row, *(replace(row, subset=group, value=value, note="") for group, value in found.groups.items())]
 
 
 def _varies(judgments: PreparedJudgments, metric_scores: Floats) -> bool:
@@ -353,28 +361,19 @@ def _constant_note(judgments: PreparedJudgments, metric_scores: Floats) -> str:
     return f"gives every {unit} the same score, so no correlation is defined"
 
 
-def _agreement(
-    judgments: PreparedJudgments, metric_name: str, metric_scores: Floats, statistic: Any, interval: Interval, seed: int
-) -> Agreement:
-    note, p = None, None
-    if isinstance(statistic, TieCalibrated):
-        best = statistic.best()
-        sampled = "sampled " if best.sampled else ""
-        note = f"is evaluated on {best.pairs:,} {sampled}pairs; differences of at most {best.epsilon:.4g} count as ties"
-    if isinstance(judgments, Systems):
-        coefficient_name = judgments.protocol.statistic.split("-")[0]
-        p = association_test(
-            judgments.human, orient_scores(metric_name, metric_scores, judgments.protocol), coefficient_name, seed=seed
-        ).p
-    return Agreement(
-        metric_name,
-        *scale_interval(interval),
-        len(judgments),
-        groups=category_values(statistic, judgments),
-        p=p,
-        tied=statistic.tied if isinstance(statistic, PairAccuracy) else None,
-        note=note,
-    )
+def _calibration_note(statistic: Any) -> str:
+    if not isinstance(statistic, TieCalibrated):
+        return ""
+    best = statistic.best()
+    sampled = "sampled " if best.sampled else ""
+    return f"is evaluated on {best.pairs:,} {sampled}pairs; differences of at most {best.epsilon:.4g} count as ties"
+
+
+def _p_of_systems(judgments: PreparedJudgments, scores: Floats, seed: int) -> float | None:
+    """p of a correlation with a ranking of systems, which are few and independent; None for captions."""
+    if not isinstance(judgments, Systems):
+        return None
+    return association_test(judgments.human, scores, judgments.protocol.statistic.split("-")[0], seed=seed).p
 
 
 def _difference(
@@ -382,13 +381,14 @@ def _difference(
     scores: Mapping[str, Floats],
     pair: tuple[str, str],
     intervals: Mapping[str, Interval],
-) -> MetricDifference:
-    """The paired difference; for systems, which are few and independent, p comes from Williams' test."""
+) -> AgreementRow:
+    """First minus second metric on the same resamples; p: two-sided, bootstrap (systems: Williams')."""
     first, second = pair
     interval, p = paired_difference(intervals[first], intervals[second])
-    coefficient_name = judgments.protocol.statistic
-    if isinstance(judgments, Systems) and coefficient_name in ("pearson", "spearman") and len(judgments) > 3:
+    statistic = judgments.protocol.statistic
+    if isinstance(judgments, Systems) and statistic in ("pearson", "spearman") and len(judgments) > 3:
         oriented_scores = (orient_scores(metric_name, scores[metric_name], judgments.protocol) for metric_name in pair)
-        metric_correlation = float(np.clip(STATISTICS[coefficient_name](*oriented_scores)(), -1, 1))
+        metric_correlation = float(np.clip(STATISTICS[statistic](*oriented_scores)(), -1, 1))
         p = williams_test(intervals[first].value, intervals[second].value, metric_correlation, len(judgments)).p
-    return MetricDifference(first, second, *scale_interval(interval), p)
+    value, low, high = scale_interval(interval)
+    return AgreementRow("differences", first, statistic, value, low, high, len(judgments), other=second, p=p)

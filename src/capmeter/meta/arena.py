@@ -10,64 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from capmeter.core.progress import task
 from capmeter.judgments.prepared import Floats, JudgedPairs
-from capmeter.meta.agreement import LENGTH, AgreementReport
+from capmeter.meta.agreement import LENGTH, AgreementTable
+from capmeter.meta.coefficient import SCALE, AgreementRow
+from capmeter.meta.human_level import HUMAN
 from capmeter.meta.metric_scores import caption_lengths, orient_scores
 from capmeter.stats.bootstrap import Clusters, cluster_resamples, percentile_interval
 from capmeter.stats.correlation import spearman
 from capmeter.stats.kendall import Array, tau_b
 from capmeter.stats.pairs import TieMatched, bradley_terry, count_wins
 
-HUMAN = "human"
-"""The judge whose battles are people's."""
 
+def rank_systems(table: AgreementTable) -> list[AgreementRow]:
+    """The ratings of the systems by people, by every metric and by length, each judge's best first; no rows where no
+    systems battle.
 
-@dataclass(frozen=True)
-class SystemRating:
-    """A system's rating on Elo's scale, with its interval."""
-
-    system: str
-    rating: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class RankCorrelation:
-    """A correlation between the ratings of systems by people and by a metric, with its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class ArenaRanking:
-    """The systems as one judge ranks them, best first; correlations with people's ratings are of metrics alone, and
-    only where there are three systems or more whose ratings differ.
+    Correlations with people's ratings are of metrics alone, and only where there are three systems or more whose
+    ratings differ. Battles are those of pairs that say who wrote the captions, under a protocol of agreement.
     """
-
-    judge: str
-    ratings: tuple[SystemRating, ...]
-    spearman: RankCorrelation | None = None
-    kendall: RankCorrelation | None = None
-
-
-def rank_systems(report: AgreementReport) -> tuple[ArenaRanking, ...]:
-    """The rankings of the systems by people, by every metric and by length; empty where no systems battle.
-
-    Battles are those of pairs that say who wrote the captions, under a protocol of agreement.
-    """
-    judgments = report.judgments
+    judgments = table.judgments
     if not isinstance(judgments, JudgedPairs) or not judgments.systems or judgments.protocol.statistic != "agreement":
-        return ()
+        return []
     battles = _Battles.of(judgments)
-    scores = {name: orient_scores(name, values, judgments.protocol) for name, values in report.items.items()}
+    scores = {name: orient_scores(name, values, judgments.protocol) for name, values in table.items.items()}
     lengths = caption_lengths(judgments)
     if lengths is not None and LENGTH not in scores:
         scores[LENGTH] = lengths
@@ -76,8 +45,8 @@ def rank_systems(report: AgreementReport) -> tuple[ArenaRanking, ...]:
     for name, values in scores.items():
         matched = TieMatched(values[judgments.first] - values[judgments.second], judgments.better)
         judges[name] = lambda weights, matched=matched: matched.outcomes(weights)[0]  # type: ignore[misc]
-    ratings = {name: battles.rate(outcomes, report) for name, outcomes in judges.items()}
-    return tuple(_ranking(name, battles.names, ratings, report.level) for name in judges)
+    ratings = {name: battles.rate(outcomes, table) for name, outcomes in judges.items()}
+    return [row for name in judges for row in _rating_rows(name, battles.names, ratings, table.level)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +65,12 @@ class _Battles:
         first, second = (np.array([number[pair[side]] for pair in judgments.systems], np.int64) for side in (0, 1))
         return cls(system_names, first, second, Clusters(judgments.clusters))
 
-    def rate(self, outcomes: Callable[[Array], Array], report: AgreementReport) -> Floats:
+    def rate(self, outcomes: Callable[[Array], Array], table: AgreementTable) -> Floats:
         """The ratings by all battles, then by each resample: float64[1 + resamples, systems]."""
         all_battles = np.ones(len(self.first), np.int64)
         rating_rows = [bradley_terry(self._wins(outcomes, all_battles))]
-        with task("rating systems", total=report.resamples) as advance:
-            for weights in cluster_resamples(self.clusters, report.resamples, report.seed):
+        with task("rating systems", total=table.resamples) as advance:
+            for weights in cluster_resamples(self.clusters, table.resamples, table.seed):
                 rating_rows.append(bradley_terry(self._wins(outcomes, weights), start=rating_rows[0]))
                 advance(1)
         return np.stack(rating_rows)
@@ -110,33 +79,27 @@ class _Battles:
         return count_wins(self.first, self.second, outcomes(weights), weights, len(self.names))
 
 
-def _ranking(
+def _rating_rows(
     judge_name: str, system_names: tuple[str, ...], ratings: Mapping[str, Floats], level: float
-) -> ArenaRanking:
+) -> list[AgreementRow]:
     judge_ratings, human_ratings = ratings[judge_name], ratings[HUMAN]
-    system_ratings = []
-    for system_index in np.argsort(-judge_ratings[0], kind="stable").tolist():
+    rows = []
+    for rank, system_index in enumerate(np.argsort(-judge_ratings[0], kind="stable").tolist(), 1):
         low, high = percentile_interval(judge_ratings[1:, system_index], level)
-        system_ratings.append(
-            SystemRating(system_names[system_index], float(judge_ratings[0, system_index]), low, high)
+        rating = float(judge_ratings[0, system_index])
+        rows.append(
+            AgreementRow("arena", judge_name, "rating", rating, low, high, subset=system_names[system_index], rank=rank)
         )
-    varies = all(one.rating > other.rating for one, other in pairwise(system_ratings[:1] + system_ratings[-1:]))
-    if judge_name == HUMAN or len(system_names) < 3 or not varies or np.ptp(human_ratings[0]) == 0:
-        return ArenaRanking(judge_name, tuple(system_ratings))
-    return ArenaRanking(
-        judge_name,
-        tuple(system_ratings),
-        _correlation(spearman, human_ratings, judge_ratings, level),
-        _correlation(tau_b, human_ratings, judge_ratings, level),
-    )
-
-
-def _correlation(
-    coefficient: Callable[..., float], human_ratings: Floats, judge_ratings: Floats, level: float
-) -> RankCorrelation:
-    values = [
-        coefficient(x, y) if np.ptp(x) and np.ptp(y) else 0.0
-        for x, y in zip(human_ratings.round(6), judge_ratings.round(6), strict=True)
-    ]
-    low, high = percentile_interval(np.array(values[1:]), level)
-    return RankCorrelation(values[0], low, high)
+    varies = (rows[0].value or 0.0) > (rows[-1].value or 0.0)
+    if judge_name != HUMAN and len(system_names) > 2 and varies and np.ptp(human_ratings[0]) > 0:
+        for name, coefficient in (("spearman", spearman), ("kendall", tau_b)):
+            values = [
+                coefficient(x, y) if np.ptp(x) and np.ptp(y) else 0.0
+                for x, y in zip(human_ratings.round(6), judge_ratings.round(6), strict=True)
+            ]
+            low, high = percentile_interval(np.array(values[1:]), level)
+            n = len(system_names)
+            rows.append(
+                AgreementRow("arena", judge_name, name, SCALE * values[0], SCALE * low, SCALE * high, n, other=HUMAN)
+            )
+    return rows

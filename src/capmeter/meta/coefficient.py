@@ -1,8 +1,9 @@
-"""A protocol's coefficient: its statistic of scores and judgments, with bootstrap weights; values by category."""
+"""A protocol's coefficient: its statistic of scores and judgments, with bootstrap weights; and rows of values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,52 @@ from capmeter.stats.ratios import AveragePrecision, RocArea
 
 SCALE = 100
 """Coefficients are given in hundredths, as they are published."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """One measured number, in the long table of an evaluation; coefficients, differences and shares are x 100.
+
+    Attributes:
+        analysis: what was done: results, categories, length, human_level, differences, published, given_length …
+        metric: the metric, sum of metrics, or judge.
+        statistic: what the value is.
+        value, low, high: with its interval; of a curve with the range over samples. None: not defined.
+        n: number of judgments; of a curve, of samples.
+        other: the metric that it is compared with.
+        subset: the category, or the system that is rated.
+        references: their number, on a curve.
+        p, rank: of significance.
+        source: of a published value.
+        note: a remark, such as why there is no value.
+        signature: everything that affects the metric's scores.
+    """
+
+    analysis: str
+    metric: str
+    statistic: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    other: str = ""
+    subset: str = "all"
+    references: int | None = None
+    p: float | None = None
+    rank: int | None = None
+    source: str = ""
+    note: str = ""
+    signature: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the row has, as JSON values; of coefficients also that they are not defined."""
+        entry = {key: value for key, value in asdict(self).items() if value not in (None, "", "all")}
+        del entry["analysis"]
+        return {"metric": self.metric, "value": self.value} | entry
+
+    def list_categories(self, values: Mapping[str, float]) -> list[AgreementRow]:
+        """The rows of the metric's categories."""
+        return [AgreementRow("categories", self.metric, self.statistic, each, subset=of) for of, each in values.items()]
 
 
 CORRELATIONS = ("tau-a", "tau-b", "tau-c", "pearson", "spearman")

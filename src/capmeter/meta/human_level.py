@@ -17,49 +17,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from capmeter.judgments.prepared import JudgedPairs, Points, PreparedJudgments
-from capmeter.meta.coefficient import SCALE, category_values, make_coefficient, scale_interval
+from capmeter.meta.coefficient import SCALE, AgreementRow, category_values, make_coefficient, scale_interval
 from capmeter.stats import human_level as annotators
-from capmeter.stats.bootstrap import bootstrap_interval
+from capmeter.stats.bootstrap import Interval, bootstrap_interval
 from capmeter.stats.kendall import TauB, TauC
 from capmeter.stats.pairs import GroupMean
 
+HUMAN = "human"
+"""The judge that is people."""
 # benchmark: what the papers print as the human level, and where
 PUBLISHED = {"flickr8k-expert": (73.6, "Cui et al. 2018, Table 1, and Yi et al. 2020, Table 3,")}
 
 
-@dataclass(frozen=True)
-class HumanLevel:
-    """Inter-annotator agreement: what was compared, its value and interval (x 100), and notes."""
-
-    what: str
-    value: float
-    low: float
-    high: float
-    n: int
-    groups: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
 def human_level(
     judgments: PreparedJudgments, *, resamples: int = 1000, seed: int = 0, level: float = 0.95
-) -> HumanLevel | None:
-    """The human level of these judgments; None where nothing in the file was judged twice."""
+) -> list[AgreementRow]:
+    """The human level of these judgments and of their categories; no rows where nothing in the file was judged twice.
+
+    The first line of the note says what was compared.
+    """
     if isinstance(judgments, Points) and any(len(each) > 1 for each in judgments.ratings):
         return _rating_agreement(judgments, resamples, seed, level)
     if isinstance(judgments, JudgedPairs) and any(len(each) > 1 for each in judgments.votes):
         return _vote_agreement(judgments, resamples, seed, level)
-    return None
+    return []
 
 
-def _rating_agreement(judgments: Points, resamples: int, seed: int, level: float) -> HumanLevel | None:
+def _rating_agreement(judgments: Points, resamples: int, seed: int, level: float) -> list[AgreementRow]:
     points = annotators.against_others(judgments.ratings)
     if len(set(points.first.tolist())) < 2 or len(set(points.second.tolist())) < 2:
-        return None
+        return []
     rows = points.rows.tolist()
     images, groups = _by_caption(judgments, judgments.clusters), None
     if judgments.groups is not None:
@@ -67,9 +58,17 @@ def _rating_agreement(judgments: Points, resamples: int, seed: int, level: float
         groups = [group_of[caption_index] for caption_index in rows]
     statistic = make_coefficient(judgments.protocol, points.second, points.first, groups)
     interval = bootstrap_interval(statistic, [images[caption_index] for caption_index in rows], resamples, seed, level)
-    what, notes = "one rating against the mean of the others", tuple(_rating_notes(judgments))
-    categories = category_values(statistic, judgments)
-    return HumanLevel(what, *scale_interval(interval), len(points), categories, notes)
+    lines = ["one rating against the mean of the others", *_rating_notes(judgments)]
+    return _human_rows(judgments, interval, len(points), lines, category_values(statistic, judgments))
+
+
+def _human_rows(
+    judgments: PreparedJudgments, interval: Interval, n: int, lines: Sequence[str], categories: Mapping[str, float]
+) -> list[AgreementRow]:
+    value, low, high = scale_interval(interval)
+    statistic, note = judgments.protocol.statistic, "\n".join(lines)
+    row = AgreementRow("human_level", HUMAN, statistic, value, low, high, n, note=note)
+    return [row, *row.list_categories(categories)]
 
 
 def _by_caption(judgments: Points, point_values: Sequence[str]) -> dict[int, str]:
@@ -96,7 +95,7 @@ def _rating_notes(judgments: Points) -> list[str]:
     return notes
 
 
-def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: float) -> HumanLevel:
+def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: float) -> list[AgreementRow]:
     if judgments.by_votes:
         what, agreement = "one vote against the majority of the others", annotators.vote_agreement(judgments.votes)
     else:
@@ -104,8 +103,8 @@ def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: fl
         agreement = annotators.majority_agreement(judgments.votes, judgments.better)
     statistic = GroupMean(agreement, judgments.groups)
     interval = bootstrap_interval(statistic, judgments.clusters, resamples, seed, level)
-    categories = category_values(statistic, judgments)
-    return HumanLevel(what, *scale_interval(interval), len(agreement), categories, (_unanimity_note(judgments),))
+    lines = [what, _unanimity_note(judgments)]
+    return _human_rows(judgments, interval, len(agreement), lines, category_values(statistic, judgments))
 
 
 def _unanimity_note(judgments: JudgedPairs) -> str:

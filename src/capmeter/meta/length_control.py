@@ -17,6 +17,7 @@ Length has no value itself where it is held constant in a correlation.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -26,8 +27,8 @@ import numpy as np
 from capmeter.core.errors import InputError, ProtocolError
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import Agreement, AgreementReport, LengthControlled
-from capmeter.meta.coefficient import CORRELATIONS, make_coefficient, scale_interval
+from capmeter.meta.agreement import AgreementTable
+from capmeter.meta.coefficient import CORRELATIONS, AgreementRow, make_coefficient, scale_interval
 from capmeter.meta.comparison import EqualLengthDifference, SystemComparison
 from capmeter.meta.metric_scores import caption_lengths, orient_scores
 from capmeter.stats.bootstrap import Clusters, bootstrap_interval
@@ -46,8 +47,8 @@ def check_length_control(protocol: Protocol, benchmark: str) -> None:
         )
 
 
-def with_length_control(report: AgreementReport) -> AgreementReport:
-    """The report with `given_length` of every metric and of length, on the same resamples as the report's values.
+def control_length(table: AgreementTable) -> list[AgreementRow]:
+    """What is left of every metric and of length with length held constant, on the same resamples as the table's.
 
     A metric that length determines, or that has no value, has none.
 
@@ -55,36 +56,32 @@ def with_length_control(report: AgreementReport) -> AgreementReport:
         ProtocolError: the benchmark has no captions, or captions of one length only; or the protocol's statistic is the
             average precision or a localisation, for which nothing is defined.
     """
-    judgments = report.judgments
+    judgments = table.judgments
     lengths = caption_lengths(judgments)
     if lengths is None:
         raise ProtocolError(
-            f"{report.benchmark} has no captions here, so their length is unknown; omit --control length"
+            f"{table.benchmark} has no captions here, so their length is unknown; omit --control length"
         )
     if len(set(lengths.tolist())) < 2:
         raise ProtocolError(
-            f"every caption of {report.benchmark} has {lengths[0]:g} words: length is constant already; "
+            f"every caption of {table.benchmark} has {lengths[0]:g} words: length is constant already; "
             "omit --control length"
         )
-    check_length_control(judgments.protocol, report.benchmark)
-
-    def control(each: Agreement, scores: Floats) -> Agreement:
-        if each.value is None:
-            return each
-        try:
-            statistic, judgment_rows = _controlled_statistic(judgments, scores, lengths)
-            clusters = [judgments.clusters[row] for row in judgment_rows.tolist()]
-            interval = bootstrap_interval(statistic, clusters, report.resamples, report.seed, report.level)
-        except InputError:
-            return each
-        return replace(each, given_length=LengthControlled(*scale_interval(interval), len(judgment_rows)))
-
-    protocol = judgments.protocol
-    results = [
-        control(each, orient_scores(each.metric, report.items[each.metric], protocol)) for each in report.results
-    ]
-    length = None if report.length is None else control(report.length, lengths)
-    return replace(report, results=tuple(results), length=length, controls_length=True)
+    check_length_control(judgments.protocol, table.benchmark)
+    rows = []
+    for row in (*table.results, *table.of("length")):
+        controlled = AgreementRow("given_length", row.metric, row.statistic)
+        scores = lengths if row.analysis == "length" else table.items[row.metric]
+        oriented_scores = scores if row.analysis == "length" else orient_scores(row.metric, scores, table.protocol)
+        with suppress(InputError):
+            if row.value is not None:
+                statistic, judgment_rows = _controlled_statistic(judgments, oriented_scores, lengths)
+                clusters = [judgments.clusters[each] for each in judgment_rows.tolist()]
+                interval = bootstrap_interval(statistic, clusters, table.resamples, table.seed, table.level)
+                value, low, high = scale_interval(interval)
+                controlled = replace(controlled, value=value, low=low, high=high, n=len(judgment_rows))
+        rows.append(controlled)
+    return rows
 
 
 def _controlled_statistic(judgments: PreparedJudgments, scores: Floats, lengths: Floats) -> tuple[Any, Any]:

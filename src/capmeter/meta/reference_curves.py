@@ -8,7 +8,7 @@ permutation per image, so that larger samples contain the smaller ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,40 +20,9 @@ from capmeter.core.progress import task
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
-from capmeter.judgments.prepared import Floats, PreparedJudgments, SourceSentence, Systems
-from capmeter.meta.coefficient import SCALE, category_values, make_statistic
+from capmeter.judgments.prepared import PreparedJudgments, SourceSentence, Systems
+from capmeter.meta.coefficient import SCALE, AgreementRow, category_values, make_statistic
 from capmeter.meta.metric_scores import orient_scores, parse_metrics, score_judgments
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceCurve:
-    """Agreement by number of references: `values[metric]` is float64[len(numbers), repeats], x 100.
-
-    `groups[metric][group]` is the same of each category, where the protocol has categories.
-    """
-
-    benchmark: str
-    protocol: str
-    statistic: str
-    numbers: tuple[int, ...]
-    values: dict[str, Floats]
-    seed: int
-    groups: dict[str, dict[str, Floats]] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The curve as in the JSON output."""
-        return {
-            "numbers": list(self.numbers),
-            "seed": self.seed,
-            "metrics": {name: _rows(values) for name, values in self.values.items()},
-            "groups": {
-                name: {group: _rows(values) for group, values in groups.items()} for name, groups in self.groups.items()
-            },
-        }
-
-
-def _rows(values: Floats) -> list[dict[str, float]]:
-    return [{"mean": float(row.mean()), "low": float(row.min()), "high": float(row.max())} for row in values]
 
 
 def numbers_up_to(most: int) -> tuple[int, ...]:
@@ -84,43 +53,49 @@ def reference_curve(
     repeats: int = 5,
     seed: int = 0,
     settings: Settings | None = None,
-) -> ReferenceCurve:
-    """Evaluates the metrics and baselines with each of these `numbers` of references, `repeats` times each.
+) -> list[AgreementRow]:
+    """Evaluates the metrics and baselines with each of these `numbers` of references, `repeats` times each: the mean
+    over the samples, with their range, of every metric and its categories.
 
     Raises:
         InputError: more references than a metric can see, or a protocol that gives one reference at a time.
     """
-    metric_names = _check_numbers(judgments, metrics, numbers)
-    values = {metric_name: np.empty((len(numbers), repeats)) for metric_name in metric_names}
-    groups: dict[str, dict[str, Floats]] = {}
+    _check_numbers(judgments, metrics, numbers)
+    protocol = judgments.protocol
+    values: dict[tuple[str, str], dict[int, list[float]]] = {}  # metric and category → number → values
     with task("references", total=repeats * len(numbers)) as advance:
         for repeat in range(repeats):
             generator = np.random.default_rng([seed, repeat])
             orders = _reference_orders(judgments.captions, generator)
             originals = _shuffle_originals(judgments, generator)
-            for number_index, reference_count in enumerate(numbers):
-                sampled_judgments = _with_references(judgments, orders, originals, reference_count)
+            for number in numbers:
+                sampled_judgments = _with_references(judgments, orders, originals, number)
                 scores, *_ = score_judgments(sampled_judgments, metrics, settings)
                 for metric_name, metric_scores in scores.items():
-                    statistic = make_statistic(
-                        sampled_judgments, orient_scores(metric_name, metric_scores, judgments.protocol)
-                    )
-                    values[metric_name][number_index, repeat] = SCALE * statistic()
-                    by_image = judgments.protocol.by == "image_id"
-                    for group, value in ({} if by_image else category_values(statistic, sampled_judgments)).items():
-                        group_tables = groups.setdefault(metric_name, {})
-                        group_tables.setdefault(group, np.full((len(numbers), repeats), np.nan))[
-                            number_index, repeat
-                        ] = value
+                    statistic = make_statistic(sampled_judgments, orient_scores(metric_name, metric_scores, protocol))
+                    categories = {} if protocol.by == "image_id" else category_values(statistic, sampled_judgments)
+                    for subset, value in {"all": SCALE * statistic(), **categories}.items():
+                        values.setdefault((metric_name, subset), {}).setdefault(number, []).append(value)
                 advance(1)
-    protocol = judgments.protocol
-    return ReferenceCurve(judgments.benchmark, str(protocol), protocol.statistic, tuple(numbers), values, seed, groups)
+    return [
+        AgreementRow(
+            "references_curve",
+            metric_name,
+            protocol.statistic,
+            float(np.mean(samples)),
+            min(samples),
+            max(samples),
+            len(samples),
+            subset=subset,
+            references=number,
+        )
+        for (metric_name, subset), by_number in values.items()
+        for number, samples in by_number.items()
+    ]
 
 
-def _check_numbers(
-    judgments: PreparedJudgments, metrics: str | Iterable[str | Metric], numbers: Sequence[int]
-) -> list[str]:
-    """The names of the metrics and baselines, if all of them can see these numbers of references."""
+def _check_numbers(judgments: PreparedJudgments, metrics: str | Iterable[str | Metric], numbers: Sequence[int]) -> None:
+    """An `InputError` unless all metrics and baselines can see these numbers of references."""
     caption_metrics, baselines = parse_metrics(metrics)
     names = [str(each) for each in (*caption_metrics, *baselines)]
     reference_limits = [each.max_references(judgments) for each in baselines]
@@ -137,7 +112,6 @@ def _check_numbers(
             f"expected numbers of references from 1 to {reference_limit}, as many as {', '.join(names)} can see, "
             f"but got {numbers}"
         )
-    return names
 
 
 def _reference_orders(captions: CaptionSet, random: np.random.Generator) -> list[npt.NDArray[Any]]:

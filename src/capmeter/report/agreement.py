@@ -1,307 +1,247 @@
-"""Agreement with human judgments as a table, and as files of the scores behind it."""
+"""Agreement with human judgments as tables, and the captions behind it as files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.output_files import text_writer
-from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
-from capmeter.meta.agreement import Agreement, AgreementReport
-from capmeter.meta.arena import HUMAN, ArenaRanking, RankCorrelation
-from capmeter.meta.coefficient import CORRELATIONS, SCALE
-from capmeter.meta.complementarity import MetricPair
-from capmeter.meta.human_level import HumanLevel
-from capmeter.meta.published import PublishedValue
-from capmeter.meta.reference_curves import ReferenceCurve
+from capmeter.core.table_files import write_table
+from capmeter.judgments.prepared import JudgedPairs, Points, PreparedJudgments, Systems
+from capmeter.meta.agreement import AgreementTable
+from capmeter.meta.coefficient import CORRELATIONS, AgreementRow
+from capmeter.meta.human_level import HUMAN
 from capmeter.report.metric_names import MetricName
-from capmeter.report.row_files import write_rows
 from capmeter.report.tables import Table
 
+_JUDGING = {
+    "scored_share": "{:.1f} % of the captions have a score",
+    "consistency": "{:.1f} % of repeated answers are equal",
+    "order_consistency": "{:.1f} % of the pairs have the same winner in both orders",
+}
 
-def agreement_table(report: AgreementReport, digits: int = 1) -> Table:
+
+def agreement_table(table: AgreementTable, digits: int = 1) -> Table:
     """One row per metric from best to worst, then the length baseline and the inter-annotator agreement, where known.
 
     `agreement_notes` are the lines that belong below it.
     """
-    results = report.results
-    groups = sorted({group for each in results for group in each.groups})
-    optional_columns = {
-        "p": any(each.p is not None for each in results),
-        "equal scores": any(each.tied for each in results),
-        "given length": report.controls_length,
-        "its interval": report.controls_length,
-        "published": any(each.published for each in results),
+    results = table.results
+    groups = sorted({group for row in results for group in table.categories(row.metric)})
+    published = {row.metric: row for kind in ("published_otherwise", "published") for row in table.of(kind)[::-1]}
+    optional_columns: dict[str, tuple[bool, Callable[[AgreementRow], str]]] = {
+        "p": (
+            any(row.p is not None for row in results),
+            lambda row: "-" if row.p is None or row.rank is None else f"{row.p:.3f}",
+        ),
+        "equal scores": (
+            any(row.value for row in table.of("equal_scores")),
+            lambda row: _number(table.find("equal_scores", row.metric), 0),
+        ),
+        "given length": (
+            bool(table.of("given_length")),
+            lambda row: _number(table.find("given_length", row.metric), digits),
+        ),
+        "its interval": (
+            bool(table.of("given_length")),
+            lambda row: _interval(table.find("given_length", row.metric), digits),
+        ),
+        "published": (
+            any(row.metric in published for row in results),
+            lambda row: _published(published.get(row.metric)),
+        ),
     }
-    columns = ["rank", "metric", report.protocol.statistic, f"{report.level:.0%} interval", *groups]
-    columns += [column_name for column_name, is_present in optional_columns.items() if is_present]
+    shown_columns = {name: cell for name, (is_shown, cell) in optional_columns.items() if is_shown}
     table_rows = []
-    for each in results:
-        table_row = [
-            str(each.rank or "-"),
-            MetricName(each.metric),
-            _number(each.value, digits),
-            _interval(each, digits),
-        ]
-        table_row += [_number(each.groups.get(group), digits) for group in groups]
-        cells = {
-            "p": "-" if each.p is None else f"{each.p:.3f}",
-            "equal scores": "-" if each.tied is None else str(each.tied),
-            **_given_length(each, digits),
-            "published": _published(each.published),
-        }
+    for row in (*results, *table.of("length"), *table.of("human_level")):
+        categories = table.categories(row.metric)
         table_rows.append(
-            table_row + [cells[column_name] for column_name, is_present in optional_columns.items() if is_present]
+            [
+                str(row.rank or "-"),
+                MetricName(row.metric) if row.analysis == "results" else row.metric,
+                _number(row, digits),
+                _interval(row, digits),
+                *(f"{categories[group]:.{digits}f}" if group in categories else "-" for group in groups),
+                *(cell(row) for cell in shown_columns.values()),
+            ]
         )
-    if report.length is not None:
-        length = report.length
-        table_row = ["-", "length", _number(length.value, digits), _interval(length, digits)]
-        table_row += [_number(length.groups.get(group), digits) for group in groups]
-        cells = _given_length(length, digits)
-        table_rows.append(
-            table_row
-            + [cells.get(column_name, "-") for column_name, is_present in optional_columns.items() if is_present]
-        )
-    if report.human is not None:
-        human = report.human
-        table_row = ["-", "human", _number(human.value, digits), _interval(human, digits)]
-        table_row += [_number(human.groups.get(group), digits) for group in groups]
-        table_rows.append(table_row + ["-" for is_present in optional_columns.values() if is_present])
-    numeric = (
-        [True, False]
-        + [True] * (2 + len(groups))
-        + [column_name != "published" for column_name, is_present in optional_columns.items() if is_present]
-    )
-    return Table(_title(report), columns, table_rows, numeric)
+    columns = ["rank", "metric", table.protocol.statistic, f"{table.level:.0%} interval", *groups, *shown_columns]
+    numeric = [True, False] + [True] * (2 + len(groups)) + [name != "published" for name in shown_columns]
+    judgments = table.judgments
+    images = "" if isinstance(judgments, Systems) else f" of {format_count(len(set(judgments.clusters)), 'image')}"
+    title = f"{table.benchmark}: {format_judgments(judgments, len(judgments))}{images}"
+    return Table(title, columns, table_rows, numeric)
 
 
-def _given_length(agreement: Agreement, digits: int) -> dict[str, str]:
-    """The cells of what is left of an agreement with length held constant."""
-    given = agreement.given_length
-    return {
-        "given length": _number(None if given is None else given.value, digits),
-        "its interval": "-" if given is None else f"[{given.low:.{digits}f}, {given.high:.{digits}f}]",
-    }
-
-
-def _title(report: AgreementReport) -> str:
-    judgments = report.judgments
-    of = "" if isinstance(judgments, Systems) else f" of {format_count(len(set(judgments.clusters)), 'image')}"
-    return f"{report.benchmark}: {format_judgments(report, len(judgments))}{of}"
-
-
-def format_judgments(report: AgreementReport, number: int) -> str:
+def format_judgments(judgments: PreparedJudgments, number: int) -> str:
     """A number of judgments, pairs or systems."""
-    return format_count(number, report.unit.removesuffix("s"))
+    return format_count(number, judgments.unit.removesuffix("s"))
 
 
-def agreement_notes(report: AgreementReport) -> list[str]:
+def agreement_notes(table: AgreementTable) -> list[str]:
     """The protocol in one line, then what else must be known of the numbers."""
-    what = "systems" if isinstance(report.judgments, Systems) else "images"
-    lines = [f"protocol: {report.protocol}"]
-    left_out = [f"{count:,} {reason}" for reason, count in report.judgments.notes.items() if count]
+    what = "systems" if isinstance(table.judgments, Systems) else "images"
+    lines = [f"protocol: {table.protocol}"]
+    left_out = [f"{count:,} {reason}" for reason, count in table.judgments.notes.items() if count]
     if left_out:
         lines.append(f"left out: {', '.join(left_out)}")
     worse_phrase = "significantly worse (Williams' test)" if what == "systems" else "significantly worse"
     lines.append(
-        f"values x 100; intervals: {report.resamples:,} resamples of {what} (seed {report.seed}); "
-        "a new rank begins where a "
-        f"metric is {worse_phrase} than the best of the rank before"
+        f"values x 100; intervals: {table.resamples:,} resamples of {what} (seed {table.seed}); "
+        f"a new rank begins where a metric is {worse_phrase} than the best of the rank before"
     )
-    if report.length is not None:
+    if table.of("length"):
         lines.append("length: the number of words of the caption alone, a baseline that a metric should exceed")
-    if report.controls_length:
-        lines.append(_length_note(report))
-    if report.human is not None:
-        judgment_count = format_judgments(report, report.human.n)
-        lines.append(f"human: {report.human.what}, under the same protocol and coefficient ({judgment_count})")
-        lines += [f"human: {note}" for note in report.human.notes]
-    lines += [f"{each.metric}: {_judging_note(each.judging)}" for each in report.results if each.judging]
-    lines += [line for each in report.results for line in _published_notes(each)]
+    if table.of("given_length"):
+        lines.append(_length_note(table))
+    for row in table.of("human_level"):
+        compared, *notes = row.note.split("\n")
+        judgment_count = format_judgments(table.judgments, row.n or 0)
+        lines.append(f"human: {compared}, under the same protocol and coefficient ({judgment_count})")
+        lines += [f"human: {note}" for note in notes]
+    for metric in dict.fromkeys(row.metric for row in table.of("judging")):
+        lines.append(f"{metric}: {_judging_note(table.of('judging', metric))}")
+    lines += [line for row in table.results for line in _published_notes(table, row.metric)]
     lines += [
         f"{source}: values of {', '.join(names)} are not printed, no protocol tried gives them (docs/benchmarks.md)"
-        for source, names in report.withheld.items()
+        for source, names in table.withheld.items()
     ]
-    return lines + [f"{each.metric} {each.note}" for each in report.results if each.note]
+    return lines + [f"{row.metric} {row.note}" for row in table.results if row.note]
 
 
-def _judging_note(judging: Mapping[str, float]) -> str:
+def _judging_note(rows: Iterable[AgreementRow]) -> str:
     """How a judge was asked, in one line."""
-    shares = {
-        "scored_share": "of the captions have a score",
-        "consistency": "of repeated answers are equal",
-        "order_consistency": "of the pairs have the same winner in both orders",
-    }
-    judging_facts = [f"{100 * judging[name]:.1f} % {what}" for name, what in shares.items() if name in judging]
-    judging_facts.append(f"{judging['input_tokens']:,.0f} + {judging['output_tokens']:,.0f} tokens per caption")
-    if "cost" in judging:
-        judging_facts.append(f"{judging['cost']:.6f} per caption by --judge-prices")
+    values = {row.statistic: row.value or 0.0 for row in rows}
+    judging_facts = [text.format(100 * values[name]) for name, text in _JUDGING.items() if name in values]
+    judging_facts.append(f"{values['input_tokens']:,.0f} + {values['output_tokens']:,.0f} tokens per caption")
+    if "cost" in values:
+        judging_facts.append(f"{values['cost']:.6f} per caption by --judge-prices")
     return "; ".join(judging_facts)
 
 
-def _length_note(report: AgreementReport) -> str:
-    statistic = report.protocol.statistic
-    if isinstance(report.judgments, JudgedPairs) and statistic not in CORRELATIONS:
-        pair_counts = [each.given_length.n for each in report.results if each.given_length is not None]
+def _length_note(table: AgreementTable) -> str:
+    statistic = table.protocol.statistic
+    if isinstance(table.judgments, JudgedPairs) and statistic not in CORRELATIONS:
+        pair_counts = [row.n for row in table.of("given_length") if row.n]
         pairs = f" ({format_count(pair_counts[0], 'pair')})" if pair_counts else ""
         return (
             "given length: the mean of the accuracy where people prefer the longer caption and where they prefer the "
-            f"shorter one, which is 50 for length{pairs}; "
-            "-: people always prefer one"
+            f"shorter one, which is 50 for length{pairs}; -: people always prefer one"
         )
     coefficient = statistic if statistic in ("pearson", "spearman") else "tau-b"
     return f"given length: the partial {coefficient} with length held constant; -: length determines the score"
 
 
-def _published(published_value: PublishedValue | None) -> str:
+def _published(row: AgreementRow | None) -> str:
     """A published value; one that was made with another encoder, or with one that is not stated, is said to be so."""
-    if published_value is None:
+    if row is None:
         return "-"
-    if published_value.agrees:
-        return f"{published_value.value:g} ({published_value.source})"
-    return f"other encoder: {published_value.value:g} ({published_value.made_with}, {published_value.source})"
+    return f"{'' if row.analysis == 'published' else 'other encoder: '}{row.value:g} ({row.source})"
 
 
-def _published_notes(agreement: Agreement) -> list[str]:
-    published_value = agreement.published
-    if published_value is None or not (published_value.groups or published_value.note):
-        return []
-    groups = ", ".join(f"{group} {value:g}" for group, value in published_value.groups.items())
-    return [f"{agreement.metric}, published: {'; '.join(filter(None, (groups, published_value.note)))}"]
+def _published_notes(table: AgreementTable, metric: str) -> list[str]:
+    rows = [*table.of("published", metric), *table.of("published_otherwise", metric)]
+    groups = ", ".join(f"{row.subset} {row.value:g}" for row in rows if row.subset != "all")
+    remarks = "; ".join(filter(None, (groups, *(row.note for row in rows))))
+    return [f"{metric}, published: {remarks}"] if remarks else []
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def _number(row: AgreementRow | None, digits: int) -> str:
+    return "-" if row is None or row.value is None else f"{row.value:.{digits}f}"
 
 
-def _interval(agreement: Agreement | HumanLevel, digits: int) -> str:
-    return "-" if agreement.low is None else f"[{agreement.low:.{digits}f}, {agreement.high:.{digits}f}]"
+def _interval(row: AgreementRow | None, digits: int) -> str:
+    return "-" if row is None or row.low is None else f"[{row.low:.{digits}f}, {row.high:.{digits}f}]"
 
 
-def difference_table(report: AgreementReport, digits: int = 1) -> Table:
+def difference_table(table: AgreementTable, digits: int = 1) -> Table:
     """Every pair of metrics: the difference on the same resamples, its interval and p."""
     rows = [
-        [
-            difference.first,
-            difference.second,
-            f"{difference.value:+.{digits}f}",
-            f"[{difference.low:.{digits}f}, {difference.high:.{digits}f}]",
-            f"{difference.p:.3f}",
-        ]
-        for difference in report.differences
+        [row.metric, row.other, f"{row.value:+.{digits}f}", _interval(row, digits), f"{row.p:.3f}"]
+        for row in table.of("differences")
     ]
-    column_names = ["metric", "minus", "difference", f"{report.level:.0%} interval", "p"]
-    return Table(f"{report.benchmark}: paired differences", column_names, rows, [False, False, True, True, True])
+    column_names = ["metric", "minus", "difference", f"{table.level:.0%} interval", "p"]
+    return Table(f"{table.benchmark}: paired differences", column_names, rows, [False, False, True, True, True])
 
 
-def ranking_table(report: AgreementReport, rankings: Sequence[ArenaRanking], digits: int = 1) -> Table:
+def ranking_table(table: AgreementTable, digits: int = 1) -> Table:
     """An arena's systems, best first by people: every judge's rating and rank; then its correlations with people's."""
-    columns = ["system", "people", f"{report.level:.0%} interval"]
-    metric_rankings = [metric_ranking for metric_ranking in rankings if metric_ranking.judge != HUMAN]
-    columns += [column for metric_ranking in metric_rankings for column in (MetricName(metric_ranking.judge), "rank")]
-    by_judge = {
-        metric_ranking.judge: {rated.system: (k, rated) for k, rated in enumerate(metric_ranking.ratings, 1)}
-        for metric_ranking in rankings
-    }
-    table_rows: list[list[str]] = []
-    for system_name, (_, rated) in by_judge[HUMAN].items():
-        table_row = [system_name, f"{rated.rating:.0f}", f"[{rated.low:.0f}, {rated.high:.0f}]"]
-        for metric_ranking in metric_rankings:
-            rank, metric_rating = by_judge[metric_ranking.judge][system_name]
-            table_row += [f"{metric_rating.rating:.0f}", str(rank)]
-        table_rows.append(table_row)
-    correlations = {
-        "Spearman": [metric_ranking.spearman for metric_ranking in metric_rankings],
-        "Kendall": [metric_ranking.kendall for metric_ranking in metric_rankings],
-    }
-    for correlation_name, of_metrics in correlations.items():
-        correlation_cells = [_correlation(correlation, digits) for correlation in of_metrics]
-        table_rows.append([correlation_name, "-", "-", *(cell for pair in correlation_cells for cell in pair)])
+    by_judge: dict[str, dict[str, AgreementRow]] = {}
+    for row in table.of("arena"):
+        by_judge.setdefault(row.metric, {})[row.statistic if row.subset == "all" else row.subset] = row
+    human_ratings, *metric_ratings = by_judge.values()
+    columns = ["system", "people", f"{table.level:.0%} interval"]
+    columns += [column for judge in list(by_judge)[1:] for column in (MetricName(judge), "rank")]
+    table_rows = [
+        [
+            system_name,
+            _number(row, 0),
+            _interval(row, 0),
+            *(cell for each in metric_ratings for cell in (_number(each[system_name], 0), str(each[system_name].rank))),
+        ]
+        for system_name, row in human_ratings.items()
+    ]
+    for name in ("spearman", "kendall"):
+        correlations = [each.get(name) for each in metric_ratings]
+        cells = [cell for row in correlations for cell in (_number(row, digits), _interval(row, digits))]
+        table_rows.append([name.title(), "-", "-", *cells])
     note = (
         "Bradley-Terry ratings on Elo's scale (1000: the mean; 400 points: odds of 10 to 1); a metric ties as many "
         "pairs as people; Spearman's and Kendall's correlations with people's ratings x 100; "
-        f"{report.resamples:,} resamples of images"
+        f"{table.resamples:,} resamples of images"
     )
-    title = f"{report.benchmark}: ratings of {format_count(len(table_rows) - 2, 'system')}"
+    title = f"{table.benchmark}: ratings of {format_count(len(human_ratings), 'system')}"
     return Table(title, columns, table_rows, [False] + [True] * (len(columns) - 1), note)
 
 
-def _correlation(correlation: RankCorrelation | None, digits: int) -> tuple[str, str]:
-    if correlation is None:
-        return "-", "-"
-    value, low, high = (SCALE * each for each in (correlation.value, correlation.low, correlation.high))
-    return f"{value:.{digits}f}", f"[{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def combination_table(report: AgreementReport, combinations: Sequence[MetricPair], digits: int = 1) -> Table:
+def combination_table(table: AgreementTable, digits: int = 1) -> Table:
     """Every sum of two standardised metrics, and its gain over the better of the two."""
-    has_published = any(combination.agreement.published for combination in combinations)
-    rows = [
-        [
-            f"{combination.first} + {combination.second}",
-            _number(combination.agreement.value, digits),
-            _interval(combination.agreement, digits),
-            f"{combination.gain.value:+.{digits}f}",
-            f"[{combination.gain.low:.{digits}f}, {combination.gain.high:.{digits}f}]",
-            f"{combination.gain.p:.3f}",
-            *([_published(combination.agreement.published)] if has_published else []),
-        ]
-        for combination in combinations
-    ]
-    interval = f"{report.level:.0%} interval"
-    column_names = [
-        "sum of two, standardised",
-        report.protocol.statistic,
-        interval,
-        "gain over the better",
-        interval,
-        "p",
-    ]
-    is_numeric = [False] + [True] * 5
-    if has_published:
-        column_names, is_numeric = [*column_names, "published"], [*is_numeric, False]
-    return Table(f"{report.benchmark}: combinations", column_names, rows, is_numeric)
+    rows = []
+    published = {row.metric: row for kind in ("published_otherwise", "published") for row in table.of(kind)[::-1]}
+    combinations = table.of("combinations")
+    has_published = any(row.metric in published for row in combinations)
+    for row in combinations:
+        gain = table.of("gains", row.metric)[0]
+        cells = [row.metric, _number(row, digits), _interval(row, digits), f"{gain.value:+.{digits}f}"]
+        cells += [_interval(gain, digits), f"{gain.p:.3f}"]
+        rows.append([*cells, *([_published(published.get(row.metric))] if has_published else [])])
+    interval = f"{table.level:.0%} interval"
+    column_names = ["sum of two, standardised", table.protocol.statistic, interval]
+    column_names += ["gain over the better", interval, "p", *(["published"] if has_published else [])]
+    is_numeric = [False] + [True] * 5 + [False] * has_published
+    return Table(f"{table.benchmark}: combinations", column_names, rows, is_numeric)
 
 
-def combination_json(combination: MetricPair) -> dict[str, Any]:
-    """A combination's value and gain."""
-    agreement, gain = combination.agreement, combination.gain
-    return {
-        "value": agreement.value,
-        "low": agreement.low,
-        "high": agreement.high,
-        "gain": {"over": gain.second, "value": gain.value, "low": gain.low, "high": gain.high, "p": gain.p},
-    }
-
-
-def curve_table(curve: ReferenceCurve, digits: int = 1) -> Table:
+def curve_table(table: AgreementTable, digits: int = 1) -> Table:
     """One row per metric, one column per number of references: the mean over the samples and half the range."""
-
-    def cell(row: Floats) -> str:
-        return f"{row.mean():.{digits}f} ±{(row.max() - row.min()) / 2:.{digits}f}"
-
-    table_rows = []
-    for metric_name, values in curve.values.items():
-        table_rows.append([MetricName(metric_name), *(cell(row) for row in values)])
-        table_rows += [
-            [f"  {group}", *(cell(row) for row in each)] for group, each in curve.groups.get(metric_name, {}).items()
-        ]
-    column_names = ["metric", *(format_count(reference_count, "ref") for reference_count in curve.numbers)]
-    title = f"{curve.benchmark}: {curve.statistic} by number of references (± half the range over samples)"
-    return Table(title, column_names, table_rows, [False] + [True] * len(curve.numbers))
-
-
-def write_items(report: AgreementReport, path: Path) -> None:
-    """The scores behind a report, one row per caption (or system) with the human judgments: .csv, .tsv or .jsonl."""
-    write_rows(list(_items(report)), path)
+    cells: dict[tuple[str, str], list[str]] = {}
+    for row in table.of("references_curve"):
+        value, low, high = row.value or 0.0, row.low or 0.0, row.high or 0.0
+        cells.setdefault((row.metric, row.subset), []).append(f"{value:.{digits}f} ±{(high - low) / 2:.{digits}f}")
+    table_rows = [
+        [MetricName(metric) if subset == "all" else f"  {subset}", *values]
+        for (metric, subset), values in cells.items()
+    ]
+    numbers = list(dict.fromkeys(row.references or 0 for row in table.of("references_curve")))
+    column_names = ["metric", *(format_count(number, "ref") for number in numbers)]
+    statistic = table.protocol.statistic
+    title = f"{table.benchmark}: {statistic} by number of references (± half the range over samples)"
+    return Table(title, column_names, table_rows, [False] + [True] * len(numbers))
 
 
-def _items(report: AgreementReport) -> Iterator[dict[str, Any]]:
-    judgments = report.judgments
+def write_items(table: AgreementTable, path: Path) -> None:
+    """The scores behind a table, one row per caption (or system) with the human judgments."""
+    import pyarrow
+
+    write_table(pyarrow.Table.from_pylist(list(_items(table))), path)
+
+
+def _items(table: AgreementTable) -> Iterator[dict[str, Any]]:
+    judgments = table.judgments
     human_judgments: dict[int, Any] = {}
     if isinstance(judgments, Points):
         for caption_index, rating in zip(judgments.rows.tolist(), judgments.human.tolist(), strict=True):
@@ -313,11 +253,8 @@ def _items(report: AgreementReport) -> Iterator[dict[str, Any]]:
         human_judgments = dict(enumerate(judgments.human.tolist()))
     item_ids = judgments.names if isinstance(judgments, Systems) else judgments.ids
     for k, item_id in enumerate(item_ids):
-        yield {
-            "id": item_id,
-            "human": human_judgments.get(k),
-            **{metric_name: float(metric_scores[k]) for metric_name, metric_scores in report.items.items()},
-        }
+        scores = {metric_name: float(metric_scores[k]) for metric_name, metric_scores in table.items.items()}
+        yield {"id": item_id, HUMAN: human_judgments.get(k), **scores}
 
 
 def write_captions(judgments: PreparedJudgments, path: Path) -> None:

@@ -10,9 +10,8 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, Systems
-from capmeter.meta.agreement import AgreementReport
-from capmeter.meta.complementarity import MetricPair, rank_correlations, varying_scores
-from capmeter.meta.reference_curves import ReferenceCurve
+from capmeter.meta.agreement import AgreementTable
+from capmeter.meta.complementarity import varying_scores
 from capmeter.report.agreement import format_judgments
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
 from capmeter.stats.significance import is_significant
@@ -35,36 +34,31 @@ def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
 
 
 @styled
-def agreement_figure(report: AgreementReport) -> Any:
+def agreement_figure(table: AgreementTable) -> Any:
     """Each metric's value and interval, best on top; a hollow diamond is a published value with the same
     encoder. Ranks share a colour.
 
     A grey band is the human level with its interval, where the benchmark has one.
     """
-    shown_results = [each for each in report.results if each.value is not None]
+    shown_results = [row for row in table.results if row.value is not None]
+    published = [table.find("published", row.metric) for row in shown_results]
     figure, axes = open_figure(height=1.1 + 0.32 * len(shown_results), width=6.4)
     axis = axes[0, 0]
-    for row_position, each in enumerate(shown_results):
-        value, low, high = each.value or 0.0, each.low or 0.0, each.high or 0.0
-        colour = COLOURS[((each.rank or 1) - 1) % len(COLOURS)]
-        axis.plot([low, high], [row_position, row_position], color=colour, linewidth=2.4, solid_capstyle="round")
-        axis.plot(value, row_position, "o", color=colour, markersize=6)
-        if each.published and each.published.agrees:
-            axis.plot(
-                each.published.value,
-                row_position,
-                "D",
-                markersize=9,
-                markerfacecolor="none",
-                color="#404040",
-                markeredgewidth=1,
-            )
-    if report.human is not None:
-        axis.axvspan(report.human.low, report.human.high, color=PEOPLE, alpha=0.25, linewidth=0)
-        axis.axvline(report.human.value, color=PEOPLE, linewidth=1.2)
+    diamond = {"markersize": 9, "markerfacecolor": "none", "color": "#404040", "markeredgewidth": 1}
+    for row_position, (row, published_row) in enumerate(zip(shown_results, published, strict=True)):
+        colour = COLOURS[((row.rank or 1) - 1) % len(COLOURS)]
+        axis.plot(
+            [row.low, row.high], [row_position, row_position], color=colour, linewidth=2.4, solid_capstyle="round"
+        )
+        axis.plot(row.value, row_position, "o", color=colour, markersize=6)
+        if published_row is not None:
+            axis.plot(published_row.value, row_position, "D", **diamond)
+    for human in table.of("human_level"):
+        axis.axvspan(human.low, human.high, color=PEOPLE, alpha=0.25, linewidth=0)
+        axis.axvline(human.value, color=PEOPLE, linewidth=1.2)
         axis.annotate(
-            f"human {report.human.value:.1f}",
-            (report.human.value, 1),
+            f"human {human.value:.1f}",
+            (human.value, 1),
             xycoords=("data", "axes fraction"),
             xytext=(2, -2),
             textcoords="offset points",
@@ -72,34 +66,34 @@ def agreement_figure(report: AgreementReport) -> Any:
             fontsize=7,
             color="#404040",
         )
-    axis.set_yticks(range(len(shown_results)), [f"{each.metric}  ({each.rank})" for each in shown_results])
+    axis.set_yticks(range(len(shown_results)), [f"{row.metric}  ({row.rank})" for row in shown_results])
     axis.invert_yaxis()
     axis.margins(y=0.5 / max(1, len(shown_results)))
     axis.grid(axis="y", visible=False)
-    diamond = "; diamond: published" if any(each.published and each.published.agrees for each in shown_results) else ""
-    axis.set_xlabel(f"{report.protocol.statistic} x 100, {report.level:.0%} interval (rank in parentheses{diamond})")
-    judgment_count = format_judgments(report, len(report.judgments))
-    axis.set_title(f"{report.benchmark}, {report.protocol.name}: {judgment_count}")
+    diamond_note = "; diamond: published" if any(published) else ""
+    axis.set_xlabel(f"{table.protocol.statistic} x 100, {table.level:.0%} interval (rank in parentheses{diamond_note})")
+    judgment_count = format_judgments(table.judgments, len(table.judgments))
+    axis.set_title(f"{table.benchmark}, {table.protocol.name}: {judgment_count}")
     return figure
 
 
 @styled
-def distribution_figure(report: AgreementReport) -> Any:
+def distribution_figure(table: AgreementTable) -> Any:
     """A metric's scores by human rating; of pairs, the difference of their scores by the preferred side."""
-    scores = varying_scores(report)
+    scores = varying_scores(table)
     columns = ceil(len(scores) / ceil(len(scores) / PANELS))
     figure, axes = open_figure(ceil(len(scores) / columns), columns, width=3.2, height=2.8)
     for axis in axes.ravel()[len(scores) :]:
         axis.set_visible(False)
     for axis, (metric_name, metric_scores) in zip(axes.ravel(), scores.items(), strict=False):
         axis.set_title(metric_name)
-        if isinstance(report.judgments, JudgedPairs):
-            _gaps(axis, report.judgments, metric_scores)
-        elif isinstance(report.judgments, Systems):
-            _scatter(axis, report.judgments, metric_scores)
-        elif isinstance(report.judgments, Points):
-            _by_rating(axis, report.judgments, metric_scores)
-    figure.suptitle(f"{report.benchmark}: scores and human judgment", x=0.01, ha="left", fontsize=11, fontweight="bold")
+        if isinstance(table.judgments, JudgedPairs):
+            _gaps(axis, table.judgments, metric_scores)
+        elif isinstance(table.judgments, Systems):
+            _scatter(axis, table.judgments, metric_scores)
+        elif isinstance(table.judgments, Points):
+            _by_rating(axis, table.judgments, metric_scores)
+    figure.suptitle(f"{table.benchmark}: scores and human judgment", x=0.01, ha="left", fontsize=11, fontweight="bold")
     return figure
 
 
@@ -167,27 +161,30 @@ def _scatter(axis: Any, systems: Systems, metric_scores: Floats) -> None:
 
 
 @styled
-def correlation_figure(report: AgreementReport) -> Any:
+def correlation_figure(table: AgreementTable) -> Any:
     """Spearman's ρ of every two metrics on the judged captions."""
-    metric_names, correlation_table = rank_correlations(report)
-    return _heat_map(
-        metric_names, correlation_table, f"{report.benchmark}: Spearman's ρ between metrics", "{:.2f}", None, 1.0
-    )
+    metric_names = tuple(varying_scores(table))
+    values = np.eye(len(metric_names))
+    for row in table.of("spearman"):
+        i, j = metric_names.index(row.metric), metric_names.index(row.other)
+        values[i, j] = values[j, i] = (row.value or 0.0) / 100
+    return _heat_map(metric_names, values, f"{table.benchmark}: Spearman's ρ between metrics", "{:.2f}", None, 1.0)
 
 
 @styled
-def combination_figure(report: AgreementReport, combinations: Sequence[MetricPair]) -> Any:
+def combination_figure(table: AgreementTable) -> Any:
     """The agreement of each metric (diagonal) and of each sum of two; * where the sum is significantly better."""
-    metric_names = tuple(varying_scores(report))
-    value_table = np.diag([report[name].value or 0.0 for name in metric_names])
+    metric_names = tuple(varying_scores(table))
+    values = np.diag([table[name].value or 0.0 for name in metric_names])
     marks = {}
-    for metric_pair in combinations:
-        i, j = metric_names.index(metric_pair.first), metric_names.index(metric_pair.second)
-        value_table[i, j] = value_table[j, i] = metric_pair.agreement.value or 0.0
-        if is_significant(metric_pair.gain.p, report.level) and metric_pair.gain.value > 0:
+    for gain in table.of("gains"):
+        i = metric_names.index(gain.other)
+        j = metric_names.index(gain.metric.removeprefix(f"{gain.other} + "))
+        values[i, j] = values[j, i] = table.of("combinations", gain.metric)[0].value or 0.0
+        if is_significant(1.0 if gain.p is None else gain.p, table.level) and (gain.value or 0.0) > 0:
             marks[i, j] = marks[j, i] = "*"
-    title = f"{report.benchmark}: sums of two metrics,\n{report.protocol.statistic} x 100 (* better than both)"
-    return _heat_map(metric_names, value_table, title, "{:.1f}", marks, None)
+    title = f"{table.benchmark}: sums of two metrics,\n{table.protocol.statistic} x 100 (* better than both)"
+    return _heat_map(metric_names, values, title, "{:.1f}", marks, None)
 
 
 def _heat_map(
@@ -217,28 +214,25 @@ def _heat_map(
 
 
 @styled
-def curve_figure(curve: ReferenceCurve) -> Any:
+def curve_figure(table: AgreementTable) -> Any:
     """Agreement by number of references: the mean and range over the samples."""
     figure, axes = open_figure(width=5.6, height=3.6)
     axis = axes[0, 0]
-    for series_index, (metric_name, metric_values) in enumerate(curve.values.items()):
+    rows = [row for row in table.of("references_curve") if row.subset == "all"]
+    numbers = sorted({row.references or 0 for row in rows})
+    for series_index, metric_name in enumerate(dict.fromkeys(row.metric for row in rows)):
         style = series_style(series_index)
-        axis.plot(curve.numbers, metric_values.mean(axis=1), label=metric_name, **style)
-        axis.fill_between(
-            curve.numbers,
-            metric_values.min(axis=1),
-            metric_values.max(axis=1),
-            color=style["color"],
-            alpha=0.15,
-            linewidth=0,
+        means, lows, highs = zip(
+            *((row.value, row.low, row.high) for row in rows if row.metric == metric_name), strict=True
         )
-    if max(curve.numbers) > 12:
+        axis.plot(numbers, means, label=metric_name, **style)
+        axis.fill_between(numbers, lows, highs, color=style["color"], alpha=0.15, linewidth=0)
+    if max(numbers) > 12:
         axis.set_xscale("log")
-    axis.set_xticks(curve.numbers, [str(reference_count) for reference_count in curve.numbers])
+    axis.set_xticks(numbers, [str(number) for number in numbers])
     axis.minorticks_off()
     axis.set_xlabel("references of each image")
-    axis.set_ylabel(f"{curve.statistic} x 100")
-    sample_count = next(iter(curve.values.values())).shape[1]
-    axis.set_title(f"{curve.benchmark}: mean and range of {sample_count} samples")
+    axis.set_ylabel(f"{table.protocol.statistic} x 100")
+    axis.set_title(f"{table.benchmark}: mean and range of {rows[0].n} samples")
     axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

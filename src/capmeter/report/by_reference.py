@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from capmeter.core.table_files import write_table
 from capmeter.meta.by_reference import ReferenceScores
 from capmeter.report.metric_names import MetricName
-from capmeter.report.row_files import write_rows
 from capmeter.report.tables import Table
 
 
@@ -36,6 +36,8 @@ def reference_table(scores: Sequence[ReferenceScores], digits: int = 4) -> Table
 
 def write_by_reference(systems: Mapping[str, Sequence[ReferenceScores]], path: Path) -> None:
     """One row per caption, metric and reference, with the score against all and the spread; whole or not at all."""
+    import pyarrow
+
     table_rows = [
         {
             "system": system,
@@ -50,4 +52,4 @@ def write_by_reference(systems: Mapping[str, Sequence[ReferenceScores]], path: P
         for caption_scores in scores
         for reference, reference_score in zip(caption_scores.references, caption_scores.values, strict=True)
     ]
-    write_rows(table_rows, path)
+    write_table(pyarrow.Table.from_pylist(table_rows), path)

@@ -93,7 +93,8 @@ def test_consistency_and_cost_stand_beside_the_agreement(tmp_path: Path) -> None
     with JudgeServer(fickle).running() as server:
         name = f'clair(model=m,endpoint="{server.url}",repeats=3,temperature=1.0)'
         words = ("meta", "-b", "rated", "-d", path, "-m", name, "--resamples", "50", "--judge-prices", "2.5,10")
-        judging = json.loads(run(*words, "--format", "json"))["results"][0]["judging"]
+        rows = json.loads(run(*words, "--format", "json"))["judging"]
+        judging = {row["statistic"]: row["value"] for row in rows}
         wrong = sum((100 - k if k % 4 == 0 else k) % 5 == 0 for k in range(20))
         assert judging["consistency"] == pytest.approx(1 - wrong / 20 * 2 / 3) and judging["scored_share"] == 1
         tokens = judging["input_tokens"], judging["output_tokens"]

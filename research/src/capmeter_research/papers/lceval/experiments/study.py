@@ -231,7 +231,9 @@ def features(study: Study) -> Part:
     report = measure_agreement(points, {name: points.per_caption(values) for name, values in scores.items()})
     study_rows = []
     for agreement in report.results:
-        difference = {} if agreement.metric == "lceval" else {"p": report.difference("lceval", agreement.metric).p}
+        difference = (
+            {} if agreement.metric == "lceval" else {"p": report.difference("lceval", agreement.metric).p or 0.0}
+        )
         study_rows.append(StudyRow(agreement.metric, {"kendall": (agreement.value or 0.0) / 100, **difference}))
     return Part(_on("LCEval and its features", points), ("kendall", "p"), tuple(study_rows))
 
@@ -268,7 +270,7 @@ def _paired(
 ) -> Part:
     metrics, notes = study.networks.metrics(names)
     report = measure_agreement(of, study.scores(of, metrics), resamples=10)
-    values_by_metric = {name: _by_group(report[name].groups, report[name].value) for name in metrics}
+    values_by_metric = {name: _by_group(report.categories(name), report[name].value) for name in metrics}
     study_rows = tuple(StudyRow(name, row, printed.get(name, {})) for name, row in values_by_metric.items())
     return Part(_on(title, of), tuple(printed["lceval"]), study_rows, notes)
 
@@ -318,8 +320,8 @@ def _by_references(study: Study, benchmark: str, protocol: str) -> Part:
         for name in metrics:
             agreement = report[name]
             accuracies[name] |= {
-                f"{reference_count}": _by_group(agreement.groups, agreement.value)["mean"],
-                f"{reference_count} HC": agreement.groups.get("HC", 0.0),
+                f"{reference_count}": _by_group(report.categories(name), agreement.value)["mean"],
+                f"{reference_count} HC": report.categories(name).get("HC", 0.0),
             }
     title = _on("accuracy, %, by number of references (Figures 7.10, B.1)", all_pairs)
     return Part(title, columns, tuple(StudyRow(name, values) for name, values in accuracies.items()), notes)
@@ -367,7 +369,7 @@ def wmt16(study: Study) -> Part:
     report = measure_agreement(points, study.scores(points, metrics), resamples=10)
     rows = []
     for name in metrics:
-        by_group = {group: value / 100 for group, value in report[name].groups.items()}
+        by_group = {group: value / 100 for group, value in report.categories(name).items()}
         rows.append(StudyRow(name, _by_group(by_group, report[name].value), paper_table("lceval/wmt16").get(name, {})))
     columns = tuple(dict.fromkeys([*(key for row in rows for key in row.found if key != "mean"), "mean"]))
     return Part(_on("agreement on translations (Table B.1)", points), columns, tuple(rows), notes)

@@ -1,4 +1,4 @@
-"""Rows as files: every text comes back unchanged from each kind."""
+"""Tables as files: every text comes back unchanged from each kind."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import gzip
 import json
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from capmeter.core.errors import InputError
-from capmeter.report.row_files import write_rows
+from capmeter.core.table_files import write_table
 
 ROWS = [{"id": 'a\rb,\t"c"\n', "score": -0.5, "human": [1.0, 2.0]}, {"id": "=1+1", "score": 0.25, "human": []}]
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("r.csv", ","), ("r.tsv", "\t"), ("r.csv.gz", ",")])
 def test_hostile_ids_come_back(tmp_path: Path, name: str, delimiter: str) -> None:
-    write_rows(ROWS, tmp_path / name)
+    write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / name)
     data = (tmp_path / name).read_bytes()
     text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
     (tmp_path / "plain").write_bytes(text.encode())
@@ -29,10 +31,17 @@ def test_hostile_ids_come_back(tmp_path: Path, name: str, delimiter: str) -> Non
 
 
 def test_lines_are_json(tmp_path: Path) -> None:
-    write_rows(ROWS, tmp_path / "r.jsonl")
+    write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "r.jsonl")
     assert [json.loads(line) for line in (tmp_path / "r.jsonl").read_text("utf-8").split("\n")[:-1]] == ROWS
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"ends in \.csv, \.tsv or \.jsonl"):
-        write_rows(ROWS, tmp_path / "r.xlsx")
+    with pytest.raises(InputError, match=r"ends in \.parquet, \.csv, \.tsv or \.jsonl"):
+        write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "r.xlsx")
+
+
+def test_parts_are_one_parquet_file(tmp_path: Path) -> None:
+    table = pyarrow.Table.from_pylist(ROWS)
+    write_table((table.slice(k, 1) for k in range(2)), tmp_path / "r.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "r.parquet").equals(table)
+    assert pyarrow.parquet.ParquetFile(tmp_path / "r.parquet").num_row_groups == 2
