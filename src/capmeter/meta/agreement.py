@@ -261,8 +261,10 @@ def measure_agreement(
     preset = is_preset(judgments.benchmark, judgments.protocol)
     with task("judging", total=len(scores)) as advance:
         for metric_name, metric_scores in scores.items():
-            row = AgreementRow("results", metric_name, judgments.protocol.statistic, n=len(judgments))
-            row = replace(row, signature=(signatures or {}).get(metric_name, ""))
+            signature = (signatures or {}).get(metric_name, "")
+            row = AgreementRow(
+                "results", metric_name, judgments.protocol.statistic, n=len(judgments), signature=signature
+            )
             if _varies(judgments, metric_scores):
                 oriented_scores = orient_scores(metric_name, metric_scores, judgments.protocol)
                 statistic = make_statistic(judgments, oriented_scores)
@@ -270,9 +272,7 @@ def measure_agreement(
                 value, low, high = scale_interval(intervals[metric_name])
                 p = _p_of_systems(judgments, oriented_scores, seed)
                 row = replace(row, value=value, low=low, high=high, p=p, note=_calibration_note(statistic))
-                details += row.list_categories(category_values(statistic, judgments))
-                if isinstance(statistic, PairAccuracy):
-                    details.append(AgreementRow("equal_scores", metric_name, "pairs", float(statistic.tied)))
+                details += _detail_rows(row, statistic, judgments)
             else:
                 row = replace(row, note=_constant_note(judgments, metric_scores))
             results.append(row)
@@ -345,6 +345,14 @@ def published_rows(judgments: PreparedJudgments, metric: str) -> list[AgreementR
     analysis = "published" if found.agrees else "published_otherwise"
     row = AgreementRow(analysis, metric, judgments.protocol.statistic, found.value, source=source, note=found.note)
     return [row, *(replace(row, subset=group, value=value, note="") for group, value in found.groups.items())]
+
+
+def _detail_rows(row: AgreementRow, statistic: Any, judgments: PreparedJudgments) -> list[AgreementRow]:
+    """The values of a metric's categories, and how many pairs it scores equally."""
+    rows = row.list_categories(category_values(statistic, judgments))
+    if isinstance(statistic, PairAccuracy):
+        rows.append(AgreementRow("equal_scores", row.metric, "pairs", float(statistic.tied)))
+    return rows
 
 
 def _varies(judgments: PreparedJudgments, metric_scores: Floats) -> bool:
