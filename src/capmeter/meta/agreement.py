@@ -282,12 +282,15 @@ def measure_agreement(
     results.sort(key=lambda row: -np.inf if row.value is None else row.value, reverse=True)
     metric_names = [row.metric for row in results if row.metric in intervals]
     differences = [_difference(judgments, scores, pair, intervals) for pair in combinations(metric_names, 2)]
-    p_values = {(row.metric, row.other): row.p or 0.0 for row in differences}
-    # p is not corrected: a table of metrics is read pair by pair
-    values = {metric_name: intervals[metric_name].value for metric_name in metric_names}
-    ranks = Ranking.of(values, p_values, level=level, correct=False).ranks()
+    ranks = _rank_metrics({name: intervals[name].value for name in metric_names}, differences, level)
     results = [replace(row, rank=ranks.get(row.metric)) for row in results]
     return AgreementTable(judgments, dict(scores), (*results, *details, *differences), resamples, seed, level)
+
+
+def _rank_metrics(values: Mapping[str, float], differences: Iterable[AgreementRow], level: float) -> dict[str, int]:
+    """Ranks of significance; p is not corrected: a table of metrics is read pair by pair."""
+    p_values = {(row.metric, row.other): row.p or 0.0 for row in differences}
+    return Ranking.of(values, p_values, level=level, correct=False).ranks()
 
 
 def with_p_values(table: AgreementTable, permutations: int = 1000) -> AgreementTable:
