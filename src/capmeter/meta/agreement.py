@@ -221,9 +221,9 @@ def run(
     bootstrap: dict[str, Any] = {"resamples": resamples, "seed": seed, "level": level}
     table = measure_agreement(judgments, scores_by_metric, signatures, **bootstrap)
     judging_rows = [
-        AgreementRow("judging", metric, statistic, value)
+        AgreementRow("judging", metric, name, value)
         for metric, parts in judging.items()
-        for statistic, value in parts.items()
+        for name, value in parts.items()
     ]
     return table.add([*judging_rows, *length_rows(judgments, **bootstrap), *human_level(judgments, **bootstrap)])
 
