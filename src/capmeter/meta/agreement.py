@@ -220,12 +220,7 @@ def run(
         raise InputError("nothing to evaluate: name metrics, or give files of scores")
     bootstrap: dict[str, Any] = {"resamples": resamples, "seed": seed, "level": level}
     table = measure_agreement(judgments, scores_by_metric, signatures, **bootstrap)
-    judging_rows = [
-        AgreementRow("judging", metric, name, value)
-        for metric, parts in judging.items()
-        for name, value in parts.items()
-    ]
-    return table.add([*judging_rows, *length_rows(judgments, **bootstrap), *human_level(judgments, **bootstrap)])
+    return table.add([*judging, *length_rows(judgments, **bootstrap), *human_level(judgments, **bootstrap)])
 
 
 def length_rows(judgments: PreparedJudgments, **bootstrap: Any) -> list[AgreementRow]:

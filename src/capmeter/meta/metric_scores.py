@@ -20,6 +20,7 @@ from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJud
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.baselines import BASELINES, Baseline
 from capmeter.meta.baselines import parse as parse_baseline
+from capmeter.meta.coefficient import AgreementRow
 from capmeter.meta.scores_file import read_scores
 
 _JUDGING = ("scored_share", "consistency", "order_consistency", "input_tokens", "output_tokens")
@@ -31,13 +32,13 @@ class MetricScores(NamedTuple):
 
     values: of each its scores of the judged captions; for systems, each system's corpus score.
     signatures: of each, where it has one.
-    judging: of each judge how it was asked, over all captions: parts such as `consistency` and `input_tokens`, and the
+    judging: how each judge was asked, over all captions: parts such as `consistency` and `input_tokens`, and the
         `cost` of a caption, where prices are known.
     """
 
     values: dict[str, Floats]
     signatures: dict[str, str]
-    judging: dict[str, dict[str, float]]
+    judging: list[AgreementRow]
 
 
 def score_judgments(
@@ -45,7 +46,7 @@ def score_judgments(
 ) -> MetricScores:
     """Runs these metrics and baselines on the judged captions."""
     caption_metrics, baselines = parse_metrics(metrics) if metrics else ([], [])
-    metric_scores = MetricScores({}, {}, {})
+    metric_scores = MetricScores({}, {}, [])
     if caption_metrics:
         metric_scores = _score_captions(judgments, caption_metrics, settings)
     for each in baselines:
@@ -125,20 +126,20 @@ def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], set
             metric_values[metric_name] = np.asarray(metric.from_sums(sums, counts)["score"], np.float64)
         else:
             metric_values[metric_name] = judgments.per_caption(np.asarray(scores.items.array, np.float64), metric_name)
-    judging = {metric_name: _judging(results[metric_name].parts, settings) for metric_name in metric_values}
     signatures = {metric_name: str(results[metric_name].signature) for metric_name in metric_values}
-    return MetricScores(
-        metric_values, signatures, {metric_name: parts for metric_name, parts in judging.items() if parts}
-    )
+    judging = [row for name in metric_values for row in _judging_rows(name, results[name].parts, settings)]
+    return MetricScores(metric_values, signatures, judging)
 
 
-def _judging(judge_parts: Mapping[str, float], settings: Settings | None) -> dict[str, float]:
+def _judging_rows(metric: str, parts: Mapping[str, float], settings: Settings | None) -> list[AgreementRow]:
     """How a judge was asked, from its parts; of other metrics nothing."""
-    judging = {part_name: judge_parts[part_name] for part_name in _JUDGING if part_name in judge_parts}
+    if "input_tokens" not in parts:
+        return []
+    judging = {part_name: parts[part_name] for part_name in _JUDGING if part_name in parts}
     prices = settings.judging.prices if settings is not None else None
-    if prices is not None and "input_tokens" in judging:
+    if prices is not None:
         judging["cost"] = (judging["input_tokens"] * prices[0] + judging["output_tokens"] * prices[1]) / 1e6
-    return judging if "input_tokens" in judging else {}
+    return [AgreementRow("judging", metric, part_name, value) for part_name, value in judging.items()]
 
 
 def _score_corpora(judgments: JudgedPairs, metrics: Sequence[Metric], settings: Settings | None) -> MetricScores:
@@ -155,7 +156,7 @@ def _score_corpora(judgments: JudgedPairs, metrics: Sequence[Metric], settings: 
     return MetricScores(
         {metric_name: judgments.per_caption(each, metric_name) for metric_name, each in score_table.items()},
         signatures,
-        {},
+        [],
     )
 
 
