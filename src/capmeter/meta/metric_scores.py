@@ -109,7 +109,7 @@ def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], set
         from capmeter.meta.localisation import localisation_scores
 
         chosen = settings or Settings()
-        return MetricScores({str(each): localisation_scores(judgments, each, chosen) for each in metrics}, {}, {})
+        return MetricScores({str(each): localisation_scores(judgments, each, chosen) for each in metrics}, {}, [])
     if isinstance(judgments, JudgedPairs) and len(judgments.corpora) > 1:
         return _score_corpora(judgments, metrics, settings)
     results = score(judgments.captions, metrics=metrics, settings=settings)
