@@ -131,7 +131,7 @@ def main() -> None:
         best: dict[str, tuple[float, float]] = {}
         for _ in range(3):  # in turn, the best of three: others use this machine too
             for what, captions in (("one caption each", single), ("all captions", whole)):
-                SETTINGS.memory.of("joint_features").clear()
+                SETTINGS.memory.clear()
                 captions.image_pool._tables.clear()
                 passed.clear()
                 seconds, used, found = timed(

@@ -40,7 +40,7 @@ def measure(name: str, values: list[Any]) -> None:
         for start in range(0, len(names), BATCH):
             found += len(store.get(name, [names[k] for k in order[start : start + BATCH]]))
         got, got_used = time.perf_counter() - begin, time.process_time() - used
-        size = store.path.stat().st_size
+        size = sum(path.stat().st_size for path in store.path.rglob("*.*"))
     if found != len(names):
         raise SystemExit(f"{len(names) - found} entries were not found again")
     n = len(names)

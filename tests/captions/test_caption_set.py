@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from capmeter.captions.caption_set import CacheScope, Caption, CaptionSet, SentencePool
+from capmeter.captions.caption_set import Caption, CaptionSet, SentencePool
 from capmeter.captions.load import load_systems
 from capmeter.core.errors import InputError
 
@@ -22,10 +22,9 @@ ROWS = [
 class Lengths:
     """Counts how often it was run, to see what is remembered."""
 
-    cache_scope: CacheScope = "run"
     runs: ClassVar[list[int]] = []
 
-    def run(self, pool: SentencePool) -> np.ndarray:
+    def compute(self, pool: SentencePool) -> np.ndarray:
         self.runs.append(len(pool))
         return np.array([len(sentence) for sentence in pool.sentences])
 
@@ -70,19 +69,13 @@ def test_chunks_are_the_whole() -> None:
     assert next(iter(captions.chunks(3))) is captions
 
 
-def test_an_analysis_runs_once_and_one_that_lives_as_long_as_the_run_is_sliced() -> None:
+def test_an_analysis_is_computed_once_for_each_pool() -> None:
     captions = CaptionSet.from_captions(ROWS)
     table = captions.pool.analyse(Lengths())
     assert captions.pool.analyse(Lengths()) is table
     part = captions.select([2])
     assert part.pool.analyse(Lengths()).tolist() == [len(s) for s in part.pool.sentences]
-    assert Lengths.runs == [4]
-
-
-def test_an_analysis_that_lives_as_long_as_its_part_runs_for_it_alone() -> None:
-    captions = CaptionSet.from_captions(ROWS)
-    assert captions.select([2]).pool.analyse(Lengths(cache_scope="batch")).tolist() == [0, 8]
-    assert Lengths.runs == [2]
+    assert Lengths.runs == [4, 2]
 
 
 def lists(captions: CaptionSet) -> list[tuple[str, ...]]:

@@ -197,21 +197,6 @@ def test_systems_in_rows_of_their_own(tmp_path: Path) -> None:
     assert list(load_systems(CANDIDATES["coco"], ANNOTATIONS)) == ["candidates"]
 
 
-def test_sets_of_several_systems_share_what_is_analysed() -> None:
-    class Lengths:
-        cache_scope = "run"
-        runs = 0
-
-        def run(self, pool: Any) -> Any:
-            Lengths.runs += 1
-            return np.array([len(sentence) for sentence in pool.sentences])
-
-    lengths = Lengths()
-    for part in load_systems(SYSTEMS).values():
-        assert part.pool.analyse(lengths).tolist() == [len(sentence) for sentence in part.pool.sentences]
-    assert Lengths.runs == 1
-
-
 def test_splits() -> None:
     results = [*RESULTS, {"image_id": 31, "caption": "a car"}]
     assert load(results, KARPATHY, on_missing="skip", split="test").ids == ("7", "30")

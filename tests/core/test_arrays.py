@@ -1,16 +1,14 @@
-"""Index files that are checksummed as a whole, and .npz files of users that may be damaged."""
+"""Files of arrays that capmeter makes for itself, and .npz files of users; both may be damaged."""
 
 from __future__ import annotations
 
-import os
 import random
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
-from capmeter.core import arrays
 from capmeter.core.arrays import read_arrays, read_npz, write_arrays
 from capmeter.core.errors import AssetError, InputError
 from capmeter.metrics.ngram.document_frequencies import DocumentFrequencies
@@ -28,57 +26,37 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     found = read_arrays(tmp_path / "made" / "a.index")
     assert found is not None
     arrays, facts = found
-    assert facts == FACTS and list(arrays) == list(ARRAYS)
+    assert facts == FACTS and arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)
-        assert arrays[name].dtype == array.dtype and arrays[name].ctypes.data % 16 == 0
+        assert arrays[name].dtype == array.dtype and arrays[name].flags.aligned
     assert not arrays["table"].flags.writeable
 
 
-def test_no_damage_is_believed(tmp_path: Path) -> None:
+def test_other_programs_read_the_file(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "a", ARRAYS | {"mask": np.array([True, False, True])}, FACTS)
+    others = load_file(tmp_path / "a")
+    assert others.pop("mask").tolist() == [True, False, True] and others.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(others[name], array)
+
+
+def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path) -> None:
     path = tmp_path / "a.index"
     write_arrays(path, ARRAYS, FACTS)
     good = path.read_bytes()
     for at in range(len(good)):
-        path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
-        assert read_arrays(path) is None, at
         path.write_bytes(good[:at])
         assert read_arrays(path) is None, at
-    path.write_bytes(good + b"\0")
-    assert read_arrays(path) is None
+    for other in (good + b"\0", b"not arrays " * 1000, bytes(9000), b"\xff" * 9000):
+        path.write_bytes(other)
+        assert read_arrays(path) is None
+    draw = random.Random(2)
+    for _ in range(500):
+        path.write_bytes(mutated(good, draw))
+        read_arrays(path)  # whatever is damaged, nothing is raised
     assert read_arrays(tmp_path / "none") is None
     assert read_arrays(tmp_path) is None
-
-
-def test_a_file_is_read_through_once_for_each_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.index"
-    read: list[int] = []
-    monkeypatch.setattr(zlib, "crc32", lambda data, start=0, of=zlib.crc32: read.append(len(data)) or of(data, start))
-
-    def reads() -> int:
-        read.clear()
-        assert read_arrays(path) is not None
-        return len(read)
-
-    write_arrays(path, ARRAYS, FACTS)
-    assert [reads(), reads()] == [1, 1], "a file that was written just now may be written again in the same moment"
-    monkeypatch.setattr(arrays, "_SETTLED", -1)
-    assert [reads(), reads(), reads()] == [1, 0, 0]
-    good = path.read_bytes()
-    path.write_bytes(good)
-    os.utime(path, ns=(1, 1))
-    assert [reads(), reads()] == [1, 0]
-    (tmp_path / "a.index.checked").write_bytes(b"no note")
-    assert [reads(), reads()] == [1, 0]
-    path.write_bytes(good[:-1] + b"!")
-    os.utime(path, ns=(2, 2))
-    assert read_arrays(path) is None
-
-
-def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="expected an array of numbers"):
-        write_arrays(tmp_path / "a", {"x": np.array([{}], object)})
-    assert not list(tmp_path.iterdir())
 
 
 def mutated(good: bytes, draw: random.Random) -> bytes:

@@ -11,7 +11,7 @@ from support.vision_models import captioned, pictures, tiny_blip, tiny_clip, tin
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet, ImagePool, ImageRef
-from capmeter.core.caches import MemoryCaches
+from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_joint_encoder
@@ -113,7 +113,7 @@ def test_a_second_run_reads_no_picture(tmp_path: Path, monkeypatch: pytest.Monke
     turned.save(names[1], exif=exif)
     captions = captioned(names, ["a", "b", "c"])
     first_run, second_run = (
-        Settings(device="cpu", precision="float32", cache=tmp_path / "cache", memory=MemoryCaches()) for _ in range(2)
+        Settings(device="cpu", precision="float32", cache=tmp_path / "cache", memory=MemoryCache()) for _ in range(2)
     )
     name = f'clipscore(encoder="{folder}")'
     counted = Counted(monkeypatch)
@@ -212,7 +212,7 @@ def test_half_precision_is_near_and_threads_change_nothing(clip: str, tmp_path: 
     captions = captioned(pictures(tmp_path, [(40, 30)] * 9), ["a dog"] * 9)
     name = f'clipscore(encoder="{clip}",scale=1.0,clamp=false)'
     one = capmeter.score(captions, [name], settings=Settings(device="cpu", threads=1, cache=None, tokens=34))[name]
-    two_threads = Settings(device="cpu", threads=2, cache=None, tokens=34, memory=MemoryCaches())
+    two_threads = Settings(device="cpu", threads=2, cache=None, tokens=34, memory=MemoryCache())
     two = capmeter.score(captions, [name], settings=two_threads)[name]
     assert list(two.items.values()) == pytest.approx(list(one.items.values()), abs=1e-6)
     half = capmeter.score(captions, [name], settings=Settings(device="cpu", precision="half", cache=None))[name]

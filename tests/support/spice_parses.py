@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import shared_caches
+from capmeter.core.caches import shared_memory
 from capmeter.text.parsing import parsers
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter.text.scene_graphs import extraction
@@ -38,7 +38,7 @@ class Recorded:
 
 def use_parser(monkeypatch: pytest.MonkeyPatch, parser: parsers.Parser) -> None:
     """Loads this parser, whatever parser is named, with empty caches in memory."""
-    shared_caches.cache_clear()
+    shared_memory.cache_clear()
     for module in (parsers, extraction):
         monkeypatch.setattr(module, "find_parser", lambda name: parser)
 

@@ -7,7 +7,6 @@ import json
 import string
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +80,3 @@ def test_table_has_the_distinct_concepts_of_each_sentence() -> None:
         [],
         ["dog", "cat", "chase"],
     ]
-    part = pool.part(np.array([0, 2])).analyse(Concepts())
-    assert part.vocabulary is table.vocabulary
-    assert len(part) == 2

@@ -2,7 +2,7 @@
 
 A `CaptionSet` is an ordered, immutable table. Its candidates and references are indices into a `SentencePool`, so
 that a sentence that occurs five times is analysed once. An *analysis* (tokens, n-grams, embeddings …) is a hashable
-value that turns a pool or a set into a table; pools and sets cache the table of each analysis.
+value that computes a table from a pool or a set, each of which has the table of each analysis computed once.
 
 >>> captions = CaptionSet.from_captions([Caption("7", "7", "a dog runs", ("a dog runs", "the dog is running"))])
 >>> len(captions), len(captions.pool)
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,12 +39,6 @@ Table = TypeVar("Table")
 TableOut = TypeVar("TableOut", covariant=True)
 Ratings = tuple[float, ...]
 Indices = npt.NDArray[np.int64]
-CacheScope = Literal["batch", "run"]
-"""How long an analysis's table is cached.
-
-batch: it is computed for each part of a set and dropped with it (large tables).
-run: it is computed once for a whole pool and sliced for its parts by `take(indices)` (small tables).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +63,11 @@ class ImageRef:
     image_id: str
 
 
-class PoolAnalysis(Protocol[TableOut]):
-    """What is computed from each sentence (or picture) alone; row i of its table belongs to item i of the pool."""
+class Analysis(Protocol[TableOut]):
+    """What is computed from a pool (row i of the table belongs to item i) or a set: a hashable value."""
 
-    @property
-    def cache_scope(self) -> CacheScope:
-        """How long its table is cached."""
-        ...
-
-    def run(self, pool: Any) -> TableOut:
-        """The table of this pool's sentences or pictures."""
-        ...
-
-
-class SetAnalysis(Protocol[TableOut]):
-    """What is computed from candidates together with their references."""
-
-    def run(self, captions: CaptionSet) -> TableOut:
-        """The table of this set's captions."""
+    def compute(self, source: Any, /) -> TableOut:
+        """The table of this pool or set."""
         ...
 
 
@@ -94,21 +75,19 @@ class Pool(Generic[Item]):
     """Distinct items, and the tables of the analyses of them.
 
     items: the sentences or pictures.
-    parent: the pool that this is a part of, and the indices of the items in it.
-    cached_references: the `CachedReferencePool` with tables of an earlier run, if there is one.
+    division: pools that have the items between them, with their indices in this one, if tables are joined from theirs.
     """
 
-    cached_references: Any = None
+    division: Sequence[tuple[Pool[Item], Indices]] = ()
 
-    def __init__(self, items: Sequence[Item], *, parent: tuple[Pool[Item], Indices] | None = None) -> None:
+    def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
-        self._parent = parent
         self._tables: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for another process or the next pass: the items, and the tables that are worth it."""
         portable = {analysis: table for analysis, table in self._tables.items() if getattr(analysis, "portable", False)}
-        return {"items": self.items, "_parent": None, "_tables": portable}
+        return {"items": self.items, "_tables": portable}
 
     def __len__(self) -> int:
         return len(self.items)
@@ -117,26 +96,25 @@ class Pool(Generic[Item]):
         return self.items[index]
 
     def part(self, indices: Indices) -> Self:
-        """The pool of the items at these (distinct) indices; it shares the tables that are cached for the run."""
-        return type(self)([self.items[i] for i in indices.tolist()], parent=(self, indices))
+        """The pool of the items at these (distinct) indices."""
+        return type(self)([self.items[i] for i in indices.tolist()])
 
-    def analyse(self, analysis: PoolAnalysis[Table]) -> Table:
+    def analyse(self, analysis: Analysis[Table]) -> Table:
         """The analysis's table for this pool's items, computed at the first call."""
         if analysis not in self._tables:
             self._tables[analysis] = self.compute(analysis)
         table: Table = self._tables[analysis]
         return table
 
-    def compute(self, analysis: PoolAnalysis[Table]) -> Table:
-        """The analysis's table, cut from the parent's or joined from a cached one where that is cheaper."""
-        table: Any = None
-        if self.cached_references and hasattr(analysis, "ARRAYS"):  # a `MergeableAnalysis`
-            table = self.cached_references.table(analysis)
-        elif self._parent is not None and analysis.cache_scope == "run" and not self.cached_references:
-            table = self._parent[0].analyse(analysis)
-            table = table.take(self._parent[1])
-        result: Table = analysis.run(self) if table is None else table
-        return result
+    def compute(self, analysis: Analysis[Table]) -> Table:
+        """The analysis's table; one that can be joined is joined from those of the pools that have the items."""
+        joinable = getattr(analysis, "TABLE", None)
+        if self.division and joinable is not None:
+            table: Table = joinable.join(
+                [pool.analyse(analysis) for pool, _ in self.division], [places for _, places in self.division]
+            )
+            return table
+        return analysis.compute(self)
 
 
 class SentencePool(Pool[str]):
@@ -314,7 +292,7 @@ class CaptionSet:
 
     @property
     def image_pool(self) -> ImagePool:
-        """The distinct pictures that the captions name; it shares its analyses with the set that this is a part of."""
+        """The distinct pictures that the captions name; each once."""
         return self._pooled_images()[0]
 
     @property
@@ -337,10 +315,10 @@ class CaptionSet:
             self._image_pool = ImagePool(tuple(image_refs)), image_indices
         return self._image_pool
 
-    def analyse(self, analysis: SetAnalysis[Table]) -> Table:
+    def analyse(self, analysis: Analysis[Table]) -> Table:
         """The analysis's table for this set, computed at the first call."""
         if analysis not in self._tables:
-            self._tables[analysis] = analysis.run(self)
+            self._tables[analysis] = analysis.compute(self)
         table: Table = self._tables[analysis]
         return table
 

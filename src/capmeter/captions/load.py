@@ -66,7 +66,7 @@ def load_systems(
 ) -> dict[str, CaptionSet]:
     """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
 
-    The arguments are those of `load`. The sets share their analyses. Captions that name no system get the file's name.
+    The arguments are those of `load`. Captions that name no system get the file's name.
     """
     options = LoadOptions.of(options, keywords, references)
     reader = open_rows(candidates, options.format, columns=options.columns, numbered=options.references is None)

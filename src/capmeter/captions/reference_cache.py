@@ -1,117 +1,135 @@
 """Tables of references on disk: the second system on the same references only pays for its own captions.
 
-`enable_reference_cache` divides the sentences of a set into its references and the others. A `MergeableAnalysis` reads
-the table of the references from the cache, keyed by all their texts, computes the table of the others, and merges the
-two; the result is the same as that of all sentences at once. If nothing is cached, or it is damaged, all sentences are
-analysed, and the rows of the references are cached. A run never fails because of its cache.
+`enable_reference_cache` divides the sentences of a set into its references and the others. The table of an analysis
+whose tables can be joined is then joined from that of the references, which is on disk if an earlier run computed it,
+and that of the others; it is the same as that of all sentences at once. A run never fails because of its cache.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from dataclasses import fields, is_dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CacheScope, CaptionSet, Indices, SentencePool
+from capmeter.captions.caption_set import CaptionSet, Indices, SentencePool
+from capmeter.core.arrays import Arrays
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from capmeter.core.disk_cache import DiskCache
 
-Table = TypeVar("Table")
-Arrays = Mapping[str, npt.NDArray[Any]]
 MIN_REFERENCES = 2000
 """Distinct references above which reading their tables takes less time than analysing them."""
 
 
-class MergeableAnalysis(Protocol[Table]):
-    """An analysis of sentences whose tables can be stored as arrays and merged: a hashable value."""
+class JoinableTable(Protocol):
+    """A table of sentences: a dataclass of arrays, tuples of texts, and dataclasses of these."""
 
-    ARRAYS: ClassVar[tuple[str, ...]]
-
-    @property
-    def cache_scope(self) -> CacheScope:
-        """As of every analysis of a pool."""
+    @classmethod
+    def join(cls, tables: Sequence[Self], places: Sequence[Indices]) -> Self:
+        """The table of all sentences from those of some: row i of `tables[k]` becomes row `places[k][i]`."""
         ...
+
+
+class JoinableAnalysis(Protocol):
+    """An analysis of sentences whose tables can be joined, and stored."""
+
+    TABLE: ClassVar[type[JoinableTable]]
 
     @property
     def identity(self) -> str:
         """Everything that affects the table, as text: the analysis's name, parameters and version."""
         ...
 
-    def run(self, pool: Any) -> Table:
+    def compute(self, pool: Any) -> Any:
         """The table of this pool's sentences."""
         ...
 
-    def arrays(self, table: Table, rows: Indices) -> Arrays:
-        """These rows of the table as arrays of whole numbers, named as in `ARRAYS`."""
-        ...
 
-    def table(self, arrays: Arrays) -> Table:
-        """The table of these arrays."""
-        ...
+class StoredPool(SentencePool):
+    """Sentences whose tables are on disk, under a digest of all their texts."""
 
-    def merge_tables(self, tables: Sequence[Table], places: Sequence[Indices]) -> Table:
-        """The table of all sentences from those of some: row i of `tables[k]` becomes row `places[k][i]`."""
-        ...
-
-
-class CachedReferencePool:
-    """A pool in two: its references, whose tables are cached under all their texts, and the other sentences.
-
-    Args:
-        pool: all sentences.
-        references, others: the indices of the two parts in the pool.
-        cache: where the tables of the references are.
-    """
-
-    def __init__(self, pool: SentencePool, references: Indices, others: Indices, cache: DiskCache) -> None:
-        self._pool, self._cache, self._indices = pool, cache, (references, others)
-        self._others = SentencePool([pool.sentences[sentence_index] for sentence_index in others.tolist()])
-        reference_texts = [pool.sentences[sentence_index] for sentence_index in references.tolist()]
-        text_lengths = np.fromiter(map(len, reference_texts), np.int64, len(reference_texts))
-        digest = hashlib.blake2b("".join(reference_texts).encode("utf-8", "surrogatepass"), digest_size=32)
+    def __init__(self, sentences: Sequence[str], cache: DiskCache) -> None:
+        super().__init__(sentences)
+        self._cache = cache
+        text_lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        digest = hashlib.blake2b("".join(sentences).encode("utf-8", "surrogatepass"), digest_size=32)
         digest.update(text_lengths.tobytes())
-        self._digest = digest.digest()
+        self._digest = digest.hexdigest()
 
-    def table(self, analysis: MergeableAnalysis[Table]) -> Table:
-        """The analysis's table of the whole pool."""
-        cache_keys = {array_name: self._digest + array_name.encode() for array_name in analysis.ARRAYS}
-        cached_arrays: dict[bytes, Any] = {}
-        with suppress(AssetError, OSError):  # the folder cannot be created or read
-            cached_arrays = self._cache.get(analysis.identity, cache_keys.values())
-        if len(cached_arrays) == len(cache_keys):
-            reference_table = analysis.table(
-                {array_name: cached_arrays[cache_key] for array_name, cache_key in cache_keys.items()}
-            )
-            return analysis.merge_tables([reference_table, self._others.analyse(analysis)], self._indices)
-        table = analysis.run(self._pool)
-        arrays = analysis.arrays(table, self._indices[0])
-        with suppress(AssetError, OSError):
-            self._cache.put(analysis.identity, {cache_keys[array_name]: array for array_name, array in arrays.items()})
+    def compute(self, analysis: Any) -> Any:
+        """The analysis's table: a `JoinableAnalysis`'s from disk, where it is stored after it is computed."""
+        if not hasattr(analysis, "TABLE"):
+            return analysis.compute(self)
+        table_name = f"{analysis.identity}/{self._digest}"
+        with suppress(OSError, LookupError, ValueError, TypeError):  # a damaged file may have other arrays
+            if (arrays := self._cache.get_table(table_name)) is not None:
+                return unpack_table(analysis.TABLE, arrays)
+        table = analysis.compute(self)
+        with suppress(AssetError):  # the folder cannot be created
+            self._cache.put_table(table_name, pack_table(table))
         return table
 
 
 def enable_reference_cache(captions: CaptionSet, settings: Settings) -> None:
     """Lets the set's pool read the tables of its references from disk, and cache them there, if there are many."""
     pool = captions.pool
-    if settings.references is None or pool.cached_references or len(captions.references.values) < MIN_REFERENCES:
+    if settings.references is None or pool.division or len(captions.references.values) < MIN_REFERENCES:
         return
     cache = settings.reference_cache()
     is_reference = np.zeros(len(pool), bool)
     is_reference[captions.references.values] = True
     if is_reference.sum() >= MIN_REFERENCES and cache is not None:
         # sorted by text: systems give their captions in any order, and a candidate may equal another image's reference
-        reference_indices = sorted(np.flatnonzero(is_reference).tolist(), key=pool.sentences.__getitem__)
-        other_indices = np.flatnonzero(~is_reference)
-        pool.cached_references = CachedReferencePool(pool, np.array(reference_indices, np.int64), other_indices, cache)
+        references = sorted(np.flatnonzero(is_reference).tolist(), key=pool.sentences.__getitem__)
+        stored_pool = StoredPool([pool.sentences[sentence_index] for sentence_index in references], cache)
+        others = np.flatnonzero(~is_reference)
+        pool.division = [(stored_pool, np.array(references, np.int64)), (pool.part(others), others)]
 
 
-def compact_integers(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Whole numbers from 0 in the smallest type that holds them, for the cache."""
-    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+def pack_table(table: Any, prefix: str = "") -> Arrays:
+    """A dataclass of arrays, tuples of texts, and dataclasses of these, as arrays in types as small as possible."""
+    arrays: Arrays = {}
+    for field in fields(table):
+        value, name = getattr(table, field.name), prefix + field.name
+        if isinstance(value, tuple):
+            arrays[f"{name} text"] = np.frombuffer("".join(value).encode("utf-8", "surrogatepass"), np.uint8)
+            arrays[f"{name} lengths"] = _shrink(np.fromiter(map(len, value), np.int64, len(value)))
+        elif is_dataclass(value):
+            arrays |= pack_table(value, f"{name}.")
+        else:
+            arrays[f"{name} {value.dtype.str}"] = _shrink(value)
+    return arrays
+
+
+def unpack_table(kind: Any, arrays: Arrays, prefix: str = "") -> Any:
+    """The dataclass of this kind that `pack_table` was given."""
+    values: dict[str, Any] = {}
+    types, stored = get_type_hints(kind), {name.partition(" ")[0]: name for name in arrays}
+    for field in fields(kind):
+        name, field_type = prefix + field.name, types[field.name]
+        if is_dataclass(field_type):
+            values[field.name] = unpack_table(field_type, arrays, f"{name}.")
+        elif f"{name} text" in arrays:
+            text = arrays[f"{name} text"].tobytes().decode("utf-8", "surrogatepass")
+            ends = np.cumsum(arrays[f"{name} lengths"], dtype=np.int64).tolist()
+            values[field.name] = tuple([text[begin:end] for begin, end in pairwise([0, *ends])])
+        else:
+            values[field.name] = arrays[stored[name]].astype(stored[name].partition(" ")[2])
+    return kind(**values)
+
+
+def _shrink(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Whole numbers in the smallest type that holds them."""
+    if array.dtype.kind not in "iu" or not len(array):
+        return array
+    return array.astype(np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max())))

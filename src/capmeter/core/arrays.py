@@ -1,12 +1,7 @@
-"""Arrays in files: index files that capmeter builds for itself, and .npz files that a user names.
+"""Arrays in files: those that capmeter builds for itself, and .npz files that a user names.
 
-An index file is checksummed as a whole and memory-mapped. A damaged file is treated as absent, so that its owner
-rebuilds it. Nothing is unpickled.
-
-    magic line | CRC-32 of the rest | length of the header | header (JSON) | arrays, each aligned to 64 bytes
-
-The checksum is computed once for each state of a file: its size and times are noted beside it (`NAME.checked`), and a
-file with these is not read through again.
+Its own files are safetensors, memory-mapped when they are read. A file that cannot be read, or is not as long as its
+header says, is treated as absent, so that its owner makes it again. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -14,14 +9,11 @@ from __future__ import annotations
 import json
 import lzma
 import mmap
-import os
 import struct
-import time
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +23,8 @@ import numpy.typing as npt
 from capmeter.core.atomic import atomic_file
 
 Arrays = dict[str, npt.NDArray[Any]]
-_MAGIC = b"capmeter arrays 1\n"
-_LENGTHS = struct.Struct("<II")  # checksum, length of the header
-_ALIGNED = 64
-_SETTLED = 2_000_000_000  # nanoseconds after which a change of a file surely changes its times
+_FACTS = "__metadata__"
+_KINDS = {"f": "F", "i": "I", "u": "U"}
 # everything that numpy and zipfile are known to raise, or may raise, on damaged files
 ZIP_ERRORS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, MemoryError),
@@ -42,77 +32,51 @@ ZIP_ERRORS = (
 )
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any] | None = None) -> None:
-    """Writes an index file atomically: named arrays of numbers, and facts (JSON values) about them.
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Any = None) -> None:
+    """Writes a file atomically: named arrays of numbers, and facts (a JSON value) about them.
 
     Raises:
         OSError: the folder cannot be created or written to.
     """
-    array_entries, body, byte_offset = {}, [], 0
-    for array_name, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"{array_name}: expected an array of numbers, but got {array.dtype}")
-        array_bytes = array.tobytes()
-        array_entries[array_name] = {"dtype": array.dtype.str, "shape": array.shape, "at": byte_offset}
-        body.append(array_bytes + bytes(-len(array_bytes) % _ALIGNED))
-        byte_offset += len(body[-1])
-    head = json.dumps({"arrays": array_entries, "facts": dict(facts or {})}).encode()
-    head += b" " * (-(len(_MAGIC) + _LENGTHS.size + len(head)) % _ALIGNED)
-    checksum = zlib.crc32(struct.pack("<I", len(head)))
-    for piece in (head, *body):
-        checksum = zlib.crc32(piece, checksum)
+    content = pack_arrays(arrays, facts)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as file:
-        file.write(_MAGIC + _LENGTHS.pack(checksum, len(head)) + head)
-        file.writelines(body)
+        file.writelines(content)
 
 
-def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
-    """The arrays (memory-mapped, read-only) and facts in an index file; None if it is absent or damaged."""
+def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], facts: Any = None) -> list[bytes | memoryview]:
+    """The content of a file of named arrays of numbers, and facts (a JSON value) about them, in pieces to write."""
+    header: dict[str, Any] = {_FACTS: {"facts": json.dumps(facts)}}
+    body: list[memoryview] = []
+    offset = 0
+    for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):  # so that each is aligned
+        kind = "BOOL" if array.dtype.kind == "b" else f"{_KINDS[array.dtype.kind]}{8 * array.itemsize}"
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [offset, offset + array.nbytes]}
+        body.append(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).data.cast("B"))
+        offset += array.nbytes
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    return [len(head).to_bytes(8, "little") + head, *body]
+
+
+def read_arrays(path: Path) -> tuple[Arrays, Any] | None:
+    """The arrays (memory-mapped, read-only) and facts in a file; None if it is absent or damaged."""
     try:
-        with path.open("rb") as file:
-            state = os.fstat(file.fileno())
-            file_view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError):
-        return None
-    header_start = len(_MAGIC) + _LENGTHS.size
-    if len(file_view) < header_start or file_view[: len(_MAGIC)] != _MAGIC:
-        return None
-    checksum, header_length = _LENGTHS.unpack_from(file_view, len(_MAGIC))
-    if not _is_whole(path, file_view, checksum, state):
-        return None
-    try:
-        head = json.loads(bytes(file_view[header_start : header_start + header_length]))
-        body = file_view[header_start + header_length :]
-        arrays = {array_name: _array(body, array_entry) for array_name, array_entry in head["arrays"].items()}
-        return arrays, dict(head["facts"])
-    except (ValueError, LookupError, TypeError, AttributeError):
+        with path.open("rb") as file:  # safetensors itself copies arrays, of which most runs read a small part
+            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        body_start = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(bytes(content[8:body_start]))
+        facts = json.loads(header.pop(_FACTS)["facts"])
+        arrays = {name: _array(content[body_start:], **entry) for name, entry in header.items()}
+        is_whole = len(content) == body_start + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        return (arrays, facts) if is_whole else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
 
 
-def _is_whole(path: Path, file_view: memoryview, checksum: int, state: os.stat_result) -> bool:
-    """Whether the file's content has its checksum, or had it when the file was last in this state."""
-    note_path = path.with_name(f"{path.name}.checked")
-    note_content = (
-        f"{checksum} {state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}".encode()
-    )
-    with suppress(OSError):
-        if note_path.read_bytes() == note_content:
-            return True
-    if zlib.crc32(file_view[len(_MAGIC) + 4 :]) != checksum:
-        return False
-    if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > _SETTLED:
-        with suppress(OSError), atomic_file(note_path) as file:
-            file.write(note_content)
-    return True
-
-
-def _array(body: memoryview, array_entry: Mapping[str, Any]) -> npt.NDArray[Any]:
-    shape = tuple(map(int, array_entry["shape"]))
-    array: npt.NDArray[Any] = np.frombuffer(
-        body, np.dtype(array_entry["dtype"]), int(np.prod(shape)), array_entry["at"]
-    )
-    return array.reshape(shape)
+def _array(body: memoryview, dtype: str, shape: list[int], data_offsets: list[int]) -> npt.NDArray[Any]:
+    kind = np.dtype(bool) if dtype == "BOOL" else np.dtype(f"<{dtype[0].lower()}{int(dtype[1:]) // 8}")
+    return np.frombuffer(body[slice(*data_offsets)], kind).reshape(shape)
 
 
 def read_npz(path: str | Path, *names: str) -> list[npt.NDArray[Any]]:

@@ -1,13 +1,11 @@
-"""The disk cache of results of analyses: vectors, parses, scene graphs, image features.
+"""The disk cache of results of analyses: vectors, parses, scene graphs, image features, tables of references.
 
-A result is keyed by what was analysed (a sentence, an image's hash) and by the analysis's identity (everything that
-affects the result: model weights, layer, precision, version), so an entry can be wrong only if it is damaged. Every
-entry is checksummed, and a damaged one is a miss: it is computed and written again. A damaged file is replaced by an
-empty one. When the file exceeds its limit, the least recently used entries are dropped first. The cache never fails a
-run: if the disk is full or the file locked, results are not cached.
-
-The cache is one SQLite file in write-ahead mode, which any number of processes share; values are raw numbers or JSON,
-and nothing is unpickled.
+A result is named by what was analysed (a sentence, an image's hash) and by the analysis's identity (everything that
+affects the result: model weights, layer, precision, version). Results that are computed together are one file in the
+folder of their analysis, named by their hash; it holds raw numbers or JSON, and nothing is unpickled. A file that
+cannot be read is deleted, and its results are computed and written again. Above the limit, the files that were not used
+for the longest time are deleted. Any number of processes share a folder. The cache never fails a run: if the disk is
+full, results are not cached.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -22,272 +20,233 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import sqlite3
+import threading
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from capmeter.core.arrays import Arrays, pack_arrays, read_arrays
 from capmeter.core.errors import AssetError
 
-_VERSION = 1
-# Rows are appended, and only the small indices are written at random: three times as fast as a table ordered by key.
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS entries (
-    id INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE, used INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    checksum INTEGER NOT NULL, form BLOB NOT NULL, value BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS by_use ON entries (used, bytes);
-PRAGMA user_version = {_VERSION};
-COMMIT;
-"""
-_KEYS_PER_QUERY = 500
-_OVERHEAD = 64  # approximate bytes of an entry besides its value
-_EMPTY_BYTES = 1 << 16  # a file without entries is smaller than this
+_SUFFIX = ".safetensors"
 _REFRESH_SECONDS = 3600  # a use is not recorded again for this long, so that reads rarely write
-_CONNECTION_ATTEMPTS = 6
-_JSON = b"json"
-_ARRAY_FORM = re.compile(rb"[<>|][biuf]\d+( \d+)*")
-_TEMPORARY_ERRORS = ("locked", "disk is full", "unable to open", "interrupted")
-_FAILURES = (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, MemoryError)
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_unchecked: dict[Path, int] = {}  # bytes that this process wrote to a folder since it compared its size with the limit
 
 
 @dataclass(frozen=True)
 class DiskCache:
-    """Results of analyses, in one file.
-
-    A result is an array of numbers or a JSON value (without NaN). Arrays come back read-only.
+    """Results of analyses, in files of a folder.
 
     Args:
-        folder: of the file.
-        limit: its maximum size in bytes, approximately.
-        lock_timeout: seconds to wait for a locked file.
+        folder: of the folder `analyses`, which has the files.
+        limit: the maximum size of the files in bytes, approximately.
     """
 
     folder: Path
     limit: int = 4 << 30
-    lock_timeout: float = 30.0
 
     @property
     def path(self) -> Path:
-        """The file."""
-        return self.folder / "analyses.sqlite"
+        """The folder of all files."""
+        return self.folder / "analyses"
 
     def get(self, analysis: str, contents: Iterable[bytes]) -> dict[bytes, Any]:
-        """The cached results, by content.
+        """The cached results, by content: arrays of numbers, or JSON values.
 
         Args:
             analysis: the analysis's identity.
             contents: what was analysed: sentences as bytes, or hashes of images.
         """
+        distinct_contents = list(dict.fromkeys(contents))
         results: dict[bytes, Any] = {}
-        if not self.path.exists():
-            return results
-        requested_contents = {}
-        for content in contents:
-            digest = _digest(analysis, content)
-            requested_contents[_key(digest)] = digest, content
-        stale_keys: list[int] = []
-        damaged_keys: list[int] = []
-        now = int(time.time())
-        with self._transaction() as database:
-            if database is None:
-                return results
-            columns = "key, used, checksum, form, value"
-            for entry_key, last_used, checksum, form, value in _select(database, columns, list(requested_contents)):
-                if entry_key not in requested_contents:
-                    continue
-                digest, content = requested_contents[entry_key]
-                try:
-                    results[content] = _decode(digest, checksum, form, value)
-                except (ValueError, TypeError, RecursionError):
-                    damaged_keys.append(entry_key)
-                if not isinstance(last_used, int) or not now - _REFRESH_SECONDS <= last_used <= now:
-                    stale_keys.append(entry_key)
-            database.executemany("DELETE FROM entries WHERE key = ?", ((entry_key,) for entry_key in damaged_keys))
-            database.executemany(
-                "UPDATE entries SET used = ? WHERE key = ?", ((now, entry_key) for entry_key in stale_keys)
-            )
+        for path, rows, stored_rows in _index_of(self.path / _digest(analysis)).find(_keys(distinct_contents)):
+            try:
+                values = _decode(*self._read(path), stored_rows)
+                results |= zip([distinct_contents[row] for row in rows.tolist()], values, strict=True)
+            except _DAMAGE:
+                _delete(path)
         return results
 
     def put(self, analysis: str, results: Mapping[bytes, Any]) -> None:
-        """Cache these results, by content, and drop the least recently used entries above the limit.
+        """Caches these results of one kind, by content: arrays of numbers, or JSON values without NaN.
 
         Raises:
-            ValueError, TypeError: a result is neither an array of numbers nor a JSON value.
+            ValueError, TypeError: a result is neither, or they differ in kind.
             AssetError: the folder cannot be created.
         """
-        now, entry_rows, total_bytes = int(time.time()), [], 0
-        for content, result in results.items():
-            digest = _digest(analysis, content)
-            form, blob = _encode(result)
-            total_bytes += len(blob) + _OVERHEAD
-            if total_bytes > self.limit // 2:  # never so much at once that it would displace all older entries
-                break
-            entry_rows.append((_key(digest), now, len(blob), _checksum(digest, form, blob), form, blob))
-        if not entry_rows:
-            return
-        with self._transaction() as database:
-            if database is None:
-                return
-            database.execute("BEGIN IMMEDIATE")
-            self._make_room(database, total_bytes)
-            database.executemany(
-                "INSERT OR REPLACE INTO entries (key, used, bytes, checksum, form, value) VALUES (?, ?, ?, ?, ?, ?)",
-                entry_rows,
-            )
-            if sum(1 for _ in _select(database, "checksum", [row[0] for row in entry_rows])) != len(entry_rows):
-                raise sqlite3.DatabaseError("its index of keys has lost entries")
-            self._make_room(database, 0)
+        if results:
+            keys = _keys(results)
+            arrays, kind = _encode(list(results.values()))
+            path = self.path / _digest(analysis) / (_digest(keys.tobytes()) + _SUFFIX)
+            self._write(path, {"keys": keys, **arrays}, kind)
+            _index_of(path.parent).expire()
 
-    def _make_room(self, database: sqlite3.Connection, needed_bytes: int) -> None:
-        """Drop the least recently used entries until there is room for `needed_bytes`, and a tenth more."""
-        while True:
-            excess_bytes = _bytes_used(database) + needed_bytes - self.limit
-            if excess_bytes <= 0:
-                return
-            excess_bytes += self.limit // 10
-            dropped_ids = []
-            for row_id, entry_bytes in database.execute("SELECT id, bytes FROM entries ORDER BY used, id"):
-                if excess_bytes <= 0:
-                    break
-                excess_bytes -= entry_bytes + _OVERHEAD
-                dropped_ids.append((row_id,))
-            if not dropped_ids:
-                if _bytes_used(database) > _EMPTY_BYTES:
-                    raise sqlite3.DatabaseError("its index of uses has lost entries")
-                return
-            database.executemany("DELETE FROM entries WHERE id = ?", dropped_ids)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection | None]:
-        """A transaction on the file; None if unavailable. A damaged file is replaced by an empty one."""
-        database = self._connect()
-        if database is None:
-            yield None
-            return
+    def get_table(self, table_name: str) -> Arrays | None:
+        """The arrays of the table of this name; None if it is not cached."""
+        path = self.path / (_digest(table_name) + _SUFFIX)
         try:
-            with closing(database), database:
-                yield database
-        except _FAILURES as error:
-            self._discard(error)
+            return self._read(path)[0]
+        except _DAMAGE:
+            _delete(path)
+            return None
 
-    def _connect(self) -> sqlite3.Connection | None:
-        """A connection to the file, created if absent, replaced if damaged; None if unavailable."""
+    def put_table(self, table_name: str, arrays: Arrays) -> None:
+        """Caches a table's arrays of numbers under a name that says everything that affects them; see `put`."""
+        self._write(self.path / (_digest(table_name) + _SUFFIX), arrays)
+
+    def _read(self, path: Path) -> tuple[Arrays, Any]:
+        """The content of a file, which counts as used now; a `ValueError` if it is absent or damaged."""
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _REFRESH_SECONDS:
+                os.utime(path)
+        if (stored := read_arrays(path)) is None:
+            raise ValueError(f"{path} cannot be read")
+        return stored
+
+    def _write(self, path: Path, arrays: Arrays, facts: Any = None) -> None:
+        """Writes a file whole or not at all. It is not flushed to disk: nothing is lost with it but time."""
+        content = pack_arrays(arrays, facts)
+        content_bytes = sum(map(len, content))
+        if content_bytes > self.limit // 2:  # never so much at once that it would displace all older files
+            return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise AssetError(
                 f"disk cache: cannot create the folder {self.folder} ({error.strerror}); choose another folder"
             ) from error
-        for attempt in range(_CONNECTION_ATTEMPTS):
-            with suppress(OSError):  # SQLite's other files get this one's permissions
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            database = None
+        temporary_path = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        with suppress(OSError):  # the disk is full, or the folder read-only
             try:
-                database = sqlite3.connect(self.path, timeout=self.lock_timeout)
-                _prepare(database)
-                return database
-            except _FAILURES as error:
-                if database is not None:
-                    with suppress(sqlite3.Error):
-                        database.close()
-                if "locked" in str(error):  # two processes create the file at once; SQLite does not wait here itself
-                    time.sleep(0.02 * 2**attempt)
-                elif not self._discard(error):
-                    return None
-        return None
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with temporary_path.open("wb") as file:
+                    file.writelines(content)
+                temporary_path.replace(path)
+            finally:
+                _delete(temporary_path)
+            self._make_room(content_bytes)
 
-    def _discard(self, error: BaseException) -> bool:
-        """Remove a damaged file; one that is only locked or read-only, or on a full disk, stays (False)."""
-        error_text = str(error)
-        if isinstance(error, sqlite3.OperationalError | MemoryError) and any(
-            word in error_text for word in _TEMPORARY_ERRORS
-        ):
-            return False
-        if "readonly" in error_text and not os.access(self.path, os.W_OK):
-            return False
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(OSError):
-                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-        return True
+    def _make_room(self, new_bytes: int) -> None:
+        """Deletes the least recently used files above the limit; looks after every sixteenth of it that is written."""
+        _unchecked[self.path] = _unchecked.get(self.path, self.limit) + new_bytes
+        if _unchecked[self.path] * 16 < self.limit:
+            return
+        _unchecked[self.path] = 0
+        files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.path.rglob("*.*"))
+        excess_bytes = sum(size for _, size, _ in files) - self.limit
+        room = self.limit // 10 if excess_bytes > 0 else 0
+        for _, size, path in files:
+            if excess_bytes + room > 0:
+                _delete(path)
+                excess_bytes -= size
 
 
-def _prepare(database: sqlite3.Connection) -> None:
-    database.text_factory = bytes  # a damaged text is a miss, not a UnicodeDecodeError
-    table_count = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if database.execute("SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')").fetchone()[0]:
-        raise sqlite3.DatabaseError("views or triggers")  # which could be without end
-    version = database.execute("PRAGMA user_version").fetchone()[0]  # read second: it is set together with the tables
-    if version != _VERSION:
-        if version or table_count:
-            raise sqlite3.DatabaseError("another version")
-        database.execute("PRAGMA journal_mode=WAL")
-        database.executescript(_SCHEMA)
-    # flushing makes small puts ten times slower; entries damaged by a power failure are detected and recomputed
-    database.execute("PRAGMA synchronous=OFF")
+class _Index:
+    """Which file of a folder has which result; read again where files were added to the folder or deleted.
+
+    Two results of one analysis with the same 64-bit key are taken for one; of ten million, that is one in 400,000.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._changed, self._lock = folder, -1, threading.Lock()
+        self._keys_by_file: dict[str, npt.NDArray[np.uint64]] = {}
+        self._keys = np.zeros(0, np.uint64)  # of all files, sorted
+        self._places = np.zeros(0, np.int64)  # of each key: number of the file << 32 | row in the file
+
+    def find(self, keys: npt.NDArray[np.uint64]) -> Iterator[tuple[Path, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """The files that have some of these keys, with the positions of these keys, and their rows in the file."""
+        with self._lock:
+            self._refresh()
+            names, stored_keys, stored_places = list(self._keys_by_file), self._keys, self._places
+        if not len(stored_keys):
+            return
+        positions = np.minimum(np.searchsorted(stored_keys, keys), len(stored_keys) - 1)
+        rows = np.flatnonzero(stored_keys[positions] == keys)
+        places = stored_places[positions[rows]]
+        order = np.argsort(places)
+        rows, places = rows[order], places[order]
+        for group in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(places >> 32)) + 1):
+            if len(group):
+                yield self._folder / names[places[group[0]] >> 32], rows[group], places[group] & 0xFFFFFFFF
+
+    def expire(self) -> None:
+        """Has the folder looked at again: the clock of file systems is too coarse to tell two changes apart."""
+        self._changed = -1
+
+    def _refresh(self) -> None:
+        names: list[str] = []
+        changed = 0
+        with suppress(OSError):  # the folder is absent or cannot be read
+            changed = self._folder.stat().st_mtime_ns
+            if changed == self._changed:
+                return
+            names = sorted(path.name for path in self._folder.iterdir() if path.suffix == _SUFFIX)
+        known, self._changed = self._keys_by_file, changed
+        self._keys_by_file = {n: known[n] if n in known else _stored_keys(self._folder / n) for n in names}
+        parts = list(self._keys_by_file.values())
+        keys = np.concatenate([self._keys[:0], *parts])
+        places = np.concatenate([self._places[:0], *(k << 32 | np.arange(len(part)) for k, part in enumerate(parts))])
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._places = keys[order], places[order]
 
 
-def _select(database: sqlite3.Connection, columns: str, keys: Sequence[int]) -> Iterator[Any]:
-    """These columns of the entries with these keys."""
-    for start in range(0, len(keys), _KEYS_PER_QUERY):
-        query_keys = keys[start : start + _KEYS_PER_QUERY]
-        marks = ",".join("?" * len(query_keys))
-        yield from database.execute(f"SELECT {columns} FROM entries WHERE key IN ({marks})", query_keys)
+@lru_cache(maxsize=64)
+def _index_of(folder: Path) -> _Index:
+    return _Index(folder)
 
 
-def _digest(analysis: str, content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16, key=hashlib.blake2b(analysis.encode()).digest()).digest()
+def _stored_keys(path: Path) -> npt.NDArray[np.uint64]:
+    """The keys of a file's results, in the order of its rows; a file that cannot be read is deleted."""
+    stored = read_arrays(path)
+    if stored is None or "keys" not in stored[0]:
+        _delete(path)
+        return np.zeros(0, np.uint64)
+    return stored[0]["keys"].astype(np.uint64)
 
 
-def _key(digest: bytes) -> int:
-    return int.from_bytes(digest[:8], "little", signed=True)
+def _delete(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
 
 
-def _checksum(digest: bytes, form: bytes, blob: bytes) -> int:
-    """Covers the whole digest too: a value stored under another key counts as damage."""
-    return zlib.crc32(blob, zlib.crc32(digest + form + b"\0"))
+def _digest(name: str | bytes) -> str:
+    return hashlib.blake2b(name.encode() if isinstance(name, str) else name, digest_size=16).hexdigest()
 
 
-def _encode(value: Any) -> tuple[bytes, bytes]:
-    if not isinstance(value, np.ndarray):
-        return _JSON, json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
-    form = " ".join((value.dtype.str, *map(str, value.shape))).encode("ascii")
-    if not _ARRAY_FORM.fullmatch(form):
-        raise TypeError(f"expected an array of numbers, but got {value.dtype}")
-    return form, value.tobytes()
+def _keys(contents: Iterable[bytes]) -> npt.NDArray[np.uint64]:
+    digests = [hashlib.blake2b(content, digest_size=8).digest() for content in contents]
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
-def as_cached(value: Any) -> Any:
-    """The value as a disk cache returns it: lists for tuples, dict keys as text, arrays read-only."""
-    return _value(*_encode(value))
+def _encode(values: list[Any]) -> tuple[Arrays, str]:
+    """Values of one kind as arrays, and the kind: JSON, or the type of the arrays' numbers."""
+    blobs: Sequence[bytes | memoryview]
+    if isinstance(values[0], np.ndarray):
+        kinds, shapes = {value.dtype.str for value in values}, np.array([value.shape for value in values], np.int64)
+        blobs = [np.ascontiguousarray(value).reshape(-1).view(np.uint8).data for value in values]
+    else:
+        kinds, shapes = {"json"}, np.zeros((len(values), 0), np.int64)
+        blobs = [json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii") for value in values]
+    if len(kinds) > 1 or (values[0] is not None and getattr(values[0], "dtype", shapes.dtype).kind not in "biuf"):
+        raise TypeError(f"expected arrays of numbers, or JSON values, but got {', '.join(sorted(kinds))}")
+    ends = np.cumsum(list(map(len, blobs)), dtype=np.int64)
+    return {"shapes": shapes, "ends": ends, "values": np.frombuffer(b"".join(blobs), np.uint8)}, kinds.pop()
 
 
-def _decode(digest: bytes, checksum: Any, form: Any, blob: Any) -> Any:
-    if not isinstance(form, bytes) or not isinstance(blob, bytes) or _checksum(digest, form, blob) != checksum:
-        raise ValueError("damaged")
-    return _value(form, blob)
-
-
-def _value(form: bytes, blob: bytes) -> Any:
-    if form == _JSON:
-        return json.loads(blob)
-    if not _ARRAY_FORM.fullmatch(form):
-        raise ValueError("damaged")
-    dtype, *shape = form.decode("ascii").split(" ")
-    return np.frombuffer(blob, np.dtype(dtype)).reshape(tuple(map(int, shape)))
-
-
-def _bytes_used(database: sqlite3.Connection) -> int:
-    """The file's size without free pages."""
-    page_count, free_pages, page_size = (
-        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-    )
-    return int((page_count - free_pages) * page_size)
+def _decode(arrays: Arrays, kind: str, rows: npt.NDArray[np.int64]) -> list[Any]:
+    """The results in these rows of a file; raises one of `_DAMAGE` if they are damaged."""
+    ends, stored_values = arrays["ends"], arrays["values"]
+    starts = np.where(rows > 0, ends[rows - 1], 0)
+    blobs = [stored_values[a:b].tobytes() for a, b in zip(starts.tolist(), ends[rows].tolist(), strict=True)]
+    if kind == "json":
+        return [json.loads(blob) for blob in blobs]
+    shapes, dtype = arrays["shapes"][rows].tolist(), np.dtype(kind)
+    return [np.frombuffer(blob, dtype).reshape(shape) for blob, shape in zip(blobs, shapes, strict=True)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capmeter.core.assets import cache_folder
-from capmeter.core.caches import MemoryCaches, TieredCache, shared_caches
+from capmeter.core.caches import MEMORY_BYTES, MemoryCache, ResultCache, shared_memory
 from capmeter.core.errors import InputError
 from capmeter.core.judge_limits import JudgeLimits
 
@@ -61,7 +61,7 @@ class Settings:
     gigabyte at most, from which the next run on the same references starts; None disables it. By default
     CAPMETER_REFERENCE_CACHE (empty: None), else `references` in the user's cache folder (CAPMETER_CACHE).
     judging: limits of the questions to language models that judge captions.
-    memory: the in-memory caches; by default those that all runs of the process share.
+    memory: the in-memory cache of results; by default the one that all runs of the process share.
 
     Raises `InputError` if a value is not one of these.
     """
@@ -74,7 +74,7 @@ class Settings:
     cache_bytes: int = 4 * GIGABYTE
     references: Path | None = field(default_factory=_environment_references)
     judging: JudgeLimits = field(default_factory=JudgeLimits)
-    memory: MemoryCaches = field(default_factory=shared_caches, compare=False, repr=False)
+    memory: MemoryCache = field(default_factory=lambda: shared_memory(MEMORY_BYTES), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.cache is not None:
@@ -94,7 +94,7 @@ class Settings:
 
     def disk_cache(self) -> DiskCache | None:
         """The disk cache of results of analyses; None if it is disabled."""
-        from capmeter.core.disk_cache import DiskCache  # SQLite, which not every run needs
+        from capmeter.core.disk_cache import DiskCache  # which not every run needs
 
         return None if self.cache is None else DiskCache(self.cache, self.cache_bytes)
 
@@ -105,9 +105,9 @@ class Settings:
         if self.references is None:
             return None
         if self.references == self.cache:
-            return self.disk_cache()  # one file has one limit
+            return self.disk_cache()  # one folder has one limit
         return DiskCache(self.references, min(self.cache_bytes, _REFERENCE_BYTES))
 
-    def tiered_cache(self, kind: str) -> TieredCache:
-        """The cache of a kind of result (`capmeter.core.caches.CAPACITIES`), in memory and on disk."""
-        return TieredCache(self.memory.of(kind), self.disk_cache())
+    def result_cache(self) -> ResultCache:
+        """The cache of results of analyses, in memory and on disk."""
+        return ResultCache(self.memory, self.disk_cache())

@@ -8,12 +8,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CacheScope, ImagePool
+from capmeter.captions.caption_set import ImagePool
 from capmeter.core.errors import InputError
 from capmeter.images.reading import content_hash, raise_unreadable
 
@@ -32,18 +31,12 @@ class ContentHashTable:
         first: dict[str, int] = {}
         return np.array([first.setdefault(digest, image_row) for image_row, digest in enumerate(self.hashes)], np.int64)
 
-    def take(self, indices: Indices) -> ContentHashTable:
-        """The rows at these indices."""
-        return ContentHashTable(tuple(self.hashes[i] for i in indices.tolist()))
-
 
 @dataclass(frozen=True)
 class ContentHashes:
     """Analysis: the SHA-256 of each image's file, which is also its key in caches of features."""
 
-    cache_scope: ClassVar[CacheScope] = "run"
-
-    def run(self, pool: ImagePool) -> ContentHashTable:
+    def compute(self, pool: ImagePool) -> ContentHashTable:
         """The content hashes of the pool's images.
 
         Raises:

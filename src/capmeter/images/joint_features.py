@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CacheScope, ImagePool, ImageRef
+from capmeter.captions.caption_set import ImagePool, ImageRef
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
@@ -34,10 +33,6 @@ class JointFeatureTable:
     features: npt.NDArray[np.float32]
     notes: tuple[tuple[str, ...], ...]
 
-    def take(self, indices: npt.NDArray[np.int64]) -> JointFeatureTable:
-        """The rows at these indices."""
-        return JointFeatureTable(self.features[indices], tuple(self.notes[i] for i in indices.tolist()))
-
 
 @dataclass(frozen=True)
 class JointFeatures:
@@ -46,9 +41,8 @@ class JointFeatures:
     encoder: EncoderHandle
     projection: str = ""
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "run"
 
-    def run(self, pool: ImagePool) -> JointFeatureTable:
+    def compute(self, pool: ImagePool) -> JointFeatureTable:
         """The table for all images of the pool.
 
         Raises:
@@ -99,12 +93,9 @@ class ImageReader:
 
     def notes(self, hashes: Sequence[str], settings: Settings) -> list[tuple[str, ...]]:
         """The conversions of every image; those of images that were not read now come from the cache."""
-        cache, content_keys = settings.tiered_cache("image_notes"), list(map(bytes.fromhex, hashes))
-        unread_rows = [row for row in range(len(content_keys)) if row not in self._notes]
-        cached_notes = cache.get(_NOTES, [content_keys[row] for row in unread_rows])
-        for row in unread_rows:
-            content_key = content_keys[row]  # the features of an image may be cached without its notes
-            notes = cached_notes[content_key] if content_key in cached_notes else read_image(self._images[row]).notes
-            self._notes[row] = tuple(map(str, notes))
-        cache.put(_NOTES, {content_keys[row]: list(notes) for row, notes in self._notes.items()})
-        return [self._notes[row] for row in range(len(content_keys))]
+
+        def note(rows: list[int]) -> list[tuple[str, ...]]:  # the features of an image may be cached without its notes
+            return [self._notes[row] if row in self._notes else read_image(self._images[row]).notes for row in rows]
+
+        cache, content_keys = settings.result_cache(), list(map(bytes.fromhex, hashes))
+        return cache.results(_NOTES, content_keys, note, decode=tuple)

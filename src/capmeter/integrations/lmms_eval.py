@@ -33,8 +33,8 @@ from typing import Any
 
 from capmeter.captions.layouts.programs import reference_texts
 from capmeter.captions.rows import image_key, reference_list
+from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
-from capmeter.core.lru import LRUCache
 from capmeter.core.messages import describe, list_names
 from capmeter.core.output_files import write_atomic
 from capmeter.core.settings import Settings
@@ -49,7 +49,8 @@ COCO = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr")
 """What lmms-eval's own caption tasks report."""
 _ENDS = ("_low", "_high")
 # lmms-eval loads utils.py anew for each function that the YAML file names, so that no task object lives long enough
-_RUNS = LRUCache[str, tuple[Results, dict[str, tuple[float, float]]]](capacity=16)
+_Run = tuple[Results, dict[str, tuple[float, float]]]
+_RUNS = MemoryCache(capacity=1 << 15)  # the last sixteen
 
 
 class CaptionTask:
@@ -148,10 +149,11 @@ class CaptionTask:
 
     def _run(
         self, items: Sequence[Mapping[str, Any]], group_name: str | None, is_interval: bool, output_folder: Path | None
-    ) -> tuple[Results, dict[str, tuple[float, float]]]:
+    ) -> _Run:
         """All metrics on these captions, computed at the first call."""
         task_name = self.name + (f"_{group_name}" if group_name else "")
         by_content = _digest([task_name, list(map(str, self.metrics.values())), [entry["digest"] for entry in items]])
+        run: _Run | None
         if is_interval:
             run = _RUNS.get(by_content)
             if run is None:
@@ -174,9 +176,7 @@ class CaptionTask:
         _RUNS.put(by_content, run)
         return run
 
-    def _score(
-        self, rows: list[dict[str, Any]], task_name: str, output_folder: Path | None
-    ) -> tuple[Results, dict[str, tuple[float, float]]]:
+    def _score(self, rows: list[dict[str, Any]], task_name: str, output_folder: Path | None) -> _Run:
         """Scores the captions and writes the results; captions that are refused are written as they are."""
         if output_folder is not None:
             output_folder.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ from capmeter.evaluation.runner import Evaluation
 from capmeter.integrations.token_layout import IGNORED, TokenLayout
 from capmeter.metrics.combined.combination import Combination
 from capmeter.metrics.ngram.cider import Cider
-from capmeter.text.ngrams import NGrams
+from capmeter.text.ngrams import NGrams, NGramTable
 from capmeter.text.tokenization.token_tables import TOKENIZERS, tokenise_sentences
 
 Floats = npt.NDArray[np.float64]
@@ -231,7 +231,7 @@ class _RewardPool(SentencePool):
             return super().compute(analysis)
         frozen, rows, new_pool = self.sources
         row_positions = np.split(np.arange(len(self)), [len(rows)])
-        return analysis.merge_tables([frozen.analyse(analysis).take(rows), new_pool.analyse(analysis)], row_positions)
+        return NGramTable.join([frozen.analyse(analysis).take(rows), new_pool.analyse(analysis)], row_positions)
 
 
 def _elementary(metric: Metric) -> Iterator[Metric]:

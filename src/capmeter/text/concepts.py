@@ -14,12 +14,9 @@ from __future__ import annotations
 import string
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from capmeter.captions.caption_set import CacheScope
 from capmeter.core.ragged import Ragged
 from capmeter.text.tokenization.porter import stem
 from capmeter.text.tokenization.stop_words import STOP_WORDS
@@ -76,18 +73,12 @@ class ConceptTable:
     def __len__(self) -> int:
         return len(self.concepts)
 
-    def take(self, indices: npt.NDArray[np.int64]) -> ConceptTable:
-        """Selects sentences."""
-        return ConceptTable(self.vocabulary, self.concepts.take(indices))
-
 
 @dataclass(frozen=True)
 class Concepts:
     """Analysis: the distinct concepts of each sentence."""
 
-    cache_scope: ClassVar[CacheScope] = "run"
-
-    def run(self, pool: SentenceSource) -> ConceptTable:
+    def compute(self, pool: SentenceSource) -> ConceptTable:
         """Extracts the concepts of every sentence of the pool."""
         concept_ids: dict[str, int] = {}
         concept_rows = [

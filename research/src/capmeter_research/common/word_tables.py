@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.captions.caption_set import CacheScope, CaptionSet, SentencePool
+from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.arrays import read_arrays, write_arrays
 from capmeter.core.assets import cache_folder
 from capmeter.core.ragged import Ragged
@@ -72,7 +71,7 @@ def find_vectors(name: str, settings: Settings) -> WordVectors:
 def load_distilled(name: str, settings: Settings) -> DistilledVectors:
     """The vectors distilled from this encoder, from the cache if they are there."""
     encoder_handle = find_encoder(name)
-    cache_path = cache_folder("word-vectors", f"{name}-{encoder_handle.sha256[:16]}-2.index")
+    cache_path = cache_folder("word-vectors", f"{name}-{encoder_handle.sha256[:16]}-3.index")
     cached_arrays = read_arrays(cache_path)
     if cached_arrays is not None and cached_arrays[0].keys() == {"table"}:
         vector_table = cached_arrays[0]["table"]
@@ -138,9 +137,8 @@ class ContentWords:
     vectors: str
     deleted: str = ""
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "batch"
 
-    def run(self, pool: SentencePool) -> WordTable:
+    def compute(self, pool: SentencePool) -> WordTable:
         """The table of a pool."""
         token_table: TokenTable = pool.analyse(Tokens("ptb"))
         word_ids = np.unique(token_table.ids.values)
@@ -169,9 +167,8 @@ class ContextualWords:
     encoder: EncoderHandle
     layer: int
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "batch"
 
-    def run(self, pool: SentencePool) -> WordTable:
+    def compute(self, pool: SentencePool) -> WordTable:
         """The table of a pool; its vocabulary has one entry per occurrence of a piece."""
         state_table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
         loaded_encoder, piece_table = load_encoder(self.encoder, self.settings), state_table.pieces

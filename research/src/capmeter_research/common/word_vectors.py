@@ -31,7 +31,7 @@ from capmeter.core.assets import cache_folder, sha256
 from capmeter.core.errors import AssetError
 from capmeter_research.common.fasttext import FASTTEXT_MAGIC, FastTextModel, read_fasttext
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class WordVectors(Protocol):

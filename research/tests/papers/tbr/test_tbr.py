@@ -19,7 +19,7 @@ from capmeter_research.papers.tbr.tbr import Tbr, stop_pieces
 from capmeter_research.papers.tbr.tbr_stop_words import TBR_STOP_WORDS
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import MemoryCaches
+from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
@@ -179,7 +179,7 @@ def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: in
         turn = 0  # the released code does depend on the order of references
     expected = measure(metric, captions())
     rows = [(ROWS[k][0], ROWS[k][1][turn:] + ROWS[k][1][:turn]) for k in order]
-    uncached = Settings(tokens=tokens, memory=MemoryCaches(hidden_states=0))
+    uncached = Settings(tokens=tokens, memory=MemoryCache(0))
     np.testing.assert_allclose(measure(metric, captions(rows), uncached), expected[order], atol=1e-5)
 
 

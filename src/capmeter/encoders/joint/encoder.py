@@ -36,7 +36,6 @@ from capmeter.encoders.preprocessing import Pixels, Preprocessing
 Features = NDArray[np.float32]
 READERS = 8
 """Threads that decode images for a GPU."""
-_ITEMS_PER_WRITE = 1024  # written to the cache together, so that a killed run resumes from there
 _SENTENCES_PER_CALL = 8192
 _PADDED = ("siglip", "siglip2")
 
@@ -198,20 +197,19 @@ class JointEncoder(JointModel):
         """The features of these contents: those that are cached, and the others encoded and cached."""
         projection_sha256 = "" if self.projection is None else self.projection.sha256
         analysis = f"joint {self.handle.sha256} {projection_sha256} {feature_kind} {self.precision.name}"
+
+        def encode_rows(missing_rows: list[int]) -> list[Features | None]:
+            some = np.array(missing_rows, np.int64)
+            features = np.zeros((len(some), self.width), np.float32)
+            for rows, batch_features in self.run_batches(lengths[some], lambda rows: encode(some[rows])):
+                features[rows] = batch_features
+            return [None if row in unreadable else features[k] for k, row in enumerate(missing_rows)]
+
+        cached = self.settings.result_cache().results(analysis, item_contents, encode_rows)
         features = np.zeros((len(item_contents), self.width), np.float32)
-        cache = self.settings.tiered_cache("joint_features")
-        cached_features, missing_rows = cache.get(analysis, item_contents), []
-        for row, content in enumerate(item_contents):
-            cached_row = cached_features.get(content)
-            if isinstance(cached_row, np.ndarray) and cached_row.shape == features[row].shape:
-                features[row] = cached_row
-            else:
-                missing_rows.append(row)
-        for batch_start in range(0, len(missing_rows), _ITEMS_PER_WRITE):
-            some = np.array(missing_rows[batch_start : batch_start + _ITEMS_PER_WRITE], np.int64)
-            for rows, batch_features in self.run_batches(lengths[some], lambda rows, some=some: encode(some[rows])):  # type: ignore[misc]
-                features[some[rows]] = batch_features
-            cache.put(analysis, {item_contents[row]: features[row] for row in some.tolist() if row not in unreadable})
+        for row, item_features in enumerate(cached):
+            if item_features is not None:
+                features[row] = item_features
         return features
 
     def encode_text(self, ids: NDArray[np.int64]) -> Features:

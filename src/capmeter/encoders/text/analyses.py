@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.captions.caption_set import CacheScope
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.pieces import PieceTable
@@ -39,9 +38,8 @@ class WordPieces:
 
     encoder: EncoderHandle
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "run"
 
-    def run(self, pool: MemoisingPool) -> PieceTable:
+    def compute(self, pool: MemoisingPool) -> PieceTable:
         """The table for all sentences of the pool."""
         return load_encoder(self.encoder, self.settings).pieces(pool.sentences)
 
@@ -84,9 +82,8 @@ class HiddenStates:
     encoder: EncoderHandle
     layer: int
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "batch"
 
-    def run(self, pool: MemoisingPool) -> StateTable:
+    def compute(self, pool: MemoisingPool) -> StateTable:
         """The table for all sentences of the pool."""
         pieces: PieceTable = pool.analyse(WordPieces(self.encoder, self.settings))
         return StateTable(pieces, load_encoder(self.encoder, self.settings).hidden_states(pieces, self.layer))
@@ -102,9 +99,8 @@ class SentenceVectors:
     encoder: EncoderHandle
     layer: int
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "batch"
 
-    def run(self, pool: MemoisingPool) -> NDArray[np.float32]:
+    def compute(self, pool: MemoisingPool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""
         import torch
         from torch.nn.functional import embedding_bag  # thirty times as fast as numpy's sums of unequal groups

@@ -181,33 +181,32 @@ class Encoder:
         Recently encoded sentences, and those in the on-disk cache if there is one, are not encoded again.
         """
         layer = self.layer(layer)
-        state_cache = self.settings.tiered_cache("hidden_states")
-        analysis_key = f"{self.handle.sha256} layer={layer} {self.precision.name}"
-        states = np.empty((len(pieces.ids), self.width), np.float32)
+        cache, states = self.settings.result_cache(), np.empty((len(pieces.ids), self.width), np.float32)
         for batch_start in range(0, len(pieces), _SENTENCES_PER_LOOKUP):
             batch_rows = range(batch_start, min(batch_start + _SENTENCES_PER_LOOKUP, len(pieces)))
-            state_slots = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in batch_rows}
-            piece_contents = {row: pieces[row].tobytes() for row in batch_rows}
-            cached_rows = state_cache.get(analysis_key, piece_contents.values())
-            absent_rows = []
-            for row in batch_rows:
-                cached_states = cached_rows.get(piece_contents[row])
-                if isinstance(cached_states, np.ndarray) and cached_states.shape == state_slots[row].shape:
-                    state_slots[row][:] = cached_states
-                else:
-                    absent_rows.append(row)
-            if absent_rows:
-                self._fill(states, pieces, np.array(absent_rows), layer)
-                state_cache.put(analysis_key, {piece_contents[row]: state_slots[row] for row in absent_rows})
+
+            def encode(missing: list[int], batch_start: int = batch_start) -> list[NDArray[np.float32]]:
+                return self._encode_rows(states, pieces, batch_start + np.array(missing), layer)
+
+            batch_states = cache.results(
+                f"{self.handle.sha256} layer={layer} {self.precision.name}",
+                [pieces[row].tobytes() for row in batch_rows],
+                encode,
+                batch_size=_SENTENCES_PER_LOOKUP,
+            )
+            for row, sentence_states in zip(batch_rows, batch_states, strict=True):
+                states[pieces.offsets[row] : pieces.offsets[row + 1]] = sentence_states
         return states
 
-    def _fill(
-        self, states: NDArray[np.float32], pieces: PieceTable, missing_rows: NDArray[np.int64], layer: int
-    ) -> None:
-        for batch in self.encode_ids(pieces.take(missing_rows), hidden=layer):
+    def _encode_rows(
+        self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int
+    ) -> list[NDArray[np.float32]]:
+        """Encodes sentences into their places in `states`; returns the states of each."""
+        for batch in self.encode_ids(pieces.take(rows), hidden=layer):
             if batch.hidden is not None:
-                piece_positions, _ = gather(pieces.offsets, missing_rows[batch.rows])
+                piece_positions, _ = gather(pieces.offsets, rows[batch.rows])
                 states[piece_positions] = batch.hidden.reshape(-1, self.width)
+        return [states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows]
 
 
 def load_encoder(handle: EncoderHandle, settings: Settings | None = None) -> Encoder:

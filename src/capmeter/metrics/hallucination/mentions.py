@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from capmeter.captions.caption_set import CacheScope
 from capmeter.core.settings import Settings
 from capmeter.metrics.hallucination.object_words import ObjectMention, load_object_words, singular_form
 from capmeter.text.tokenization.token_tables import SentenceSource
@@ -30,15 +26,6 @@ class MentionTable:
     mentions: Sequence[Sequence[ObjectMention]]
     ends: Sequence[int]  # number of tokens up to the last . ! or ?; 0 without any
 
-    def take(self, indices: npt.NDArray[np.int64]) -> MentionTable:
-        """Selects sentences."""
-        sentence_indices = indices.tolist()
-        return MentionTable(
-            [self.tokens[sentence_index] for sentence_index in sentence_indices],
-            [self.mentions[sentence_index] for sentence_index in sentence_indices],
-            [self.ends[sentence_index] for sentence_index in sentence_indices],
-        )
-
 
 @dataclass(frozen=True)
 class ObjectMentions:
@@ -54,9 +41,7 @@ class ObjectMentions:
     base_forms: str
     settings: Settings = field(default_factory=Settings)
 
-    cache_scope: ClassVar[CacheScope] = "run"
-
-    def run(self, pool: SentenceSource) -> MentionTable:
+    def compute(self, pool: SentenceSource) -> MentionTable:
         """Finds the mentions of every sentence of the pool."""
         object_words = load_object_words(self.synonyms)
         tokens = [tokenise_caption(sentence) for sentence in pool.sentences]

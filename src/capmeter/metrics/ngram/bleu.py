@@ -130,7 +130,7 @@ class _Counts:
 
     tokenizer: str
 
-    def run(self, captions: CaptionSet) -> Floats:
+    def compute(self, captions: CaptionSet) -> Floats:
         """The counts of each caption, (captions, 10)."""
         matches: MatchTable = captions.analyse(Matches(4, self.tokenizer))
         grams, slots = matches.grams, matches.slots

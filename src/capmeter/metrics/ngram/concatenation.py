@@ -23,7 +23,7 @@ class Concatenated:
 
     tokenizer: str = "ptb"
 
-    def run(self, captions: CaptionSet) -> CaptionSet:
+    def compute(self, captions: CaptionSet) -> CaptionSet:
         """The concatenated set; a reference without tokens adds nothing."""
         token_table: TokenTable = captions.pool.analyse(Tokens(self.tokenizer))
         texts = [" ".join(token_table.row(sentence_index)) for sentence_index in range(len(captions.pool))]

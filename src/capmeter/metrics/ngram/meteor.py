@@ -154,7 +154,7 @@ class _Alignments:
 
     metric: Meteor
 
-    def run(self, captions: CaptionSet) -> _Aligned:
+    def compute(self, captions: CaptionSet) -> _Aligned:
         """All alignments of this set."""
         metric, resources = self.metric, self.metric.resources
         candidates, references = captions.candidates.astype(np.int64), captions.references.values.astype(np.int64)

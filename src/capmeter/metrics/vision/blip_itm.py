@@ -87,20 +87,17 @@ class BlipItm(ImageTextMetric):
         """The score of each pair (image, sentence), from the disk cache or computed and cached."""
         cache_space = f"match {self.head} {' '.join(matcher.signature_facts().values())}"
         cache_keys = [_pair_hash(hashes[image], pieces[sentence]) for image, sentence in pairs.tolist()]
-        cache = matcher.settings.disk_cache()
-        cached_scores = {} if cache is None else cache.get(cache_space, cache_keys)
-        pair_scores = np.array([cached_scores.get(cache_key, 0.0) for cache_key in cache_keys])
-        missing = np.array(
-            [row for row, cache_key in enumerate(cache_keys) if cache_key not in cached_scores], np.int64
-        )
-        for rows, values in matcher.match(pairs[missing], pieces, reader.pixels, self.head):
-            pair_scores[missing[rows]] = values
-            if cache is not None:
-                cache.put(
-                    cache_space, {cache_keys[missing[k]]: float(score) for k, score in zip(rows, values, strict=True)}
-                )
+
+        def match(missing: list[int]) -> list[float | None]:
+            scores: list[float | None] = [None] * len(missing)
+            for rows, values in matcher.match(pairs[missing], pieces, reader.pixels, self.head):
+                for row, score in zip(rows.tolist(), values.tolist(), strict=True):
+                    scores[row] = score
+            return scores
+
+        pair_scores = matcher.settings.result_cache().results(cache_space, cache_keys, match)
         reader.check()
-        return pair_scores
+        return np.array(pair_scores, np.float64)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The weights, the preprocessing, the libraries and the precision."""

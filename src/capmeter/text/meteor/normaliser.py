@@ -161,4 +161,6 @@ def normalise_texts(tokens: TokenTable, texts: Ragged, normalise: Normaliser) ->
     ]
     others = Ragged.from_rows([[word_ids.setdefault(word, len(word_ids)) for word in line] for line in lines], np.int64)
     simple_rows = np.delete(np.arange(len(rows)), other_rows)
-    return TokenTable(Ragged.merged([rows.take(simple_rows), others], [simple_rows, other_rows]), Vocabulary(word_ids))
+    return TokenTable(
+        Ragged.merged([rows.take(simple_rows), others], [simple_rows, other_rows]), Vocabulary(tuple(word_ids))
+    )

@@ -6,7 +6,7 @@ its node in a trie of words, so that the phrases of a sentence are found by walk
 has the paraphrases of each left-hand phrase in the table's order (METEOR's aligner depends on that order).
 
 The index is one file, renamed into place on success; concurrent builders wait for each other. Its name contains the
-version of the table, and it is checksummed as a whole: a damaged index is rebuilt.
+version of the table. An index that cannot be read is rebuilt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from capmeter.core.errors import AssetError
 from capmeter.core.ragged import expand_ranges
 from capmeter.text.meteor.word_matches import Ints
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,10 +228,12 @@ def read_index(path: Path) -> Paraphrases | None:
     if saved_arrays is None:
         return None
     try:
-        word_text, lefts, offsets, right, *levels = saved_arrays[0].values()
-    except ValueError:
+        arrays = dict(saved_arrays[0])
+        word_text, lefts, offsets, right = (arrays.pop(name) for name in ("text", "lefts", "offsets", "right"))
+        levels = tuple(arrays[f"level {phrase_length}"] for phrase_length in range(2, len(arrays) + 2))
+    except KeyError:
         return None
-    return Paraphrases(word_text.tobytes(), tuple(levels), lefts, offsets, right)
+    return Paraphrases(word_text.tobytes(), levels, lefts, offsets, right)
 
 
 def _write_index(index: Paraphrases, path: Path) -> None:

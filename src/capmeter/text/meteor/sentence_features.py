@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
-from capmeter.captions.caption_set import CacheScope
-from capmeter.captions.reference_cache import Arrays, compact_integers
 from capmeter.core.ragged import Ragged
 from capmeter.text.meteor.normaliser import normalise_texts
 from capmeter.text.meteor.resources import MeteorResources, load_meteor_resources
@@ -43,6 +41,42 @@ class MeteorFeatureTable:
     phrases: Ragged  # (sentences): the nodes of phrases of two or more words, or of their beginnings
     start: Ints  # (phrases,): position of the first word in the sentence
     length: Ints  # (phrases,): number of words
+
+    @classmethod
+    def join(cls, tables: Sequence[MeteorFeatureTable], places: Sequence[npt.NDArray[np.int64]]) -> MeteorFeatureTable:
+        """Joins the tables of disjoint parts of a pool."""
+        vocabulary, new_ids = merge_vocabularies(table.table.vocabulary for table in tables)
+        id_rows, new_words, synsets, phrase_rows, word_count, phrase_begin = [], [], [], [], 0, 0
+        for table, table_ids in zip(tables, new_ids, strict=True):
+            id_rows.append(Ragged(table_ids[table.table.ids.values], table.table.ids.offsets))
+            new_words.append(np.flatnonzero(table_ids >= word_count))  # the words of no table before, in their order
+            synsets.append(table.synsets.take(new_words[-1]))
+            phrase_rows.append(Ragged(np.arange(phrase_begin, phrase_begin + len(table.start)), table.phrases.offsets))
+            word_count, phrase_begin = word_count + len(new_words[-1]), phrase_begin + len(table.start)
+        merged_phrases = Ragged.merged(phrase_rows, places)
+
+        def of_words(name: str) -> Any:
+            columns = zip(tables, new_words, strict=True)
+            return np.concatenate([getattr(table, name)[words] for table, words in columns])
+
+        def of_phrases(columns: list[Ints]) -> Ints:
+            values: Ints = np.concatenate(columns)[merged_phrases.values]
+            return values
+
+        return cls(
+            table=TokenTable(Ragged.merged(id_rows, places), vocabulary),
+            exact=of_words("exact"),
+            stem=of_words("stem"),
+            function=of_words("function"),
+            synsets=Ragged.from_lengths(
+                np.concatenate([word_synsets.values for word_synsets in synsets]),
+                np.concatenate([word_synsets.lengths for word_synsets in synsets]),
+            ),
+            node=of_words("node"),
+            phrases=Ragged(of_phrases([table.phrases.values for table in tables]), merged_phrases.offsets),
+            start=of_phrases([table.start for table in tables]),
+            length=of_phrases([table.length for table in tables]),
+        )
 
 
 def compute_features(table: TokenTable, resources: MeteorResources) -> MeteorFeatureTable:
@@ -84,12 +118,7 @@ class MeteorFeatures:
     language: str
     tokenizer: str
     path: str | None
-    cache_scope: ClassVar[CacheScope] = "batch"
-    ARRAYS: ClassVar[tuple[str, ...]] = (
-        *Tokens.ARRAYS,
-        *("exact", "stem", "function", "synsets", "synset-counts", "node"),
-        *("phrases", "phrase-counts", "start", "length"),
-    )
+    TABLE: ClassVar[type[MeteorFeatureTable]] = MeteorFeatureTable
 
     @property
     def _resources(self) -> MeteorResources:
@@ -101,84 +130,12 @@ class MeteorFeatures:
         resource_versions = f"{self._resources.word_list_version}/{self._resources.paraphrase_version}"
         return f"meteor/{tokenizer_version(self.tokenizer)}/{self.language}/{resource_versions}/{__version__}"
 
-    def run(self, pool: SentenceSource) -> MeteorFeatureTable:
+    def compute(self, pool: SentenceSource) -> MeteorFeatureTable:
         """Computes the features of this pool's sentences."""
         tokens: TokenTable = pool.analyse(Tokens(self.tokenizer))
         sentence_count = len(tokens.ids)
         text_sentences = Ragged(np.arange(sentence_count), np.arange(sentence_count + 1))
         return compute_features(normalise_texts(tokens, text_sentences, self._resources.normalise), self._resources)
-
-    def arrays(self, table: MeteorFeatureTable, rows: npt.NDArray[np.int64]) -> Arrays:
-        """Encodes rows as arrays over the words that they contain."""
-        _, word_ids = table.table.compact(rows)
-        word_synsets = table.synsets.take(word_ids)
-        phrase_positions = Ragged(np.arange(len(table.start)), table.phrases.offsets).take(rows)
-        arrays = {
-            "exact": table.exact[word_ids],
-            "stem": table.stem[word_ids],
-            "function": table.function[word_ids].astype(np.int64),
-            "synsets": word_synsets.values,
-            "synset-counts": word_synsets.lengths,
-            "node": table.node[word_ids] + 1,
-            "phrases": table.phrases.values[phrase_positions.values],
-            "phrase-counts": phrase_positions.lengths,
-            "start": table.start[phrase_positions.values],
-            "length": table.length[phrase_positions.values],
-        }
-        small_arrays = {array_name: compact_integers(array_values) for array_name, array_values in arrays.items()}
-        return {**Tokens(self.tokenizer).arrays(table.table, rows), **small_arrays}
-
-    def table(self, arrays: Arrays) -> MeteorFeatureTable:
-        """Decodes what `arrays` returned."""
-        feature_columns = {name: arrays[name].astype(np.int64) for name in self.ARRAYS if name not in Tokens.ARRAYS}
-        return MeteorFeatureTable(
-            table=Tokens(self.tokenizer).table(arrays),
-            exact=feature_columns["exact"],
-            stem=feature_columns["stem"],
-            function=feature_columns["function"].astype(bool),
-            synsets=Ragged.from_lengths(feature_columns["synsets"], feature_columns["synset-counts"]),
-            node=feature_columns["node"] - 1,
-            phrases=Ragged.from_lengths(feature_columns["phrases"], feature_columns["phrase-counts"]),
-            start=feature_columns["start"],
-            length=feature_columns["length"],
-        )
-
-    def merge_tables(
-        self, tables: Sequence[MeteorFeatureTable], places: Sequence[npt.NDArray[np.int64]]
-    ) -> MeteorFeatureTable:
-        """Merges the tables of disjoint parts of a pool."""
-        vocabulary, new_ids = merge_vocabularies(table.table.vocabulary for table in tables)
-        id_rows, new_words, synsets, phrase_rows, word_count, phrase_begin = [], [], [], [], 0, 0
-        for table, table_ids in zip(tables, new_ids, strict=True):
-            id_rows.append(Ragged(table_ids[table.table.ids.values], table.table.ids.offsets))
-            new_words.append(np.flatnonzero(table_ids >= word_count))  # the words of no table before, in their order
-            synsets.append(table.synsets.take(new_words[-1]))
-            phrase_rows.append(Ragged(np.arange(phrase_begin, phrase_begin + len(table.start)), table.phrases.offsets))
-            word_count, phrase_begin = word_count + len(new_words[-1]), phrase_begin + len(table.start)
-        merged_phrases = Ragged.merged(phrase_rows, places)
-
-        def of_words(name: str) -> Any:
-            columns = zip(tables, new_words, strict=True)
-            return np.concatenate([getattr(table, name)[words] for table, words in columns])
-
-        def of_phrases(columns: list[Ints]) -> Ints:
-            values: Ints = np.concatenate(columns)[merged_phrases.values]
-            return values
-
-        return MeteorFeatureTable(
-            table=TokenTable(Ragged.merged(id_rows, places), vocabulary),
-            exact=of_words("exact"),
-            stem=of_words("stem"),
-            function=of_words("function"),
-            synsets=Ragged.from_lengths(
-                np.concatenate([word_synsets.values for word_synsets in synsets]),
-                np.concatenate([word_synsets.lengths for word_synsets in synsets]),
-            ),
-            node=of_words("node"),
-            phrases=Ragged(of_phrases([table.phrases.values for table in tables]), merged_phrases.offsets),
-            start=of_phrases([table.start for table in tables]),
-            length=of_phrases([table.length for table in tables]),
-        )
 
 
 def java_hashes(words: Sequence[str]) -> Ints:

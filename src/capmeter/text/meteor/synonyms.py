@@ -33,7 +33,7 @@ from capmeter.core.assets import cache_folder
 from capmeter.core.ragged import Ragged
 
 Hashes = npt.NDArray[np.uint64]
-_FORMAT = 1
+_FORMAT = 2
 _HASH_FACTOR = 0x9E3779B97F4A7C15  # odd, as the factor of a hash modulo 2⁶⁴ must be
 # WordNet's rules for nouns, verbs and adjectives: suffix:replacement
 _RULES = "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y s: ies:y es:e es: ed:e ed: ing:e ing: er: est: er:e est:e"
@@ -173,7 +173,7 @@ def load_synonym_index(name: str, version: str, read_lists: Callable[[], tuple[s
     path = cache_folder(f"{name}-{version}-{_FORMAT}.index")
     field_names = [index_field.name for index_field in fields(SynonymIndex)]
     saved_arrays = read_arrays(path)
-    if saved_arrays is not None and list(saved_arrays[0]) == field_names:
+    if saved_arrays is not None and saved_arrays[0].keys() == set(field_names):
         return SynonymIndex(**saved_arrays[0])
     synonym_index = SynonymIndex.from_lists(*read_lists())
     with suppress(OSError):  # then it is built again in the next run

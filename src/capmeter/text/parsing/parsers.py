@@ -11,17 +11,12 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from capmeter.captions.caption_set import CacheScope
+from capmeter.core.caches import encode_texts
 from capmeter.core.errors import AssetError, InputError, MissingBackend
-from capmeter.core.lru import LRUCache
 from capmeter.core.settings import Settings
 from capmeter.text.parsing.dependency_parse import CaptionParse
-from capmeter.text.stored_values import stored_values
 from capmeter.text.tokenization.token_tables import SentenceSource
 
 ParserName = Annotated[Literal["caption", "corenlp"], "the parser: the bundled one, or the official one (Java)"]
@@ -85,20 +80,6 @@ def parser_status(name: str) -> tuple[bool, str]:
         return False, str(problem)
 
 
-@dataclass(frozen=True)
-class _ParseRows:
-    """Parses as JSON values, for the disk cache."""
-
-    parser: Parser
-
-    @property
-    def identity(self) -> str:
-        return f"parses/1/{self.parser.version}"
-
-    def compute(self, sentences: Sequence[str]) -> list[dict[str, Any] | None]:
-        return [None if parse is None else parse.to_dict() for parse in self.parser.parse(sentences)]
-
-
 def parse_captions(
     parser: Parser, captions: Sequence[str], settings: Settings | None = None
 ) -> list[CaptionParse | None]:
@@ -112,16 +93,22 @@ def parse_captions(
     Returns:
         The parse of each caption; None for one that could not be parsed in reasonable time.
     """
-    settings, parser_version = settings or Settings(), parser.version
-    memory_cache: LRUCache[tuple[str, str], CaptionParse] = settings.memory.of("parses")
-    parses = {caption: memory_cache.get((parser_version, caption)) for caption in captions}
-    missing_captions = [caption for caption, parse in parses.items() if parse is None]
-    parse_rows = stored_values(_ParseRows(parser), missing_captions, settings.disk_cache(), parser.batch)
-    for caption, parse_row in zip(missing_captions, parse_rows, strict=True):
-        if parse_row is not None:
-            parses[caption] = parse = CaptionParse.from_dict(parse_row)
-            memory_cache.put((parser_version, caption), parse)
-    return [parses[caption] for caption in captions]
+
+    def parse_rows(rows: list[int]) -> list[dict[str, Any] | None]:
+        return [None if parse is None else parse.to_dict() for parse in parser.parse([captions[row] for row in rows])]
+
+    return (
+        (settings or Settings())
+        .result_cache()
+        .results(
+            f"parses/1/{parser.version}",
+            encode_texts(captions),
+            parse_rows,
+            batch_size=parser.batch,
+            decode=CaptionParse.from_dict,
+            task="parses",
+        )
+    )
 
 
 def looks_english(parse: CaptionParse | None) -> bool:
@@ -139,10 +126,6 @@ class ParseTable:
 
     parses: Sequence[CaptionParse | None]
 
-    def take(self, indices: npt.NDArray[np.int64]) -> ParseTable:
-        """Selects sentences."""
-        return ParseTable([self.parses[sentence_index] for sentence_index in indices.tolist()])
-
 
 @dataclass(frozen=True)
 class Parses:
@@ -151,8 +134,6 @@ class Parses:
     parser: str
     settings: Settings = field(default_factory=Settings)
 
-    cache_scope: ClassVar[CacheScope] = "run"
-
-    def run(self, pool: SentenceSource) -> ParseTable:
+    def compute(self, pool: SentenceSource) -> ParseTable:
         """Parses every sentence of the pool."""
         return ParseTable(parse_captions(find_parser(self.parser), pool.sentences, self.settings))

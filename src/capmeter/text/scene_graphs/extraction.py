@@ -16,12 +16,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from capmeter.captions.caption_set import CacheScope
+from capmeter.core.caches import encode_texts
 from capmeter.core.errors import InputError
-from capmeter.core.lru import LRUCache
 from capmeter.core.settings import Settings
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.dependency_parse import CaptionParse
@@ -30,7 +26,6 @@ from capmeter.text.scene_graphs.coreference import PICTURE_WORDS, replace_pronou
 from capmeter.text.scene_graphs.graph import SceneGraph, Synsets, build_scene_graph, no_synsets
 from capmeter.text.scene_graphs.rules import MAX_WORDS, SceneTuple, extract_tuples
 from capmeter.text.scene_graphs.triples import IS, Triple
-from capmeter.text.stored_values import stored_values
 from capmeter.text.tokenization.document_splitting import document_sentences
 from capmeter.text.tokenization.ptb import tokenise_sentences
 from capmeter.text.tokenization.token_tables import SentenceSource
@@ -82,29 +77,15 @@ class SceneGraphSource(ABC):
 
     def extract(self, captions: Sequence[str], settings: Settings) -> list[CaptionTuples]:
         """Extracts the tuples of captions, as far as the caches of the settings do not have them."""
-        memory_cache: LRUCache[tuple[str, str], CaptionTuples] = settings.memory.of("scenes")
-        tuples_by_caption = {caption: memory_cache.get((self.version, caption)) for caption in captions}
-        missing_captions = [caption for caption, scene_tuples in tuples_by_caption.items() if scene_tuples is None]
-        tuple_rows = stored_values(_TupleRows(self, settings), missing_captions, settings.disk_cache(), self.batch)
-        for caption, tuple_row in zip(missing_captions, tuple_rows, strict=True):
-            tuples_by_caption[caption] = caption_tuples = _read_tuples(tuple_row)
-            memory_cache.put((self.version, caption), caption_tuples)
-        return [scene_tuples for caption in captions if (scene_tuples := tuples_by_caption[caption]) is not None]
-
-
-@dataclass(frozen=True)
-class _TupleRows:
-    """The tuples of captions as JSON values, for the disk cache."""
-
-    source: SceneGraphSource
-    settings: Settings
-
-    @property
-    def identity(self) -> str:
-        return f"scenes/{self.source.revision}/{self.source.version}"
-
-    def compute(self, sentences: Sequence[str]) -> list[list[Any] | None]:
-        return self.source.compute(sentences, self.settings)
+        scenes = settings.result_cache().results(
+            f"scenes/{self.revision}/{self.version}",
+            encode_texts(captions),
+            lambda rows: self.compute([captions[row] for row in rows], settings),
+            batch_size=self.batch,
+            decode=_read_tuples,
+            task="scenes",
+        )
+        return [CaptionTuples(None) if scene is None else scene for scene in scenes]
 
 
 class RuleSource(SceneGraphSource):
@@ -225,24 +206,17 @@ class SceneTable:
     scenes: Sequence[CaptionTuples]
     settings: Settings
 
-    def take(self, indices: npt.NDArray[np.int64]) -> SceneTable:
-        """Selects sentences."""
-        row_indices = indices.tolist()
-        sentences, scenes = [self.sentences[k] for k in row_indices], [self.scenes[k] for k in row_indices]
-        return SceneTable(self.version, sentences, scenes, self.settings)
-
     def graph(self, sentence: int, synsets: Synsets) -> SceneGraph:
         """Builds the graph of one sentence."""
         return self._build((sentence,), synsets)
 
     def reference_graph(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
         """Builds one graph of several references, in their order; the same texts give the same object."""
-        memory: LRUCache[tuple[str, Synsets, tuple[str, ...]], SceneGraph] = self.settings.memory.of("scene_graphs")
         graph_key = self.version, synsets, tuple(self.sentences[sentence_index] for sentence_index in sentences)
-        graph = memory.get(graph_key)
+        graph: SceneGraph | None = self.settings.memory.get(graph_key)
         if graph is None:
             graph = self._build(sentences, synsets)
-            memory.put(graph_key, graph)
+            self.settings.memory.put(graph_key, graph)
         return graph
 
     def _build(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
@@ -263,9 +237,7 @@ class Scenes:
     settings: Settings = field(default_factory=Settings)
     input: InputName = "raw"
 
-    cache_scope: ClassVar[CacheScope] = "run"
-
-    def run(self, pool: SentenceSource) -> SceneTable:
+    def compute(self, pool: SentenceSource) -> SceneTable:
         """Extracts the tuples of every sentence of the pool."""
         source, sentences = find_source(self.source), list(pool.sentences)
         if self.input == "raw":
@@ -293,9 +265,7 @@ def _merge_sentences(sentences: Sequence[CaptionTuples]) -> CaptionTuples:
     return CaptionTuples(tuples, any(s.truncated for s in sentences), any(s.english for s in sentences))
 
 
-def _read_tuples(tuple_row: list[Any] | None) -> CaptionTuples:
-    if tuple_row is None:
-        return CaptionTuples(None)
+def _read_tuples(tuple_row: Sequence[Any]) -> CaptionTuples:
     tuples, truncated, english = tuple_row
     return CaptionTuples(tuple([tuple(map(sys.intern, scene_tuple)) for scene_tuple in tuples]), truncated, english)
 

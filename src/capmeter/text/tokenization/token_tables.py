@@ -17,15 +17,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
-from capmeter.captions.caption_set import CacheScope
-from capmeter.captions.reference_cache import Arrays, compact_integers
 from capmeter.core.errors import InputError
 from capmeter.core.ragged import Ragged
 from capmeter.text.tokenization import ptb
@@ -48,11 +46,11 @@ class SentenceSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The distinct words of a pool."""
 
-    def __init__(self, words: Iterable[str]) -> None:
-        self.words = tuple(words)
+    words: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.words)
@@ -70,7 +68,7 @@ def merge_vocabularies(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, 
         np.fromiter((word_ids.setdefault(word, len(word_ids)) for word in vocabulary.words), np.int32, len(vocabulary))
         for vocabulary in vocabularies
     ]
-    return Vocabulary(word_ids), new_ids
+    return Vocabulary(tuple(word_ids)), new_ids
 
 
 @lru_cache(maxsize=1 << 17)
@@ -92,21 +90,20 @@ class TokenTable:
         word_ids.default_factory = word_ids.__len__
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         flat_ids = np.fromiter(map(word_ids.__getitem__, chain.from_iterable(sentences)), np.int32, int(lengths.sum()))
-        return cls(Ragged.from_lengths(flat_ids, lengths), Vocabulary(word_ids))
+        return cls(Ragged.from_lengths(flat_ids, lengths), Vocabulary(tuple(word_ids)))
 
     def take(self, indices: npt.NDArray[np.int64]) -> TokenTable:
         """Selects rows, over the same vocabulary."""
         return TokenTable(self.ids.take(indices), self.vocabulary)
 
-    def compact(self, indices: npt.NDArray[np.int64]) -> tuple[TokenTable, npt.NDArray[np.int64]]:
-        """Selects rows, over the vocabulary of their words alone; returns them and the previous ids of these words."""
-        token_rows = self.ids.take(indices)
-        is_used = np.zeros(len(self.vocabulary), bool)
-        is_used[token_rows.values] = True
-        used_ids = np.flatnonzero(is_used)
-        new_ids = (np.cumsum(is_used) - 1).astype(token_rows.values.dtype)
-        used_vocabulary = Vocabulary(self.vocabulary.words[word_id] for word_id in used_ids.tolist())
-        return TokenTable(Ragged(new_ids[token_rows.values], token_rows.offsets), used_vocabulary), used_ids
+    @classmethod
+    def join(cls, tables: Sequence[TokenTable], places: Sequence[npt.NDArray[np.int64]]) -> TokenTable:
+        """Joins the tables of disjoint parts of a pool; words get ids in the order of the tables."""
+        vocabulary, new_ids = merge_vocabularies(table.vocabulary for table in tables)
+        token_rows = [
+            Ragged(ids[table.ids.values], table.ids.offsets) for ids, table in zip(new_ids, tables, strict=True)
+        ]
+        return cls(Ragged.merged(token_rows, places), vocabulary)
 
     def row(self, index: int) -> tuple[str, ...]:
         """Returns the tokens of one sentence as text."""
@@ -152,47 +149,19 @@ class Tokens:
     """Analysis: the tokens of each sentence (see `tokenise_sentences`)."""
 
     tokenizer: str = "ptb"
-    cache_scope: ClassVar[CacheScope] = "run"
     portable: ClassVar[bool] = True
-    ARRAYS: ClassVar[tuple[str, ...]] = ("ids", "lengths", "text", "letters")
+    TABLE: ClassVar[type[TokenTable]] = TokenTable
 
     @property
     def identity(self) -> str:
         """The name, the tokenizer's version and the package's."""
         return f"tokens/{tokenizer_version(self.tokenizer)}/{__version__}"
 
-    def arrays(self, table: TokenTable, rows: npt.NDArray[np.int64]) -> Arrays:
-        """Encodes rows as arrays: word ids, sentence lengths, the words as one text, and their numbers of letters."""
-        table, _ = table.compact(rows)
-        words = table.vocabulary.words
-        word_bytes = "".join(words).encode("utf-8", "surrogatepass")
-        return {
-            "ids": compact_integers(table.ids.values),
-            "lengths": compact_integers(table.ids.lengths),
-            "text": np.frombuffer(word_bytes, np.uint8),
-            "letters": compact_integers(np.fromiter(map(len, words), np.int64, len(words))),
-        }
-
-    def table(self, arrays: Arrays) -> TokenTable:
-        """Decodes what `arrays` returned."""
-        word_text = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
-        word_ends = np.cumsum(arrays["letters"], dtype=np.int64).tolist()
-        vocabulary = Vocabulary(word_text[word_begin:word_end] for word_begin, word_end in pairwise([0, *word_ends]))
-        return TokenTable(Ragged.from_lengths(arrays["ids"].astype(np.int32), arrays["lengths"]), vocabulary)
-
-    def merge_tables(self, tables: Sequence[TokenTable], places: Sequence[npt.NDArray[np.int64]]) -> TokenTable:
-        """Merges the tables of disjoint parts of a pool; words get ids in the order of the tables."""
-        vocabulary, new_ids = merge_vocabularies(table.vocabulary for table in tables)
-        token_rows = [
-            Ragged(ids[table.ids.values], table.ids.offsets) for ids, table in zip(new_ids, tables, strict=True)
-        ]
-        return TokenTable(Ragged.merged(token_rows, places), vocabulary)
-
-    def run(self, pool: SentenceSource) -> TokenTable:
+    def compute(self, pool: SentenceSource) -> TokenTable:
         """Tokenises the sentences of this pool."""
         if self.tokenizer == "ptb":
             token_rows, words = ptb.tokenise_to_ids(pool.sentences)
-            return TokenTable(token_rows, Vocabulary(words))
+            return TokenTable(token_rows, Vocabulary(tuple(words)))
         return TokenTable.from_lists(tokenise_sentences(self.tokenizer, pool.sentences))
 
 
@@ -205,10 +174,9 @@ class WhitespaceTokens:
 
     tokenizer: str = "ptb"
     letters: bool = False
-    cache_scope: ClassVar[CacheScope] = "run"
     portable: ClassVar[bool] = True
 
-    def run(self, pool: SentenceSource) -> TokenTable:
+    def compute(self, pool: SentenceSource) -> TokenTable:
         """Splits the tokens of this pool."""
         token_table: TokenTable = pool.analyse(Tokens(self.tokenizer))
         split_token = re.compile(r"\w+").findall if self.letters else str.split

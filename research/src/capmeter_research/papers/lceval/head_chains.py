@@ -18,11 +18,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from capmeter.captions.caption_set import CacheScope
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.text.ngrams import NGramTable
@@ -102,9 +101,8 @@ class HeadWordChains:
     kind: ChainKind
     joined: bool = False
     settings: Settings = field(default_factory=Settings)
-    cache_scope: ClassVar[CacheScope] = "batch"
 
-    def run(self, pool: SentenceSource) -> NGramTable:
+    def compute(self, pool: SentenceSource) -> NGramTable:
         """Counts the chains of this pool's sentences."""
         parse_table: ParseTable = pool.analyse(Parses(self.parser, self.settings))
         chain_counts = []

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CacheScope, SentencePool
+from capmeter.captions.caption_set import SentencePool
 from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError
@@ -72,10 +71,6 @@ class CriticStateTable:
 
     states: Reals  # (sentences, width)
 
-    def take(self, indices: npt.NDArray[np.int64]) -> CriticStateTable:
-        """The rows at these indices."""
-        return CriticStateTable(self.states[indices])
-
 
 @dataclass(frozen=True)
 class CriticStates:
@@ -87,9 +82,8 @@ class CriticStates:
 
     checkpoint: str
     as_released: bool
-    cache_scope: ClassVar[CacheScope] = "run"
 
-    def run(self, pool: SentencePool) -> CriticStateTable:
+    def compute(self, pool: SentencePool) -> CriticStateTable:
         """The states of a pool."""
         critic = load_critic(self.checkpoint)
         token_table = tokenise_captions(pool, self.as_released)

@@ -18,7 +18,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from capmeter.captions.caption_set import CacheScope
 from capmeter.core.ragged import Ragged
 from capmeter.text.tokenization.ptb import split_as_written
 from capmeter.text.tokenization.token_tables import SentenceSource, Tokens, TokenTable
@@ -81,10 +80,9 @@ class ReleasedTokens:
     characters each) or `--`.
     """
 
-    cache_scope: ClassVar[CacheScope] = "run"
     portable: ClassVar[bool] = True
 
-    def run(self, pool: SentenceSource) -> TokenTable:
+    def compute(self, pool: SentenceSource) -> TokenTable:
         """The token table of this pool."""
         return TokenTable.from_lists(
             [

@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
-from capmeter.core.memory import return_freed_memory
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import load_encoder
@@ -94,7 +93,6 @@ def document_blocks(
             block_end - block_start == _ROWS_AT_ONCE or block_characters + document_size > _CHARACTERS_AT_ONCE
         ):
             yield DocumentBlock.of(part, rows[block_start:block_end], trained, settings)
-            return_freed_memory()
             block_start, block_characters = block_end, 0.0
         block_characters += document_size
     if len(rows):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.core.lru import LRUCache
+from capmeter.core.caches import MemoryCache
 from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, find_joint_encoder, load_encoder
 from capmeter.encoders.joint.encoder import load_joint_encoder
@@ -59,7 +59,7 @@ class TunedLearner(RegressorLearner):
         self.module = nn.ModuleDict({"head": self.head_module, "encoder": self.encoder})
         self._moments = tuple(torch.from_numpy(moment).to(device) for moment in (self.mean, self.deviation))
         self._reader = ImageReader(captions.image_pool.items, self._joint.preprocessing)
-        self._pixels: LRUCache[int, npt.NDArray[np.float32]] | None = None
+        self._pixels = MemoryCache(_PICTURE_BYTES)
         self._captions, self._with_references = captions, inputs.shape == "polos"
         sentence_indices = [captions.candidates, *([captions.references.values] if self._with_references else [])]
         self._sentences = np.unique(np.concatenate(sentence_indices))
@@ -120,13 +120,11 @@ class TunedLearner(RegressorLearner):
         return _unit(self.encoder.get_image_features(pixel_values=pixels))[torch.from_numpy(inverse)]
 
     def _picture(self, row: int) -> npt.NDArray[np.float32]:
-        cached_pixels = None if self._pixels is None else self._pixels.get(row)
+        cached_pixels: npt.NDArray[np.float32] | None = self._pixels.get(row)
         if cached_pixels is None:
             raw_pixels = self._reader.pixels(row)
             self._reader.check()
             cached_pixels = self._joint.preprocessing(np.asarray(raw_pixels))
-            if self._pixels is None:
-                self._pixels = LRUCache(max(1, _PICTURE_BYTES // cached_pixels.nbytes))
             self._pixels.put(row, cached_pixels)
         return cached_pixels
 
