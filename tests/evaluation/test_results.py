@@ -133,6 +133,15 @@ def test_a_saved_value_that_is_not_a_finite_number_is_refused(results: Results, 
     assert "Error" not in str(raised.value)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("row", [[-1, -1, 3, 2, 3, 3], [-5, 2, 3, 2, 3, 4], [1e308] * 6, [3, 2], []])
+def test_rows_that_do_not_give_the_saved_scores_are_refused(results: Results, row: list[float]) -> None:
+    saved = json.loads(json.dumps(results.to_dict()))
+    saved["systems"]["captions"]["metrics"]["bleu-2"]["rows"]["i0"] = row
+    with pytest.raises(InputError, match="bleu-2: not a results file of capmeter"):
+        Results.from_dict(saved)
+
+
 def test_a_truncated_results_file_is_said_to_be_truncated(results: Results, tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
     results.save(path)

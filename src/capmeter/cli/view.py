@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import http.server
-import socket
 import sys
 import tempfile
-import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +19,6 @@ from capmeter.core.progress import show_progress
 
 app = Application()
 LOOPBACK = "127.0.0.1"
-REQUEST_SECONDS = 30.0
-MAX_REQUESTS = 64  # at a time; a browser has six
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,40 +82,10 @@ def _page(options: ViewOptions) -> bytes:
 
 
 class PageServer(http.server.ThreadingHTTPServer):
-    """Closes connections that are slow, or more than it answers at a time; broken ones are not reported."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._free = threading.BoundedSemaphore(MAX_REQUESTS)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers the request in a thread, if one is free."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers the request within a time limit.
-
-        It is for the whole request: one for each byte would let a slow sender hold its thread for ever.
-        """
-        request_timer = threading.Timer(REQUEST_SECONDS, _disconnect, (request,))
-        request_timer.daemon = True
-        request_timer.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            request_timer.cancel()
-            self._free.release()
+    """A server that does not report connections which the browser closed."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Reports nothing: the browser closed its connection."""
-
-
-def _disconnect(connection: socket.socket) -> None:
-    with suppress(OSError):  # it is closed
-        connection.shutdown(socket.SHUT_RDWR)
+        """Reports nothing."""
 
 
 def page_handler(page: bytes) -> type[http.server.BaseHTTPRequestHandler]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.errors import MetricError
-from capmeter.evaluation.base import Measurement, Metric
+from capmeter.core.messages import format_count
+from capmeter.evaluation.base import Floats, Measurement, Metric
 from capmeter.evaluation.registry import METRICS
 
 
@@ -51,6 +52,23 @@ def check_scores(metric: Metric, caption_scores: Any, corpus_scores: Any, ids: S
             raise MetricError(
                 f"{describe_metric(metric)}: {part_name} is not a finite number for the captions {first_ids}"
             )
+
+
+def check_rows(
+    metric: Metric, values: Floats, caption_scores: Mapping[str, Floats], corpus_scores: Mapping[str, float]
+) -> None:
+    """Raises a `ValueError` unless the rows give the saved scores: else no resample of them would mean anything."""
+    if values.shape[1:] != (len(metric.columns),):
+        raise ValueError(f"its rows do not have {format_count(len(metric.columns), 'number')}")
+    with np.errstate(all="ignore"):  # rows that are damaged may give no finite score
+        computed_scores = (
+            metric.from_sums(values, np.ones(len(values))),
+            metric.from_sums(values.sum(axis=0), np.float64(len(values))),
+        )
+    for computed, saved in zip(computed_scores, (caption_scores, corpus_scores), strict=True):
+        for part, scores in saved.items():
+            if not np.allclose(computed[part], scores, rtol=1e-9, atol=1e-15):
+                raise ValueError(f"its rows do not give its {part}")
 
 
 def describe_metric(metric: Metric) -> str:

@@ -33,7 +33,7 @@ from capmeter.core.messages import describe_failure, format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.core.ragged import Ragged
 from capmeter.evaluation.base import Answers, Floats, Metric
-from capmeter.evaluation.checks import check_scores
+from capmeter.evaluation.checks import check_rows, check_scores
 from capmeter.evaluation.compact import PackedRows
 from capmeter.evaluation.reference_digests import Digests, digest_images, digest_references
 from capmeter.evaluation.registry import parse
@@ -504,8 +504,8 @@ def _read_system(saved: Any, where: str) -> Results:
         raise InputError(
             f"{location}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
         ) from problem
-    command = saved.get("command")
-    return Results(scores, ids, saved.get("notes"), captions=captions, command=command, reference_digests=digests)
+    notes, command = saved.get("notes"), saved.get("command")
+    return Results(scores, ids, notes, captions=captions, command=command, reference_digests=digests)
 
 
 def _are_answers(saved: Any) -> bool:
@@ -516,24 +516,24 @@ def _are_answers(saved: Any) -> bool:
 
 def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) -> Scores:
     items = Items(ids, _read_numbers(saved_metric["items"], ids.names))
-    part_items = {
-        part: Items(ids, _read_numbers(saved_items, ids.names))
-        for part, saved_items in saved_metric.get("part_items", {}).items()
-    }
-    part_names = list(saved_metric["parts"])
+    saved_parts = saved_metric.get("part_items", {})
+    part_items = {part: Items(ids, _read_numbers(saved_parts[part], ids.names)) for part in saved_parts}
+    names = ["score", *saved_metric["parts"]]
+    saved_scores = _read_numbers({**saved_metric["parts"], "score": saved_metric["score"]}, names)
+    corpus_scores = dict(zip(names, saved_scores.tolist(), strict=True))
     metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
+    if metric is not None and values is not None:
+        caption_scores = {name: {"score": items, **part_items}[name].array for name in names}
+        check_rows(metric, values, caption_scores, corpus_scores)
     return Scores(
         name=metric_name,
-        score=float(_read_numbers(saved_metric, ["score"])[0]),
+        score=corpus_scores.pop("score"),
         items=items,
-        parts=dict(zip(part_names, _read_numbers(saved_metric["parts"], part_names).tolist(), strict=True)),
+        parts=corpus_scores,
         part_items=part_items,
         notes=saved_metric["notes"],
         signature=saved_metric["signature"],
-        answers={
-            caption_id: {str(question_label): answer_text for question_label, answer_text in answers.items()}
-            for caption_id, answers in saved_metric.get("answers", {}).items()
-        },
+        answers=saved_metric.get("answers", {}),
         metric=metric,
         rows=None if values is None else PackedRows([values]),
     )
