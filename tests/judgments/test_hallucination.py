@@ -17,7 +17,7 @@ from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.prepared import Points
 from capmeter.meta.agreement import run
-from capmeter.meta.localisation import blamed_words
+from capmeter.meta.metric_scores import blamed_words
 from capmeter.stats.ratios import AveragePrecision
 
 HAT = [

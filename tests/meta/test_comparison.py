@@ -15,8 +15,7 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta import aligned_systems
-from capmeter.meta.aligned_systems import align_captions
-from capmeter.meta.comparison import compare
+from capmeter.meta.comparison import align_captions, compare
 from capmeter.meta.significance_tests import PermutationTest
 
 WORDS = ["dog", "cat", "runs", "sits", "red", "blue", "grass", "sofa", "a", "the", "on", "small"]

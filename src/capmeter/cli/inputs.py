@@ -19,7 +19,7 @@ from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.requirements import is_needed
 from capmeter.evaluation.results import Results, read_all
-from capmeter.meta.aligned_systems import load_system
+from capmeter.meta.comparison import load_system
 
 
 def name_and_path(given: str) -> tuple[str | None, str]:

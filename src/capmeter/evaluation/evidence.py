@@ -113,3 +113,54 @@ class Evidence:
     regions: RegionEvidence | None = None
     word_scores: tuple[float, ...] = ()
     sentences: tuple[SentenceVerdict, ...] = ()
+
+    def words(self, reference_index: int | None, start: int, end: int) -> str:
+        """The words [start, end) of the candidate (None) or of a reference."""
+        tokens = self.candidate if reference_index is None else self.references[reference_index]
+        return " ".join(tokens[start:end])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evidence as JSON values, with the words of every match and sentence; without parts that it lacks."""
+        optional = {"scene": self.scene, "contributions": self.contributions, "regions": self.regions}
+        return {
+            "candidate": list(self.candidate),
+            "references": [list(tokens) for tokens in self.references],
+            "links": [
+                {
+                    "kind": link.kind,
+                    "candidate": list(link.candidate),
+                    "words": self.words(None, *link.candidate),
+                    "reference_index": link.reference_index,
+                    "reference": list(link.reference),
+                    "reference_words": self.words(link.reference_index, *link.reference),
+                    "weight": link.weight,
+                }
+                for link in self.links
+            ],
+            "marks": [
+                {
+                    "side": mark.side,
+                    "reference_index": mark.reference_index,
+                    "place": [mark.start, mark.end],
+                    "kind": mark.kind,
+                    "weight": mark.weight,
+                }
+                for mark in self.marks
+            ],
+            "facts": dict(self.facts),
+            **({"members": {name: each.to_dict() for name, each in self.members.items()}} if self.members else {}),
+            **{name: part.to_dict() for name, part in optional.items() if part is not None},
+            **({"sentences": [self._sentence_to_dict(each) for each in self.sentences]} if self.sentences else {}),
+            **({"word_scores": list(self.word_scores)} if self.word_scores else {}),
+        }
+
+    def _sentence_to_dict(self, sentence: SentenceVerdict) -> dict[str, Any]:
+        return {
+            "side": sentence.side,
+            "reference_index": sentence.reference_index,
+            "place": [sentence.start, sentence.end],
+            "sentence": self.words(sentence.reference_index, sentence.start, sentence.end),
+            "verdict": sentence.verdict,
+            "score": sentence.score,
+            "judged_by": [self.words(*place) for place in sentence.judged_by],
+        }

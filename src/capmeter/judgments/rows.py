@@ -135,7 +135,7 @@ def read_records(path: Path) -> list[JudgmentRow]:
         first_character = file_text.lstrip()[:1]
         if first_character == "[":
             rows = [_record(item, f"{path}, item {k}") for k, item in enumerate(decode_json(file_text, str(path)))]
-        elif first_character == "{" or path.suffix not in (".csv", ".tsv"):
+        elif first_character == "{" or not {".csv", ".tsv"} & set(path.suffixes[-2:]):
             rows = read_jsonl(path)
         else:
             rows = _read_csv(file_text, path)
@@ -160,9 +160,13 @@ def _record(value: Any, place: str) -> JudgmentRow:
 
 
 def _read_csv(file_text: str, path: Path) -> list[JudgmentRow]:
-    csv_reader = csv.DictReader(csv_lines(file_text), delimiter="\t" if path.suffix == ".tsv" else ",")
+    delimiter = "\t" if ".tsv" in path.suffixes[-2:] else ","
+    csv_reader = csv.DictReader(csv_lines(file_text), delimiter=delimiter)
     try:
-        return [JudgmentRow(dict(entry), f"{path}, row {row_number}") for row_number, entry in enumerate(csv_reader, 2)]
+        return [
+            JudgmentRow({name: cell for name, cell in entry.items() if name is not None}, f"{path}, row {row_number}")
+            for row_number, entry in enumerate(csv_reader, 2)
+        ]
     except csv.Error as error:
         raise InputError(f"{path}: not a table ({error}); expected JSON, CSV or Parquet") from None
 

@@ -1,9 +1,19 @@
-"""The scores to be evaluated: of metrics run on the judged captions, and external scores by id."""
+"""The scores to be evaluated: of metrics run on the judged captions, of baselines, and external scores by id.
+
+A caption metric sees candidates and references. A `Baseline`, a metric of another field, sees the judgments themselves,
+and what only they hold, such as the sentences that systems had to correct; it is run by `capmeter meta` alone, not by
+`score`. Packages add baselines through the entry point group `capmeter.baselines` (name = "module:Class");
+`capmeter-research` has `gleu`, for CoNLL-2014.
+
+Under a protocol of localisation a metric's score of a caption is the share of its most blamed words that people
+flagged.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,16 +22,44 @@ import numpy as np
 from capmeter._version import __version__
 from capmeter.core.errors import CapmeterError, InputError, ProtocolError
 from capmeter.core.messages import format_count
-from capmeter.core.named import split_name, split_text
+from capmeter.core.named import Named, split_name, split_text
+from capmeter.core.registry import Registry
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
+from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse_list
-from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
+from capmeter.evaluation.runner import Evaluation
+from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems, letters_and_digits
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.baselines import BASELINES, Baseline
-from capmeter.meta.baselines import parse as parse_baseline
 from capmeter.meta.coefficient import AgreementRow
 from capmeter.meta.scores_file import read_scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline(Named, ABC):
+    """The base of all baselines. Class attributes: `NAME`, and `SUMMARY`, one line."""
+
+    @property
+    def name(self) -> str:
+        """The baseline's name without parameters."""
+        return self.NAME
+
+    @abstractmethod
+    def scores(self, judgments: PreparedJudgments) -> Floats:
+        """One score per system (of judgments of captions: one per id)."""
+
+    def max_references(self, judgments: PreparedJudgments) -> int:
+        """The largest number of references of one caption that it sees: by default as many as a metric does."""
+        return int(judgments.captions.references.lengths.max(initial=0))
+
+
+BASELINES: Registry[Baseline] = Registry(
+    "baseline",
+    Baseline,  # type: ignore[type-abstract]
+    "capmeter.baselines",
+    {},
+)
+
 
 _JUDGING = ("scored_share", "consistency", "order_consistency", "input_tokens", "output_tokens")
 """The parts of judges that say how they were asked."""
@@ -87,7 +125,7 @@ def parse_metrics(metrics: str | Iterable[str | Metric]) -> tuple[list[Metric], 
     metric_names = split_text(metrics, ",") if isinstance(metrics, str) else list(metrics)
     baselines = [each for each in metric_names if isinstance(each, str) and split_name(each, "metric")[0] in BASELINES]
     others = [each for each in metric_names if each not in baselines]
-    return parse_list(others) if others or not baselines else [], [parse_baseline(each) for each in baselines]
+    return parse_list(others) if others or not baselines else [], [BASELINES.parse(each) for each in baselines]
 
 
 def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], settings: Settings | None) -> MetricScores:
@@ -106,8 +144,6 @@ def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], set
             f"but {', '.join(needing)} need them; exclude these captions (leave_out=unreferenced in the protocol)"
         )
     if isinstance(judgments, Points) and judgments.protocol.statistic == "localisation":
-        from capmeter.meta.localisation import localisation_scores
-
         chosen = settings or Settings()
         return MetricScores({str(each): localisation_scores(judgments, each, chosen) for each in metrics}, {}, [])
     if isinstance(judgments, JudgedPairs) and len(judgments.corpora) > 1:
@@ -209,3 +245,56 @@ def restrict_to_scored(judgments: Systems, scores: Mapping[str, Floats]) -> tupl
             notes={**judgments.notes, "without scores": len(judgments.names) - len(scored_rows)},
         )
     return judgments, {metric_name: values[scored_rows] for metric_name, values in scores.items()}
+
+
+_BLAMED = ("hallucinated", "contradicted", "unsupported", "unmatched")
+
+
+def blamed_words(evidence: Evidence) -> list[str]:
+    """The words that a metric blames most, as letters and digits.
+
+    They are those with the lowest score, of a metric that scores words; else those that it marks as hallucinated,
+    contradicted, unsupported or unmatched, the first of these kinds that occurs.
+
+    >>> blamed_words(Evidence(("a", "red", "dog", "."), (), word_scores=(0.9, 0.2, 0.8, 0.1)))
+    ['red']
+    """
+    words = [letters_and_digits(token) for token in evidence.candidate]
+    if evidence.word_scores:
+        scores = [score for word, score in zip(words, evidence.word_scores, strict=True) if word]
+        scored_words = zip(words, evidence.word_scores, strict=True)
+        return [word for word, score in scored_words if word and score == min(scores)]
+    for mark_kind in _BLAMED:
+        word_positions = [
+            word_position
+            for mark in evidence.marks
+            if mark.side == "candidate" and mark.kind == mark_kind
+            for word_position in range(mark.start, mark.end)
+        ]
+        if marked_words := [words[word_position] for word_position in word_positions if words[word_position]]:
+            return marked_words
+    return []
+
+
+def localisation_scores(judgments: Points, metric: Metric, settings: Settings) -> Floats:
+    """For each caption the share of the blamed words that are flagged (captions,): 0 where none is blamed.
+
+    Raises:
+        InputError: the metric cannot explain its scores, or words were not flagged.
+    """
+    if not metric.can_explain:
+        raise InputError(f"{metric} does not say which words it blames, so it has no localisation; leave it out")
+    flagged_rows = [caption_index for caption_index, flagged in enumerate(judgments.flagged) if flagged]
+    if not flagged_rows or judgments.owners is not None:
+        raise InputError(f"{judgments.benchmark} has no flagged words under {judgments.protocol}")
+    shares = np.zeros(len(judgments.flagged))
+    evaluation = Evaluation((metric,), settings).with_collected_states(judgments.captions)
+    parts = judgments.captions.select(flagged_rows).chunks(metric.PART_SIZE)
+    explanations = [evidence for part in parts for evidence in evaluation.explain(part)[metric]]
+    for caption_index, evidence in zip(flagged_rows, explanations, strict=True):
+        shares[caption_index] = _share(blamed_words(evidence), judgments.flagged[caption_index])
+    return shares
+
+
+def _share(blamed: Sequence[str], flagged: Sequence[str]) -> float:
+    return sum(word in flagged for word in blamed) / len(blamed) if blamed else 0.0

@@ -80,47 +80,20 @@ Tables = Mapping[str, Sequence[PublishedTable]]
 
 
 def read_tables(*folders: Traversable) -> Tables:
-    """The tables of all JSON files in these folders, by name (several papers may have values under one protocol).
-
-    Raises:
-        InputError: a file or table lacks a key, or has an unknown one; a row does not fit its columns.
-    """
+    """The tables of all JSON files in these folders, by name (several papers may have values under one protocol)."""
     tables: dict[str, list[PublishedTable]] = {}
-    table_files = [table_file for folder in folders for table_file in folder.iterdir()]
+    table_files = [each for folder in folders for each in folder.iterdir() if each.name.endswith(".json")]
     for table_file in sorted(table_files, key=lambda each: each.name):
-        if table_file.name.endswith(".json"):
-            paper_tables = json.loads(table_file.read_text(encoding="utf-8"))
-            _check_keys(paper_tables, {"source", "tables"}, {"comment", "external"}, table_file.name)
-            for table_name, table in paper_tables["tables"].items():
-                tables.setdefault(table_name, []).append(
-                    _read_table(table, paper_tables, f"{table_file.name}, {table_name}")
-                )
+        paper = json.loads(table_file.read_text(encoding="utf-8"))
+        for table_name, table in paper["tables"].items():
+            rows, withheld = (_read_rows(table.get(key, {}), table["columns"]) for key in ("rows", "withheld"))
+            external = frozenset(paper.get("external", ()))
+            published_table = PublishedTable(paper["source"], rows, table.get("notes", {}), withheld, external)
+            tables.setdefault(table_name, []).append(published_table)
     return tables
 
 
-def _check_keys(entry: Any, required_keys: set[str], optional_keys: set[str], table_place: str) -> None:
-    entry_keys = set(entry) if isinstance(entry, Mapping) else set()
-    if not required_keys <= entry_keys <= required_keys | optional_keys:
-        expected = f"the keys {', '.join(sorted(required_keys))} (optional: {', '.join(sorted(optional_keys))})"
-        raise InputError(f"{table_place}: expected {expected}, but got {', '.join(sorted(entry_keys)) or 'none'}")
-
-
-def _read_table(table: Mapping[str, Any], paper: Mapping[str, Any], table_place: str) -> PublishedTable:
-    _check_keys(table, {"columns", "rows"}, {"notes", "withheld"}, table_place)
-    columns, notes = table["columns"], table.get("notes", {})
-    rows, withheld = (_read_rows(table.get(key, {}), columns, table_place) for key in ("rows", "withheld"))
-    if unknown_rows := notes.keys() - rows.keys():
-        raise InputError(f"{table_place}: notes on {', '.join(sorted(unknown_rows))}, which are not among its rows")
-    return PublishedTable(paper["source"], rows, notes, withheld, frozenset(paper.get("external", ())))
-
-
-def _read_rows(rows: Mapping[str, Any], columns: Sequence[str], table_place: str) -> dict[str, dict[str, float]]:
-    for row_name, row_cells in rows.items():
-        numeric = all(
-            each is None or (isinstance(each, int | float) and not isinstance(each, bool)) for each in row_cells
-        )
-        if len(row_cells) != len(columns) or not numeric:
-            raise InputError(f"{table_place}, {row_name}: expected a number or null for each of {', '.join(columns)}")
+def _read_rows(rows: Mapping[str, Any], columns: Sequence[str]) -> dict[str, dict[str, float]]:
     return {
         row_name: {column: each for column, each in zip(columns, row_cells, strict=True) if each is not None}
         for row_name, row_cells in rows.items()

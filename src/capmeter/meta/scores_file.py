@@ -11,19 +11,18 @@ The ids of a benchmark's captions: the row's `id` if it has one, else its image'
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from capmeter.captions.layouts.programs import is_results
-from capmeter.captions.sources import open_bytes, read_text, text_lines
-from capmeter.core.csv_text import csv_lines
+from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import format_count
 from capmeter.evaluation.results import EXPECTED, check_systems
+from capmeter.judgments.rows import read_records
 from capmeter.metrics.scene_graph.spice_results import is_spice, read_rows
 
 ScoresByMetric = dict[str, dict[str, float]]
@@ -36,15 +35,8 @@ def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False
     path = Path(path)
     file_name = path.name.split(".")[0]
     suffix = [part for part in path.suffixes if part != ".gz"][-1:] or [""]
-    if suffix[0] in (".csv", ".tsv"):
-        scores = _read_objects(_table_rows(path, "\t" if suffix[0] == ".tsv" else ","), file_name)
-    elif suffix[0] == ".parquet":
-        scores = _read_objects(_parquet_rows(path), file_name)
-    elif suffix[0] in (".jsonl", ".ndjson"):
-        objects = (
-            (f"{path}, line {n}", decode_json(line, str(path), n)) for n, line in text_lines(path) if line.strip()
-        )
-        scores = _read_objects(objects, file_name)
+    if suffix[0] in (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson"):
+        scores = _read_objects(((row.place, row.fields) for row in read_records(path)), file_name)
     else:
         scores = _read_json(decode_json(read_text(path), str(path)), path, file_name, ids)
     if not scores:
@@ -117,26 +109,6 @@ def _read_objects(objects: Iterable[tuple[str, Any]], file_name: str) -> ScoresB
                 raise InputError(f"{where}: duplicate id {item_id!r}; scores are keyed by id")
             by_id[item_id] = _check_finite(number, f"{where}, {field_name}")
     return scores
-
-
-def _table_rows(path: Path, delimiter: str) -> Iterable[tuple[str, Any]]:
-    for row_number, entry in enumerate(csv.DictReader(csv_lines(read_text(path)), delimiter=delimiter), 2):
-        yield (
-            f"{path}, row {row_number}",
-            {column_name: value for column_name, value in entry.items() if column_name is not None},
-        )
-
-
-def _parquet_rows(path: Path) -> Iterable[tuple[str, Any]]:
-    import pyarrow
-    import pyarrow.parquet
-
-    with open_bytes(path) as file:
-        try:
-            rows = pyarrow.parquet.read_table(file).to_pylist()
-        except pyarrow.ArrowException as error:
-            raise InputError(f"{path} is not a valid Parquet file: {error}") from None
-    yield from ((f"{path}, row {row_number}", row) for row_number, row in enumerate(rows))
 
 
 def _numbers(entry: Any, where: str) -> dict[str, float]:

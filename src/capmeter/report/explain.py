@@ -21,7 +21,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.evidence import Evidence, SentenceVerdict
+from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import Evaluation
@@ -140,72 +140,13 @@ def to_dicts(explanations: Iterable[Explanation], order: str = "") -> list[dict[
             "candidate": explanation.caption.candidate,
             "references": list(explanation.caption.references),
             "scores": explanation.scores,
-            "evidence": {name: _evidence_json(one) for name, one in explanation.evidence.items()},
+            "evidence": {name: one.to_dict() for name, one in explanation.evidence.items()},
             **({"order": order} if order else {}),
         }
         for explanation in explanations
     ]
 
 
-def _evidence_json(evidence: Evidence) -> dict[str, Any]:
-    members = evidence.members
-    return {
-        "candidate": list(evidence.candidate),
-        "references": [list(tokens) for tokens in evidence.references],
-        "links": [
-            {
-                "kind": link.kind,
-                "candidate": list(link.candidate),
-                "words": " ".join(evidence.candidate[slice(*link.candidate)]),
-                "reference_index": link.reference_index,
-                "reference": list(link.reference),
-                "reference_words": " ".join(evidence.references[link.reference_index][slice(*link.reference)]),
-                "weight": link.weight,
-            }
-            for link in evidence.links
-        ],
-        "marks": [
-            {
-                "side": mark.side,
-                "reference_index": mark.reference_index,
-                "place": [mark.start, mark.end],
-                "kind": mark.kind,
-                "weight": mark.weight,
-            }
-            for mark in evidence.marks
-        ],
-        "facts": dict(evidence.facts),
-        **(
-            {"members": {member_name: _evidence_json(each) for member_name, each in members.items()}} if members else {}
-        ),
-        **({} if evidence.scene is None else {"scene": evidence.scene.to_dict()}),
-        **({} if evidence.contributions is None else {"contributions": evidence.contributions.to_dict()}),
-        **({} if evidence.regions is None else {"regions": evidence.regions.to_dict()}),
-        **(
-            {"sentences": [_sentence_json(evidence, each) for each in evidence.sentences]} if evidence.sentences else {}
-        ),
-        **({"word_scores": list(evidence.word_scores)} if evidence.word_scores else {}),
-    }
-
-
-def _sentence_json(evidence: Evidence, sentence: SentenceVerdict) -> dict[str, Any]:
-    return {
-        "side": sentence.side,
-        "reference_index": sentence.reference_index,
-        "place": [sentence.start, sentence.end],
-        "sentence": sentence_text(evidence, sentence.reference_index, sentence.start, sentence.end),
-        "verdict": sentence.verdict,
-        "score": sentence.score,
-        "judged_by": [sentence_text(evidence, *place) for place in sentence.judged_by],
-    }
-
-
-def sentence_text(evidence: Evidence, reference_index: int | None, start: int, end: int) -> str:
-    """The words [start, end) of the candidate (None) or of a reference."""
-    tokens = evidence.candidate if reference_index is None else evidence.references[reference_index]
-    return " ".join(tokens[start:end])
-
-
-def format_tuple(words: tuple[str, ...]) -> str:
+def format_tuple(words: Sequence[str]) -> str:
     """A readable tuple of a scene graph: "dog", "brown dog", "dog – run on – grass"."""
     return " – ".join(words) if len(words) == 3 else " ".join(reversed(words))

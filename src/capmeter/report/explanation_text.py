@@ -1,15 +1,15 @@
-"""Explanations for a terminal: each side's words, coloured by how they were matched."""
+"""Explanations for a terminal: each side's words, coloured by how they were matched.
+
+It reads `Evidence.to_dict()`, as `explain --format json` prints it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capmeter.core.terminal import escape_controls
-from capmeter.evaluation.contributions import Contributions
-from capmeter.evaluation.evidence import Evidence, Mark, RegionEvidence
-from capmeter.evaluation.scene_evidence import SceneEvidence
-from capmeter.report.explain import Explanation, format_tuple, sentence_text
+from capmeter.report.explain import Explanation, format_tuple
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,6 +20,7 @@ _STRUCK = ("cut", "removed", "deleted")
 _WRONG = ("hallucinated", "contradicted", "unsupported")
 _MAX_MATCHES, _MAX_REGIONS = 12, 5
 _LABEL_WIDTH = 24
+EvidenceData = Mapping[str, Any]
 
 
 def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
@@ -29,22 +30,23 @@ def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
     from rich.rule import Rule
     from rich.text import Text
 
-    evidence = [each for explanation in explanations for each in _with_members(explanation.evidence.values())]
-    match_kinds = sorted({link.kind for each in evidence for link in each.links})
+    evidence = [{name: each.to_dict() for name, each in explanation.evidence.items()} for explanation in explanations]
+    every = [each for by_metric in evidence for each in _with_members(by_metric.values())]
+    match_kinds = sorted({link["kind"] for each in every for link in each["links"]})
     colours = {kind: _COLOURS[k % len(_COLOURS)] for k, kind in enumerate(match_kinds)}
     parts: list[RenderableType] = []
-    for explanation in explanations:
+    for explanation, by_metric in zip(explanations, evidence, strict=True):
         caption = explanation.caption
         parts.append(Rule(Text(escape_controls(caption.id), style="bold"), align="left", style="dim"))
         parts.append(Text(escape_controls(caption.candidate) or "(empty)", style="bold"))
         scores = (f"{metric_name} {score:.4f}" for metric_name, score in explanation.scores.items())
         parts.append(Text("   ".join(scores), style="dim"))
-        for metric_name, each in explanation.evidence.items():
+        for metric_name, each in by_metric.items():
             parts.append(_evidence_table(metric_name, each, colours, explanation.scores[metric_name]))
-            members = (_evidence_table(member, inner, colours) for member, inner in each.members.items())
+            members = (_evidence_table(member, inner, colours) for member, inner in each.get("members", {}).items())
             parts.extend(Padding(member, (0, 0, 0, 4)) for member in members)
         parts.append(Text(""))
-    mark_kinds = sorted({mark.kind for each in evidence for mark in each.marks})
+    mark_kinds = sorted({mark["kind"] for each in every for mark in each["marks"]})
     legend = Text()
     for label, styles in (("matched", colours), ("marked", {kind: _mark_style(kind) for kind in mark_kinds})):
         if styles:
@@ -54,15 +56,15 @@ def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
     return Group(*parts, legend)
 
 
-def _with_members(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
+def _with_members(evidence: Iterable[EvidenceData]) -> Iterator[EvidenceData]:
     """Each metric's evidence, followed by that of its members."""
     for metric_evidence in evidence:
         yield metric_evidence
-        yield from _with_members(metric_evidence.members.values())
+        yield from _with_members(metric_evidence.get("members", {}).values())
 
 
 def _evidence_table(
-    name: str, evidence: Evidence, colours: Mapping[str, str], score: float | None = None
+    name: str, evidence: EvidenceData, colours: Mapping[str, str], score: float | None = None
 ) -> RenderableType:
     """One metric's evidence; a composite metric shows the words with its members."""
     from rich.console import Group
@@ -77,114 +79,102 @@ def _evidence_table(
         heading = Text("")
         table.add_row(Text(name, style="bold"), Text(score_text))
     for label, line in _evidence_lines(evidence, colours):
-        table.add_row(Text(label, style="dim"), line)
+        table.add_row(Text(label, style="dim"), line if isinstance(line, Text) else Text(escape_controls(line)))
     return Group(heading, table)
 
 
-def _evidence_lines(evidence: Evidence, colours: Mapping[str, str]) -> Iterator[tuple[str, Text]]:
+def _evidence_lines(evidence: EvidenceData, colours: Mapping[str, str]) -> Iterator[tuple[str, Text | str]]:
     """The lines of the table: a label and what it says."""
     from rich.text import Text
 
-    if evidence.sentences:
+    answers, word_scores = _has_answers(evidence), evidence.get("word_scores", [])
+    if "sentences" in evidence:
         yield from _sentence_lines(evidence, colours)
-    elif not evidence.members:
+    elif "members" not in evidence:
         yield "caption", _words_line(evidence, None, colours)
-        for k in range(len(evidence.references)):
-            label = "reference" if len(evidence.references) == 1 else f"reference {k + 1}"
+        for k in range(len(evidence["references"])):
+            label = "reference" if len(evidence["references"]) == 1 else f"reference {k + 1}"
             yield label, _words_line(evidence, k, colours)
-        compares_words = evidence.scene is None and evidence.regions is None and not _has_answers(evidence)
-        if compares_words and (evidence.links or not (evidence.marks or evidence.word_scores)):
+        compares_words = "scene" not in evidence and "regions" not in evidence and not answers
+        if compares_words and (evidence["links"] or not (evidence["marks"] or word_scores)):
             yield "matched", _matches_line(evidence, colours)
-    if evidence.scene is not None and not evidence.members:
-        yield from _tuple_lines(evidence.scene)
-    if evidence.word_scores and not evidence.sentences:
-        pairs = zip(evidence.candidate, evidence.word_scores, strict=True)
-        yield "words", Text(escape_controls("  ".join(f"{word} {score:.2f}" for word, score in pairs)))
-    if _has_answers(evidence):
-        lines = (escape_controls(f"{question}: {answer}") for question, answer in evidence.facts.items())
-        yield "answers", Text("\n".join(lines))
-    elif evidence.facts:
-        facts = "   ".join(f"{fact_name} {_format_number(value)}" for fact_name, value in evidence.facts.items())
-        yield "facts", Text(escape_controls(facts))
-    if evidence.contributions is not None:
-        yield from _contribution_lines(evidence.contributions)
-    if evidence.regions is not None:
-        yield "regions", _regions_line(evidence.regions)
+    if "scene" in evidence and "members" not in evidence:
+        yield from _tuple_lines(evidence["scene"]["tuples"])
+    if word_scores and "sentences" not in evidence:
+        pairs = zip(evidence["candidate"], word_scores, strict=True)
+        yield "words", "  ".join(f"{word} {score:.2f}" for word, score in pairs)
+    facts = evidence["facts"].items()
+    if answers:
+        yield "answers", Text("\n".join(escape_controls(f"{question}: {answer}") for question, answer in facts))
+    elif facts:
+        yield "facts", "   ".join(f"{fact_name} {_format_number(value)}" for fact_name, value in facts)
+    if "contributions" in evidence:
+        yield from _contribution_lines(evidence["contributions"])
+    if "regions" in evidence:
+        regions = evidence["regions"]
+        labels = regions["labels"] or [""] * len(regions["weights"])
+        heaviest = sorted(zip(labels, regions["boxes"], regions["weights"], strict=True), key=lambda each: -each[2])
+        lines = (
+            f"{label or 'region'} {_format_number(weight)} at {', '.join(f'{number:.2f}' for number in box)}"
+            for label, box, weight in heaviest[:_MAX_REGIONS]
+        )
+        yield "regions", Text("\n".join(map(escape_controls, lines)))
 
 
-def _has_answers(evidence: Evidence) -> bool:
+def _has_answers(evidence: EvidenceData) -> bool:
     """Whether the evidence is what a judge answered."""
-    is_of_words = evidence.links or evidence.marks or evidence.word_scores or evidence.members
-    return bool(evidence.facts) and not is_of_words and all(isinstance(each, str) for each in evidence.facts.values())
+    is_of_words = any(evidence.get(name) for name in ("links", "marks", "word_scores", "members"))
+    facts = evidence["facts"].values()
+    return bool(facts) and not is_of_words and all(isinstance(each, str) for each in facts)
 
 
-def _contribution_lines(contributions: Contributions) -> Iterator[tuple[str, Text]]:
+def _contribution_lines(contributions: Mapping[str, Any]) -> Iterator[tuple[str, Text | str]]:
     """The logit as a sum: the base's, then the contributions, the largest first."""
     from rich.text import Text
 
-    base = escape_controls(contributions.base)
-    yield "logit", Text(f"{contributions.logit:.3f} = {contributions.start:.3f} ({base}) + contributions")
-    for input_name, input_value, base_value, contribution in sorted(
-        contributions.inputs, key=lambda each: -abs(each[3])
-    ):
-        line = Text(
-            f"{contribution:+8.3f}", style="green" if contribution > 0 else "red" if contribution < 0 else "dim"
-        )
-        line.append(f"  {escape_controls(input_name)} {_format_number(input_value)}", style="")
-        yield "", line.append(f" (base {_format_number(base_value)})", "dim")
+    base, start = contributions["base"], contributions["base_logit"]
+    yield "logit", f"{contributions['logit']:.3f} = {start:.3f} ({base}) + contributions"
+    for each in sorted(contributions["inputs"], key=lambda each: -abs(each["contribution"])):
+        contribution = each["contribution"]
+        style = "green" if contribution > 0 else "red" if contribution < 0 else "dim"
+        line = Text(f"{contribution:+8.3f}", style=style)
+        line.append(f"  {escape_controls(each['input'])} {_format_number(each['value'])}", style="")
+        yield "", line.append(f" (base {_format_number(each['base_value'])})", "dim")
 
 
-def _regions_line(regions: RegionEvidence) -> Text:
-    from rich.text import Text
-
-    lines = (
-        f"{label or 'region'} {_format_number(weight)} at {', '.join(f'{number:.2f}' for number in box)}"
-        for label, box, weight in regions.heaviest(_MAX_REGIONS)
-    )
-    return Text("\n".join(map(escape_controls, lines)))
-
-
-def _sentence_lines(evidence: Evidence, colours: Mapping[str, str]) -> Iterator[tuple[str, Text]]:
+def _sentence_lines(evidence: EvidenceData, colours: Mapping[str, str]) -> Iterator[tuple[str, Text | str]]:
     """A document: each sentence of the caption under its verdict, what contradicts it, and the missing sentences."""
-    from rich.text import Text
-
-    for sentence in evidence.sentences:
-        if sentence.verdict == "covered":
+    for sentence in evidence["sentences"]:
+        if sentence["verdict"] == "covered":
             continue
-        line = _words_line(evidence, sentence.reference_index, colours, (sentence.start, sentence.end))
-        if sentence.verdict in ("contradicted", "unsupported"):
-            nearest_sentences = (sentence_text(evidence, *place) for place in sentence.judged_by)
-            line.append(escape_controls(f"[nearest: {' '.join(nearest_sentences)}]"), style="dim")
-        yield f"{sentence.verdict} {sentence.score:.2f}", line
-    covered_count = sum(sentence.verdict == "covered" for sentence in evidence.sentences)
-    yield "covered", Text(f"{covered_count} sentences of the references")
+        line = _words_line(evidence, sentence["reference_index"], colours, sentence["place"])
+        if sentence["verdict"] in ("contradicted", "unsupported"):
+            line.append(escape_controls(f"[nearest: {' '.join(sentence['judged_by'])}]"), style="dim")
+        yield f"{sentence['verdict']} {sentence['score']:.2f}", line
+    covered_count = sum(sentence["verdict"] == "covered" for sentence in evidence["sentences"])
+    yield "covered", f"{covered_count} sentences of the references"
 
 
 def _words_line(
-    evidence: Evidence, reference: int | None, colours: Mapping[str, str], place: tuple[int, int] | None = None
+    evidence: EvidenceData, reference: int | None, colours: Mapping[str, str], place: Sequence[int] | None = None
 ) -> Text:
     """The words of the candidate (None) or of a reference, each in the colour of its longest match."""
     from rich.text import Text
 
-    tokens = evidence.candidate if reference is None else evidence.references[reference]
-    link_spans = [
-        (link.candidate if reference is None else link.reference, link.kind)
-        for link in sorted(evidence.links, key=lambda link: link.candidate[1] - link.candidate[0])
-        if reference is None or link.reference_index == reference
-    ]
-    token_styles = {i: colours[kind] for (start, end), kind in link_spans for i in range(start, end)}
-    for mark in evidence.marks:
-        if _is_on_side(mark, reference):
-            for i in range(mark.start, mark.end):
-                token_styles[i] = f"{token_styles.get(i, '')} {_mark_style(mark.kind)}".strip()
+    tokens = evidence["candidate"] if reference is None else evidence["references"][reference]
+    token_styles: dict[int, str] = {}
+    for link in sorted(evidence["links"], key=lambda link: link["candidate"][1] - link["candidate"][0]):
+        if reference in (None, link["reference_index"]):
+            span = link["candidate" if reference is None else "reference"]
+            token_styles.update(dict.fromkeys(range(*span), colours[link["kind"]]))
+    for mark in evidence["marks"]:
+        if (mark["reference_index"] if mark["side"] == "reference" else None) == reference:
+            for i in range(*mark["place"]):
+                token_styles[i] = f"{token_styles.get(i, '')} {_mark_style(mark['kind'])}".strip()
     line = Text()
     for i in range(*(place or (0, len(tokens)))):
         line.append(escape_controls(tokens[i]), style=token_styles.get(i, "")).append(" ")
     return line if tokens else Text("(no words)", style="dim")
-
-
-def _is_on_side(mark: Mark, reference: int | None) -> bool:
-    return mark.reference_index == reference if mark.side == "reference" else reference is None
 
 
 def _mark_style(kind: str) -> str:
@@ -195,15 +185,13 @@ def _mark_style(kind: str) -> str:
     return {"unmatched": "dim", "raises": "green", "lowers": "red"}.get(kind, "underline")
 
 
-def _matches_line(evidence: Evidence, colours: Mapping[str, str]) -> Text:
+def _matches_line(evidence: EvidenceData, colours: Mapping[str, str]) -> Text:
     """The heaviest distinct matches, each with its weight."""
     from rich.text import Text
 
     kinds: dict[tuple[str, str, float], str] = {}
-    for link in sorted(evidence.links, key=lambda link: -link.weight):
-        candidate = " ".join(evidence.candidate[slice(*link.candidate)])
-        reference = " ".join(evidence.references[link.reference_index][slice(*link.reference)])
-        kinds.setdefault((candidate, reference, link.weight), link.kind)
+    for link in sorted(evidence["links"], key=lambda link: -link["weight"]):
+        kinds.setdefault((link["words"], link["reference_words"], link["weight"]), link["kind"])
     line = Text("" if kinds else "nothing")
     for (candidate, reference, weight), kind in list(kinds.items())[:_MAX_MATCHES]:
         words = candidate if candidate == reference else f"{candidate} ~ {reference}"
@@ -213,24 +201,26 @@ def _matches_line(evidence: Evidence, colours: Mapping[str, str]) -> Text:
     return line
 
 
-def _tuple_lines(scene: SceneEvidence) -> Iterator[tuple[str, Text]]:
+def _tuple_lines(tuples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Text | str]]:
     """The tuples of each kind: the common ones, then those on one side only, each with its nearest on the other."""
     from rich.text import Text
 
     for kind in ("object", "attribute", "relation"):
-        of_kind = [each for each in scene.tuples if each.kind == kind]
-        candidate = [each for each in of_kind if each.side == "candidate"]
-        common = ", ".join(format_tuple(each.words) for each in candidate if each.matched)
-        yield f"{kind}s in common", Text(escape_controls(common) or "nothing")
-        missing = [each for each in of_kind if each.side == "reference" and not each.matched]
-        unmatched = [each for each in candidate if not each.matched]
-        for label, tuples in (("in caption only", unmatched), ("missing", missing)):
+        of_kind = [each for each in tuples if each["kind"] == kind]
+        candidate = [each for each in of_kind if each["side"] == "candidate"]
+        yield (
+            f"{kind}s in common",
+            ", ".join(format_tuple(each["words"]) for each in candidate if each["matched"]) or "nothing",
+        )
+        missing = [each for each in of_kind if each["side"] == "reference" and not each["matched"]]
+        unmatched = [each for each in candidate if not each["matched"]]
+        for label, one_sided in (("in caption only", unmatched), ("missing", missing)):
             line = Text()
-            for number, each in enumerate(tuples):
-                line.append(", " if number else "").append(escape_controls(format_tuple(each.words)))
-                if each.nearest is not None:
-                    line.append(f" (nearest: {escape_controls(format_tuple(each.nearest))})", style="dim")
-            if tuples:
+            for number, each in enumerate(one_sided):
+                line.append(", " if number else "").append(escape_controls(format_tuple(each["words"])))
+                if each["nearest"] is not None:
+                    line.append(f" (nearest: {escape_controls(format_tuple(each['nearest']))})", style="dim")
+            if one_sided:
                 yield label, line
 
 

@@ -21,7 +21,6 @@ from capmeter.report.metric_names import MetricName
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 FORMATS = ("table", "json", "csv", "latex", "markdown")
 PIPE_WIDTH = 200
@@ -34,7 +33,6 @@ _TEXT_WIDTH = 24
 """A column of text gets at least this width before the numbers next to it move to another part of the table."""
 _HEAD_WIDTH = 10
 """A long heading may be broken, but not into lines shorter than this."""
-_WORD, _PIECE = r"\S+", r"[^\s=+,/]+[=+,/]*|[=+,/]+"
 _MARKDOWN = r"[\\`*_|~#]|(?<=\])\("
 
 
@@ -79,124 +77,53 @@ def print_table(table: Table, console: Console) -> None:
     """
     from rich import box
     from rich.table import Table as RichTable
+    from rich.text import Text
 
-    layout = _Layout(table, console.width, bold=console.is_terminal)
-    note = table.note if console.is_terminal else table.note.replace("bold:", "*:")
-    parts: list[Any] = [escape_controls(table.title)]
-    for columns in layout.parts():
-        widths = layout.column_widths(columns)
-        part = RichTable(box=box.SIMPLE_HEAD)
-        for c in columns:
-            justify: Any = "right" if table.numeric[c] else "left"
-            part.add_column(layout.heads[c], justify=justify, overflow="fold", width=widths[c])
-        for row in layout.cells:
-            part.add_row(*(_fold_words(row[c], widths[c]) for c in columns))
-        parts.append(part)
-    for each in (*parts, escape_controls(note)):
-        if each:
-            console.print(each, markup=False)
-
-
-class _Layout:
-    """Which columns of a table are printed next to each other, and how wide."""
-
-    def __init__(self, table: Table, width: int, *, bold: bool) -> None:
-        from rich.text import Text
-
-        self.table, self.width = table, width
-        self.heads = [Text(escape_controls(name)) for name in table.columns]
-        self.cells = [[self._cell(r, c, bold) for c in range(len(row))] for r, row in enumerate(table.rows)]
-        words = [max((len(word) for word in head.plain.split()), default=0) for head in self.heads]
-        # the width in which no cell is wrapped, and that in which the heading is not wrapped either
-        self.needed = [
-            max([min(words[c], _HEAD_WIDTH), *(row[c].cell_len for row in self.cells)]) for c in range(len(words))
-        ]
-        self.full = [max(head.cell_len, needed) for head, needed in zip(self.heads, self.needed, strict=True)]
-
-    def _cell(self, r: int, c: int, bold: bool) -> Text:
-        """A cell's text with its first word bold; or with a star behind it, for which its column has room."""
-        from rich.text import Text
-
-        first_word, space, other_words = escape_controls(str(self.table.rows[r][c])).partition(" ")
-        is_bold = (r, c) in self.table.bold
-        if not bold and any(column == c for _, column in self.table.bold):
+    def cell_text(r: int, c: int) -> Text:
+        first_word, space, other_words = escape_controls(str(table.rows[r][c])).partition(" ")
+        is_bold = (r, c) in table.bold
+        if not console.is_terminal and any(column == c for _, column in table.bold):
             first_word += "*" if is_bold else " "
         return Text(first_word, "bold" if is_bold else "").append(space + other_words, "not bold")
 
-    def parts(self) -> list[list[int]]:
-        """The columns of each part of the table that fits the width; the text at its left begins every part."""
-        numeric = self.table.numeric
-        least_widths = [each if numeric[c] else min(each, _TEXT_WIDTH) for c, each in enumerate(self.needed)]
-        first_numeric = numeric.index(True) if True in numeric else len(numeric)
-        text_columns, parts = list(range(first_numeric)), [list(range(first_numeric))]
-        for c in range(first_numeric, len(numeric)):
-            if parts[-1] != text_columns and _table_width([least_widths[k] for k in [*parts[-1], c]]) > self.width:
-                parts.append(list(text_columns))
-            parts[-1].append(c)
-        return parts
+    heads = [Text(escape_controls(name)) for name in table.columns]
+    cells = [[cell_text(r, c) for c in range(len(row))] for r, row in enumerate(table.rows)]
+    # the width in which no cell is wrapped, and no heading's first letters
+    needed = [
+        max(min(head.cell_len, _HEAD_WIDTH), *(row[c].cell_len for row in cells), 0) for c, head in enumerate(heads)
+    ]
+    fits = _table_width([max(head.cell_len, width) for head, width in zip(heads, needed, strict=True)]) <= console.width
+    if table.title:
+        console.print(escape_controls(table.title), markup=False)
+    for columns in [list(range(len(heads)))] if fits else _split_columns(table.numeric, needed, console.width):
+        part = RichTable(box=box.SIMPLE_HEAD)
+        for c in columns:
+            justify: Any = "right" if table.numeric[c] else "left"
+            width = None if fits or not table.numeric[c] else needed[c]  # a number is never broken
+            part.add_column(heads[c], justify=justify, overflow="fold", width=width)
+        for row in cells:
+            part.add_row(*(row[c] for c in columns))
+        console.print(part)
+    note = table.note if console.is_terminal else table.note.replace("bold:", "*:")
+    if note:
+        console.print(escape_controls(note), markup=False)
 
-    def column_widths(self, columns: Sequence[int]) -> dict[int, int | None]:
-        """The width of each of these columns; None leaves it to Rich."""
-        numeric = self.table.numeric
-        # a number is never broken, and a short word is not while there is room
-        least_widths = [self.needed[c] if numeric[c] else min(self.needed[c], _TEXT_WIDTH) for c in columns]
-        fits = _table_width(least_widths) <= self.width
-        unbroken_columns = [c for c in columns if numeric[c] or (fits and self.needed[c] <= _TEXT_WIDTH)]
-        wrapped_columns = [c for c in columns if c not in unbroken_columns]
-        spare_width = self.width - _table_width(
-            [self.needed[c] if c in unbroken_columns else self.full[c] for c in columns]
-        )
-        cell_texts = [[self.heads[c].plain, *(row[c].plain for row in self.cells)] for c in wrapped_columns]
-        widths = dict(
-            zip(
-                wrapped_columns,
-                _wrapped_widths(cell_texts, [self.full[c] for c in wrapped_columns], spare_width),
-                strict=True,
-            )
-        )
-        for c in unbroken_columns:
-            widths[c] = self.needed[c] + min(max(spare_width, 0), self.full[c] - self.needed[c])
-            spare_width -= min(max(spare_width, 0), self.full[c] - self.needed[c])
-        return widths
+
+def _split_columns(numeric: Sequence[bool], needed: Sequence[int], width: int) -> list[list[int]]:
+    """The columns of each part of a table that fits this width; the text at its left begins every part."""
+    least_widths = [each if numeric[c] else min(each, _TEXT_WIDTH) for c, each in enumerate(needed)]
+    first_numeric = list(numeric).index(True) if True in numeric else len(numeric)
+    text_columns, parts = list(range(first_numeric)), [list(range(first_numeric))]
+    for c in range(first_numeric, len(numeric)):
+        if parts[-1] != text_columns and _table_width([least_widths[k] for k in [*parts[-1], c]]) > width:
+            parts.append(list(text_columns))
+        parts[-1].append(c)
+    return parts
 
 
 def _table_width(columns: Sequence[int]) -> int:
     """Of a table with columns of these widths: a blank on both sides of each, and a rule's place between them."""
     return sum(columns) + 3 * len(columns) + 1
-
-
-def _wrapped_widths(columns: Sequence[Sequence[str]], full_widths: Sequence[int], spare: int) -> list[int | None]:
-    """Widths of columns that must be wrapped to fit, none below its longest word; None where no widths would do.
-
-    Where the words do not fit, their pieces count (`encoder=` and `minilm`).
-    """
-    room = sum(full_widths) + spare
-    for piece in (_WORD, _PIECE):
-        least = [max((len(each) for cell in cells for each in re.findall(piece, cell)), default=1) for cells in columns]
-        if spare < 0 and sum(least) <= room:
-            loose = [most - few for few, most in zip(least, full_widths, strict=True)]  # what each column could use
-            return [
-                few + (room - sum(least)) * each // max(sum(loose), 1) for few, each in zip(least, loose, strict=True)
-            ]
-    return [None] * len(columns)
-
-
-def _fold_words(cell_text: Text, column_width: int | None) -> Text:
-    """The cell with a line break inside each word that is longer than its column, between pieces."""
-    from rich.text import Text
-
-    if column_width is None or max(map(len, cell_text.plain.split()), default=0) <= column_width:
-        return cell_text
-    lines = [""]
-    for word in cell_text.plain.split():
-        blank = " " if lines[-1] else ""
-        for piece in [word] if len(word) <= column_width else re.findall(_PIECE, word):
-            if len(lines[-1]) + len(blank) + len(piece) > column_width:
-                lines.append(piece)
-            else:
-                lines[-1] += blank + piece
-            blank = ""
-    return Text("\n".join(lines))
 
 
 def to_csv(table: Table) -> str:

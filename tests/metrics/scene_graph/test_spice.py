@@ -130,9 +130,9 @@ def test_explanation_has_matches_and_the_most_similar_tuples(fixed_parses):
         json.loads(json.dumps(to_dicts([explanation])))[0]["evidence"]["spice"]["scene"]["tuples"][0]["kind"]
         == "object"
     )
-    picture = draw_scene(scene.candidate, matched=[each.matched for each in scene.tuples if each.side == "candidate"])
-    assert picture.count('class="scene-matched"') == 3
-    assert picture.count('class="scene-unmatched"') == 2
+    figure = draw_scene(scene.candidate, matched=[each.matched for each in scene.tuples if each.side == "candidate"])
+    lines = [text.get_bbox_patch().get_linestyle() for text in figure.axes[0].texts]
+    assert (lines.count("-"), lines.count("--")) == (3, 2)
 
 
 def test_result_files_of_the_program(fixed_parses, tmp_path):

@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from capmeter.core.errors import ProtocolError
 from capmeter.judgments.prepared import Floats, PreparedJudgments, Systems
-from capmeter.meta.baselines import Baseline
+from capmeter.meta.metric_scores import Baseline
 
 ORDERS = (1, 2, 3, 4)
 
