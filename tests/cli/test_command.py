@@ -85,6 +85,26 @@ def test_help_says_what_the_fields_say() -> None:
     assert "slow|fast" in output and "A share." in output and "FILE..." in output
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rare:
+    common: str = option("a", "A common one.")
+    seldom: int = option(1, "A rare one.", minimum=1, group="rare things")
+
+
+rare_app = Application()
+
+
+@rare_app.command()
+def run_rare(options: Rare) -> None: ...
+
+
+def test_rare_options_are_named_and_all_are_described_on_request() -> None:
+    short, long = (CliRunner().invoke(rare_app, [flag]) for flag in ("--help", "--help-all"))
+    assert short.exit_code == long.exit_code == 0
+    assert "A common one." in short.output and "A rare one." not in short.output and "--seldom" in short.output
+    assert "A rare one. (at least 1)" in " ".join(long.output.split())
+
+
 def test_two_options_of_one_name_are_refused() -> None:
     def twice(options: Inner, mode: str = "") -> None: ...
 

@@ -37,6 +37,11 @@ def test_help_shows_whole_names_of_options_at_80_columns(command: str, monkeypat
     assert not re.findall(r"--[\w-]+…", text)
 
 
+def test_help_of_score_fits_on_two_screens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert len(capmeter("score", "--help").stdout.splitlines()) <= 100
+
+
 def test_help_shows_what_looks_like_a_tag_of_html() -> None:
     assert "<think>…</think>" in capmeter("score", "--help").stdout
 

@@ -80,11 +80,12 @@ class LoadOptions:
         None,
         f"Override format detection: {', '.join(NAMES)}.",
         "--input-format",
+        group="reading files",
         choices=FORMATS,
         metavar="FORMAT",
     )
     references_format: str | None = option(
-        None, "Override format detection for the references.", choices=FORMATS, metavar="FORMAT"
+        None, "Override format detection for the references.", choices=FORMATS, metavar="FORMAT", group="reading files"
     )
     on_missing: OnMissing = option(
         "error",
@@ -95,10 +96,11 @@ class LoadOptions:
     on_absent: OnAbsent = option(
         "skip",
         "Images or videos that have references but no candidate: skip them, or score an empty caption for each.",
+        group="reading files",
         value_type=str,
         choices=("skip", "empty"),
     )
-    system: str | None = option(None, "Use only this system of a file with several.")
+    system: str | None = option(None, "Use only this system of a file with several.", group="reading files")
     split: str | Sequence[str] | None = option(
         None,
         "Use only the images of this split (named in Karpathy's files); repeatable.",
@@ -115,12 +117,14 @@ class LoadOptions:
         None,
         "The same for the file of references, where its columns have other names; repeatable.",
         "--reference-column",
+        group="reading files",
         value_type=list[str] | None,
         convert=partial(parse_columns, flag="--reference-column"),
     )
     unicode: str | None = option(
         None,
         "Bring all texts into one Unicode form: nfc (letters with their accents), or nfkc (also full-width forms).",
+        group="reading files",
         choices=("nfc", "nfkc"),
     )
     clean: str | None = option(
@@ -136,7 +140,9 @@ class LoadOptions:
         "picture have the file of their image id (also COCO's numbers).",
         path="folder",
     )
-    regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
+    regions: str = option(
+        "", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.", group="reading files"
+    )
 
     def __post_init__(self) -> None:
         for option_name, option_choices, default_value in _CHOICES:

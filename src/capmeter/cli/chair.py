@@ -12,8 +12,8 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import for_metrics, input_files, load_named_systems
+from capmeter.cli.main import echo
 from capmeter.cli.options import (
-    DeviceOptions,
     FormatOptions,
     instances_option,
     level_option,
@@ -25,15 +25,16 @@ from capmeter.cli.options import (
 from capmeter.cli.output import command_line, refuse_shared_files, show, show_notes, write_lines
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count, list_names, shorten
-from capmeter.core.options import option
+from capmeter.core.options import option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
-from capmeter.core.settings import Settings
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.results import Scores, save_all
 from capmeter.evaluation.scoring import evaluate
+from capmeter.meta.comparison import SystemComparison, compare
 from capmeter.metrics.hallucination.chair import Chair
 from capmeter.report.chair_table import chair_table, chair_to_dict, citation, part_intervals
+from capmeter.report.comparison import difference_table
 
 app = Application()
 _LONGEST = 300  # letters of a caption that is shown
@@ -61,8 +62,7 @@ class ChairOptions:
     seed: int = seed_option()
     level: float = level_option()
     table: FormatOptions = FormatOptions()
-    load: LoadOptions = LoadOptions()
-    compute: DeviceOptions = DeviceOptions()
+    load: LoadOptions = option_group(LoadOptions, without=("images_root", "regions"))
 
 
 @app.command("chair")
@@ -88,13 +88,13 @@ def chair_command(options: ChairOptions) -> None:
     )
     with show_progress():
         systems = _load_systems(options, metric)
-        settings = options.compute.settings()
-        results = {name: evaluate(captions, [metric], settings=settings) for name, captions in systems.items()}
+        results = {name: evaluate(captions, [metric]) for name, captions in systems.items()}
         scores = {name: each[metric] for name, each in results.items()}
         intervals = {
             name: part_intervals(each, level=options.level, resamples=options.resamples, seed=options.seed)
             for name, each in scores.items()
         }
+        comparison = _compare_rates(systems, metric, options)
     for system in results.values():
         system.command = command_line()
     if options.output is not None:
@@ -102,15 +102,29 @@ def chair_command(options: ChairOptions) -> None:
     lines = []
     for name, each in scores.items():
         name_prefix = f"{name}: " if len(scores) > 1 else ""
-        lines += [
-            f"worst: {name_prefix}{line}" for line in _describe_worst(systems[name], each, options.worst, settings)
-        ]
+        lines += [f"worst: {name_prefix}{line}" for line in _describe_worst(systems[name], each, options.worst)]
         lines.append(f"cite: {name_prefix}{citation(each, intervals[name], options.level)}")
     data = chair_to_dict(scores, intervals, options.level) | {"lines": lines}
+    if comparison is not None:
+        data["comparison"] = comparison.to_dict(0)
     show(chair_table(scores, intervals, 1, options.level), data, options.table.format)
+    if comparison is not None and options.table.format not in ("json", "csv"):
+        show(difference_table(comparison), data, options.table.format)
     if options.table.format == "table":
         write_lines(lines)
     show_notes(results)
+
+
+def _compare_rates(systems: dict[str, CaptionSet], metric: Chair, options: ChairOptions) -> SystemComparison | None:
+    """CHAIRs and CHAIRi of several systems compared, with p-values; None, and a note, where captions do not match."""
+    if len(systems) < 2:
+        return None
+    rates = [replace(metric, level="caption"), replace(metric, level="mention")]
+    try:
+        return compare(systems, rates, seed=options.seed, resamples=options.resamples, level=options.level)
+    except InputError as problem:
+        echo(f"note: no p-values: {problem}")
+        return None
 
 
 def _load_systems(options: ChairOptions, metric: Chair) -> dict[str, CaptionSet]:
@@ -129,7 +143,7 @@ def _load_systems(options: ChairOptions, metric: Chair) -> dict[str, CaptionSet]
     return systems
 
 
-def _describe_worst(captions: CaptionSet, scores: Scores, count: int, settings: Settings) -> list[str]:
+def _describe_worst(captions: CaptionSet, scores: Scores, count: int) -> list[str]:
     """The captions with the most hallucinated objects: their ids, these objects, and the texts."""
     metric = scores.metric
     if not isinstance(metric, Chair) or scores.values is None:
@@ -141,5 +155,5 @@ def _describe_worst(captions: CaptionSet, scores: Scores, count: int, settings: 
     worst = captions.select(worst_rows)
     return [
         f"{caption.id}: {evidence.facts['hallucinated']}, in {shorten(' '.join(caption.candidate.split()), _LONGEST)}"
-        for caption, evidence in zip(worst, metric.explain(worst, RunContext(settings=settings)), strict=True)
+        for caption, evidence in zip(worst, metric.explain(worst, RunContext()), strict=True)
     ]

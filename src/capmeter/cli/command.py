@@ -12,6 +12,7 @@ that is itself such a dataclass (`load: LoadOptions`) contributes its own, all o
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, is_dataclass
@@ -25,17 +26,18 @@ from typer.core import TyperCommand
 
 from capmeter.core.errors import InputError
 from capmeter.core.options import Option, flat_options, option_fields
-from capmeter.core.terminal import escape_controls, fold_line
+from capmeter.core.terminal import escape_controls
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_PLACEHOLDER_WIDTH = 12  # letters; the widest at which Typer leaves room for the names of options at 80 columns
+_PLACEHOLDERS = {int: "N", float: "NUMBER", Path: "PATH"}
+_NAMES_WIDTH = 30  # columns of an option's names in the help; longer ones have a line of their own
 
 
 class Application(typer.Typer):
     """The commands of one module; each is a function of dataclasses of options."""
 
     def __init__(self, **details: Any) -> None:
-        super().__init__(add_completion=False, rich_markup_mode="markdown", **details)
+        super().__init__(add_completion=False, rich_markup_mode=None, **details)
 
     def command(self, name: str | None = None, **details: Any) -> Callable[[Function], Function]:
         """A decorator that registers a function as a command, by default under its own name."""
@@ -97,10 +99,44 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 class Command(TyperCommand):
     """Converts the values of declared options itself: Typer would load Pydantic, a third of a small run's time."""
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """The docstring as plain text: commands in it have no marks."""
+        with formatter.indentation():
+            for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):
+                formatter.write_paragraph()
+                formatter.write_text(re.sub(r"\*\*(Examples?)\*\*", r"\1:", paragraph).replace("`", ""))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments and options; rare options are only named, by what they are about, unless all are asked for."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        declared_options: dict[str, tuple[Any, Option]] = getattr(self.callback, "declared", {})
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                _, option = declared_options.get(parameter.name, (None, Option(help="")))
+                title = "Arguments" if parameter.param_type_name == "argument" else option.group or "Options"
+                names = record[0].partition(" <")[0] if title == "Arguments" else record[0]
+                sections.setdefault(title, []).append((names, record[1].replace("`", "")))
+        rare_names = {title: records for title, records in sections.items() if title not in ("Arguments", "Options")}
+        for title, records in sections.items():
+            if title not in rare_names or ctx.params.get("help_all"):
+                with formatter.section(title[0].upper() + title[1:]):
+                    formatter.write_dl(records, col_max=_NAMES_WIDTH)
+        if rare_names and not ctx.params.get("help_all"):
+            with formatter.section("More options, which --help-all describes"):
+                flags = {
+                    title: ", ".join(re.findall(r"--[\w-]+", " ".join(record[0] for record in records)))
+                    for title, records in rare_names.items()
+                }
+                formatter.write_dl(list(flags.items()), col_max=_NAMES_WIDTH)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Fills `ctx.params` with the values of the options that are given; all others keep their defaults."""
         if ctx.resilient_parsing:  # completion
             return super().parse_args(ctx, args)
+        if "--help-all" in args:
+            ctx.params["help_all"] = True
+            typer.echo(self.get_help(ctx))
+            ctx.exit()
         declared_options: dict[str, tuple[Any, Option]] = getattr(self.callback, "declared", {})
         given_values, rest, given_order = self.make_parser(ctx).parse_args(args=list(args))
         _refuse_repeated(given_order, ctx)
@@ -170,7 +206,7 @@ def _assemble(options_class: type, values: dict[str, Any], names: Sequence[str] 
 def _parameter(field: Field[Any], type_hint: Any, option: Option, default: Any) -> inspect.Parameter:
     """The parameter of a command that stands for a field."""
     details: dict[str, Any] = {
-        "help": option.help,
+        "help": " ".join(filter(None, (option.help, _describe_bounds(option) and f"({_describe_bounds(option)})"))),
         "metavar": option.metavar if option.flags == () else _placeholder(type_hint, option),
         "show_default": option.default_text,
     }
@@ -193,13 +229,11 @@ def _parameter(field: Field[Any], type_hint: Any, option: Option, default: Any) 
     )
 
 
-def _placeholder(type_hint: Any, option: Option) -> str | None:
-    """What stands for the value in the help, in short lines."""
-    placeholder_text = option.metavar or fold_line("|".join(option.choices or ()), _PLACEHOLDER_WIDTH)
-    bounds_text = fold_line(_describe_bounds(option), _PLACEHOLDER_WIDTH)
-    if not bounds_text:
-        return placeholder_text or None
-    return f"{placeholder_text or f'<{_value_kind(type_hint).__name__}>'}\n{bounds_text}"
+def _placeholder(type_hint: Any, option: Option) -> str:
+    """What stands for the value in the help."""
+    value_type = _value_kind(type_hint)
+    item_type = get_args(value_type)[0] if get_origin(value_type) is list else value_type
+    return option.metavar or "|".join(option.choices or ()) or _PLACEHOLDERS.get(item_type, "TEXT")
 
 
 def _value_kind(type_hint: Any) -> Any:

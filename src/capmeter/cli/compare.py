@@ -23,6 +23,7 @@ from capmeter.cli.options import (
     DeviceOptions,
     control_option,
     format_option,
+    instances_option,
     level_option,
     output_option,
     plot_option,
@@ -31,6 +32,7 @@ from capmeter.cli.options import (
     seed_option,
     stored_metrics_option,
     systems_argument,
+    with_instances,
 )
 from capmeter.cli.output import parse_metrics, refuse_shared_files, show, show_notes
 from capmeter.core.options import option, option_group
@@ -61,6 +63,7 @@ class CompareOptions:
 
     systems: list[str] = systems_argument()
     metrics: str = stored_metrics_option(_METRICS)
+    instances: Path | None = instances_option()
     test: str = option(
         "permutation",
         "Significance test: permutation, permutation(permutations=2000) or bootstrap.",
@@ -151,7 +154,7 @@ def _comparison_metrics(options: CompareOptions) -> tuple[Sequence[Metric], Metr
     """The metrics, and the one that orders captions."""
     result_files = [] if options.metrics else [name_and_path(named_file)[1] for named_file in options.systems]
     stored_results = [results for path in result_files for results in (read_stored(path) or {}).values()]
-    metrics = choose_metrics(options.metrics, stored_results, _METRICS)
+    metrics = with_instances(choose_metrics(options.metrics, stored_results, _METRICS), options.instances)
     ordering_metric = metrics[0] if options.by is None else parse_metrics(options.by, "--by")[0]
     if ordering_metric not in metrics:
         raise typer.BadParameter(f"{ordering_metric} is not among the metrics of this comparison", param_hint="--by")

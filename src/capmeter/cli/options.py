@@ -158,9 +158,13 @@ class DeviceOptions:
     """Where and how neural networks run, and how judges are asked."""
 
     device: str | None = option(
-        None, "Where neural networks run: cpu, cuda, cuda:1 or mps (default: a GPU where there is one)."
+        None,
+        "Where neural networks run: cpu, cuda, cuda:1 or mps (default: a GPU where there is one).",
+        group="networks",
     )
-    precision: str | None = option(None, "Precision of neural networks (default: float32).", choices=PRECISIONS)
+    precision: str | None = option(
+        None, "Precision of neural networks (default: float32).", choices=PRECISIONS, group="networks"
+    )
     judging: JudgeLimits = JudgeLimits()
 
     def settings(self) -> Settings:

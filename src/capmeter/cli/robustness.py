@@ -15,11 +15,13 @@ from capmeter.cli.main import echo
 from capmeter.cli.options import (
     DeviceOptions,
     format_option,
+    instances_option,
     metrics_option,
     output_option,
     plot_option,
     resamples_option,
     seed_option,
+    with_instances,
 )
 from capmeter.cli.output import refuse_shared_files, show
 from capmeter.core.options import argument, option, option_group
@@ -46,6 +48,7 @@ class RobustnessOptions:
         metavar="FILE",
     )
     metrics: str = metrics_option()
+    instances: Path | None = instances_option()
     degradations: str = option(
         ",".join(DEGRADATIONS),
         f"Names, separated by commas, or `all`. {_SUMMARIES}. `capmeter list NAME` shows the parameters of one.",
@@ -113,7 +116,7 @@ def _measure(options: RobustnessOptions, strengths: list[float]) -> Robustness:
     all_degradations = options.degradations.strip() == "all"
     return measure_robustness(
         captions,
-        parse_list(options.metrics),
+        with_instances(parse_list(options.metrics), options.instances),
         TRANSFORMS.available() if all_degradations else options.degradations,
         strengths=strengths,
         images=options.images,

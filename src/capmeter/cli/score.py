@@ -64,17 +64,21 @@ class ScoreOptions:
     per_caption: Path | None = option(
         None, "Write one row per caption into this file: .parquet, .csv, .tsv or .jsonl (or with .gz)."
     )
-    texts: bool = option(False, "With --per-caption: also write the caption and its references into each row.")
+    texts: bool = option(
+        False, "With --per-caption: also write the caption and its references into each row.", group="files of scores"
+    )
     keep: list[str] = option(
         [],
         "With --per-caption or --shards: carry these columns of the captions' file through to the rows of scores, of "
         "which each of its rows has one; `row` is the row's number. Repeatable.",
+        group="files of scores",
         metavar="COLUMN[,…]",
     )
     by_reference: Path | None = option(
         None,
         "Write every caption's score against each single reference, and their spread, into this file: .parquet, "
         ".csv, .tsv or .jsonl.",
+        group="files of scores",
     )
     intervals: bool = option(True, "Show each score's 95% interval (bootstrap by image).", "--intervals/--no-intervals")
     resamples: int = resamples_option()
@@ -91,26 +95,31 @@ class ScoreOptions:
         metavar="METRIC=SCORE",
     )
     stream: bool | None = option(
-        None, "Read the captions part by part. Default for large files.", "--stream/--no-stream"
+        None, "Read the captions part by part. Default for large files.", "--stream/--no-stream", group="many captions"
     )
     workers: int | None = option(
         None,
         "Processes that share the work (default: chosen by input size; with Ray one per core).",
+        group="many captions",
         minimum=1,
         maximum=256,
     )
     engine: str = option(
         "local",
         "What runs the metrics: this machine's processes, or Ray (needs capmeter[ray]).",
+        group="many captions",
         choices=("local", "ray"),
     )
     shards: str | None = option(
         None,
         "Score these files (a pattern in quotes); each gets its scores in the folder --output. A run that was ended "
         "goes on with the missing ones.",
+        group="many captions",
         metavar="PATTERN",
     )
-    gpus: float = option(0.0, "With --engine ray: the share of a GPU for each worker.", minimum=0)
+    gpus: float = option(
+        0.0, "With --engine ray: the share of a GPU for each worker.", minimum=0, group="many captions"
+    )
     load: LoadOptions = LoadOptions()
     compute: DeviceOptions = DeviceOptions()
 

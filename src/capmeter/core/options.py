@@ -40,6 +40,7 @@ class Option:
         convert: what turns the command line's value into the field's; raises `InputError` for a wrong value.
         default_text: what the help shows as the default, if not the default itself.
         separator: a text that may be given several times is joined with this, as in a list separated by commas.
+        group: what rare options are about ("judges"): `--help` only names them, `--help-all` describes them.
     """
 
     help: str
@@ -55,6 +56,7 @@ class Option:
     convert: Callable[[Any], Any] | None = None
     default_text: str | None = None
     separator: str = ""
+    group: str = ""
 
 
 def option(default: Any = ..., help: str = "", *flags: str, **details: Any) -> Any:
