@@ -1,13 +1,12 @@
 """Measure each metric's agreement with human judgments, and its cost, for docs/choosing.md. Writes docs/agreement.json.
 
     python scripts/agreement.py FOLDER [METRIC ...]
-    python scripts/agreement.py --table                  writes the table into docs/choosing.md
 
 FOLDER holds `flickr8k_expert.jsonl.gz`, and `composite.jsonl.gz` unless that is to be left out. Each metric is run by
 `capmeter meta` under the benchmark's default protocol, and by `capmeter score` on 1,000 captions, whose processor
 seconds are kept (start of the program and of its encoder included; nothing that an earlier run stored on disk is used,
 except METEOR's index).
-Values of metrics that are not named stay as they are.
+Values of metrics that are not named stay as they are; `scripts/generate_docs.py` makes the table of them.
 """
 
 from __future__ import annotations
@@ -31,23 +30,6 @@ from capmeter import __version__
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "agreement.json"
 BENCHMARKS = {"flickr8k-expert": "flickr8k_expert.jsonl.gz", "composite": "composite.jsonl.gz"}
 CAPTIONS = 1_000
-PAGE = TARGET.with_name("choosing.md")
-MARK = "<!-- made by scripts/agreement.py --table -->"
-ABOUT = """Agreement of caption-level scores with human judgments, × 100, and processor seconds for 1,000 captions
-with five references (starting the program, and its encoder, included). Run here with the default protocols of
-`capmeter meta`:
-
-```
-capmeter meta -b flickr8k-expert -d flickr8k_expert.jsonl.gz -m METRIC
-capmeter meta -b composite -d composite.jsonl.gz -m METRIC
-```
-
-Metrics on images, on regions and judges are not in the table: their models are not bundled, so capmeter has no values
-of its own; `capmeter meta` prints published values next to yours. Metrics with an encoder were run with the bundled
-MiniLM, not with their papers' encoders; TBR and BERTScore under another protocol are in
-[Encoders](embedding.md). Without an encoder, WEmbSim, MOWE, WMD, NNEval and LCEval take word vectors that are
-distilled from MiniLM once, most of their seconds, and kept for later runs. MiniLM itself was trained on sentence pairs
-that include captions of COCO and Flickr30k, benchmark photos included."""
 METRICS = (
     *("bleu-1", "bleu-4", "rouge-l", "cider", "cider-d", "cider-r", "tbr-unigram", "sparcs", "meteor", "hwcm"),
     *(
@@ -97,32 +79,6 @@ def _keep(agreement_values: dict[str, Any]) -> None:
     TARGET.write_text(json.dumps(agreement_values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def table() -> str:
-    """The part of docs/choosing.md that these values make."""
-    agreement_values = json.loads(TARGET.read_text("utf-8"))
-    lines = [
-        "| metric | Flickr8k-Expert, τ_c | 95% interval | Composite, τ_c | 95% interval | seconds |",
-        "|---|---|---|---|---|---|",
-    ]
-    by_agreement = sorted(agreement_values["metrics"].items(), key=lambda each: -each[1]["flickr8k-expert"][0])
-    for name, values in by_agreement:
-        cells = [
-            f"{values[each][0]} | [{values[each][1]}, {values[each][2]}]" if each in values else "not run | "
-            for each in BENCHMARKS
-        ]
-        page = name.partition("(")[0]
-        lines.append(f"| [{name}](metrics/{page}.md) | {' | '.join(cells)} | {values.get('seconds', 'not run')} |")
-    human = agreement_values["people"]["flickr8k-expert"]
-    lines.append(f"| inter-annotator agreement | {human} | | | | |")
-    return "\n".join(lines)
-
-
-def written(page: str) -> str:
-    """The page with the table of the values that are kept."""
-    before, mark, after = page.partition(MARK)
-    return f"{before}{mark}\n\n{ABOUT}\n\n{table()}\n\n## {after.partition('## ')[2]}"
-
-
 def _cost(name: str, sample: Path) -> float:
     """Processor seconds of scoring the sample with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
@@ -150,7 +106,4 @@ def _run(*arguments: str, cache: str | None = None) -> Any:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--table":
-        PAGE.write_text(written(PAGE.read_text("utf-8")), encoding="utf-8")
-    else:
-        main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -57,20 +57,6 @@ def test_extras_on_pages_exist(page: Path) -> None:
     assert {extra for names in named for extra in names.split(",")} <= known
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
-def test_tables_of_extras_name_every_metric(page: str) -> None:
-    """Except judges, which have a table of their own, and metrics that others are put into."""
-    text = (ROOT / page).read_text("utf-8")
-    table = text[text.index("The core provides" if page == "README.md" else "| none |") :]
-    table = re.split(r"## |\| extra \| packages", table)[0]
-    provided = re.sub(r"[^a-z]", "", table.lower())
-    spelled = {"tbr-unigram": "unigramtbr", "siglip-score": "siglip", "blip-itm": "blip", "dense": "densecaptions"}
-    metrics = [name for name in METRICS.builtin if METRICS.class_of(name).EXTRA != "judges"]
-    metrics = [name for name in metrics if name not in ("mean", "combine", "penalised", "regressor")]
-    missing = [name for name in metrics if re.sub(r"[^a-z]", "", spelled.get(name, name)) not in provided]
-    assert len(metrics) > 30 and not missing
-
-
 def test_numbers_of_what_is_installed() -> None:
     count = ("eight", "nine", "ten", "eleven", "twelve")[len(project()["dependencies"]) - 8]
     assert f"The core has {count} dependencies" in (DOCS / "faq.md").read_text("utf-8")
@@ -87,14 +73,24 @@ def test_what_aac_metrics_has_alone_is_refused() -> None:
             evaluate(["a dog"], [["a dog barks"]], metrics=[name])
 
 
-def test_the_page_of_parameters_says_what_is_declared() -> None:
-    spec = importlib.util.spec_from_file_location("parameters", ROOT / "scripts" / "parameters.py")
+def test_made_parts_of_pages_are_what_metrics_declare() -> None:
+    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts" / "generate_docs.py")
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    page = (DOCS / "parameters.md").read_text("utf-8")
-    known = {part.splitlines()[0]: part for part in made.sections()}
-    told = {part.splitlines()[0]: part for part in re.split(r"\n\n(?=#)", page.rstrip())}
-    assert set(told) >= {"### cider-d", "### spice", "### permutation", "### protocol"}
-    wrong = [name for name, part in told.items() if known.get(name) != part]
-    assert not wrong, f"run scripts/parameters.py: {', '.join(wrong)}"
+    parts = set()
+    for page in made.PAGES:
+        for _, part, text, _ in made.PART.findall((ROOT / page).read_text("utf-8")):
+            metrics = [name for name in made.metric_names() if name in re.findall(r"[\w-]+", text)]
+            expected = made.make_part(part, "docs" if page.startswith("docs/") else "", metrics)
+            assert text == expected and len(metrics) > 25, f"{page}: run scripts/generate_docs.py"
+            parts.add(part)
+    assert parts == set(made.PARTS)
+
+
+def test_every_metric_says_what_the_documentation_needs() -> None:
+    for name in METRICS.names():
+        metric = METRICS.class_of(name)
+        if metric.__module__.startswith("capmeter"):
+            assert metric.FAMILY != "Other metrics" and metric.MISLEADS and metric.FORMULA, name
+            assert not metric.GUIDE or (ROOT / metric.GUIDE).is_file() or (ROOT / "research" / metric.GUIDE).is_file()

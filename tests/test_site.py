@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,17 +40,15 @@ def test_every_metric_has_a_page_and_every_command_runs_on_one(site: Any) -> Non
     assert set(site("command_pages").RUNS) == set(commands())
 
 
-def test_every_metric_has_a_formula_as_mathml(site: Any) -> None:
+def test_every_formula_becomes_mathml(site: Any) -> None:
     pytest.importorskip("latex2mathml", reason="needs latex2mathml (the docs extra)")
-    formulas = site("formulas")
-    assert set(formulas.FORMULAS) == set(METRICS.names())
-    assert "<mfrac>" in formulas.formula("spider") and "\\" not in formulas.formula("smurf")
-    for name in formulas.FORMULAS:
-        lines = ElementTree.fromstring(formulas.formula(name))
-        assert len(lines) == len(formulas.FORMULAS[name])
+    formula = site("formulas").formula
+    for name in METRICS.names():
+        equations = METRICS.class_of(name).FORMULA
+        lines = ElementTree.fromstring(formula(name, equations))
+        assert len(lines) == len(equations)
         assert "\\" not in "".join(lines.itertext()), name  # no command was left as it was
-    with pytest.raises(ValueError, match="no formula of blue"):
-        formulas.formula("blue")
+    assert "<mfrac>" in formula("spider", METRICS.class_of("spider").FORMULA)
 
 
 def test_a_docstring_becomes_markdown(site: Any) -> None:
@@ -81,40 +78,6 @@ def test_commands_are_shown_with_what_they_print(site: Any, tmp_path: Path, capl
     assert not caplog.records
     transcript(["capmeter score missing.json"], tmp_path)
     assert "exit code 1, expected 0" in caplog.text, "which a strict build refuses"
-
-
-def test_the_table_of_agreement_is_that_of_the_values() -> None:
-    spec = importlib.util.spec_from_file_location("agreement", ROOT / "scripts" / "agreement.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    page = (ROOT / "docs" / "choosing.md").read_text("utf-8")
-    assert made.written(page) == page, "run python scripts/agreement.py --table"
-    assert re.search(r"\| \[cider-d\]\(metrics/cider-d.md\) \| 43.9 \|", page)
-
-
-def test_every_metric_is_in_what_misleads() -> None:
-    """docs/choosing.md names each metric or its family where it says when metrics mislead."""
-    page = (ROOT / "docs" / "choosing.md").read_text("utf-8").partition("## When each misleads")[2].lower()
-    family = {
-        "bleu": "bleu",
-        "ref": "clipscore",
-        "tbr": "tbr",
-        "mean": "metric",
-        "combine": "metric",
-        "spider": "spice",
-    }
-    family |= {
-        "pac-s": "clipscore and related",
-        "siglip": "clipscore and related",
-        "blip": "clipscore and related",
-        "regressor": "clipscore and related",
-        "umic": "umic",
-        "soft-spice": "spice",
-    }
-    for name in METRICS.names():
-        told = next((word for prefix, word in family.items() if name.startswith(prefix)), name)
-        assert told in page, name
 
 
 def test_what_a_page_would_load_from_elsewhere_is_found(site: Any) -> None:

@@ -99,7 +99,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace("(api.md#capmeter.__version__)", "(contributing.md)")
     if page.file.generated_by is not None:
         return markdown
-    return _moved(markdown, PurePosixPath(Path(page.file.src_dir).relative_to(ROOT).as_posix()))
+    return _moved(
+        metric_pages.generate(markdown, "docs"), PurePosixPath(Path(page.file.src_dir).relative_to(ROOT).as_posix())
+    )
 
 
 def on_post_build(config: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import json
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,63 +13,24 @@ from typing import Any
 from console import transcript
 from formulas import formula
 
+from capmeter.core.errors import CapmeterError
 from capmeter.evaluation.availability import install_command, missing_install_command
 from capmeter.evaluation.registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
-GROUPS = {
-    "Words and n-grams": ("bleu-1 bleu-2 bleu-3 bleu-4 rouge-l cider cider-d cider-r meteor tbr-unigram"),
-    "Meaning and grammar": "spice spider soft-spice capture sparcs hwcm mima spurts smurf",
-    "Hallucination": "chair hallucination aloha amber",
-    "Vectors of words and sentences": "bertscore tbr sbert wembsim mowe wmd",
-    "Learned from captions": "capmeter nneval lceval leic",
-    "Fluency of captions of sounds": "fense spider-fl fer penalised",
-    "Events in time": "soda-c dense proposals gated repetition distinct",
-    "With the picture": "clipscore refclipscore pac-s refpac-s siglip-score blip-itm regressor umic umic-c "
-    "vilbertscore vifidel",
-    "Language models as judges": "clair clair-a fleur g-veval captionqa capeval caprl-qa vdcscore autodq dcscore "
-    "faithscore posh caparena judge",
-    "Made of other metrics": "mean combine",
-}
-# what is run where the name alone would need a model that has to be fetched, or members
-RUN = {
-    "mima": "mima(encoder=minilm)",
-    "spurts": "spurts(encoder=minilm)",
-    "smurf": "smurf(encoder=minilm)",
-    "mean": "mean(bleu-4,cider-d)",
-    "combine": "combine(bleu-4,cider-d,weights=0.3+0.7)",
-}
-# metrics that cannot be run on the example captions, which have no pictures: the guide that shows how they are
-GUIDE = {
-    "amber": "hallucination.md",
-    **dict.fromkeys(("clipscore", "refclipscore", "pac-s", "refpac-s", "siglip-score", "blip-itm"), "images.md"),
-    "regressor": "images.md",
-    **dict.fromkeys(("umic", "umic-c", "vilbertscore", "vifidel"), "umic.md"),
-    **dict.fromkeys(("fense", "spider-fl", "fer", "penalised"), "audio.md"),
-    **dict.fromkeys(("soda-c", "dense", "proposals", "gated"), "video.md"),
-    **dict.fromkeys(GROUPS["Language models as judges"].split(), "judges.md"),
-}
+sys.path.insert(0, str(ROOT / "scripts"))
+from generate_docs import describe_parameters, example_of, extras_of, list_families, metric_names  # noqa: E402
+
 _DOCUMENT = re.compile(r"\b(?:research/)?docs/([\w-]+)\.md\b")
 _CODE = re.compile(r"(`[^`]+`)")
-_spec = importlib.util.spec_from_file_location("parameters", ROOT / "scripts" / "parameters.py")
-assert _spec is not None and _spec.loader is not None
-parameters = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(parameters)
-
-
-def names() -> list[str]:
-    """The metrics of the library and of capmeter-research, in the order of the groups."""
-    listed = [name for group in GROUPS.values() for name in group.split()]
-    own = [name for name in METRICS.names() if parameters.is_of_this_project(METRICS, name)]
-    if set(listed) != set(own):
-        raise ValueError(f"scripts/site/metric_pages.py: GROUPS and the registry differ: {set(listed) ^ set(own)}")
-    return listed
 
 
 def navigation() -> list[Any]:
     """The part of the navigation."""
-    names()
-    groups = [{title: [{name: f"metrics/{name}.md"} for name in group.split()]} for title, group in GROUPS.items()]
+    groups = [
+        {title: [{name: f"metrics/{name}.md"} for name in group]}
+        for title, group in list_families(metric_names()).items()
+    ]
     return [{"All metrics": "metrics/index.md"}, *groups]
 
 
@@ -78,7 +38,7 @@ def pages(work: Path) -> dict[str, str]:
     """Every page by its path; commands run in `work`, which has the demo."""
     judged = json.loads((ROOT / "docs" / "agreement.json").read_text("utf-8"))
     found = {"metrics/index.md": _index()}
-    return found | {f"metrics/{name}.md": _page(name, judged, work / "capmeter-demo") for name in names()}
+    return found | {f"metrics/{name}.md": _page(name, judged, work / "capmeter-demo") for name in metric_names()}
 
 
 def _index() -> str:
@@ -87,9 +47,9 @@ def _index() -> str:
         "[Choosing a metric](../choosing.md) compares them. Install names what a metric needs beside "
         "`pip install capmeter`.",
     ]
-    for title, group in GROUPS.items():
+    for title, group in list_families(metric_names()).items():
         rows = ["| metric | measures | needs | install |", "|---|---|---|---|"]
-        for name in group.split():
+        for name in group:
             needs, extra = _needs(name)
             rows.append(f"| [{name}]({name}.md) | {METRICS.class_of(name).SUMMARY} | {needs} | {extra} |")
         parts += [f"## {title}", "\n".join(rows)]
@@ -98,13 +58,11 @@ def _index() -> str:
 
 def _needs(name: str) -> tuple[str, str]:
     """What captions must have, and the extra to install."""
-    kind = METRICS.class_of(name)
-    runnable = name not in GUIDE
-    metric = METRICS.parse(RUN.get(name, name)) if runnable else None
-    needs = getattr(metric or kind, "needs", frozenset())
-    if not isinstance(needs, frozenset):  # a property of a metric that takes parameters
+    try:
+        needs = METRICS.parse(example_of(name)).needs
+    except CapmeterError:  # it needs a file
         needs = frozenset({"image"})
-    extras = ",".join(metric.extras if metric else filter(None, [kind.EXTRA]))
+    extras = ",".join(extras_of(name))
     extras = "all" if "all" in extras.split(",") else extras
     return ", ".join(sorted(needs)) or "captions alone", f"`{install_command(extras)}`" if extras else ""
 
@@ -120,16 +78,16 @@ def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
     facts += _agreement(name, judged)
     source = inspect.getmodule(kind)
     assert source is not None and source.__doc__ is not None
-    section = parameters.section(name, kind, METRICS.entry(name).implied_parameters).split("\n\n", 2)[2:]
+    section = describe_parameters(name, kind, METRICS.entry(name).implied_parameters).split("\n\n", 2)[2:]
     return "\n\n".join(
         [
             f"# {name}",
             f"{kind.SUMMARY[0].upper()}{kind.SUMMARY[1:]}.",
             "\n".join(facts),
-            "## Formula",
-            formula(name),
+            *(["## Formula", formula(name, kind.FORMULA)] if kind.FORMULA else []),
             "## What it measures",
             as_markdown(source.__doc__),
+            *(["## When it misleads", _text(kind.MISLEADS)] if kind.MISLEADS else []),
             "## Parameters",
             *(section or ["None."]),
             "## A run",
@@ -140,7 +98,7 @@ def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
 
 
 def _agreement(name: str, judged: dict[str, Any]) -> list[str]:
-    found = judged["metrics"].get(RUN.get(name, name))
+    found = judged["metrics"].get(example_of(name))
     if found is None:
         return []
     value, low, high = found["flickr8k-expert"]
@@ -156,9 +114,10 @@ def _agreement(name: str, judged: dict[str, Any]) -> list[str]:
 
 def _run(name: str, demo: Path) -> str:
     """A run on the example captions, with the explanation of one score."""
-    if name in GUIDE:
-        return f"The example captions have no pictures, and no server answers here: [how to run it](../{GUIDE[name]})."
-    metric = METRICS.parse(RUN.get(name, name))
+    if guide := METRICS.class_of(name).GUIDE:
+        page = guide.removeprefix("docs/")
+        return f"The example captions have no pictures, and no server answers here: [how to run it](../{page})."
+    metric = METRICS.parse(example_of(name))
     missing = missing_install_command(",".join(metric.extras) or None)
     if missing is not None:
         return f"Not run when this page was made: `{missing}` was missing."

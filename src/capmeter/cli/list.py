@@ -82,7 +82,10 @@ def _show_parameters(name: str, format: str) -> None:
         implied_parameters = registry.entry(name).implied_parameters
         table, contents[list_name] = _parameter_table(registry.label(name), registry.class_of(name), implied_parameters)
         title = f"{table.title} ({list_name[:-1]})" if len(kinds) > 1 else table.title
-        tables.append(replace(table, title=title, note="" if table.rows else "no parameters"))
+        notes = [] if table.rows else ["no parameters"]
+        if misleads := getattr(registry.class_of(name), "MISLEADS", ""):
+            notes.append(f"When it misleads: {misleads}")
+        tables.append(replace(table, title=title, note="\n".join(notes)))
     first_name, *other_names = contents
     data = contents[first_name] | (
         {"also": {list_name: contents[list_name] for list_name in other_names}} if other_names else {}

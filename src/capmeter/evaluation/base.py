@@ -113,12 +113,24 @@ class Metric(Named, ABC):
             notes longer ones.
         MICROSECONDS: the processor time of a caption with five references on one core; 0: unknown, or a network, which
             uses all cores.
+
+    The documentation is made from these (Markdown; `docs/PAGE.md` becomes a link):
+        FAMILY: the group of metrics that it belongs to.
+        MISLEADS: when its score misleads, as sentences whose subject is the metric.
+        FORMULA: its formula as LaTeX, a text for each equation, as the module's docstring gives it in plain text.
+        EXAMPLE: the parameters with which it is shown, where its name alone cannot be run.
+        GUIDE: the page that shows how it is run, where captions and references alone are not enough.
     """
 
     EXTRA: ClassVar[str | None] = None
     PART_SIZE: ClassVar[int] = 8192
     MAX_WORDS: ClassVar[int | None] = None
     MICROSECONDS: ClassVar[float] = 0.0
+    FAMILY: ClassVar[str] = "Other metrics"
+    MISLEADS: ClassVar[str] = ""
+    FORMULA: ClassVar[tuple[str, ...]] = ()
+    EXAMPLE: ClassVar[str] = ""
+    GUIDE: ClassVar[str] = ""
 
     @property
     def name(self) -> str:

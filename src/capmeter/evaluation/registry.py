@@ -135,8 +135,6 @@ METRICS = MetricRegistry(
         "spider": Entry("capmeter.metrics.combined.spider:Spider"),
         "soft-spice": Entry("capmeter.metrics.scene_graph.soft_spice:SoftSpice"),
         "capture": Entry("capmeter.metrics.scene_graph.capture:Capture"),
-        "mean": Entry("capmeter.metrics.combined.combination:Combination", {"weights": None}),
-        "combine": Entry("capmeter.metrics.combined.combination:Combination"),
         "bertscore": Entry("capmeter.metrics.embedding.bertscore:BertScore"),
         "sbert": Entry("capmeter.metrics.embedding.sbert:Sbert"),
         "hallucination": Entry("capmeter.metrics.hallucination.hallucination:Hallucination"),
@@ -174,6 +172,8 @@ METRICS = MetricRegistry(
         "repetition": Entry("capmeter.metrics.ngram.repetition:RepetitionShare"),
         "distinct": Entry("capmeter.metrics.ngram.repetition:DistinctShare"),
         "blip-itm": Entry("capmeter.metrics.vision.blip_itm:BlipItm"),
+        "mean": Entry("capmeter.metrics.combined.combination:Combination", {"weights": None}),
+        "combine": Entry("capmeter.metrics.combined.combination:Combination"),
     },
     BUNDLES,
 )

@@ -16,6 +16,11 @@ class MeanVectors(MeanMetric):
 
     EXTRA: ClassVar[str | None] = "neural"
     PART_SIZE: ClassVar[int] = 2048
+    FAMILY: ClassVar[str] = "Vectors of words and sentences"
+    MISLEADS: ClassVar[str] = (
+        'Rates words with similar contexts as similar, including opposites and colours ("red car", "blue car"). '
+        "Differences between good systems are small on its scale."
+    )
 
     vectors: Annotated[str, "word vectors: minilm, or a file"] = "minilm"
 

@@ -60,6 +60,12 @@ class FluencyErrorRate(MeanMetric):
     columns: ClassVar[tuple[str, ...]] = ("score", "probability")
     needs: ClassVar[frozenset[str]] = frozenset()
     lower_is_better: ClassVar[bool] = True
+    FAMILY: ClassVar[str] = "Fluency of captions of sounds"
+    MISLEADS: ClassVar[str] = (
+        "Depends on the detector of errors: name it. It sees grammar alone, and a threshold decides."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{fer} = [P(\text{error}) > 0.9]",)
+    GUIDE: ClassVar[str] = "docs/audio.md"
 
     errors: ErrorSource = KIND
     threshold: Threshold = 0.9
@@ -91,6 +97,14 @@ class Penalised(CompositeMetric):
     NAME: ClassVar[str] = "penalised"
     SUMMARY: ClassVar[str] = "any metric, less for captions with a fluency error"
     is_mean: ClassVar[bool] = True
+    FAMILY: ClassVar[str] = "Fluency of captions of sounds"
+    MISLEADS: ClassVar[str] = (
+        "Depends on the detector of errors: name it. It sees grammar alone, and a threshold decides."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{penalised} = \text{metric} \cdot \left( 1 - 0.9 \cdot [P(\text{error}) > 0.9] \right)",
+    )
+    GUIDE: ClassVar[str] = "docs/audio.md"
 
     metric: Annotated[Metric, "what is penalised"] = Sbert(pooling="mean")
     errors: ErrorSource = KIND
@@ -130,6 +144,9 @@ class SpiderFl(Penalised):
 
     NAME: ClassVar[str] = "spider-fl"
     SUMMARY: ClassVar[str] = "SPIDEr, less for captions with a fluency error"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{SPIDEr-FL} = \text{SPIDEr} \cdot \left( 1 - 0.9 \cdot [P(\text{error}) > 0.9] \right)",
+    )
 
     metric: Annotated[Metric, "what is penalised"] = Spider()
 
@@ -140,3 +157,6 @@ class Fense(Penalised):
 
     NAME: ClassVar[str] = "fense"
     SUMMARY: ClassVar[str] = "cosine of sentence vectors, less for captions with a fluency error"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{FENSE} = \text{mean cosine} \cdot \left( 1 - 0.9 \cdot [P(\text{error}) > 0.9] \right)",
+    )

@@ -87,6 +87,13 @@ class Combination(CompositeMetric):
 
     NAME: ClassVar[str] = "combine"
     SUMMARY: ClassVar[str] = "weighted sum of other metrics, raw or standardised over the run"
+    FAMILY: ClassVar[str] = "Made of other metrics"
+    MISLEADS: ClassVar[str] = "Has the weaknesses of its members, and hides which of them differ."
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \sum_k w_k s_k",
+        r"\text{or, standardised,} \quad \text{score} = \sum_k w_k \frac{s_k - \mu_k}{\sigma_k}",
+    )
+    EXAMPLE: ClassVar[str] = "bleu-4,cider-d"
 
     members: Annotated[tuple[Metric, ...], "the metrics, without duplicates"]
     weights: Annotated[tuple[float, ...] | None, "one weight per member; none: equal weights"] = None

@@ -35,6 +35,11 @@ class Spider(CompositeMetric):
     EXTRA: ClassVar[str | None] = "meteor"
     combined_columns: ClassVar[tuple[str, ...]] = ("score", "spice", "cider-d")
     is_mean: ClassVar[bool] = True
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = (
+        "Has the weaknesses of SPICE and of CIDEr-D: it reads a parse, and depends on the idf of the run."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{SPIDEr} = \frac{\text{SPICE} + \text{CIDEr-D}}{2}",)
 
     input: InputName = "tokens"
     parser: ParserName = "caption"

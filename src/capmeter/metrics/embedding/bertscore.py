@@ -81,6 +81,16 @@ class BertScore(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
     PART_SIZE: ClassVar[int] = 2048
     columns: ClassVar[tuple[str, ...]] = ("score", "precision", "recall")
+    FAMILY: ClassVar[str] = "Vectors of words and sentences"
+    MISLEADS: ClassVar[str] = (
+        'Rates words with similar contexts as similar, including opposites and colours ("red car", "blue car"). '
+        "Differences between good systems are small on its scale."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"R = \frac{\sum_{r} w(r) \max_{c} \cos(r, c)}{\sum_{r} w(r)}, \quad P = \frac{\sum_{c} w(c) \max_{r} "
+        r"\cos(r, c)}{\sum_{c} w(c)}",
+        r"F_1 = \frac{2 P R}{P + R}",
+    )
 
     encoder: Annotated[str, "alias, hub id or folder of the encoder"] = "minilm"
     layer: Annotated[int | None, "hidden layer; none: the encoder's default layer"] = None

@@ -44,6 +44,12 @@ class Sbert(MeanMetric):
     MAX_WORDS: ClassVar[int | None] = 170  # MiniLM reads 256 word pieces
     EXTRA: ClassVar[str | None] = "neural"
     PART_SIZE: ClassVar[int] = 2048
+    FAMILY: ClassVar[str] = "Vectors of words and sentences"
+    MISLEADS: ClassVar[str] = (
+        'Rates words with similar contexts as similar, including opposites and colours ("red car", "blue car"). '
+        "Differences between good systems are small on its scale."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \max_{r \in R} \cos(v(c), v(r))",)
 
     encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
     pooling: Annotated[Literal["max", "mean", "centroid"], "how scores over several references are pooled"] = "max"

@@ -77,6 +77,12 @@ class Aloha(MeanMetric):
     SUMMARY: ClassVar[str] = "similarity of the least supported object to an object of the references (ALOHa)"
     EXTRA: ClassVar[str | None] = "neural"
     PART_SIZE: ClassVar[int] = 2048
+    FAMILY: ClassVar[str] = "Hallucination"
+    MISLEADS: ClassVar[str] = (
+        "Takes one object, the least supported, for the caption; objects come from the bundled parser here, and "
+        "not from a language model."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{ALOHa} = \min_{o \in O_c} \cos(o, M(o))",)
 
     encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
     as_released: Annotated[bool, "unmatched objects and captions without objects as in the released code"] = False

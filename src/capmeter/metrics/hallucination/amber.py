@@ -77,6 +77,13 @@ class Amber(AdditiveMetric):
         *("mentions", "hallucinated", "covered", "truths"),
         *("hallucinated-captions", "invented", "hallus"),
     )
+    FAMILY: ClassVar[str] = "Hallucination"
+    MISLEADS: ClassVar[str] = "Is defined for its own 1,004 images, and depends on its lists of associated words."
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{CHAIR} = \frac{\sum_c |H(c)|}{\sum_c |M(c)|}, \quad \text{Hal} = \frac{|\{ c : H(c) \neq \emptyset "
+        r"\}|}{|\{ c \}|}",
+    )
+    GUIDE: ClassVar[str] = "docs/hallucination.md"
 
     annotations: Annotated[str, "JSON file of AMBER's annotations"] = ""
 

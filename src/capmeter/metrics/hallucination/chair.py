@@ -69,6 +69,15 @@ class Chair(AdditiveMetric):
         *("hallucinated-captions", "mentions", "hallucinated"),
         *("recalled", "objects", "tokens"),
     )
+    FAMILY: ClassVar[str] = "Hallucination"
+    MISLEADS: ClassVar[str] = (
+        'Sees 80 kinds of object and no attributes, actions or counts; a word in another sense ("orange", "bow") '
+        "counts as an object, and long captions mention more. Lower is better."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{CHAIR}_i = \frac{\sum_c |H(c)|}{\sum_c |M(c)|}, \quad \text{CHAIR}_s = \frac{|\{ c : H(c) \neq "
+        r"\emptyset \}|}{|\{ c \}|}",
+    )
 
     variant: BaseForms = "original"
     level: Annotated[Literal["mention", "caption"], "the score: CHAIRi (mention) or CHAIRs (caption)"] = "mention"

@@ -87,6 +87,16 @@ class Hallucination(MeanMetric):
     EXTRA: ClassVar[str | None] = "meteor,neural"
     PART_SIZE: ClassVar[int] = 512
     columns: ClassVar[tuple[str, ...]] = ("score", "unsupported")
+    FAMILY: ClassVar[str] = "Hallucination"
+    MISLEADS: ClassVar[str] = (
+        "Reads the references alone: what the image shows and no reference says counts as unsupported. Its "
+        "encoders may have seen captions of photos of HAT. `size=large` is better on captions of machines, and "
+        "worse where one word of a person's caption was exchanged."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \sigma \left( 10 (1 - \cos) + \sum_w (1 - s(w)) (1 - p(w)) + 3 \max_{\text{nouns}} (1 - "
+        r"s(w)) - \frac{1}{2} \min_{s(w) < 1} \ln p(w) - 4 \right)",
+    )
 
     objects: Annotated[str, "further objects of the images: COCO's instances, or a JSON of objects by image"] = ""
     size: Annotated[str, "base, large, or a folder from `capmeter train capmeter-large`"] = BASE

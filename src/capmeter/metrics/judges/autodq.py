@@ -45,6 +45,14 @@ class AutoDq(ItemJudge):
     KINDS: ClassVar[frozenset[str]] = frozenset({EVENT})
     EXPECTED: ClassVar[str] = "events of videos (events: a list of texts)"
     ROUNDS: ClassVar[float] = 2.0
+    MISLEADS: ClassVar[str] = (
+        "A caption without events has full precision; and a judge is as good as its model (docs/judges.md)."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"R = \frac{\text{reference events entailed by } c}{\text{reference events}}, \quad P = \frac{\text{events "
+        r"of } c \text{ entailed by the reference}}{\text{events of } c}",
+        r"F_1 = \frac{2 P R}{P + R}",
+    )
 
     @property
     def needs(self) -> frozenset[str]:

@@ -45,6 +45,7 @@ class CapArena(ItemJudge):
     KINDS: ClassVar[frozenset[str]] = frozenset({CAPTION})
     NO_ITEMS: ClassVar[str] = NO_BASELINE
     EXPECTED: ClassVar[str] = "captions of baseline systems (ref_model and captions: {system: caption})"
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{wins} - \text{losses}}{\text{comparisons}}",)
 
     image: Annotated[bool, "show the image to a vision-language model"] = False
 

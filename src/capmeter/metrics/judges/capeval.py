@@ -30,6 +30,10 @@ class CapEval(DeclaredJudge):
     SUMMARY: ClassVar[str] = "a checklist: completeness and precision of a long caption"
     TASK: ClassVar[str] = "capeval"
     EXPECTED: ClassVar[str] = "checklists of images (checklist, or …_checklist)"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \frac{\text{yes} + \text{no}}{\text{yes} + \text{no} + \text{not mentioned}}",
+        r"\text{precision} = \frac{\text{yes}}{\text{yes} + \text{no}}",
+    )
 
     @classmethod
     def item_problem(cls, item: Item) -> str:

@@ -52,6 +52,7 @@ class CaprlQa(ItemJudge):
     NAME: ClassVar[str] = "caprl-qa"
     SUMMARY: ClassVar[str] = "questions about the image answered from the caption"
     EXPECTED: ClassVar[str] = "questions of images with their answers"
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{right}}{\text{answered}}",)
 
     match: Annotated[Literal["exact", "relaxed", "anls"], "when an answer is right"] = "exact"
 

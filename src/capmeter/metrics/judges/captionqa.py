@@ -29,3 +29,6 @@ class CaptionQa(DeclaredJudge):
     NAME: ClassVar[str] = "captionqa"
     SUMMARY: ClassVar[str] = "multiple-choice questions answered from the caption"
     TASK: ClassVar[str] = "captionqa"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \frac{\text{right} + \sum_{\text{abstained}} (1/K + .05)}{\text{answered}}",
+    )

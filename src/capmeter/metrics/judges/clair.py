@@ -42,6 +42,7 @@ class Clair(RatingJudge):
 
     NAME: ClassVar[str] = "clair"
     SUMMARY: ClassVar[str] = "a language model's judgment of the same image"
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{the model's number from 0 to 100}}{100}",)
 
     template: Annotated[str, "a template's name, or a file"] = "clair"
 
@@ -66,6 +67,9 @@ class ClairA(Clair):
 
     NAME: ClassVar[str] = "clair-a"
     SUMMARY: ClassVar[str] = "a language model's judgment of the same sound"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \frac{\text{the model's number from 0 to 100}}{100} + \epsilon \, \text{FENSE}",
+    )
 
     template: Annotated[str, "a template's name, or a file"] = "clair-a"
     epsilon: Annotated[float, "weight of the tie-break"] = 0.0001

@@ -54,6 +54,10 @@ class DcScore(ItemJudge):
     KINDS: ClassVar[frozenset[str]] = frozenset({FACT})
     EXPECTED: ClassVar[str] = "facts of images (oracle_facts or facts: a list of texts)"
     ROUNDS: ClassVar[float] = 3.0
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"P = \frac{\text{true facts}}{\text{facts}}, \quad R = \frac{\sum 1 / n_o + e}{|O| + e}",
+        r"\text{score} = \frac{F_{\text{all}} + F_{\text{descriptive}}}{2}",
+    )
 
     image: Annotated[bool, "verify facts with the image too, by a vision-language model"] = False
 

@@ -42,6 +42,7 @@ class FaithScore(Judge):
     NAME: ClassVar[str] = "faithscore"
     SUMMARY: ClassVar[str] = "atomic facts that image or references support"
     ROUNDS: ClassVar[float] = 12.0
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{right facts}}{\text{facts}}",)
 
     verify: Annotated[Literal["image", "references"], "what facts are compared with"] = "image"
 

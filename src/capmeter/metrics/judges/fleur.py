@@ -36,6 +36,9 @@ class Fleur(RatingJudge):
     SUMMARY: ClassVar[str] = "a vision-language model's smoothed score"
     IMAGE_FIRST: ClassVar[bool] = True
     ALTERNATIVES: ClassVar[bool] = True
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \sum_{d=0}^{9} \frac{d \, p_1(d)}{10} + \sum_{d=0}^{9} \frac{d \, p_2(d)}{100}",
+    )
 
     references: Annotated[bool, "include the references in the prompt (RefFLEUR)"] = False
     template: Annotated[str, "a template's name, or a file; empty: the released one"] = ""

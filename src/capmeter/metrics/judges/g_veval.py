@@ -35,6 +35,7 @@ class GVEval(RatingJudge):
     NAME: ClassVar[str] = "g-veval"
     SUMMARY: ClassVar[str] = "a vision-language model's judgment, step by step"
     ALTERNATIVES: ClassVar[bool] = True
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\sum_{s} s \, p(s)}{\sum_{s} p(s)}",)
 
     setting: Annotated[Literal["combined", "ref-free", "ref-only"], "inputs of the model"] = "combined"
     template: Annotated[str, "a template's name, or a file; empty: the released one of this setting"] = ""

@@ -102,6 +102,18 @@ class Judge(AdditiveMetric):
     IMAGE_FIRST: ClassVar[bool] = False  # whether the question starts with the image
     ALTERNATIVES: ClassVar[bool] = False  # whether to ask for log-probabilities
     ROUNDS: ClassVar[float] = 1.0  # all questions about a caption, as a multiple of the first ones, for estimates
+    FAMILY: ClassVar[str] = "Language models as judges"
+    MISLEADS: ClassVar[str] = (
+        "Is as good as the model that judges, and changes with the model and its version: two models are two "
+        "metrics, so name the model (docs/judges.md: judging the judge). It costs money or a GPU. A judge that "
+        "asks questions rewards what they ask for: a longer caption answers more of them; compare captions of one "
+        "length, or state the length beside the score."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \frac{\sum_{l \in \text{of}} n_l}{\sum_{l \in \text{among}} n_l} \quad \text{or a mean}",
+    )
+    EXAMPLE: ClassVar[str] = "model=NAME"
+    GUIDE: ClassVar[str] = "docs/judges.md"
 
     model: Annotated[str, "the model's name at the server; with endpoint=local a folder or a hub id"]
     endpoint: Annotated[str, "the server's address, or local; empty: from the environment"] = ""

@@ -108,6 +108,11 @@ class PoSh(Judge):
     SUMMARY: ClassVar[str] = "scene-graph elements of long captions, looked for in the other text"
     ALTERNATIVES: ClassVar[bool] = True
     ROUNDS: ClassVar[float] = 2.0
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"P = \frac{1}{5 |G_c|} \sum_{g \in G_c} \text{grade}(g, R), \quad R = \frac{1}{5 |G_R|} \sum_{g \in G_R} "
+        r"\text{grade}(g, c)",
+        r"F_1 = \frac{2 P R}{P + R}",
+    )
 
     graphs: GraphsName = "factual"
 

@@ -40,6 +40,9 @@ class VdcScore(ItemJudge):
     SUMMARY: ClassVar[str] = "questions about a video answered from the caption"
     ROUNDS: ClassVar[float] = 2.0
     EXPECTED: ClassVar[str] = "questions of videos with their answers"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \frac{1}{n} \sum_{c} \frac{\text{matching answers}_c}{\text{questions}_c}",
+    )
 
     as_released: Annotated[bool, "leave out captions without any right answer, as the released code does"] = False
 

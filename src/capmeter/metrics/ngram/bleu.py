@@ -48,6 +48,17 @@ class Bleu(AdditiveMetric):
     MAX_WORDS: ClassVar[int | None] = 60  # below caption length in agreement on detailed captions (CapArena)
     SUMMARY: ClassVar[str] = "clipped n-gram precision with brevity penalty"
     MICROSECONDS: ClassVar[float] = 60.0
+    FAMILY: ClassVar[str] = "Words and n-grams"
+    MISLEADS: ClassVar[str] = (
+        "Counts words and their order. A correct caption in other words scores low, a fluent wrong one high. At "
+        "caption level it says little; at corpus level it rewards short, safe phrases."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{BLEU-}n = \text{BP} \cdot \left( \prod_{k=1}^{n} p_k \right)^{1/n}",
+        r"p_k = \frac{\text{clipped matches of } k\text{-grams} + 10^{-15}}{k\text{-grams} + 10^{-9}}",
+        r"\text{BP} = \min\left(1, e^{1 - 1/\rho}\right), \quad \rho = \frac{|c| + 10^{-15}}{\text{closest "
+        r"reference length} + 10^{-9}}",
+    )
 
     n: Annotated[int, "longest n-gram, 1 to 4"] = 4
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"

@@ -78,6 +78,17 @@ class Cider(MeanMetric):
     SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams (the original, without clipping)"
     MICROSECONDS: ClassVar[float] = 60.0
     PENALISES_LENGTH_ALONE: ClassVar[bool] = False
+    FAMILY: ClassVar[str] = "Words and n-grams"
+    MISLEADS: ClassVar[str] = (
+        "Depends on the idf of the run: the same caption scores differently in another set, and in a set of one "
+        "image everything is 0. Rare words of the references weigh most, whether they matter or not. Systems "
+        'trained on CIDEr-D learn endings that no annotator writes ("a dog on a") and repeat phrases.'
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{CIDEr} = \frac{10}{m} \sum_{j=1}^{m} \frac{1}{n} \sum_{k=1}^{n} \frac{g_k(c) \cdot "
+        r"g_k(s_j)}{\|g_k(c)\| \, \|g_k(s_j)\|}",
+        r"g_k(x)_w = \text{tf}_x(w) \cdot \left( \ln N - \ln \max(1, \text{df}(w)) \right)",
+    )
 
     n: Annotated[int, "longest n-gram, 1 to 8"] = 4
     idf: Annotated[str, "document frequencies: run (its references), or a file of frequencies or references"] = "run"
@@ -168,6 +179,12 @@ class CiderD(Cider):
     NAME: ClassVar[str] = "cider-d"
     SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams, clipped (what most tables call CIDEr)"
     PENALISES_LENGTH_ALONE: ClassVar[bool] = True
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{CIDEr-D} = \frac{10}{m} \sum_{j=1}^{m} \frac{1}{n} \sum_{k=1}^{n} \frac{\min(g_k(c), g_k(s_j)) "
+        r"\cdot g_k(s_j)}{\|g_k(c)\| \, \|g_k(s_j)\|} \, e^{-\Delta_j^2 / 2 \sigma^2}",
+        r"g_k(x)_w = \text{tf}_x(w) \cdot \left( \ln N - \ln \max(1, \text{df}(w)) \right), \quad \Delta_j = |c| - "
+        r"|s_j|, \quad \sigma = 6",
+    )
 
     sigma: Annotated[float, "width of the Gaussian length penalty, in words, 0.1 to 10,000"] = 6.0
 
@@ -193,6 +210,13 @@ class CiderR(Cider):
 
     NAME: ClassVar[str] = "cider-r"
     SUMMARY: ClassVar[str] = "CIDEr-D with penalties suited to references of very different lengths"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{CIDEr-R} = \frac{10}{m} \sum_{j=1}^{m} \frac{1}{n} \sum_{k=1}^{n} \frac{\min(g_k(c), g_k(s_j)) "
+        r"\cdot g_k(s_j)}{\|g_k(c)\| \, \|g_k(s_j)\|} \, \rho_j^{0.8} \, L_j^{0.2}",
+        r"g_k(x)_w = \text{tf}_x(w) \cdot \left( \ln N - \ln \max(1, \text{df}(w)) \right), \quad L_j = "
+        r"e^{-\Delta_j^2 / |s_j|^2}",
+        r"\rho_j = \text{the geometric mean over the words of } c \text{ of } \frac{1}{1 + |n_c(w) - n_{s_j}(w)|}",
+    )
 
     repetition: Annotated[float, "weight of the repetition penalty"] = 0.8
     length: Annotated[float, "weight of the relative length penalty"] = 0.2

@@ -77,6 +77,17 @@ class Meteor(AdditiveMetric):
     SUMMARY: ClassVar[str] = "words aligned by form, stem, synonym and paraphrase, with a penalty for fragments"
     EXTRA: ClassVar[str | None] = "meteor"
     MICROSECONDS: ClassVar[float] = 150.0
+    FAMILY: ClassVar[str] = "Words and n-grams"
+    MISLEADS: ClassVar[str] = (
+        "Accepts synonyms and stems, and prefers recall: longer captions gain. One wrong word among ten costs little."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"P = \frac{\sum_i w_i \left( \delta c_i + (1 - \delta) f_i \right)}{\delta \, \text{content words} + (1 - "
+        r"\delta) \, \text{function words}}, \quad F = \frac{1}{(1 - \alpha) / P + \alpha / R}",
+        r"\text{METEOR} = \max_{r} F \left( 1 - \gamma \left( \frac{\text{chunks}}{\text{matched words}} "
+        r"\right)^{\beta} \right)",
+        r"\alpha = 0.85, \quad \beta = 0.2, \quad \gamma = 0.6, \quad \delta = 0.75",
+    )
 
     language: Annotated[str, "short name: en, cz, fr, es, de, ru are tuned; others, and `other`, are not"] = "en"
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"

@@ -39,6 +39,11 @@ class DistinctShare(MeanMetric):
     SUMMARY: ClassVar[str] = "distinct n-grams as a share of all n-grams of a text"
     MICROSECONDS: ClassVar[float] = 20.0
     needs: ClassVar[frozenset[str]] = frozenset()
+    FAMILY: ClassVar[str] = "Events in time"
+    MISLEADS: ClassVar[str] = "Sees one text alone: an empty one is perfect."
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{distinct-}n = \frac{|\text{distinct } n\text{-grams}|}{|n\text{-grams}|}",
+    )
 
     n: Annotated[int, "words of an n-gram"] = 2
     tokenizer: Annotated[Tokenizer, "how texts are split into words; ptb for texts as written"] = "whitespace"
@@ -76,6 +81,9 @@ class RepetitionShare(DistinctShare):
     NAME: ClassVar[str] = "repetition"
     SUMMARY: ClassVar[str] = "R@4: the share of n-grams that repeat earlier ones of the same text"
     lower_is_better: ClassVar[bool] = True
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{R@}n = 1 - \frac{|\text{distinct } n\text{-grams}|}{|n\text{-grams}|}",
+    )
 
     n: Annotated[int, "words of an n-gram"] = 4
 

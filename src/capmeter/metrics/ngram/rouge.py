@@ -48,6 +48,15 @@ class RougeL(MeanMetric):
     SUMMARY: ClassVar[str] = "longest common subsequence, recall-weighted F-measure"
     MICROSECONDS: ClassVar[float] = 40.0
     columns: ClassVar[tuple[str, ...]] = ("score", "precision", "recall")
+    FAMILY: ClassVar[str] = "Words and n-grams"
+    MISLEADS: ClassVar[str] = (
+        "Takes the longest common subsequence: a caption that only reorders a reference loses much, one with a "
+        "wrong noun little."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"P = \max_{r} \frac{\text{LCS}(c, r)}{|c|}, \quad R = \max_{r} \frac{\text{LCS}(c, r)}{|r|}",
+        r"\text{ROUGE-L} = \frac{(1 + \beta^2) P R}{R + \beta^2 P}, \quad \beta = 1.2",
+    )
 
     beta: Annotated[float, "weight of recall relative to precision, squared in the formula"] = 1.2
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"

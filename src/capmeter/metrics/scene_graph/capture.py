@@ -95,6 +95,17 @@ class Capture(MeanMetric):
     EXTRA: ClassVar[str | None] = "meteor,neural"
     PART_SIZE: ClassVar[int] = 512
     columns: ClassVar[tuple[str, ...]] = ("score", "object", "attribute", "relation")
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = (
+        "Counts an attribute wherever the other text has it, whoever owns it; `ownership=true` does not. Soft "
+        "matches are generous: two texts about different things share half of their score."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{CAPTURE} = \frac{5 F_\text{objects} + 5 F_\text{attributes} + 2 F_\text{relations}}{12}, \quad F = "
+        r"\frac{2 P R}{P + R}",
+        r"P = \frac{M + \sum_{c \in C'} \max_{s \in S'} v(c) \cdot v(s)}{|C|}, \quad R = \frac{M + \sum_{s \in S'} "
+        r"\max_{c \in C'} v(c) \cdot v(s)}{|S|}",
+    )
 
     encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
     graphs: GraphsName = "factual"

@@ -55,6 +55,14 @@ class SoftSpice(MeanMetric):
     SUMMARY: ClassVar[str] = "scene graph tuples compared as phrases by the cosine of sentence vectors"
     EXTRA: ClassVar[str | None] = "meteor,neural"
     PART_SIZE: ClassVar[int] = 2048
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = (
+        "Reads a parse, as SPICE: what the parser misreads is lost. Words with similar contexts count as similar, "
+        "opposites too."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{soft-SPICE} = \frac{1}{|C|} \sum_{c \in C} \max_{s \in S} v(c) \cdot v(s)",
+    )
 
     encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
     parser: ParserName = "caption"

@@ -84,6 +84,15 @@ class Spice(Metric):
         *("score", "precision", "recall"),
         *(name for kind in SUBSETS for name in (kind, f"{kind}-captions")),
     )
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = (
+        "Reads a parse: an ungrammatical caption with the right words can score high, and what the parser "
+        "misreads is lost. Captions with few objects and attributes tie often."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"P = \frac{|T(c) \otimes T(S)|}{|T(c)|}, \quad R = \frac{|T(c) \otimes T(S)|}{|T(S)|}",
+        r"\text{SPICE} = \frac{2 P R}{P + R}",
+    )
 
     input: InputName = "tokens"
     parser: ParserName = "caption"

@@ -71,6 +71,16 @@ class Dense(MeanMetric):
     PART_SIZE: ClassVar[int] = 512
     MICROSECONDS: ClassVar[float] = 2000.0
     needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
+    FAMILY: ClassVar[str] = "Events in time"
+    MISLEADS: ClassVar[str] = (
+        "Measures where borders were put as much as what was said: people reach 5 of 100 by SODA_c against each "
+        "other. Scores with given events and with a system's own are not comparable."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{dense} = \frac{1}{|T|} \sum_{t \in T} \frac{1}{|M_t|} \sum_{(p, g) \in M_t} \text{metric}(p, g), "
+        r"\quad M_t = \{ (p, g) : \text{IoU}(p, g) \ge t \} \cup \{ (p, \emptyset) : \text{no such } g \}",
+    )
+    GUIDE: ClassVar[str] = "docs/video.md"
 
     metric: Annotated[Metric, "what compares two sentences"] = Meteor()
     iou: Annotated[tuple[float, ...], "thresholds of overlap in time"] = THRESHOLDS

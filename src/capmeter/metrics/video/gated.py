@@ -64,6 +64,16 @@ class Gated(AdditiveMetric):
     MICROSECONDS: ClassVar[float] = 2000.0
     columns: ClassVar[tuple[str, ...]] = ("sum", "reference boxes", "candidate boxes")
     needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
+    FAMILY: ClassVar[str] = "Events in time"
+    MISLEADS: ClassVar[str] = (
+        "Counts a right caption 0 where its box is off, and by recall ignores how many boxes were proposed."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"m(g) = \text{metric}(c_{p(g)}, C_g) \cdot [\text{IoU}(p(g), g) \ge k], \quad p(g) = \text{argmax}_p "
+        r"\text{IoU}(p, g)",
+        r"\text{recall} = \frac{\sum_g m(g)}{|G|}, \quad \text{precision} = \frac{\sum_g m(g)}{|P|}",
+    )
+    GUIDE: ClassVar[str] = "docs/video.md"
 
     metric: Annotated[Metric, "what compares a caption with those of its object"] = CiderD()
     iou: Annotated[float, "threshold of overlap"] = 0.5

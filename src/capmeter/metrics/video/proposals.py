@@ -43,6 +43,16 @@ class Proposals(AdditiveMetric):
     PART_SIZE: ClassVar[int] = 512
     MICROSECONDS: ClassVar[float] = 200.0
     needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
+    FAMILY: ClassVar[str] = "Events in time"
+    MISLEADS: ClassVar[str] = (
+        "Measures where borders were put as much as what was said: people reach 5 of 100 by SODA_c against each "
+        "other. Scores with given events and with a system's own are not comparable."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"P_t = \frac{|\{ p : \max_g \text{IoU}(p, g) > t \}|}{n}, \quad R_t = \frac{|\{ g : \max_p \text{IoU}(p, "
+        r"g) > t \}|}{m}, \quad \text{score} = \frac{1}{|T|} \sum_{t \in T} \frac{2 P_t R_t}{P_t + R_t}",
+    )
+    GUIDE: ClassVar[str] = "docs/video.md"
 
     iou: Annotated[tuple[float, ...], "thresholds of overlap in time"] = THRESHOLDS
 

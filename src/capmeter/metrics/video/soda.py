@@ -52,6 +52,17 @@ class SodaC(MeanMetric):
     MICROSECONDS: ClassVar[float] = 2000.0
     columns: ClassVar[tuple[str, ...]] = ("score", "precision", "recall")
     needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
+    FAMILY: ClassVar[str] = "Events in time"
+    MISLEADS: ClassVar[str] = (
+        "Measures where borders were put as much as what was said: people reach 5 of 100 by SODA_c against each "
+        "other. Scores with given events and with a system's own are not comparable."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"S(i, j) = \max \left( S(i-1, j), S(i, j-1), S(i-1, j-1) + \text{IoU}(p_i, g_j) \cdot "
+        r"\text{similarity}(p_i, g_j) \right)",
+        r"P = \frac{S(n, m)}{n}, \quad R = \frac{S(n, m)}{m}, \quad \text{SODA}_c = \frac{2 P R}{P + R}",
+    )
+    GUIDE: ClassVar[str] = "docs/video.md"
 
     metric: Annotated[Metric, "similarity of two sentences, 0 or more"] = Meteor()
 

@@ -46,6 +46,7 @@ class BlipItm(ImageTextMetric):
 
     NAME: ClassVar[str] = "blip-itm"
     SUMMARY: ClassVar[str] = "BLIP's image-text matching"
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \text{softmax}(W E(c, v))_{\text{match}}",)
 
     encoder: Annotated[str, "alias, hub id or folder of BLIP for image-text retrieval"] = "blip"
     head: Annotated[Literal["itm", "itc"], "joint encoding (itm), or the cosine of separate ones (itc)"] = "itm"

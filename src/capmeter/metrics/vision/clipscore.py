@@ -102,6 +102,9 @@ class ClipScore(ImageTextScore):
 
     NAME: ClassVar[str] = "clipscore"
     SUMMARY: ClassVar[str] = "cosine of caption and image in CLIP"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{CLIP-S}(c, v) = 2.5 \, \max\left( \cos(T(\text{“A photo depicts ”} + c), V(v)), 0 \right)",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,3 +113,8 @@ class RefClipScore(ReferencedScore):
 
     NAME: ClassVar[str] = "refclipscore"
     SUMMARY: ClassVar[str] = "CLIPScore and the best cosine with a reference"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{RefCLIP-S}(c, R, v) = H\left( \text{CLIP-S}(c, v), \max\left( \max_{r \in R} \cos(T(c), T(r)), 0 "
+        r"\right) \right)",
+        r"H(a, b) = \frac{2 a b}{a + b}",
+    )

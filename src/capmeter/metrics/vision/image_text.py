@@ -98,6 +98,12 @@ class ImageTextMetric(MeanMetric):
     EXTRA: ClassVar[str | None] = "vision"
     MAX_WORDS: ClassVar[int | None] = 55  # CLIP reads 77 word pieces
     needs: ClassVar[frozenset[str]] = frozenset({"image"})
+    FAMILY: ClassVar[str] = "With the picture"
+    MISLEADS: ClassVar[str] = (
+        "Sees what is in the image but hardly how it is arranged: counts, relations and word order matter little. "
+        "Text beyond what the encoder reads (CLIP: 77 word pieces) is not read."
+    )
+    GUIDE: ClassVar[str] = "docs/images.md"
 
     encoder: Annotated[str, "alias, hub id or folder of a joint encoder"]
 

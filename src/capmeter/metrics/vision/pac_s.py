@@ -50,6 +50,9 @@ class PacS(_ProjectedScore):
 
     NAME: ClassVar[str] = "pac-s"
     SUMMARY: ClassVar[str] = "CLIPScore with positive-augmented training"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{PAC-S}(c, v) = 2 \, \max\left( \cos(T(\text{“A photo depicts ”} + c), V(v)), 0 \right)",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,3 +61,8 @@ class RefPacS(_ProjectedScore, ReferencedScore):
 
     NAME: ClassVar[str] = "refpac-s"
     SUMMARY: ClassVar[str] = "PAC-S and the best cosine with a reference"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{RefPAC-S}(c, R, v) = H\left( \text{PAC-S}(c, v), \max\left( \max_{r \in R} \cos(T(c), T(r)), 0 "
+        r"\right) \right)",
+        r"H(a, b) = \frac{2 a b}{a + b}",
+    )

@@ -38,6 +38,7 @@ class SiglipScore(ImageTextMetric):
 
     NAME: ClassVar[str] = "siglip-score"
     SUMMARY: ClassVar[str] = "match of image and caption in SigLIP"
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \sigma\left( t \cos(T(c), V(v)) + b \right)",)
 
     encoder: Annotated[str, "alias, hub id or folder of a SigLIP model"] = "siglip"
     value: Annotated[Literal["probability", "cosine"], "what the score is"] = "probability"

@@ -62,6 +62,13 @@ class Regressor(MeanMetric):
     EXTRA: ClassVar[str | None] = "vision"
     PART_SIZE: ClassVar[int] = 1024
     MAX_WORDS: ClassVar[int | None] = 55  # CLIP reads 77 word pieces
+    FAMILY: ClassVar[str] = "With the picture"
+    MISLEADS: ClassVar[str] = (
+        "Sees what is in the image but hardly how it is arranged: counts, relations and word order matter little. "
+        "Text beyond what the encoder reads (CLIP: 77 word pieces) is not read."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \max_{r} \sigma(\text{MLP}(x_r))",)
+    GUIDE: ClassVar[str] = "docs/images.md"
 
     checkpoint: Annotated[str, "the folder that `capmeter train regressor` wrote"]
     encoder: Annotated[str, "the joint encoder, if it is elsewhere than in training"] = ""

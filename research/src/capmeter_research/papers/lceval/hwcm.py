@@ -56,6 +56,12 @@ class Hwcm(MeanMetric):
 
     NAME: ClassVar[str] = "hwcm"
     SUMMARY: ClassVar[str] = "head-word chains of the dependency tree in common with a reference"
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = "Sees syntax alone, which matters little to human judges. It is a feature of LCEval."
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{hwcm}_u(c, r) = \frac{|g_u(c) \cap g_u(r)|}{|g_u(c)|}, \quad \text{score} = \max_{r} "
+        r"\text{hwcm}_n(c, r)",
+    )
 
     kind: Annotated[ChainKind, "how chains are spelled: words, lemmas, part-of-speech tags, dependency labels"] = "dep"
     n: Annotated[int, "length of the chains, 1 to 4"] = 2

@@ -62,6 +62,14 @@ class _LearnedComposite(DerivedMetric):
     is_mean: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"references"})
     can_explain: ClassVar[bool] = True
+    FAMILY: ClassVar[str] = "Learned from captions"
+    MISLEADS: ClassVar[str] = (
+        "Learned from the machine captions of its training data; captions of newer systems differ from those."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = P(\text{human} \mid x) = \frac{e^{z_1}}{e^{z_0} + e^{z_1}}",
+        r"z = W_2 \max(0, W_1 x + b_1) + b_2",
+    )
 
     checkpoint: Annotated[str | None, "name or folder of a trained network; none: the bundled one"] = None
     learned: Annotated[bool, "false: the mean of the features, without a network"] = True

@@ -45,6 +45,10 @@ class Mowe(MeanVectors):
 
     NAME: ClassVar[str] = "mowe"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, best reference (LCEval's feature)"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\bar{v}(x) = \frac{1}{n} \sum_{w \in x} V_w",
+        r"\text{MOWE} = \max_{r \in R} \cos(\bar{v}(c), \bar{v}(r))",
+    )
 
     pooling: Annotated[Pooling, "how cosines with several references are pooled"] = "max"
 

@@ -43,6 +43,11 @@ class Wmd(MeanVectors):
 
     NAME: ClassVar[str] = "wmd"
     SUMMARY: ClassVar[str] = "exact earth mover's distance between word vectors, as a similarity"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"d(c, r) = \min_{T \geq 0} \sum_{i,j} T_{ij} \|v_i - v_j\|, \quad \sum_j T_{ij} = c_i, \quad \sum_i "
+        r"T_{ij} = r_j",
+        r"\text{score} = \exp\left( -\min_{r} d(c, r) \right)",
+    )
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""

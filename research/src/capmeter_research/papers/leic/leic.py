@@ -79,6 +79,14 @@ class Leic(MeanMetric):
     NAME: ClassVar[str] = "leic"
     SUMMARY: ClassVar[str] = "a critic trained to tell human from machine captions"
     MAX_WORDS: ClassVar[int | None] = 40  # trained on captions of one sentence
+    FAMILY: ClassVar[str] = "Learned from captions"
+    MISLEADS: ClassVar[str] = (
+        "Asks whether a person wrote the caption, which is not whether it is good. The bundled critic was trained "
+        "on COCO and Flickr30k, without images."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score}(c, v) = \frac{1}{|R|} \sum_{r \in R} P(c \text{ is human written} \mid v, r, \Theta)",
+    )
 
     checkpoint: Annotated[str, "the critic: a bundled or installed checkpoint, or its folder"] = BUNDLED
     features: Annotated[str | None, "image features: .npz, LMDB, network(path=…), world-encoder or world-reader"] = None

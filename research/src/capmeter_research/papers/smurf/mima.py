@@ -134,6 +134,9 @@ class _Typicality(MeanMetric):
     needs: ClassVar[frozenset[str]] = frozenset()
     can_explain: ClassVar[bool] = True
     content_only: ClassVar[bool]
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = "Sees neither image nor references: fluent nonsense scores high. It is a part of SMURF."
+    EXAMPLE: ClassVar[str] = "encoder=minilm"
 
     encoder: Encoding
 
@@ -188,6 +191,10 @@ class Mima(_Typicality):
     NAME: ClassVar[str] = "mima"
     SUMMARY: ClassVar[str] = "how typical the caption's grammar is to an encoder; needs no references"
     content_only: ClassVar[bool] = False
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"I = \frac{2 \left( H(X) + H(Y) - H(X, Y) \right)}{H(X) + H(Y)}",
+        r"f_{\text{MIMA}} = 1 - \underset{\text{layer}}{\text{median}} \, \max_{\text{head}} I",
+    )
 
     encoder: Encoding = "distilbert"
 
@@ -202,5 +209,9 @@ class Spurts(_Typicality):
     NAME: ClassVar[str] = "spurts"
     SUMMARY: ClassVar[str] = "how distinct the caption's content words are to an encoder; needs no references"
     content_only: ClassVar[bool] = True
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"I = \frac{2 \left( H(X) + H(Y) - H(X, Y) \right)}{H(X) + H(Y)}",
+        r"\text{SPURTS} = 1 - f_{\text{MIMA}}(\text{content words of } c)",
+    )
 
     encoder: Encoding = "distilroberta"

@@ -68,6 +68,16 @@ class Smurf(CompositeMetric):
     EXTRA: ClassVar[str | None] = "neural"
     combined_columns: ClassVar[tuple[str, ...]] = ("score", "G", "D", "sparcs", "mima", "spurts")
     is_mean: ClassVar[bool] = True  # as published
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = (
+        "Depends on its normalisation constants: compare only scores with the same encoder and constants."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"G = \min(\text{MIMA}' - T, 0), \quad D = \max(\text{SPURTS}' - T, 0), \quad T = -1.96",
+        r"\text{SMURF} = \begin{cases} \text{SPARCS}' + G & \text{if } \text{SPARCS}' < T \\ \text{SPARCS}' + D + "
+        r"G & \text{otherwise} \end{cases}",
+    )
+    EXAMPLE: ClassVar[str] = "encoder=minilm"
 
     encoder: Annotated[str, "MIMA's and SPURTS' encoder, joined by +, or one for both"] = "distilbert+distilroberta"
     standard: Annotated[str | None, "normalisation constants: paper, minilm, or a file of capmeter standardize"] = None

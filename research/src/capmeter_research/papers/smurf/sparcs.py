@@ -44,6 +44,16 @@ class Sparcs(MeanMetric):
     NAME: ClassVar[str] = "sparcs"
     SUMMARY: ClassVar[str] = "concepts in common with the references, weighted by how typical they are"
     columns: ClassVar[tuple[str, ...]] = ("score", "precision", "recall")
+    FAMILY: ClassVar[str] = "Meaning and grammar"
+    MISLEADS: ClassVar[str] = (
+        'Counts concepts without order, so "a dog bites a man" equals "a man bites a dog". With few references, '
+        "typicality is coarse."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"P = \frac{\sum_{c \in C} \text{df}(c) / m}{\sum_{c \in C} \left( \text{df}(c) / m + [\text{df}(c) = 0] "
+        r"\right)}, \quad R = \frac{\sum_{c \in C} \text{df}(c)}{\sum_{s \in S} \text{df}(s)}",
+        r"\text{SPARCS} = \frac{2 P R}{P + R}",
+    )
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """F1, precision and recall of every caption, float64[captions, 3]."""

@@ -88,6 +88,16 @@ class Tbr(MeanMetric):
     PART_SIZE: ClassVar[int] = 2048
     columns: ClassVar[tuple[str, ...]] = ("score", "r-comb", "r-rm")
     BETAS: ClassVar[Mapping[tuple[str, int], float]] = {("bert", 8): 0.4, ("roberta", 17): 0.83, ("minilm", 6): 0.19}
+    FAMILY: ClassVar[str] = "Vectors of words and sentences"
+    MISLEADS: ClassVar[str] = (
+        "Depends on the encoder's threshold β: calibrate it for another encoder (`capmeter calibrate`)."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"S(r, c) = \max_j \cos(r, c_j) \text{ if above } \beta, \text{ else } 0",
+        r"R_{\text{comb}} = \frac{\sum_{r \in \text{Comb}} \text{idf}(r) \, S(r, c)}{\sum_{r \in \text{Comb}, S > "
+        r"0} \text{idf}(r)}, \quad R_{\text{rm}} = \frac{1}{|\text{Comb}'|} \sum_{r \in \text{Comb}'} S(r, c')",
+        r"\text{TBR} = R_{\text{comb}} \cdot R_{\text{rm}}",
+    )
 
     encoder: Annotated[str, "alias, hub id or folder of the encoder"] = "minilm"
     layer: Annotated[int | None, "hidden layer; none: the encoder's default layer"] = None

@@ -42,6 +42,12 @@ class TbrUnigram(MeanMetric):
 
     NAME: ClassVar[str] = "tbr-unigram"
     SUMMARY: ClassVar[str] = "recall of the distinct content words of all references"
+    FAMILY: ClassVar[str] = "Words and n-grams"
+    MISLEADS: ClassVar[str] = "Sees recall of words alone: a synonym counts as missing, and a wrong word costs nothing."
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \frac{|\{ w \in \text{Comb}' : w \in c \}|}{|\text{Comb}'|}",
+        r"\text{Comb}' = \text{the distinct words of } R \text{ without stop words}",
+    )
 
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
     as_released: Annotated[bool, "the released code's numbers"] = False

@@ -108,6 +108,9 @@ class RegionPairMetric(MeanMetric):
 
     EXTRA: ClassVar[str | None] = "neural"
     MAX_WORDS: ClassVar[int | None] = 40  # trained on captions of one sentence
+    FAMILY: ClassVar[str] = "With the picture"
+    MISLEADS: ClassVar[str] = "Sees what the region detector found, and nothing else."
+    GUIDE: ClassVar[str] = "docs/umic.md"
 
     checkpoint: Annotated[str, "name or folder of the trained weights"] = "umic"
     conf_th: Confidence = 0.2

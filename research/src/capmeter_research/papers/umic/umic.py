@@ -118,6 +118,9 @@ class Umic(PairMetric):
     NAME: ClassVar[str] = "umic"
     SUMMARY: ClassVar[str] = "fit of caption and image regions, trained to rank captions above negatives"
     HEAD: ClassVar[str] = "rank_output"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \sigma\left( W \, \text{UNITER}_{[\text{CLS}]}(v, c) + b \right)",
+    )
 
     def read(self, output: Tensor) -> Tensor:
         """The sigmoid."""
@@ -131,6 +134,7 @@ class UmicC(PairMetric):
     NAME: ClassVar[str] = "umic-c"
     SUMMARY: ClassVar[str] = "UNITER's image-text matching, without fine-tuning"
     HEAD: ClassVar[str] = "itm_output"
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = P(\text{match} \mid \text{UNITER}_{[\text{CLS}]}(v, c))",)
 
     def read(self, output: Tensor) -> Tensor:
         """The probability of the second class."""

@@ -54,6 +54,12 @@ class Vifidel(MeanVectors):
 
     NAME: ClassVar[str] = "vifidel"
     SUMMARY: ClassVar[str] = "word mover's distance between detected objects' labels and the caption"
+    FAMILY: ClassVar[str] = "With the picture"
+    MISLEADS: ClassVar[str] = "Sees what the region detector found, and nothing else."
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"d(O, C) = \min_{T \geq 0} \sum_{o,c} T_{oc} \|v_o - v_c\|, \quad \text{score} = e^{-d}",
+    )
+    GUIDE: ClassVar[str] = "docs/umic.md"
 
     labels: Annotated[str, "file of label names, one per line, for labels that are numbers"] = ""
     weighted: Annotated[bool, "weight labels by the references' words"] = False

@@ -50,6 +50,10 @@ class ViLBertScore(RegionPairMetric):
     PART_SIZE: ClassVar[int] = 256
     needs: ClassVar[frozenset[str]] = frozenset({"references", "regions"})
     columns: ClassVar[tuple[str, ...]] = ("score", "precision", "recall")
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"R = \frac{1}{|r|} \sum_{r} \max_{c} \cos(r, c), \quad P = \frac{1}{|c|} \sum_{c} \max_{r} \cos(r, c)",
+        r"F_1 = \frac{2 P R}{P + R}",
+    )
 
     pooling: Annotated[Literal["max", "mean"], "the score over several references"] = "max"
 

@@ -58,6 +58,10 @@ class WEmbSim(MeanVectors):
 
     NAME: ClassVar[str] = "wembsim"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, mean over references"
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\bar{v}(x) = \frac{1}{n} \sum_{w \in x} V_w",
+        r"\text{WEmbSim} = \frac{1}{|R|} \sum_{r \in R} |\cos(\bar{v}(c), \bar{v}(r))|",
+    )
 
     pooling: Annotated[Pooling, "how scores over several references are pooled"] = "mean"
     encoder: Annotated[str | None, "alias, hub id or folder: contextual vectors instead of word vectors"] = None

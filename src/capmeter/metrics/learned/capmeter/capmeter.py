@@ -95,6 +95,17 @@ class Capmeter(MeanMetric):
     SUMMARY: ClassVar[str] = "correctness, coverage and fluency by a network that was trained on captions alone"
     EXTRA: ClassVar[str | None] = "neural"
     PART_SIZE: ClassVar[int] = 2048
+    FAMILY: ClassVar[str] = "Learned from captions"
+    MISLEADS: ClassVar[str] = (
+        "Learned from captions of COCO and Flickr30k, in English; it detects the errors it was trained on better "
+        "than others, and says little about captions that differ in style alone."
+    )
+    FORMULA: ClassVar[tuple[str, ...]] = (
+        r"\text{score} = \sigma\left( \text{similarity} + \sigma(\text{correctness}) \left( \lambda_1 + \lambda_2 "
+        r"\, \sigma(\text{coverage}) + \lambda_3 \, \sigma(\text{fluency}) \right) \right)",
+        r"a_i = \sum_j \text{softmax}_j\left( q(x_i) \cdot k(y_j) + 5 \cos_{ij} \right) y_j",
+        r"u_i = \max\left(0, W [x_i, a_i, x_i \odot a_i, |x_i - a_i|, \text{support}_i]\right)",
+    )
 
     checkpoint: Annotated[str | None, "name or folder of a trained network; none: the bundled one"] = None
     encoder: Annotated[str | None, "alias, hub id or folder of its encoder; none: as in training"] = None
