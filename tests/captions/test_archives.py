@@ -34,12 +34,10 @@ def test_the_only_file_of_captions_is_read(tmp_path: Path, compression: int) -> 
     assert (captions["7"].candidate, captions["7"].references) == ("a dog runs", ("a dog",))
 
 
-def test_an_archive_for_the_leaderboard_is_that_of_val2014(tmp_path: Path) -> None:
-    members = {"captions_test2014_ours_results.json": OTHER, "captions_val2014_ours_results.json": RESULTS}
-    path = archive(tmp_path / "results.zip", members)
-    assert capmeter.load(path, {"7": ["a dog"]})["7"].candidate == "a dog runs"
-    inside = path / "captions_test2014_ours_results.json"
-    assert capmeter.load(inside, {"7": ["a dog"]})["7"].candidate == "of the test set"
+def test_a_log_of_inspect_in_its_own_format_is_named(tmp_path: Path) -> None:
+    members = {"_journal/start.json": {}, "samples/1.json": {}, "header.json": {}}
+    with pytest.raises(InputError, match="inspect log convert --to json"):
+        capmeter.load(archive(tmp_path / "log.eval", members))
 
 
 def test_one_of_many_is_named(tmp_path: Path) -> None:

@@ -98,25 +98,3 @@ def test_zstandard_is_read_as_gzip_is(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"x\.jsonl\.zst"):
         capmeter.load(path)
-
-
-def test_the_stated_size_of_zstandard_content_decides(tmp_path: Path) -> None:
-    from capmeter.captions import sources
-
-    path = tmp_path / "x.jsonl.zst"
-    for length in (1, 255, 256, 70_000, sources.LARGE, sources.LARGE + 1):
-        path.write_bytes(pyarrow.Codec("zstd").compress(bytes(length), asbytes=True))
-        assert sources.CaptionSource.resolve(path).is_large == (length > sources.LARGE)
-    # by hand (RFC 8878): flags of the size's length, a single segment, and a dictionary's id
-    for descriptor, rest, is_large in (
-        (0b11_0_0_0_0_00, b"w" + (1 << 29).to_bytes(8, "little"), True),
-        (0b10_0_0_0_0_00, b"w" + (1 << 29).to_bytes(4, "little"), True),
-        (0b10_1_0_0_0_11, b"dict" + (1 << 29).to_bytes(4, "little"), True),
-        (0b10_1_0_0_0_00, (1 << 20).to_bytes(4, "little"), False),
-        (0b01_1_0_0_0_00, b"\xff\xff", False),
-        (0b00_1_0_0_0_00, b"\xff", False),
-        (0b00_0_0_0_0_00, b"w" + b"\xff" * 8, False),  # states no size
-        (0b11_0_0_0_0_00, b"w\xff", False),  # cut off
-    ):
-        path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes([descriptor]) + rest)
-        assert sources.CaptionSource.resolve(path).is_large == is_large

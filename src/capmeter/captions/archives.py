@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     import zipfile
 
 _CAPTION_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
-_LEADERBOARD = re.compile(r"captions_(val|test)2014_.+_results\.json")
 
 
 @cache
@@ -83,10 +81,12 @@ def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_nam
         count_text = "several files" if selected else "no file"
         contents = _list_members(members)
         raise InputError(f"{archive_name}: {count_text} called {member_name[:80]} in this archive; it holds {contents}")
+    if any(member.filename == "_journal/start.json" for member in members):
+        raise InputError(
+            f"{archive_name}: a log of Inspect in its own format; write it as JSON: inspect log convert --to json "
+            f"--output-dir logs {archive_name}"
+        )
     selected = [member for member in members if _may_hold_captions(member.filename)]
-    leaderboard_members = [member for member in selected if _LEADERBOARD.fullmatch(member.filename.rpartition("/")[2])]
-    if len(leaderboard_members) == len(selected) == 2:
-        selected = [member for member in leaderboard_members if "captions_val2014_" in member.filename] or selected
     if len(selected) != 1:
         contents = _list_members(selected or members)
         advice = f"; choose one, such as {archive_name}/{selected[0].filename[:80]}" if selected else ""

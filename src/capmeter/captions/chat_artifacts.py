@@ -41,13 +41,18 @@ _QUESTION = re.compile(_TURN.format("user|system") + r"|\[INST\]|#{3,6}\s*(?:hum
 _ROLE_OF_QUESTION = re.compile(r"\s*(?:#{1,4} ?)?(?:user|human|system|instruction)\s?:", re.IGNORECASE)
 _ROLE_OF_ANSWER = re.compile(r"(?:#{1,4} ?response|(?:#{1,4} ?)?\bassistant)\s?:", re.IGNORECASE)
 _FIRST_ROLES = re.compile(rf"\A(?:{_ROLE})+", re.IGNORECASE)
+_ENCLOSED = re.compile(
+    r"\s*<(answer|captions?|description|response|output|result|summary|final_answer)>(.*)</\1>\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*$\n?|```", re.MULTILINE)
 _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 _PASSES = 8  # what is removed may leave another leftover: "<e@@ os>"
 
 
 def clean_chat_artifacts(text: str) -> str:
-    """Remove reasoning, turns and tokens of chat templates, code fences, role names and marks of tokenizers."""
+    """Remove reasoning, turns and tokens of chat templates, tags around the whole, code fences, role names and marks of
+    tokenizers."""
     for _ in range(_PASSES):
         cleaned_text = _clean_once(text)
         if cleaned_text == text:
@@ -71,6 +76,8 @@ def clean_row(row: CaptionRow) -> None:
 
 def _clean_once(text: str) -> str:
     cleaned_text = _last_visible(_END_OF_THOUGHTS.split(_THOUGHTS.sub(" ", text)))
+    if (enclosed := _ENCLOSED.fullmatch(cleaned_text)) is not None:
+        cleaned_text = enclosed[2]
     cleaned_text = _FENCE.sub("", _ONLY_TOKENS.sub(" ", _after_roles(_answer(cleaned_text))))
     cleaned_text = re.sub(r"(?<=[^\s@])(?:@@(?:\s|\Z))+|(?<=\w) ##(?=\w)", "", _BYTES.sub(_decode_bytes, cleaned_text))
     return re.sub(r"[▁ĠĊ]|</?w>|(?:\A|(?<=\s))##(?=\w)", " ", cleaned_text)

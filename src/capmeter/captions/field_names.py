@@ -54,6 +54,8 @@ _NUMBER = re.compile(r"(.*?)_?(\d{1,9})")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
 LONGEST_NAME = 100
 _SEVERAL = ("candidate", "references")  # fields that several columns may hold
+OMITTED = "__omitted__"
+"""The name by which a layout says why a record's reference is left out."""
 IN_PYTHON = '(in Python columns={"NAME": FIELD})'
 """What follows a message that names `--column FIELD=NAME`: functions raise it, too."""
 

@@ -33,6 +33,7 @@ from capmeter.captions.field_names import (
     IN_PYTHON,
     KNOWN_NAMES,
     LONGEST_NAME,
+    OMITTED,
     OTHER_NAMES,
     TIMES,
     Layout,
@@ -136,7 +137,7 @@ class FieldMap:
                 self._chosen |= dict.fromkeys(paths, field_name)
         self.paths = {path: path for path in self._chosen if path not in self._all_names and _is_path(path)}
         if layout is not None and layout.convert is not None:
-            records = [converted for record in records if (converted := _convert(layout, record)) is not None]
+            records = [converted for record in records if (converted := self._try_convert(record)) is not None]
         names = {name for record in records for name in record if isinstance(name, str)}
         self._lists = {
             name
@@ -150,6 +151,13 @@ class FieldMap:
         self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
         self.ignored |= unused_names - {"id"} if is_plain else set()
 
+    def _try_convert(self, record: Record) -> Record | None:
+        """A record of the sample with native names; as it is where it has a mistake, which is reported on reading."""
+        try:
+            return self._convert(record, "")
+        except InputError:
+            return record
+
     def _choose_image(self, records: Sequence[Record], names: set[str]) -> None:
         """Chooses the name of what the captions are of: the first that all records have, else the first that any has.
 
@@ -159,7 +167,8 @@ class FieldMap:
         fields = set(self._chosen.values())
         self.aliases = tuple(name for name in ALIASES if name in names and name not in self._chosen)
         if "image_id" in fields:
-            self.image_name = self._image_field = "image_id"
+            self.image_name = next(path for path, field_name in self._chosen.items() if field_name == "image_id")
+            self._image_field = "image_id"
             return
         folded_names: dict[str, str] = {}
         for name in sorted(names, key=lambda name: name in IMAGE_NAMES):  # a known name as it is comes last, and stays
@@ -298,8 +307,9 @@ class FieldMap:
                     "files swapped?"
                 )
             if self.layout.convert is not None:
-                fields = self.layout.convert(record, location)
+                fields = self._convert(record, location)
         if fields is None:
+            self.note("answers_of_yes_or_no_left_out", str(record.get("id")))
             return []
         if self.paths:
             fields = {**fields, **self._resolve_paths(record, location)}
@@ -309,6 +319,18 @@ class FieldMap:
             for row in caption_rows:
                 row.number, row.kept = number, tuple(record.get(column_name) for column_name in self.keep)
         return caption_rows
+
+    def _convert(self, record: Record, location: str) -> Record | None:
+        """The record with native names, beside those that the user named."""
+        assert self.layout is not None and self.layout.convert is not None
+        named_fields = {name: record[name] for name in self.mapping if name in record}
+        try:
+            fields = self.layout.convert(record, location)
+        except InputError:
+            if not named_fields and not self.paths:
+                raise
+            return record
+        return fields if fields is None else {**fields, **named_fields}
 
     def _resolve_paths(self, record: Record, location: str) -> dict[str, Any]:
         resolved_values = {path: resolve_path(record, path, location) for path in self.paths}
@@ -328,7 +350,7 @@ class FieldMap:
                 setattr(row, field_name, optional_text(values[field_name], location, field_name))
         if "human" in values:
             row.human = human_ratings(ratings_of(values["human"], location), location)
-        row.omitted = record.get("omitted") if self.layout is not None else None
+        row.omitted = record.get(OMITTED) if self.layout is not None else None
         if side == "candidates":
             return self._candidate_rows(row, record, candidate_names)
         if self.aliases or row.image is not None:
@@ -360,8 +382,10 @@ class FieldMap:
             elif field_name == "references":
                 reference_names.append(name)
             elif field_name is None:
-                if name not in self.aliases and not (
-                    name in EVENT_NAMES or (name in TEXT_NAMES and "timestamps" in record)
+                if (
+                    name != OMITTED
+                    and name not in self.aliases
+                    and not (name in EVENT_NAMES or (name in TEXT_NAMES and "timestamps" in record))
                 ):
                     self.ignored.add(name)
             elif names.setdefault(field_name, name) != name:
@@ -545,15 +569,6 @@ class FieldMap:
             f"{advice} which column is which: --column image_id=NAME --column candidate=NAME --column "
             f"references=NAME {IN_PYTHON}"
         )
-
-
-def _convert(layout: Layout, record: Record) -> Record | None:
-    """A record of the sample with native names; as it is where it has a mistake, which is reported when it is read."""
-    assert layout.convert is not None
-    try:
-        return layout.convert(record, "")
-    except InputError:
-        return record
 
 
 def _is_path(name: str) -> bool:

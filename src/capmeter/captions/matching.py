@@ -20,7 +20,7 @@ from capmeter.captions.references import IMAGE_ID, KEYS, MissingCount, Reference
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.text_checks import normalise_captions
 from capmeter.core.errors import InputError
-from capmeter.core.messages import list_names, shorten
+from capmeter.core.messages import format_count, list_names, shorten
 
 _PATH = re.compile(
     r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
@@ -78,8 +78,16 @@ class Matching:
         return best
 
     def references(self, row: CaptionRow) -> tuple[str, ...]:
-        """The references of this candidate."""
-        return row.references or () if self.table is None else self.table_references(row.image_id)
+        """The references of this candidate: where annotators are named, those of its own, else all of its image."""
+        if self.table is None:
+            return row.references or ()
+        return self.annotator_references(row) or self.table_references(row.image_id)
+
+    def annotator_references(self, row: CaptionRow) -> tuple[str, ...]:
+        """The references by the annotator that this candidate names; empty without any."""
+        if self.table is None or row.annotator is None or row.events is not None:
+            return ()
+        return self.table.by_annotator.get((self.table_ids.get(row.image_id, ""), row.annotator), ())
 
     def table_references(self, image_id: str) -> tuple[str, ...]:
         """The references of this image in the table."""
@@ -253,6 +261,7 @@ def match_captions(
         "repeated_candidates": [] if are_single else _repeated_candidates(captions),
         "matched_by": matching.matched_by,
         "ambiguous_names": list(matching.ambiguous),
+        "compared_with_the_reference_of_the_same_annotator": _ids_with_annotator(rows, caption_ids, matching),
         **inputs.reading_notes,
     }
     return rows, captions, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
@@ -366,11 +375,20 @@ def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Match
     if reference_table is None:
         ignored = sorted(inputs.reader.ignored)
         columns = f"or their column (--column references=NAME; not used: {list_names(ignored, 8)}), " if ignored else ""
+        skip = "leave these out (on_missing='skip', --on-missing skip), " if missing.count < missing.total else ""
         raise InputError(
-            f"{message}: {first_images}. Name a file of references (references=, --references), {columns}leave these "
-            "out (on_missing='skip', --on-missing skip), or keep them for metrics that need none (on_missing='keep')"
+            f"{message}: {first_images}. Name a file of references (references=, --references), {columns}{skip}or keep "
+            "them for metrics that need none (on_missing='keep', --on-missing keep)"
         )
     message += f" in {reference_table.name}: {first_images}."
+    omitted = reference_table.omitted
+    omitted_ids = [image_id for image_id in missing.first if matching.table_ids.get(image_id) in omitted]
+    if omitted_ids:
+        image_count = format_count(sum(not reference_table.references[image_id] for image_id in omitted), "image")
+        message += (
+            f" All references of {list_names(omitted_ids)} are left out, as VizWiz's evaluation does "
+            f"({', '.join(sorted(set(omitted.values())))}); there are {image_count} like that."
+        )
     if matching.ambiguous:
         names = ", ".join(map(shorten, next(iter(matching.ambiguous.values()))[:5]))
         message += (
@@ -381,10 +399,23 @@ def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Match
         images_have = "image there has" if len(unused) == 1 else "images there have"
         example_images = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
         message += f" {len(unused):,} {images_have} no candidate: {example_images}."
-    raise InputError(
-        f"{message} Check that both are of the same split and name the images alike, or leave these candidates out "
-        "(on_missing='skip', --on-missing skip)"
-    )
+    if missing.count == missing.total:
+        advice = "No caption is left to score: check"
+    elif omitted_ids:
+        raise InputError(f"{message} Leave these candidates out (on_missing='skip', --on-missing skip)")
+    else:
+        advice = "Check"
+    advice += " that both are of the same split and name the images alike"
+    can_skip = on_missing != "skip" and missing.count < missing.total
+    skip = ", or leave these candidates out (on_missing='skip', --on-missing skip)" if can_skip else ""
+    raise InputError(f"{message} {advice}{skip}")
+
+
+def _ids_with_annotator(rows: Sequence[CaptionRow], ids: Sequence[str], matching: Matching) -> list[str]:
+    """The ids of the captions that have the references of their annotator alone."""
+    if matching.table is None or not matching.table.by_annotator:
+        return []
+    return [id for id, row in zip(ids, rows, strict=True) if matching.annotator_references(row)]
 
 
 def _repeated_candidates(captions: CaptionColumns) -> list[str]:

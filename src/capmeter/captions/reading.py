@@ -223,7 +223,7 @@ def _read_container(container: Container, reader: RowReader, format: str | None)
         records = [record for _, record in islice(container.records(), _SAMPLE)]
     except InputError:
         if header is not None:  # what is wrong with the heading is said first
-            fields.learn([], find_layout([dict.fromkeys(header)], fields.mapping), header)
+            fields.learn([], find_layout([dict.fromkeys(header)]), header)
             fields.refuse_header(header, container.has_header_line)
         raise
     for note, detail in container.notes.items():
@@ -231,9 +231,7 @@ def _read_container(container: Container, reader: RowReader, format: str | None)
     names = dict.fromkeys(header or ())
     layout = WEBDATASET if container.kind == "webdataset" else fields.forced_layout
     if layout is None:
-        layout = find_layout(
-            [{**names, **record} for record in records if isinstance(record, Mapping)] or [names], fields.mapping
-        )
+        layout = find_layout([{**names, **record} for record in records if isinstance(record, Mapping)] or [names])
     records = [_without_empty(record, frozenset(), "") for record in records] if header else records
     fields.learn(records, layout, header or ())
     if header is not None:

@@ -16,6 +16,7 @@ from capmeter.core.messages import list_names
 
 _COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
 IMAGE_ID = "image id"
+Key = TypeVar("Key")
 Item = TypeVar("Item")
 
 
@@ -43,8 +44,8 @@ KEYS: dict[str, Callable[[str], str]] = {
 
 
 def _join_lists(
-    lists: dict[str, tuple[Item, ...]], other_lists: dict[str, tuple[Item, ...]]
-) -> dict[str, tuple[Item, ...]]:
+    lists: dict[Key, tuple[Item, ...]], other_lists: dict[Key, tuple[Item, ...]]
+) -> dict[Key, tuple[Item, ...]]:
     """The items of both by key, those of `lists` first."""
     return {key: lists.get(key, ()) + other_lists.get(key, ()) for key in lists | other_lists}
 
@@ -59,6 +60,8 @@ class ReferenceTable:
     aliases: other names of the images.
     splits: the images' splits, if the source has any.
     events: of videos with events in time those of each reference.
+    by_annotator: the references of each image and annotator, where the source names annotators.
+    omitted: the images of which a reference is marked as unusable, and by which field.
     """
 
     name: str
@@ -68,6 +71,8 @@ class ReferenceTable:
     splits: dict[str, str]
     format: str = ""
     events: dict[str, tuple[Events, ...]] = field(default_factory=dict)
+    by_annotator: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    omitted: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, readers: Sequence[RowReader], splits: Collection[str] = ()) -> ReferenceTable:
@@ -96,6 +101,8 @@ class ReferenceTable:
             other_table.splits | self.splits,
             self.format,
             _join_lists(self.events, other_table.events),
+            _join_lists(self.by_annotator, other_table.by_annotator),
+            self.omitted | other_table.omitted,
         )
 
     @classmethod
@@ -129,6 +136,11 @@ class ReferenceTable:
                 )
             if row.reference_events and (row.one_of_many or image_id not in table.events):
                 table.events[image_id] = (*table.events.get(image_id, ()), *row.reference_events)
+            if row.annotator is not None and row.events is None:
+                key = (image_id, row.annotator)
+                table.by_annotator[key] = table.by_annotator.get(key, ()) + reference_texts
+            if row.omitted is not None:
+                table.omitted[image_id] = row.omitted
             if image_id in single_texts:
                 single_texts[image_id] += reference_texts
             elif image_id not in reference_lists:

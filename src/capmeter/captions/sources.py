@@ -3,14 +3,12 @@
 A `CaptionSource` is what a path names, resolved once. Whether it is compressed (gzip, zstd, zip) is decided by its
 first bytes.
 
-An archive `results.zip` stands for the only file of captions in it, `results.zip/inside.json` for one of several. An
-archive for the COCO leaderboard holds `captions_val2014_NAME_results.json` and `captions_test2014_NAME_results.json`;
-the former is read, since the references of test2014 are not public. Nothing is unpacked to disk, so no name inside can
-lead out of a folder. Compressed content is bounded (`max_content`): a small file can hold more than memory does.
+An archive `results.zip` stands for the only file of captions in it, `results.zip/inside.json` for one of several.
+Nothing is unpacked to disk, so no name inside can lead out of a folder. Compressed content is bounded (`max_content`):
+a small file can hold more than memory does.
 
-Standard input is `-`, `/dev/stdin`, or what a shell passes as `/dev/fd/N`. Captions are read more than once (in which
-format are they? which images have several candidates?), so a pipe is copied to a temporary file, which is removed when
-Python ends.
+Standard input is `-` or `/dev/stdin`. Captions are read more than once (in which format are they? which images have
+several candidates?), so it is copied to a temporary file, which is removed when Python ends.
 """
 
 from __future__ import annotations
@@ -48,7 +46,6 @@ MAX_RATIO = 100
 BOM = b"\xef\xbb\xbf"
 _STANDARD_INPUT = "standard input"
 _BUFFER = 1 << 18
-_LONGEST_FRAME_HEADER = 18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +76,7 @@ class CaptionSource:
         path_text = os.fsdecode(path)
         if not path_text:
             raise InputError("a file's name is empty; name a file of captions")
-        is_pipe = path_text in ("-", "/dev/stdin") or (path_text.startswith("/dev/fd/") and path_text[8:].isdigit())
+        is_pipe = path_text in ("-", "/dev/stdin")
         named_path = _copy_pipe(path_text) if is_pipe else Path(path_text)
         name = _STANDARD_INPUT if is_pipe else display_path(named_path)
         with _read_errors(name, named_path):
@@ -124,13 +121,10 @@ class CaptionSource:
 
     @property
     def _stated_size(self) -> int:
-        """The bytes that the content has, as a gzipped file (modulo 4 GiB), a zstd file's first frame or a zip archive
-        says."""
+        """The bytes of the content, as a gzipped file (modulo 4 GiB) or a zip archive says; 0 for others."""
         if self.compression == "zip":
             return largest_member(self.path)
         with suppress(OSError), self.path.open("rb") as file:
-            if self.compression == "zstd":
-                return _frame_content_size(file.read(_LONGEST_FRAME_HEADER))
             if self.compression == "gzip" and self.size > 4:
                 file.seek(-4, os.SEEK_END)
                 return int.from_bytes(file.read(4), "little")
@@ -212,6 +206,11 @@ def decode(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        if data[:1] == b"\x80":
+            raise InputError(
+                f"{name.partition(', line ')[0]}: a Python pickle, which is never loaded, since it can run any code; "
+                "write its content as JSON (document frequencies are made by: capmeter idf REFERENCES)"
+            ) from None
         line_number = data.count(b"\n", 0, error.start) + 1
         error_location = f"{name}, line {line_number}" if line_number > 1 else name
         hint = "it looks like UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "it may be Latin-1 or binary"
@@ -283,16 +282,6 @@ def _line_ends(file: BinaryIO) -> bytes:
     return line_start + b" " + line_end.rstrip()[-1:] + b"\n"
 
 
-def _frame_content_size(frame_header: bytes) -> int:
-    """The size of the content that the header of a Zstandard frame states (RFC 8878, 3.1.1.1); 0 if it states none."""
-    descriptor = frame_header[4] if len(frame_header) > 4 else 0
-    is_single_segment = descriptor >> 5 & 1
-    length = (is_single_segment, 2, 4, 8)[descriptor >> 6]
-    field_start = 6 - is_single_segment + (0, 1, 2, 4)[descriptor & 3]  # after the window and the dictionary's id
-    size_field = frame_header[field_start : field_start + length]
-    return int.from_bytes(size_field, "little") + 256 * (length == 2) if length and len(size_field) == length else 0
-
-
 def _buffered(content: Any) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(content, _BUFFER))
 
@@ -320,14 +309,12 @@ def _split_member(path: Path) -> tuple[Path, str]:
 
 @cache
 def _copy_pipe(path_text: str) -> Path:
-    """The file behind an open pipe of this process, or a copy of what comes through it."""
+    """A copy of what comes through standard input."""
     import shutil  # which only pipes need
     import tempfile
 
     try:
-        file_descriptor = sys.stdin.fileno() if path_text in ("-", "/dev/stdin") else int(path_text[8:])
-        if stat.S_ISREG(os.fstat(file_descriptor).st_mode) and path_text != "-":
-            return Path(path_text)
+        file_descriptor = sys.stdin.fileno()
         if os.isatty(file_descriptor):
             raise InputError(f"{_STANDARD_INPUT} is a terminal; pipe captions in, or name a file")
         file_handle, copy_path = tempfile.mkstemp(prefix="capmeter-", suffix=".captions")

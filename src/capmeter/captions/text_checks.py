@@ -30,10 +30,24 @@ from capmeter.captions.reference_fit import split_words
 from capmeter.core.ragged import distinct
 
 _HTML_TAGS = "p|br|div|span|b|i|u|em|strong|a|li|ul|ol|h[1-6]|img|table|tr|td"
+_TAG_NAMES = (
+    "answer|captions?|description|response|output|result|summary|final_answer|ref|box|quad|point|phrase|obj(?:ect)?"
+)
 ARTEFACTS = {
     "reasoning such as <think>…</think>, which would be scored as part of the caption": REASONING,
     "special tokens such as <eos>, which would be scored as words": TOKENS,
     "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
+    "tags such as <answer>…</answer> or <box>, which would be scored as words": re.compile(
+        rf"</?(?:{_TAG_NAMES})\b[^<>]{{0,40}}>", re.IGNORECASE
+    ),
+    "tokens for times and places such as <0.5s> or <loc_12>, which would be scored as words": re.compile(
+        r"<(?:loc|bin|t|s|e|x|y|time|time_token|timestamp|patch_index|vid|frame|seg|pos)[_ =]?\d[\d.]*>"
+        r"|<\d+(?:\.\d+)?(?: ?s(?:ec(?:ond)?s?)?)?>|\[\d+(?:\.\d+)?(?:, ?\d+(?:\.\d+)?){3}\]|<(?:time|timestamp|loc)>",
+        re.IGNORECASE,
+    ),
+    'a heading such as "Caption:" before the caption': re.compile(
+        r"\A\W*(?:(?:image|video|audio|short|detailed) )?(?:caption|description|answer|response|output)\W{0,3}:", re.I
+    ),
     "HTML such as <br> or &amp;": re.compile(
         rf"</?(?:{_HTML_TAGS})\b[^<>]{{0,200}}>|&(?:amp|lt|gt|quot|nbsp|apos|#\d{{1,6}});", re.IGNORECASE
     ),
@@ -57,6 +71,19 @@ ARTEFACTS = {
     ),
 }
 _PLAIN = re.compile(r"(?! *b['\"])[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
+_ERROR_WORDS = re.compile("error|fail|exce|limit|unavail|gateway|memory|requests|traceback|timed|blocked|filter")
+_ERROR = re.compile(
+    r"\A\W*(?:failed to (?:obtain|get|generate|fetch|load|process|connect|parse|call)\b"
+    r"|(?:(?:api|network|connection|request|internal server|server|runtime|value|type|key|http|decoding|timeout|cuda|"
+    r"openai|api ?connection|bad ?request|rate ?limit|authentication|permission)[ _]?(?:error|exception)|error code)\b"
+    r"|\[?(?:error|exception)\]?\s*[:\]]|(?:api )?rate limit\b|too many requests|service (?:temporarily )?unavailable"
+    r"|bad gateway|gateway time-?out|(?:[45]\d\d )?internal server error|traceback \(most|(?:cuda )?out of memory"
+    r"|(?:the )?(?:request|connection|api|server|call|generation|inference)(?: \w+)? (?:timed out|failed|was blocked)\b"
+    r"|(?:an? |unexpected )*(?:\w+ )?error (?:has |have )?occurr?ed\b|you exceeded your current quota"
+    r"|(?:the |your )?(?:response|content|prompt|output|request) (?:was |is |has been )?(?:filtered|blocked)\b"
+    r"|max(?:imum)? retries exceeded)"
+)
+_IS_ERROR = "error messages of a program or a server in place of a caption"
 _REFUSAL_WORDS = re.compile("sorry|can|unable|not able|an ai|apologi|please")  # each refusal has one of them
 _REFUSAL = re.compile(
     r"(?:\A|[.!?])\W*(?:i['’]?m|i am|we are) (?:really |very |so )?sorry\b|\bas an ai\b|\bi apologi[sz]e\b"
@@ -137,6 +164,8 @@ def find_artefacts(text: str) -> list[str]:
     beginning = text[:1000].lower()
     if _REFUSAL_WORDS.search(beginning) and _REFUSAL.search(beginning):
         reasons.append(_REFUSES)
+    if _ERROR_WORDS.search(beginning) and _ERROR.search(beginning):
+        reasons.append(_IS_ERROR)
     if len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()):
         reasons.append(_IS_PLACEHOLDER)
     if not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text)):

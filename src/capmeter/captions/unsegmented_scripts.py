@@ -17,8 +17,8 @@ HAN_AND_KANA = (
 """The inside of a character class: Han with its extensions, kana, bopomofo, and their half-width forms."""
 CJK = f"{HAN_AND_KANA}\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc"
 """The same with Hangul, whose words are mostly separated by spaces."""
-SOUTHEAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-"""Thai, Lao, Burmese and Khmer, which have spaces between sentences and clauses alone."""
+SOUTHEAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f\u0f00-\u0fff"
+"""Thai, Lao, Burmese, Khmer and Tibetan, which have spaces between sentences and clauses alone."""
 _LONGEST_WORD = {CJK: 5, SOUTHEAST_ASIAN: 9}
 """The most characters of a script, vowels and tones counted, for each piece between spaces."""
 

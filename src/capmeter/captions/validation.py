@@ -103,7 +103,12 @@ def _check_references(table: ReferenceTable, findings: Findings) -> None:
     if table.splits:
         facts["splits"] = dict(Counter(table.splits.get(image_id, "") for image_id in table.references))
     _count_references([len(texts) for texts in table.references.values()], findings)
-    findings.warn("images without a reference", [image_id for image_id, texts in table.references.items() if not texts])
+    bare_ids = [image_id for image_id, texts in table.references.items() if not texts]
+    findings.warn("images without a reference", [image_id for image_id in bare_ids if image_id not in table.omitted])
+    findings.warn(
+        f"images of which all references are left out ({', '.join(sorted(set(table.omitted.values())))})",
+        [image_id for image_id in bare_ids if image_id in table.omitted],
+    )
     blank_ids = [image_id for image_id, texts in table.references.items() if any(map(has_no_words, texts))]
     findings.warn("images with an empty reference", blank_ids)
     image_ids = [image_id for image_id, texts in table.references.items() for _ in texts]
@@ -154,7 +159,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         findings.warn(
             "candidates without spaces between words, as in Chinese, Japanese or Thai",
             unsegmented_ids,
-            "; choose a tokenizer, in Chinese and Japanese such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
+            "; choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
         )
     most_common, repeat_count = Counter(candidate_indices).most_common(1)[0]
     if len(captions) >= 20 and repeat_count > len(captions) / 5:

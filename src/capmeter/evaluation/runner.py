@@ -61,10 +61,7 @@ if TYPE_CHECKING:
 
 Source = CaptionSet | Iterable[CaptionSet]
 Systems = Mapping[str, CaptionSet] | Mapping[str, CaptionStream] | Mapping[str, os.PathLike[str]]
-UNSPLIT = (
-    "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does in Chinese, Japanese and Korean; "
-    "see docs/languages.md)"
-)
+UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does; see docs/languages.md)"
 """The note on captions without spaces between words that are scored as if they were English."""
 
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from support.command_line import capmeter
 
 from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning, RunContext
-from capmeter.evaluation.registry import parse
+from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.scoring import evaluate
 from capmeter.metrics.hallucination.chair import Chair
 from capmeter.metrics.hallucination.object_words import BUNDLED, load_object_words, singular_form
@@ -132,15 +133,59 @@ def test_parts_add_up(phrases: list[str]) -> None:
     assert all(0 <= float(scores[name]) <= 1 for name in ("score", "chair-i", "chair-s", "recall", "f1"))
 
 
+OBJECT_FILES = {
+    "numbers": {
+        "images": [{"id": 1}, {"id": 2}],
+        "categories": [{"id": 1.0, "name": "dog"}, {"id": 2, "name": "cat"}],
+        "annotations": [{"image_id": 1.0, "category_id": 1}, {"image_id": 2, "category_id": 2.0}],
+    },
+    "capitals": {"1": ["Dog"], "2 ": ["CAT"]},
+    "rows": [{"image_id": 1, "labels": ["Dog"]}, {"image_id": "2", "labels": []}, {"image_id": "2", "labels": ["cat"]}],
+    "objects": [{"id": 1, "objects": ["dog"]}, {"id": 2.0, "objects": ["cat"]}],
+}
+
+
+@pytest.mark.parametrize("name", OBJECT_FILES)
+def test_objects_of_images_in_every_form(name: str, tmp_path: Path) -> None:
+    (tmp_path / "objects.json").write_text(json.dumps(OBJECT_FILES[name]))
+    captions = load({"1": "a dog and a cat", "2": "a dog and a cat"}, on_missing="keep")
+    results = evaluate(captions, parse_list(f"chair(objects={tmp_path / 'objects.json'})"))
+    assert [scores.score for scores in results.values()] == [0.5]
+
+
+def test_objects_that_are_not_in_the_list_are_counted_by_name(tmp_path: Path) -> None:
+    (tmp_path / "objects.json").write_text(json.dumps({"1": ["Mountain", "dog"], "2": ["French fries"]}))
+    captions = load({"1": "a dog on two mountains", "2": "french fries by a mountain"}, on_missing="keep")
+    with pytest.warns(UserWarning, match="counted by name alone: Mountain, French fries"):
+        results = evaluate(captions, parse_list(f"chair(objects={tmp_path / 'objects.json'})"))
+    assert [scores.score for scores in results.values()] == [0.25]  # of four mentions one is not shown
+
+
 BAD = {
     "pickle": (b"\x80\x04K\x01.", "is a Python pickle"),
-    "neither": (b"[1, 2]", "objects.json: a value of another kind than expected; expected COCO's instances"),
-    "text": (b'{"42": "person"}', "image 42 has 'person'"),
-    "unknown": (b'{"42": ["unicorn"]}', "image 42: unicorn is not a word of the list bundled"),
+    "neither": (b"[1, 2]", r"objects.json\[0\]: the number 1, expected"),
+    "text": (b'{"42": "person"}', 'image 42 has the text "person", expected a list'),
+    "a long name": (json.dumps({"42": ["dog " * 20_000]}).encode(), "has 80,000 letters"),
+    "two categories": (
+        b'{"categories": [{"id": 1, "name": "a"}, {"id": 1.0, "name": "b"}], "annotations": []}',
+        "a second category has the id 1",
+    ),
+    "a number and a text": (
+        b'{"categories": [{"id": "1", "name": "dog"}], "annotations": [{"image_id": 42, "category_id": 1}]}',
+        "category_id 1 is not among the categories",
+    ),
+    "no category": (
+        b'{"categories": [{"id": 1, "name": "dog"}], "annotations": [{"image_id": 42, "category_id": null}]}',
+        r"annotations\[0\]: category_id is missing",
+    ),
+    "no file name": (
+        b'{"images": [{"id": 42, "file_name": 3}], "categories": [], "annotations": []}',
+        "file_name is the number 3",
+    ),
     "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),
     "category": (
         b'{"categories": [], "annotations": [{"image_id": 42, "category_id": 3}]}',
-        "expected COCO's instances",
+        "category_id 3 is not among the categories",
     ),
 }
 

@@ -288,7 +288,7 @@ def test_amber_by_hand(tmp_path: Path) -> None:
     assert metric.measure(part, RunContext()).values.tolist() == [[3, 1, 1, 2, 1, 1, 1], [1, 1, 0, 1, 1, 0, 0]]
     parts = evaluate(part, [metric])[metric].parts
     assert parts == pytest.approx({"chair": 2 / 4, "cover": 1 / 3, "hal": 1.0, "cog": 1.0})
-    with pytest.raises(InputError, match="it has no image 9"):
+    with pytest.raises(InputError, match="it has no description of image 9"):
         evaluate(CaptionSet.from_captions([Caption("1", "9", "a dog", ())]), [metric])
     path.write_text("[1]")
     with pytest.raises(InputError, match="not AMBER's annotations"):

@@ -167,7 +167,7 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
 
 def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object is one row, as by the columns that the user named, rather than captions keyed by image."""
-    layout = find_layout([document], fields.mapping)
+    layout = find_layout([document])
     return (
         any(column in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
@@ -205,7 +205,7 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
         return _rows_form(document[key], name, fields, key=key, table=(table, document[table]) if table else None)
     rows = [row for key in row_keys for row in document[key]]
     probe = FieldMap(fields.mapping, numbered=False)
-    probe.learn(sample(rows), find_layout(sample(rows), fields.mapping))
+    probe.learn(sample(rows), find_layout(sample(rows)))
     ids_by_key = [{probe.image_of(row) for row in document[key] if isinstance(row, Mapping)} for key in row_keys]
     all_ids = set().union(*ids_by_key)
     if None in all_ids or len(all_ids) < sum(map(len, ids_by_key)) or rivals:
@@ -230,7 +230,7 @@ def _rows_form(
     """Rows of a list, with what a second list says of the images."""
     records = [record for record in sample(items) if isinstance(record, Mapping)]
     names = {each for record in records for each in record if isinstance(each, str)}
-    layout = fields.forced_layout or find_layout(records, fields.mapping)
+    layout = fields.forced_layout or find_layout(records)
     is_coco = "caption" in names and not names & _ROW_NAMES and layout is None and not fields.mapping
     if not format:
         format = "karpathy" if layout is not None and layout.name == "karpathy" and key else "json"
@@ -286,6 +286,7 @@ def _group_annotations(
             continue
         for row in fields.rows(item, f"{name}[{k}]", "references", k):
             if row.events is not None or row.annotator is not None:
+                row.one_of_many = True
                 yield row
                 continue
             image_row = image_rows.get(row.image_id)

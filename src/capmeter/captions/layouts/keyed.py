@@ -55,7 +55,7 @@ def holds_rows(value: Any, fields: FieldMap) -> FieldMap | None:
         return None
     records = [record for record in sample(value) if isinstance(record, Mapping)]
     probe = FieldMap(fields.mapping, numbered=False)
-    probe.learn(records, find_layout(records, fields.mapping))
+    probe.learn(records, find_layout(records))
     count = sum(holds_captions(record, probe) for record in records)
     return probe if count and 2 * count >= len(sample(value)) else None
 
@@ -70,7 +70,7 @@ def find_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -> tupl
     rows = [row for value in values for row in (sample(value) if isinstance(value, list) else [value])]
     rows = [row for row in rows if isinstance(row, Mapping)]
     probe = FieldMap(fields.mapping, numbered=False)
-    probe.learn(rows, find_layout(rows, fields.mapping))
+    probe.learn(rows, find_layout(rows))
 
     def is_caption(value: Any) -> bool:
         return isinstance(value, str) or holds_captions(value, probe)
@@ -87,7 +87,7 @@ def make_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -> tupl
     values = sample(list(document.values()))
     rows = [row for value in values for row in (sample(value) if isinstance(value, list) else [value])]
     rows = [row for row in rows if isinstance(row, Mapping)]
-    layout = fields.forced_layout or find_layout(rows, fields.mapping)
+    layout = fields.forced_layout or find_layout(rows)
     if rows and all(isinstance(value, Mapping) for value in values) and _have_other_ids(document, fields, layout):
         fields.learn(rows, layout)
         fields.note("keys_are_not_images", "the rows under them have ids of their own")

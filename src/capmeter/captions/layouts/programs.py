@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capmeter.captions.event_fields import read_video
-from capmeter.captions.field_names import Layout, Record, names_of
+from capmeter.captions.field_names import OMITTED, Layout, Record, names_of
 from capmeter.captions.rows import decode_list
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names
@@ -151,7 +151,7 @@ def _vizwiz(record: Record, location: str) -> dict[Any, Any]:
     """An annotation; the evaluation of VizWiz omits those that are rejected or precanned."""
     mark = next((name for name in ("is_rejected", "is_precanned") if record.get(name)), None)
     fields = _without(record, "is_rejected", "is_precanned", "text_detected")
-    return fields if mark is None else _without(fields, "caption") | {"references": [], "omitted": mark}
+    return fields if mark is None else _without(fields, "caption") | {"references": [], OMITTED: mark}
 
 
 def _karpathy(record: Record, location: str) -> dict[Any, Any]:
@@ -353,23 +353,17 @@ LAYOUTS = (
 """Every layout; of those whose marks a file's records have, the one with most marks is used."""
 
 
-def find_layout(records: Sequence[Any], mapping: Mapping[str, str] | None = None) -> Layout | None:
+def find_layout(records: Sequence[Any]) -> Layout | None:
     """The layout of most of these records; None for native rows and any other.
-
-    Args:
-        records: a sample of a file's records.
-        mapping: the columns that the user named; a layout that converts its records is not used where they have these.
 
     Raises:
         InputError: two layouts have the same claim.
     """
     names = Counter(names_of(record) for record in records if isinstance(record, Mapping))
-    roots = {re.split(r"[.\[]", path)[0] for path in mapping or ()} | set(mapping or ())
-    are_named = any(not roots.isdisjoint(each) for each in names)
     claims: dict[tuple[int, int], list[Layout]] = {}
     for layout in LAYOUTS:
         count = sum(number for each, number in names.items() if layout.accepts(each))
-        if count and 2 * count >= names.total() and not (are_named and layout.convert is not None):
+        if count and 2 * count >= names.total():
             claims.setdefault((count, len(layout.marks)), []).append(layout)
     best = claims[max(claims)] if claims else []
     if len({layout.name for layout in best}) > 1:

@@ -10,14 +10,16 @@ neither the truth nor its associated words nor AMBER's safe words name:
 Ranges 0 to 1; **lower is better** but for Cover. The score is CHAIR; all four are parts. Image ids are AMBER's numbers.
 
 The program compares nouns by the vectors of a spaCy model (similarity above .8), which is replaced here by WordNet:
-words with a common synset are similar. Nouns are those of the bundled parser. `annotations` is one JSON file:
-{"generative": {id: {"truth": […], "hallu": […]}}, "associations": {word: [words]}, "safe_words": […]}.
+words with a common synset are similar. Nouns are those of the bundled parser. `annotations` is AMBER's own file,
+[{"id": …, "type": "generative", "truth": […], "hallu": […]}, …], with its relation.json and safe_words.txt in the same
+folder; or all in one: {"generative": {id: {…}}, "associations": {word: [words]}, "safe_words": […]}.
 
 J. Wang et al. AMBER: An LLM-free Multi-dimensional Benchmark for MLLMs Hallucination Evaluation. arXiv 2311.07397.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,19 +29,24 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.rows import image_key
 from capmeter.captions.sources import read_text
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe_failure, list_names
-from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
+from capmeter.evaluation.base import AdditiveMetric, CapmeterWarning, Floats, Measurement, RunContext
 from capmeter.stats.ratios import ratio
 from capmeter.text.base_forms import base_form
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.parsers import Parses, ParseTable, find_parser
 
-_EXPECTED = 'expected {"generative": {id: {"truth": […], "hallu": […]}}, "associations": {…}, "safe_words": […]}'
+_BESIDE = ("relation.json", "safe_words.txt")
+_EXPECTED = (
+    "expected AMBER's annotations.json, a list of {id, type, truth, hallu}, with its relation.json and safe_words.txt "
+    "in the same folder"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +110,8 @@ class Amber(AdditiveMetric):
         missing_ids = [image_id for image_id in dict.fromkeys(part.image_ids) if image_id not in annotations.truths]
         if missing_ids:
             raise InputError(
-                f"{Path(self.annotations).name}: it has no image {list_names(missing_ids)}; use AMBER's numbers"
+                f"{Path(self.annotations).name}: it has no description of image {list_names(missing_ids)}; use AMBER's "
+                "numbers, and leave out the answers to its yes/no questions"
             )
         parse_table: ParseTable = part.pool.analyse(Parses("caption", context.settings))
         count_rows = []
@@ -130,7 +138,8 @@ class Amber(AdditiveMetric):
         """The annotations with their hash, the parser and the dictionary."""
         load_annotations(self.annotations)  # what is wrong with the file is an error of this metric
         path, parser = Path(self.annotations), find_parser("caption")
-        annotations = f"{path.name}/{sha256(path)[:8]}"
+        hashes = [sha256(path)] + [sha256(path.with_name(each)) for each in _BESIDE if path.with_name(each).is_file()]
+        annotations = f"{path.name}/{'+'.join(each[:8] for each in hashes)}"
         return {"annotations": annotations, "parser": parser.version, "dictionary": "meteor-1.5"}
 
 
@@ -145,15 +154,11 @@ def load_annotations(path: str) -> Annotations:
 def _read(path: str, stamp: tuple[int, int]) -> Annotations:
     content: Any = decode_json(read_text(path), Path(path).name)
     try:
-        image_annotations = {
-            str(image_id): image_annotation for image_id, image_annotation in content["generative"].items()
-        }
-        truths = {
-            image_id: _words(image_annotation["truth"]) for image_id, image_annotation in image_annotations.items()
-        }
-        hallus = {
-            image_id: _words(image_annotation["hallu"]) for image_id, image_annotation in image_annotations.items()
-        }
+        if isinstance(content, list):
+            content = _collect_files(content, Path(path))
+        entries = {image_key(image_id, "", "the id"): entry for image_id, entry in content["generative"].items()}
+        truths = {image_id: _words(entry["truth"]) for image_id, entry in entries.items()}
+        hallus = {image_id: _words(entry["hallu"]) for image_id, entry in entries.items()}
         associations = {str(word): _words(words) for word, words in content["associations"].items()}
         safe_words = frozenset(_words(content["safe_words"]))
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
@@ -164,11 +169,29 @@ def _read(path: str, stamp: tuple[int, int]) -> Annotations:
     return Annotations(truths, hallus, associations, safe_words, vocabulary)
 
 
+def _collect_files(entries: list[Any], path: Path) -> dict[str, Any]:
+    """AMBER's three files as one: its list, and what stands beside it."""
+    relation, safe = map(path.with_name, _BESIDE)
+    missing = [each.name for each in (relation, safe) if not each.is_file()]
+    if missing:
+        warnings.warn(
+            f"{path.name}: no {' and no '.join(missing)} beside it, which AMBER has: associated or safe words count as "
+            "hallucinated",
+            CapmeterWarning,
+            stacklevel=4,
+        )
+    return {
+        "generative": {entry["id"]: entry for entry in entries if entry["type"] == "generative"},
+        "associations": decode_json(read_text(relation), relation.name) if relation.is_file() else {},
+        "safe_words": read_text(safe).split("\n") if safe.is_file() else [],
+    }
+
+
 def _words(word_list: Any) -> tuple[str, ...]:
     """The words of a list, each once."""
     if not isinstance(word_list, list) or not all(isinstance(word, str) for word in word_list):
         raise ValueError(f"{word_list!a:.60} is not a list of words")
-    return tuple(dict.fromkeys(word_list))
+    return tuple(dict.fromkeys(filter(None, map(str.strip, word_list))))
 
 
 def _nouns(parses: ParseTable, sentence: int) -> list[str]:

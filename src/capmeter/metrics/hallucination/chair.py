@@ -188,7 +188,10 @@ class Chair(AdditiveMetric):
         return Evidence(tuple(mention_table.tokens[candidate]), reference_tokens, marks=tuple(marks), facts=facts)
 
     def _table(self, part: CaptionSet, settings: Settings) -> MentionTable:
-        mention_table: MentionTable = part.pool.analyse(ObjectMentions(self.synonyms, self.variant, settings))
+        object_words = load_object_words(self.synonyms)
+        if self.objects:
+            object_words = load_ground_truth(self.objects, object_words).words or object_words
+        mention_table: MentionTable = part.pool.analyse(ObjectMentions(object_words, self.variant, settings))
         return mention_table
 
     def _mentions(self, mention_table: MentionTable, sentence: int) -> tuple[Sequence[ObjectMention], int]:

@@ -3,38 +3,48 @@
 {"images": [{"id": 42, "file_name": …}], "categories": [{"id": 1, "name": "person"}],
  "annotations": [{"image_id": 42, "category_id": 1}, …]}                              instances_val2014.json
 {"42": ["person", "dog"], …}                                                          objects by image
+[{"image_id": 42, "labels": ["person", "dog"]}, …]                                    rows, also in JSON lines
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.field_names import IMAGE_NAMES
 from capmeter.captions.references import KEYS, ReferenceTable
+from capmeter.captions.rows import caption_text, image_key
 from capmeter.captions.sources import open_bytes, read_text
 from capmeter.core.errors import InputError
 from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import describe_failure, list_names
+from capmeter.core.messages import describe, list_names, shorten
+from capmeter.evaluation.base import CapmeterWarning
 from capmeter.metrics.hallucination.object_words import ObjectWords
 
 _EXPECTED = 'expected COCO\'s instances (instances_val2014.json), or objects by image: {"42": ["person", "dog"]}'
+_OBJECT_FIELDS = ("objects", "labels", "names", "categories", "classes")
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, eq=False)
 class GroundTruth:
     """The objects of each image: nodes of a word list, or names as written in the file.
 
-    `table` names the images and holds objects in place of references.
+    `table` names the images and holds objects in place of references; `words` is the word list, with the names that are
+    not in it as objects of their own.
     """
 
     name: str
     table: ReferenceTable
+    words: ObjectWords | None = None
 
     @cached_property
     def _image_ids(self) -> list[tuple[Callable[[str], str], Mapping[str, set[str]]]]:
@@ -82,8 +92,8 @@ def load_ground_truth(path: str, words: ObjectWords | None = None) -> GroundTrut
 
     Args:
         path: the file.
-        words: the list of object words, of which objects become nodes; the file's names must be among them. None:
-            objects are the names in the file, whatever they are.
+        words: the list of object words, of which objects become nodes; names that are not among them are nodes of their
+            own, with a warning. None: objects are the names in the file, whatever they are.
 
     Raises:
         InputError: the file cannot be read, or is neither COCO's instances nor objects by image.
@@ -103,38 +113,114 @@ def ground_truth_facts(path: str, words: ObjectWords | None = None) -> dict[str,
 def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> GroundTruth:
     name = Path(path).name
     refuse_pickle(path)
-    content = decode_json(read_text(path), name)
-    try:
-        is_coco = "annotations" in content and "categories" in content
-        object_names: dict[str, Any] = {str(image_id): listed_names for image_id, listed_names in content.items()}
-        file_names: dict[str, str] = {}
-        if is_coco:
-            object_names, file_names = _coco_names(content)
-        for image_id, listed_names in object_names.items():
-            if isinstance(listed_names, str) or not all(isinstance(object_name, str) for object_name in listed_names):
-                raise ValueError(f"image {image_id} has {listed_names!a:.60}")
-    except (TypeError, KeyError, AttributeError, ValueError) as problem:
-        raise InputError(f"{name}: {describe_failure(problem)}; {_EXPECTED}") from None
+    content = _decode(read_text(path), name)
+    file_names: dict[str, str] = {}
+    if isinstance(content, Mapping) and "annotations" in content and "categories" in content:
+        object_names, file_names = _coco_names(content, name)
+    elif isinstance(content, Mapping):
+        object_names = {
+            _image_id(image_id, name): _names(names, f"{name}: image {image_id}") for image_id, names in content.items()
+        }
+    elif isinstance(content, list):
+        object_names = _row_names(content, name)
+    else:
+        raise InputError(f"{name}: {describe(content)}; {_EXPECTED}")
+    extended = words if words is None else words.with_names(chain.from_iterable(object_names.values()))
     objects = {
-        image_id: tuple(
-            sorted(words.nodes_of(listed_names, f"{name}: image {image_id}") if words else set(listed_names))
-        )
-        for image_id, listed_names in object_names.items()
+        image_id: tuple(sorted(set(names) if extended is None else {extended.node_of(each) for each in names}))
+        for image_id, names in object_names.items()
     }
     aliases: dict[str, tuple[str, ...]] = {image_id: (file_name,) for image_id, file_name in file_names.items()}
-    return GroundTruth(name, ReferenceTable(name, objects, {}, aliases, {}))
+    return GroundTruth(name, ReferenceTable(name, objects, {}, aliases, {}), extended)
 
 
-def _coco_names(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def _decode(text: str, name: str) -> Any:
+    """A JSON document, or JSON lines."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines[:2]):
+        return [decode_json(line, name, k + 1) for k, line in enumerate(lines)]
+    return decode_json(text, name)
+
+
+def _coco_names(content: Mapping[str, Any], name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The names of the objects, and the file name, of each image of COCO's instances."""
-    categories = {coco_entry["id"]: coco_entry["name"] for coco_entry in content["categories"]}
-    images = content.get("images", ())
-    object_names: dict[str, Any] = {str(coco_entry["id"]): set() for coco_entry in images}
-    for coco_entry in content["annotations"]:
-        object_names.setdefault(str(coco_entry["image_id"]), set()).add(categories[coco_entry["category_id"]])
-    return object_names, {
-        str(coco_entry["id"]): coco_entry["file_name"] for coco_entry in images if "file_name" in coco_entry
-    }
+    categories: dict[Any, str] = {}
+    for location, entry in _entries(content, "categories", name):
+        category_id, category = _field(entry, "id", location), _field(entry, "name", location)
+        if any(str(each) == str(category_id) for each in categories):
+            raise InputError(f"{location}: a second category has the id {category_id}; give each an id of its own")
+        categories[category_id] = _names([category], location)[0]
+    object_names: dict[str, list[str]] = {}
+    file_names: dict[str, str] = {}
+    for location, entry in _entries(content, "images", name) if "images" in content else ():
+        image_id = _image_id(_field(entry, "id", location), location)
+        object_names[image_id] = []
+        if (file_name := entry.get("file_name")) is not None:
+            file_names[image_id] = caption_text(file_name, location, "file_name")
+    unlisted_ids: dict[str, None] = {}
+    for location, entry in _entries(content, "annotations", name):
+        image_id = _image_id(_field(entry, "image_id", location), location)
+        category_id = _field(entry, "category_id", location)
+        if category_id not in categories:
+            raise InputError(
+                f"{location}: category_id {category_id!a} is not among the categories; their ids are "
+                f"{list_names(map(repr, categories))}"
+            )
+        if image_id not in object_names:
+            unlisted_ids[image_id] = None
+        object_names.setdefault(image_id, []).append(categories[category_id])
+    if unlisted_ids and "images" in content:
+        _warn(f"{name}: annotations of images that it does not list: {list_names(unlisted_ids)}")
+    return object_names, file_names
+
+
+def _row_names(rows: list[Any], name: str) -> dict[str, list[str]]:
+    """The objects of rows such as {"image_id": 42, "labels": ["dog"]}; rows of one image add up."""
+    object_names: dict[str, list[str]] = {}
+    for k, row in enumerate(rows):
+        location = f"{name}[{k}]"
+        fields = row if isinstance(row, Mapping) else {}
+        id_name = next((each for each in IMAGE_NAMES if fields.get(each) is not None), None)
+        names_name = next((each for each in _OBJECT_FIELDS if each in fields), None)
+        if id_name is None or names_name is None:
+            raise InputError(f'{location}: {describe(row)}, expected {{"image_id": 42, "labels": ["person", "dog"]}}')
+        names = _names(fields[names_name], f"{location}: {names_name}")
+        object_names.setdefault(_image_id(fields[id_name], location), []).extend(names)
+    return object_names
+
+
+def _entries(content: Mapping[str, Any], key: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(content[key], list):
+        raise InputError(f"{name}: {key} is {describe(content[key])}, expected a list; {_EXPECTED}")
+    for k, entry in enumerate(content[key]):
+        if not isinstance(entry, Mapping):
+            raise InputError(f"{name}, {key}[{k}]: {describe(entry)}, expected an object; {_EXPECTED}")
+        yield f"{name}, {key}[{k}]", entry
+
+
+def _field(entry: Mapping[str, Any], field_name: str, location: str) -> Any:
+    value = entry.get(field_name)
+    if value is None or isinstance(value, list | Mapping | bool):
+        raise InputError(f"{location}: {field_name} is {describe(value)}, expected an id or a name")
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _image_id(value: Any, location: str) -> str:
+    return image_key(value, location, "the image's id").strip()
+
+
+def _names(value: Any, location: str) -> list[str]:
+    """Names of objects."""
+    if not isinstance(value, list) or not all(isinstance(each, str) and each.strip() for each in value):
+        raise InputError(f"{location} has {describe(value)}, expected a list of objects' names; {_EXPECTED}")
+    longest = max(value, key=len, default="")
+    if len(longest) > _LONGEST_NAME:
+        raise InputError(f"{location}: {shorten(longest)} has {len(longest):,} letters, expected the name of an object")
+    return value
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, CapmeterWarning, stacklevel=5)
 
 
 def refuse_pickle(path: str) -> None:

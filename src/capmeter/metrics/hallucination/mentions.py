@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from capmeter.core.settings import Settings
-from capmeter.metrics.hallucination.object_words import ObjectMention, load_object_words, singular_form
+from capmeter.metrics.hallucination.object_words import ObjectMention, ObjectWords, singular_form
 from capmeter.text.tokenization.token_tables import SentenceSource
 from capmeter.text.tokenization.treebank import tokenise_caption
 
@@ -32,22 +32,21 @@ class ObjectMentions:
     """Analysis: the objects that each sentence mentions.
 
     Args:
-        synonyms: the list of object words (`load_object_words`).
+        object_words: the list of object words.
         base_forms: how words are brought to their base form.
         settings: of the run.
     """
 
-    synonyms: str
+    object_words: ObjectWords
     base_forms: str
     settings: Settings = field(default_factory=Settings)
 
     def compute(self, pool: SentenceSource) -> MentionTable:
         """Finds the mentions of every sentence of the pool."""
-        object_words = load_object_words(self.synonyms)
         tokens = [tokenise_caption(sentence) for sentence in pool.sentences]
         base_forms = _singular_forms(tokens) if self.base_forms == "original" else _tagged_bases(tokens)
         return MentionTable(
-            tokens, [object_words.find_mentions(each) for each in base_forms], [_last_end(each) for each in tokens]
+            tokens, [self.object_words.find_mentions(each) for each in base_forms], [_last_end(each) for each in tokens]
         )
 
 

@@ -117,20 +117,27 @@ class ObjectWords:
             if word in self.nodes and not (has_toilet and word == "seat")
         ]
 
-    def nodes_of(self, names: Iterable[str], where: str) -> frozenset[str]:
-        """The nodes of objects that are named as in the list.
+    def node_of(self, name: str) -> str:
+        """The node of an object's name, whatever its case."""
+        return self.nodes.get(name) or self.nodes[name.strip().lower()]
 
-        Raises:
-            InputError: a name is not in the list; the message begins with `where`.
-        """
-        names = list(names)
-        unknown_names = [name for name in names if name not in self.nodes]
-        if unknown_names:
-            raise InputError(
-                f"{where}: {list_names(unknown_names, 3)} is not a word of the list {self.name}; add it there, "
-                "or leave it out of the objects"
-            )
-        return frozenset(self.nodes[name] for name in names)
+    def with_names(self, names: Iterable[str]) -> ObjectWords:
+        """This list with further objects, each of which is named by its own name alone; the list itself without any."""
+        distinct_names = dict.fromkeys(names)
+        unknown_names = [name for name in distinct_names if name not in self.nodes]
+        unknown_names = [name for name in unknown_names if name.strip().lower() not in self.nodes]
+        if not unknown_names:
+            return self
+        warnings.warn(
+            f"not in the list of words {self.name}, and counted by name alone: {list_names(unknown_names, 3)}; "
+            "--synonyms FILE (synonyms=FILE) names a list with further words, a line for each object",
+            CapmeterWarning,
+            stacklevel=5,
+        )
+        folded_names = [name.strip().lower() for name in unknown_names]
+        nodes = {singular_form(name): name for name in folded_names} | {name: name for name in folded_names}
+        doubles = {word: word for word in nodes if len(word.split()) == 2}
+        return ObjectWords(self.name, {**nodes, **self.nodes}, {**doubles, **self.double_words})
 
 
 def load_object_words(source: str) -> ObjectWords:

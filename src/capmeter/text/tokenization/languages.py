@@ -1,25 +1,22 @@
 """Tokens of languages that are written without spaces between words.
 
-`char` needs no package: every Chinese, Japanese or Korean character is a token, the rest is split at white space. `zh`
-(jieba), `ja` (MeCab with IPADIC) and `ko` (MeCab-ko) segment words by their dictionaries; each has its own extra.
-All lower-case the text first and drop tokens of punctuation alone, as the standard English tokenizer does.
+`char` needs no package: every character is a token, in Unicode's form NFKC, blanks and punctuation left out, case kept.
+`zh` (jieba), `ja` (MeCab with IPADIC) and `ko` (MeCab-ko) segment words by their dictionaries; each has its own extra.
+They lower-case the text first and drop tokens of punctuation alone, as the standard English tokenizer does.
 
->>> characters("一只狗在 Beach 上跑。")
-['一', '只', '狗', '在', 'beach', '上', '跑']
+>>> characters("一只狗在 5A 上跑。"), characters("แมวดำ")
+(['一', '只', '狗', '在', '5', 'A', '上', '跑'], ['แ', 'ม', 'ว', 'ด', 'ํ', 'า'])
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 
-from capmeter.captions.unsegmented_scripts import CJK
 from capmeter.core.errors import MissingBackend
 
-_PART = f"[{CJK}]|[^{CJK}\\s]+"  # compiled when it is first needed
 PACKAGES: dict[str, tuple[str, ...]] = {
     "zh": ("jieba",),
     "ja": ("mecab-python3", "ipadic"),
@@ -29,8 +26,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 
 
 def characters(text: str) -> list[str]:
-    """Splits a text into its CJK characters, and at white space between them."""
-    return _drop_punctuation(re.findall(_PART, text.lower()))
+    """The characters of a text in Unicode's form NFKC, without white space and punctuation."""
+    return _drop_punctuation("".join(unicodedata.normalize("NFKC", text).split()))
 
 
 def language_version(language: str) -> str:

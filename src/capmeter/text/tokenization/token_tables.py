@@ -121,7 +121,7 @@ def tokenizer_version(tokenizer: str) -> str:
         raise InputError(f"unknown tokenizer {tokenizer!r}; expected one of {', '.join(sorted(TOKENIZERS))}")
     if tokenizer in PACKAGES:
         return language_version(tokenizer)
-    return {"ptb": ptb.VERSION, "char": "char-1"}.get(tokenizer, tokenizer)
+    return {"ptb": ptb.VERSION, "char": "char-2"}.get(tokenizer, tokenizer)
 
 
 def tokenise_sentences(tokenizer: str, sentences: Sequence[str]) -> list[list[str]]:
