@@ -6,7 +6,7 @@ FOLDER holds `flickr8k_expert.jsonl.gz`, and `composite.jsonl.gz` unless that is
 `capmeter meta` under the benchmark's default protocol, and by `capmeter score` on 1,000 captions, whose processor
 seconds are kept (start of the program and of its encoder included; nothing that an earlier run stored on disk is used,
 except METEOR's index).
-Values of metrics that are not named stay as they are; `scripts/generate_docs.py` makes the table of them.
+Values of metrics that are not named stay as they are; `scripts/site/generate_docs.py` makes the table of them.
 """
 
 from __future__ import annotations

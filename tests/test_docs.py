@@ -74,7 +74,7 @@ def test_what_aac_metrics_has_alone_is_refused() -> None:
 
 
 def test_made_parts_of_pages_are_what_metrics_declare() -> None:
-    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts" / "generate_docs.py")
+    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts" / "site" / "generate_docs.py")
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
@@ -83,7 +83,7 @@ def test_made_parts_of_pages_are_what_metrics_declare() -> None:
         for _, part, text, _ in made.PART.findall((ROOT / page).read_text("utf-8")):
             metrics = [name for name in made.metric_names() if name in re.findall(r"[\w-]+", text)]
             expected = made.make_part(part, "docs" if page.startswith("docs/") else "", metrics)
-            assert text == expected and len(metrics) > 25, f"{page}: run scripts/generate_docs.py"
+            assert text == expected and len(metrics) > 25, f"{page}: run scripts/site/generate_docs.py"
             parts.add(part)
     assert parts == set(made.PARTS)
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import command_pages
+import generate_docs
 import metric_pages
 from mkdocs.structure.files import File
 
@@ -100,7 +101,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.generated_by is not None:
         return markdown
     return _moved(
-        metric_pages.generate(markdown, "docs"), PurePosixPath(Path(page.file.src_dir).relative_to(ROOT).as_posix())
+        generate_docs.generate(markdown, "docs"), PurePosixPath(Path(page.file.src_dir).relative_to(ROOT).as_posix())
     )
 
 

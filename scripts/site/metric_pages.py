@@ -5,21 +5,19 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from console import transcript
 from formulas import formula
+from generate_docs import describe_parameters, example_of, extras_of, list_families, metric_names
 
 from capmeter.core.errors import CapmeterError
 from capmeter.evaluation.availability import install_command, missing_install_command
 from capmeter.evaluation.registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-from generate_docs import describe_parameters, example_of, extras_of, list_families, metric_names  # noqa: E402
 
 _DOCUMENT = re.compile(r"\b(?:research/)?docs/([\w-]+)\.md\b")
 _CODE = re.compile(r"(`[^`]+`)")

@@ -38,6 +38,7 @@ from .evaluation.base import MeanMetric as MeanMetric
 from .evaluation.base import Measurement as Measurement
 from .evaluation.base import Metric as Metric
 from .evaluation.base import RunContext as RunContext
+from .evaluation.base import SentenceMetric as SentenceMetric
 from .evaluation.composite import CompositeMetric as CompositeMetric
 from .evaluation.evidence import Evidence as Evidence
 from .evaluation.evidence import Link as Link

@@ -13,7 +13,7 @@ from capmeter._version import __version__
 from capmeter.cli.command import Application
 from capmeter.cli.options import FormatOptions
 from capmeter.cli.output import show
-from capmeter.core.assets import ASSETS, checkpoint_folders, state
+from capmeter.core.assets import ASSETS, checkpoint_folders, find_added_assets, known_assets, state
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import CapmeterError
 from capmeter.evaluation.availability import EXTRAS, install_command, missing_install_command
@@ -138,7 +138,9 @@ def _plugins() -> Iterator[DoctorSection]:
 
 def _assets() -> Iterator[DoctorSection]:
     """Encoders and tables: their content hash, licence and location."""
-    for asset in ASSETS.values():
+    for entry_name, problem in find_added_assets()[1].items():
+        yield DoctorSection(f"assets {entry_name}", "not ready", problem)
+    for asset in known_assets().values():
         asset_state = state(asset)
         detail = f"sha256 {asset_state.sha256[:12]}, {asset.licence}" if asset_state.sha256 else asset.licence
         command = "" if asset_state.state == "ready" else asset.get

@@ -149,6 +149,33 @@ ASSETS: dict[str, Asset] = {
 }
 
 
+@functools.cache
+def find_added_assets() -> tuple[dict[str, Asset], dict[str, str]]:
+    """The assets that installed packages add, by name, and why those of an entry point cannot be used, by its name.
+
+    A package adds assets through the entry point group `capmeter.assets`, whose values are several `Asset` values
+    ("module:ASSETS"), or a function that returns them. capmeter's own names cannot be replaced.
+    """
+    from importlib.metadata import entry_points
+
+    added_assets: dict[str, Asset] = {}
+    problems: dict[str, str] = {}
+    for entry_point in entry_points(group="capmeter.assets"):
+        try:
+            loaded = entry_point.load()
+            assets = {asset.name: asset for asset in (loaded() if callable(loaded) else loaded)}
+        except Exception as error:  # noqa: BLE001  third-party code may raise anything
+            problems[entry_point.name] = f"{entry_point.value} cannot be used: {type(error).__name__}: {error}"
+        else:
+            added_assets.update(assets)
+    return {name: asset for name, asset in added_assets.items() if name not in ASSETS}, problems
+
+
+def known_assets() -> dict[str, Asset]:
+    """capmeter's assets and those that installed packages add, by name."""
+    return ASSETS | find_added_assets()[0]
+
+
 def state(asset: Asset) -> AssetState:
     """Where an asset is, and whether its content is the published one."""
     folder = asset.find()

