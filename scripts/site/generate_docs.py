@@ -20,7 +20,7 @@ from capmeter.core.named import Named, parameters_of
 from capmeter.core.registry import Registry
 from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.significance_tests import TESTS
+from capmeter.meta.system_ranking import TESTS
 from capmeter.transforms.registry import TRANSFORMS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,7 +27,7 @@ from capmeter.captions.load import load
 from capmeter.captions.streaming.stream import stream
 from capmeter.core.csv_text import CsvWriter, csv_lines
 from capmeter.core.errors import InputError
-from capmeter.report.note_text import describe_note
+from capmeter.report.score_table import describe_note
 
 EXPECTED = [("1", "a dog; runs", ("the dog", "one dog")), ("2", "a cat", ("the cat", "one, cat"))]
 

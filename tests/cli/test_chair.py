@@ -42,7 +42,9 @@ def test_systems_of_other_images_have_rates_without_p_values(folder: Path) -> No
 
 
 def test_compare_and_robustness_take_the_objects_of_images(folder: Path) -> None:
-    (folder / "refs.json").write_text(json.dumps({image_id: ["a cat and a dog run", "a dog sits", "a dog and a cat"] for image_id in SHOWN}))
+    (folder / "refs.json").write_text(
+        json.dumps({image_id: ["a cat and a dog run", "a dog sits", "a dog and a cat"] for image_id in SHOWN})
+    )
     arguments = ["-m", "chair", "--instances", folder / "shown.json", "--format", "json"]
     compared = capmeter("compare", folder / "good.json", folder / "bad.json", "-r", folder / "refs.json", *arguments)
     (name,) = json.loads(compared.stdout)["metrics"]

@@ -15,7 +15,7 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.by_reference import score_by_reference
-from capmeter.report.by_reference import write_by_reference
+from capmeter.report.score_table import write_by_reference
 
 CANDIDATES = ["a dog runs on grass", "two cats sleep", "a red ball lies here"]
 REFERENCES = [

@@ -16,7 +16,7 @@ from capmeter.evaluation.registry import parse
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta import aligned_systems
 from capmeter.meta.comparison import align_captions, compare
-from capmeter.meta.significance_tests import PermutationTest
+from capmeter.meta.system_ranking import PermutationTest
 
 WORDS = ["dog", "cat", "runs", "sits", "red", "blue", "grass", "sofa", "a", "the", "on", "small"]
 

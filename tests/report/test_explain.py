@@ -14,8 +14,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.terminal import escape_controls
 from capmeter.evaluation.contributions import Contributions
 from capmeter.evaluation.evidence import Evidence, Link, Mark
-from capmeter.report.explain import Explanation, explain, to_dicts
-from capmeter.report.explanation_text import render_explanations
+from capmeter.report.explain import Explanation, explain, render_explanations, to_dicts
 from capmeter.report.page_evidence import EvidenceTable
 
 CAPTIONS = load(

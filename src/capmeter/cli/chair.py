@@ -33,8 +33,8 @@ from capmeter.evaluation.results import Scores, save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.comparison import SystemComparison, compare
 from capmeter.metrics.hallucination.chair import Chair
-from capmeter.report.chair_table import chair_table, chair_to_dict, citation, part_intervals
 from capmeter.report.comparison import difference_table
+from capmeter.report.score_table import chair_table, chair_to_dict, citation, part_intervals
 
 app = Application()
 _LONGEST = 300  # letters of a caption that is shown

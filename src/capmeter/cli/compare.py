@@ -42,7 +42,7 @@ from capmeter.evaluation.base import Metric
 from capmeter.meta.comparison import SystemComparison
 from capmeter.meta.comparison import compare as compare_systems
 from capmeter.meta.length_control import with_equal_lengths
-from capmeter.meta.significance_tests import parse as parse_test
+from capmeter.meta.system_ranking import TESTS
 from capmeter.report.comparison import (
     contrast_table,
     difference_figure,
@@ -67,7 +67,7 @@ class CompareOptions:
     test: str = option(
         "permutation",
         "Significance test: permutation, permutation(permutations=2000) or bootstrap.",
-        check=parse_test,
+        check=TESTS.parse,
     )
     differing: int = option(
         0, "Show this many captions on which the first two systems differ most.", "--differing", "-k", minimum=0
@@ -127,7 +127,7 @@ def compare(options: CompareOptions) -> None:
         comparison = compare_systems(
             open_named_systems(options.systems, for_metrics(load_options, metrics)),
             metrics,
-            test=parse_test(options.test),
+            test=TESTS.parse(options.test),
             seed=options.seed,
             permutations=options.permutations,
             resamples=options.resamples,

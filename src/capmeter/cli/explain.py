@@ -25,9 +25,8 @@ from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.results import Results
 from capmeter.meta.by_reference import score_by_reference
-from capmeter.report.by_reference import reference_table
-from capmeter.report.explain import describe_order, explain, to_dicts
-from capmeter.report.explanation_text import render_explanations
+from capmeter.report.explain import describe_order, explain, render_explanations, to_dicts
+from capmeter.report.score_table import reference_table
 
 app = Application()
 _METRICS = "rouge-l,cider-d"

@@ -16,7 +16,7 @@ from capmeter.evaluation.availability import missing_install_command
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.significance_tests import TESTS
+from capmeter.meta.system_ranking import TESTS
 from capmeter.report.tables import Table
 from capmeter.transforms.registry import TRANSFORMS
 

@@ -20,8 +20,7 @@ from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
-from capmeter.report.note_text import describe_note, list_captions
-from capmeter.report.score_table import score_table, scores_to_dict
+from capmeter.report.score_table import describe_note, list_captions, score_table, scores_to_dict
 from capmeter.report.tables import PIPE_WIDTH, Table, print_table, render
 
 

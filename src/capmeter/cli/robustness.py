@@ -31,8 +31,8 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS, Robustness
 from capmeter.meta.robustness import robustness as measure_robustness
 from capmeter.report.figures import save_figures
-from capmeter.report.note_text import describe_note
 from capmeter.report.robustness import curve_points, examples_table, robustness_figure, robustness_table
+from capmeter.report.score_table import describe_note
 from capmeter.transforms.registry import TRANSFORMS
 
 app = Application()

@@ -288,7 +288,7 @@ def _write_files(
 
         write_per_caption(systems, options.per_caption, texts=options.texts, sources=source_rows)
     if options.by_reference is not None:
-        from capmeter.report.by_reference import write_by_reference
+        from capmeter.report.score_table import write_by_reference
 
         write_by_reference(by_reference, options.by_reference)
 

@@ -15,8 +15,7 @@ from capmeter.core.messages import format_count
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.integrations.shards import MAX_RESAMPLED, SUMMARY, ShardedCaptions, score_shards
-from capmeter.report.metric_names import MetricName
-from capmeter.report.tables import Table
+from capmeter.report.tables import MetricName, Table
 
 
 def score_files(

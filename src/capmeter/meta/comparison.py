@@ -43,9 +43,7 @@ from capmeter.evaluation.base import Metric, merge_notes
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Ids, Results, Scores
 from capmeter.evaluation.scoring import evaluate
-from capmeter.meta.significance_tests import PairedScores, PermutationTest, SignificanceTest
-from capmeter.meta.significance_tests import parse as parse_test
-from capmeter.meta.system_ranking import score_intervals
+from capmeter.meta.system_ranking import TESTS, PairedScores, PermutationTest, SignificanceTest, score_intervals
 from capmeter.stats.bootstrap import Clusters, Interval, paired_difference
 from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.stats.significance import PERMUTATIONS, Ranking, required_resamples
@@ -440,7 +438,7 @@ def compare(
     parsed_metrics = parse_list(metrics)
     if len(systems) < 2:
         raise InputError(f"a comparison needs at least two systems, but got {len(systems)}: {', '.join(systems)}")
-    parsed_test = parse_test(test)
+    parsed_test = TESTS.parse(test)
     if permutations is not None and isinstance(parsed_test, PermutationTest):
         parsed_test = replace(parsed_test, permutations=permutations)
     parsed_test = parsed_test.for_systems(len(systems))

@@ -15,8 +15,7 @@ from capmeter.judgments.prepared import JudgedPairs, Points, PreparedJudgments, 
 from capmeter.meta.agreement import AgreementTable
 from capmeter.meta.coefficient import CORRELATIONS, AgreementRow
 from capmeter.meta.human_level import HUMAN
-from capmeter.report.metric_names import MetricName
-from capmeter.report.tables import Table
+from capmeter.report.tables import MetricName, Table
 
 _JUDGING = {
     "scored_share": "{:.1f} % of the captions have a score",

@@ -9,9 +9,8 @@ from typing import Any
 from capmeter.core.messages import format_count
 from capmeter.meta.comparison import EQUAL, SystemComparison, SystemDifference
 from capmeter.report.figures import COLOURS, house_style, open_figure
-from capmeter.report.metric_names import MetricName
-from capmeter.report.note_text import describe_direction
-from capmeter.report.tables import Table
+from capmeter.report.score_table import describe_direction
+from capmeter.report.tables import MetricName, Table
 from capmeter.stats.significance import is_significant, significance_threshold
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -1,6 +1,7 @@
 """Why captions got their scores: the evidence of one caption or of the worst.
 
-Nothing here is specific to a metric: all `Evidence` is treated the same way. `explanation_text` prints it.
+Nothing here is specific to a metric: all `Evidence` is treated the same way. `render_explanations` shows it in a
+terminal, from `Evidence.to_dict()`, which `explain --format json` prints.
 
 >>> from capmeter.captions.load import load
 >>> captions = load(["a dog runs"], [["the dog is running", "a dog runs fast"]])
@@ -11,20 +12,25 @@ Nothing here is specific to a metric: all `Evidence` is treated the same way. `e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
+from capmeter.core.terminal import escape_controls
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import Evaluation
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -150,3 +156,216 @@ def to_dicts(explanations: Iterable[Explanation], order: str = "") -> list[dict[
 def format_tuple(words: Sequence[str]) -> str:
     """A readable tuple of a scene graph: "dog", "brown dog", "dog – run on – grass"."""
     return " – ".join(words) if len(words) == 3 else " ".join(reversed(words))
+
+
+_COLOURS = ("bright_blue", "green", "yellow", "magenta", "cyan", "bright_red", "bright_green", "bright_magenta")
+_STRUCK = ("cut", "removed", "deleted")
+_WRONG = ("hallucinated", "contradicted", "unsupported")
+_MAX_MATCHES, _MAX_REGIONS = 12, 5
+_LABEL_WIDTH = 24
+EvidenceData = Mapping[str, Any]
+
+
+def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
+    """The explanations as one Rich renderable, with a legend of colours and marks."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.rule import Rule
+    from rich.text import Text
+
+    evidence = [{name: each.to_dict() for name, each in explanation.evidence.items()} for explanation in explanations]
+    every = [each for by_metric in evidence for each in _with_members(by_metric.values())]
+    match_kinds = sorted({link["kind"] for each in every for link in each["links"]})
+    colours = {kind: _COLOURS[k % len(_COLOURS)] for k, kind in enumerate(match_kinds)}
+    parts: list[RenderableType] = []
+    for explanation, by_metric in zip(explanations, evidence, strict=True):
+        caption = explanation.caption
+        parts.append(Rule(Text(escape_controls(caption.id), style="bold"), align="left", style="dim"))
+        parts.append(Text(escape_controls(caption.candidate) or "(empty)", style="bold"))
+        scores = (f"{metric_name} {score:.4f}" for metric_name, score in explanation.scores.items())
+        parts.append(Text("   ".join(scores), style="dim"))
+        for metric_name, each in by_metric.items():
+            parts.append(_evidence_table(metric_name, each, colours, explanation.scores[metric_name]))
+            members = (_evidence_table(member, inner, colours) for member, inner in each.get("members", {}).items())
+            parts.extend(Padding(member, (0, 0, 0, 4)) for member in members)
+        parts.append(Text(""))
+    mark_kinds = sorted({mark["kind"] for each in every for mark in each["marks"]})
+    legend = Text()
+    for label, styles in (("matched", colours), ("marked", {kind: _mark_style(kind) for kind in mark_kinds})):
+        if styles:
+            legend.append(f"{label}: ", style="dim")
+        for kind, style in styles.items():
+            legend.append(kind, style=style).append("  ")
+    return Group(*parts, legend)
+
+
+def _with_members(evidence: Iterable[EvidenceData]) -> Iterator[EvidenceData]:
+    """Each metric's evidence, followed by that of its members."""
+    for metric_evidence in evidence:
+        yield metric_evidence
+        yield from _with_members(metric_evidence.get("members", {}).values())
+
+
+def _evidence_table(
+    name: str, evidence: EvidenceData, colours: Mapping[str, str], score: float | None = None
+) -> RenderableType:
+    """One metric's evidence; a composite metric shows the words with its members."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    score_text = "" if score is None else f"{score:.4f}"
+    if len(name) > _LABEL_WIDTH:  # in a line of its own, so that the words have the width
+        heading = Text("\n").append(name, style="bold").append(f"  {score_text}")
+    else:
+        heading = Text("")
+        table.add_row(Text(name, style="bold"), Text(score_text))
+    for label, line in _evidence_lines(evidence, colours):
+        table.add_row(Text(label, style="dim"), line if isinstance(line, Text) else Text(escape_controls(line)))
+    return Group(heading, table)
+
+
+def _evidence_lines(evidence: EvidenceData, colours: Mapping[str, str]) -> Iterator[tuple[str, Text | str]]:
+    """The lines of the table: a label and what it says."""
+    from rich.text import Text
+
+    answers, word_scores = _has_answers(evidence), evidence.get("word_scores", [])
+    if "sentences" in evidence:
+        yield from _sentence_lines(evidence, colours)
+    elif "members" not in evidence:
+        yield "caption", _words_line(evidence, None, colours)
+        for k in range(len(evidence["references"])):
+            label = "reference" if len(evidence["references"]) == 1 else f"reference {k + 1}"
+            yield label, _words_line(evidence, k, colours)
+        compares_words = "scene" not in evidence and "regions" not in evidence and not answers
+        if compares_words and (evidence["links"] or not (evidence["marks"] or word_scores)):
+            yield "matched", _matches_line(evidence, colours)
+    if "scene" in evidence and "members" not in evidence:
+        yield from _tuple_lines(evidence["scene"]["tuples"])
+    if word_scores and "sentences" not in evidence:
+        pairs = zip(evidence["candidate"], word_scores, strict=True)
+        yield "words", "  ".join(f"{word} {score:.2f}" for word, score in pairs)
+    facts = evidence["facts"].items()
+    if answers:
+        yield "answers", Text("\n".join(escape_controls(f"{question}: {answer}") for question, answer in facts))
+    elif facts:
+        yield "facts", "   ".join(f"{fact_name} {_format_number(value)}" for fact_name, value in facts)
+    if "contributions" in evidence:
+        yield from _contribution_lines(evidence["contributions"])
+    if "regions" in evidence:
+        regions = evidence["regions"]
+        labels = regions["labels"] or [""] * len(regions["weights"])
+        heaviest = sorted(zip(labels, regions["boxes"], regions["weights"], strict=True), key=lambda each: -each[2])
+        lines = (
+            f"{label or 'region'} {_format_number(weight)} at {', '.join(f'{number:.2f}' for number in box)}"
+            for label, box, weight in heaviest[:_MAX_REGIONS]
+        )
+        yield "regions", Text("\n".join(map(escape_controls, lines)))
+
+
+def _has_answers(evidence: EvidenceData) -> bool:
+    """Whether the evidence is what a judge answered."""
+    is_of_words = any(evidence.get(name) for name in ("links", "marks", "word_scores", "members"))
+    facts = evidence["facts"].values()
+    return bool(facts) and not is_of_words and all(isinstance(each, str) for each in facts)
+
+
+def _contribution_lines(contributions: Mapping[str, Any]) -> Iterator[tuple[str, Text | str]]:
+    """The logit as a sum: the base's, then the contributions, the largest first."""
+    from rich.text import Text
+
+    base, start = contributions["base"], contributions["base_logit"]
+    yield "logit", f"{contributions['logit']:.3f} = {start:.3f} ({base}) + contributions"
+    for each in sorted(contributions["inputs"], key=lambda each: -abs(each["contribution"])):
+        contribution = each["contribution"]
+        style = "green" if contribution > 0 else "red" if contribution < 0 else "dim"
+        line = Text(f"{contribution:+8.3f}", style=style)
+        line.append(f"  {escape_controls(each['input'])} {_format_number(each['value'])}", style="")
+        yield "", line.append(f" (base {_format_number(each['base_value'])})", "dim")
+
+
+def _sentence_lines(evidence: EvidenceData, colours: Mapping[str, str]) -> Iterator[tuple[str, Text | str]]:
+    """A document: each sentence of the caption under its verdict, what contradicts it, and the missing sentences."""
+    for sentence in evidence["sentences"]:
+        if sentence["verdict"] == "covered":
+            continue
+        line = _words_line(evidence, sentence["reference_index"], colours, sentence["place"])
+        if sentence["verdict"] in ("contradicted", "unsupported"):
+            line.append(escape_controls(f"[nearest: {' '.join(sentence['judged_by'])}]"), style="dim")
+        yield f"{sentence['verdict']} {sentence['score']:.2f}", line
+    covered_count = sum(sentence["verdict"] == "covered" for sentence in evidence["sentences"])
+    yield "covered", f"{covered_count} sentences of the references"
+
+
+def _words_line(
+    evidence: EvidenceData, reference: int | None, colours: Mapping[str, str], place: Sequence[int] | None = None
+) -> Text:
+    """The words of the candidate (None) or of a reference, each in the colour of its longest match."""
+    from rich.text import Text
+
+    tokens = evidence["candidate"] if reference is None else evidence["references"][reference]
+    token_styles: dict[int, str] = {}
+    for link in sorted(evidence["links"], key=lambda link: link["candidate"][1] - link["candidate"][0]):
+        if reference in (None, link["reference_index"]):
+            span = link["candidate" if reference is None else "reference"]
+            token_styles.update(dict.fromkeys(range(*span), colours[link["kind"]]))
+    for mark in evidence["marks"]:
+        if (mark["reference_index"] if mark["side"] == "reference" else None) == reference:
+            for i in range(*mark["place"]):
+                token_styles[i] = f"{token_styles.get(i, '')} {_mark_style(mark['kind'])}".strip()
+    line = Text()
+    for i in range(*(place or (0, len(tokens)))):
+        line.append(escape_controls(tokens[i]), style=token_styles.get(i, "")).append(" ")
+    return line if tokens else Text("(no words)", style="dim")
+
+
+def _mark_style(kind: str) -> str:
+    if any(word in kind for word in _STRUCK):
+        return "strike dim"
+    if kind in _WRONG:
+        return "bold red"
+    return {"unmatched": "dim", "raises": "green", "lowers": "red"}.get(kind, "underline")
+
+
+def _matches_line(evidence: EvidenceData, colours: Mapping[str, str]) -> Text:
+    """The heaviest distinct matches, each with its weight."""
+    from rich.text import Text
+
+    kinds: dict[tuple[str, str, float], str] = {}
+    for link in sorted(evidence["links"], key=lambda link: -link["weight"]):
+        kinds.setdefault((link["words"], link["reference_words"], link["weight"]), link["kind"])
+    line = Text("" if kinds else "nothing")
+    for (candidate, reference, weight), kind in list(kinds.items())[:_MAX_MATCHES]:
+        words = candidate if candidate == reference else f"{candidate} ~ {reference}"
+        line.append(escape_controls(words), style=colours[kind]).append(f" {_format_number(weight)}   ", style="dim")
+    if len(kinds) > _MAX_MATCHES:
+        line.append(f"and {len(kinds) - _MAX_MATCHES} more", style="dim")
+    return line
+
+
+def _tuple_lines(tuples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Text | str]]:
+    """The tuples of each kind: the common ones, then those on one side only, each with its nearest on the other."""
+    from rich.text import Text
+
+    for kind in ("object", "attribute", "relation"):
+        of_kind = [each for each in tuples if each["kind"] == kind]
+        candidate = [each for each in of_kind if each["side"] == "candidate"]
+        yield (
+            f"{kind}s in common",
+            ", ".join(format_tuple(each["words"]) for each in candidate if each["matched"]) or "nothing",
+        )
+        missing = [each for each in of_kind if each["side"] == "reference" and not each["matched"]]
+        unmatched = [each for each in candidate if not each["matched"]]
+        for label, one_sided in (("in caption only", unmatched), ("missing", missing)):
+            line = Text()
+            for number, each in enumerate(one_sided):
+                line.append(", " if number else "").append(escape_controls(format_tuple(each["words"])))
+                if each["nearest"] is not None:
+                    line.append(f" (nearest: {escape_controls(format_tuple(each['nearest']))})", style="dim")
+            if one_sided:
+                yield label, line
+
+
+def _format_number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"

@@ -22,13 +22,19 @@ from capmeter.core.messages import format_count
 from capmeter.core.output_files import write_atomic
 from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import explain_untested, rank_systems
-from capmeter.report.note_text import describe_note
-from capmeter.report.page_checks import require_valid
-from capmeter.report.page_data import TRUNCATED, PageData, pack_json, page_data, truncated_rows
+from capmeter.report.page_data import (
+    TRUNCATED,
+    PageData,
+    pack_json,
+    page_data,
+    require_valid,
+    score_rows,
+    truncated_rows,
+)
 from capmeter.report.page_evidence import MAX_CHARACTERS, EvidenceTable, collect_evidence, extremes, is_explainable
 from capmeter.report.page_images import PageImages, embed_images, link_images, require_mode
 from capmeter.report.page_plot import find_system_plot
-from capmeter.report.page_table import score_rows
+from capmeter.report.score_table import describe_note
 from capmeter.report.training_curves import embed_curves
 from capmeter.stats.significance import LEVEL, significance_threshold
 

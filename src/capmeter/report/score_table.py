@@ -1,17 +1,57 @@
-"""Scores of systems as a table, and for programs."""
+"""Scores of systems as tables, and for programs: all metrics, single references, and CHAIR as papers report it.
+
+>>> describe_note("truncated", ["2"], {"1", "2"}), describe_note("cleaned_of_chat_artifacts", ["7", "12"], {"7", "12"})
+('truncated: caption 2', 'cleaned of chat artifacts: 2 captions: 7, 12')
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from capmeter.core.messages import format_count
-from capmeter.evaluation.results import Ids, Results, enclose_systems
+import numpy as np
+
+from capmeter.core.messages import format_count, list_names
+from capmeter.core.table_files import write_table
+from capmeter.evaluation.base import Floats
+from capmeter.evaluation.results import Ids, Results, Scores, enclose_systems
+from capmeter.meta.by_reference import ReferenceScores
 from capmeter.meta.system_ranking import SystemRanking
-from capmeter.report.metric_names import MetricName
-from capmeter.report.note_text import describe_direction
-from capmeter.report.tables import Table
+from capmeter.report.tables import MetricName, Table
+from capmeter.stats.bootstrap import percentile_interval, resample_blocks
 from capmeter.stats.significance import LEVEL, significance_threshold
+
+_LONGEST = 200  # letters of an entry that is a sentence, such as what to do
+
+
+def describe_note(reason: str, entries: Sequence[str], captions: Container[str] = ()) -> str:
+    """A note of a caption set (`skipped_without_references`) with its first entries.
+
+    Args:
+        reason: of the note.
+        entries: the ids of captions that it applies to; for some reasons other texts, such as names of fields.
+        captions: the ids of captions.
+    """
+    are_captions = reason.startswith("skipped") or all(entry in captions for entry in entries)
+    listed_entries = list_captions(entries) if are_captions else list_names(entries, length=_LONGEST)
+    return f"{reason.replace('_', ' ')}: {listed_entries}"
+
+
+def describe_direction(lower_metrics: Iterable[str]) -> str:
+    """A note that names the metrics for which lower is better; "" without any.
+
+    >>> describe_direction(["chair", "repetition"]), describe_direction([])
+    ('lower is better: chair, repetition', '')
+    """
+    listed_metrics = ", ".join(lower_metrics)
+    return f"lower is better: {listed_metrics}" if listed_metrics else ""
+
+
+def list_captions(ids: Sequence[str]) -> str:
+    """The first of these captions, with their number, so that an id is not read as one."""
+    return f"caption {list_names(ids)}" if len(ids) == 1 else f"{len(ids):,} captions: {list_names(ids)}"
+
 
 SCORED_SHARE = "scored_share"  # the part that says how many captions have a score
 
@@ -132,3 +172,111 @@ def scores_to_dict(
             for system, results in systems.items()
         }
     )
+
+
+def reference_table(scores: Sequence[ReferenceScores], digits: int = 4) -> Table:
+    """For each caption and metric the score against all references, the spread, then one row per reference."""
+    table_rows: list[list[Any]] = []
+    for caption_scores in scores:
+        table_rows.append(
+            [
+                caption_scores.id,
+                MetricName(caption_scores.metric),
+                f"{caption_scores.score:.{digits}f}",
+                f"{caption_scores.spread:.{digits}f}",
+                "",
+            ]
+        )
+        table_rows += [
+            ["", "", f"{reference_score:.{digits}f}", "", reference]
+            for reference_score, reference in zip(caption_scores.values, caption_scores.references, strict=True)
+        ]
+    column_names = ["id", "metric", "score", "spread", "against this reference alone"]
+    note = "spread: the largest value against a single reference minus the smallest"
+    return Table("scores by reference", column_names, table_rows, [False, False, True, True, False], note)
+
+
+def write_by_reference(systems: Mapping[str, Sequence[ReferenceScores]], path: Path) -> None:
+    """One row per caption, metric and reference, with the score against all and the spread; whole or not at all."""
+    import pyarrow
+
+    table_rows = [
+        {
+            "system": system,
+            "id": caption_scores.id,
+            "metric": caption_scores.metric,
+            "score": caption_scores.score,
+            "spread": caption_scores.spread,
+            "reference": reference,
+            "value": reference_score,
+        }
+        for system, scores in systems.items()
+        for caption_scores in scores
+        for reference, reference_score in zip(caption_scores.references, caption_scores.values, strict=True)
+    ]
+    write_table(pyarrow.Table.from_pylist(table_rows), path)
+
+
+HEADS = {"chair-s": "CHAIRs", "chair-i": "CHAIRi", "recall": "recall", "f1": "F1", "length": "tokens"}
+Intervals = Mapping[str, tuple[float, float]]
+
+
+def part_intervals(scores: Scores, *, level: float, resamples: int, seed: int) -> Intervals:
+    """The interval of each part of a score, by bootstrap over images."""
+    clusters = scores.items.ids.clusters
+    sums, counts = scores.sum_by_cluster(clusters)
+    score_blocks: dict[str, list[Floats]] = {name: [] for name in scores.parts}
+    for weights in resample_blocks(len(clusters), resamples, seed):
+        resampled_scores = scores.parts_from_sums(weights @ sums, weights @ counts)
+        for name, values in score_blocks.items():
+            values.append(resampled_scores[name])
+    return {name: percentile_interval(np.concatenate(values), level) for name, values in score_blocks.items()}
+
+
+def chair_table(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals], digits: int, level: float) -> Table:
+    """One row per system; shares times 100, each with its interval.
+
+    Args:
+        systems: the scores of `chair`.
+        intervals: those of their parts.
+        digits: decimals.
+        level: of the intervals.
+    """
+
+    def cell(system: str, part: str) -> str:
+        scale = 1 if part == "length" else 100
+        values = (systems[system].parts[part], *intervals[system][part])
+        score, low, high = (f"{scale * value:.{digits}f}" for value in values)
+        return f"{score} [{low}, {high}]"
+
+    rows = [[system, *(cell(system, part) for part in HEADS)] for system in systems]
+    note = (
+        f"× 100 but for tokens; CHAIRs, CHAIRi: lower is better; in brackets: {100 * level:g}% interval, images "
+        "resampled with replacement"
+    )
+    title = describe_counts([scores.items.ids for scores in systems.values()])
+    return Table(title, ["system", *HEADS.values()], rows, [False] + [True] * len(HEADS), note)
+
+
+def chair_to_dict(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals], level: float) -> dict[str, Any]:
+    """The same as JSON values, as shares."""
+    return {
+        "level": level,
+        "systems": {
+            system: {
+                "signature": scores.signature,
+                **{part: {"score": scores.parts[part], "interval": list(intervals[system][part])} for part in HEADS},
+            }
+            for system, scores in systems.items()
+        },
+    }
+
+
+def citation(scores: Scores, intervals: Intervals, level: float) -> str:
+    """A line ready to cite: both rates with their intervals, and how they were computed."""
+    rates = ", ".join(
+        f"{HEADS[part]} {100 * scores.parts[part]:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+        for part, (low, high) in ((part, intervals[part]) for part in ("chair-s", "chair-i"))
+    )
+    size = describe_counts([scores.items.ids])
+    return f"{rates} ({size}, {100 * level:g}% bootstrap intervals; {scores.signature})"

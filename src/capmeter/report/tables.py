@@ -2,6 +2,11 @@
 
 Every format shows the same numbers: text is laid out by Rich, LaTeX has booktabs rules, Markdown is a pipe table, CSV
 and JSON have full precision.
+
+A LaTeX table goes into a paper, so that metrics have the names that papers print; everywhere else their parsable ones.
+
+>>> MetricName("cider-d").printed, MetricName("bleu-4").printed, MetricName("rouge-l(beta=1.0)").printed
+('CIDEr-D', 'BLEU-4', 'ROUGE-L (beta=1.0)')
 """
 
 from __future__ import annotations
@@ -17,10 +22,31 @@ from capmeter.captions.layouts.programs import is_results
 from capmeter.core.csv_text import CsvWriter
 from capmeter.core.errors import InputError
 from capmeter.core.terminal import escape_controls
-from capmeter.report.metric_names import MetricName
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_SPELLINGS = """
+    ROUGE-L METEOR CIDEr-D CIDEr-R SPICE SPIDEr Soft-SPICE WMD MOWE WEmbSim HWCM BERTScore TBR TBR-unigram SPARCS
+    SPURTS MIMA SMURF NNEval LCEval LEIC UMIC CLIPScore RefCLIPScore PAC-S RefPAC-S SigLIP-Score BLIP-ITM CLAIR FLEUR
+    G-VEval SBERT
+"""
+_PRINTED = {name.lower(): name for name in _SPELLINGS.split()} | {"cider": "CIDEr (original)"}
+
+
+class MetricName(str):
+    """A metric's name in a table's cell."""
+
+    __slots__ = ()
+
+    @property
+    def printed(self) -> str:
+        """The field's spelling of the name, then its parameters; an unknown name is unchanged."""
+        name, bracket, parameters = self.partition("(")
+        printed = name.upper() if name.startswith("bleu-") else _PRINTED.get(name, name)
+        return f"{printed} ({parameters}" if bracket else printed
+
 
 FORMATS = ("table", "json", "csv", "latex", "markdown")
 PIPE_WIDTH = 200

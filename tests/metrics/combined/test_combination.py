@@ -20,8 +20,7 @@ from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import Evaluation
 from capmeter.evaluation.scoring import evaluate
 from capmeter.metrics.combined.combination import Combination, Moments
-from capmeter.report.explain import explain, to_dicts
-from capmeter.report.explanation_text import render_explanations
+from capmeter.report.explain import explain, render_explanations, to_dicts
 
 BLEU, CIDER, ROUGE, UNIGRAM = parse("bleu-4"), parse("cider-d"), parse("rouge-l"), parse("tbr-unigram")
 DOGS = [

@@ -22,8 +22,7 @@ from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.items import read_items
 from capmeter.metrics.judges.judge import JudgedCaption, Verdict
-from capmeter.report.explain import Explanation
-from capmeter.report.explanation_text import render_explanations
+from capmeter.report.explain import Explanation, render_explanations
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")

@@ -18,8 +18,7 @@ from capmeter.evaluation.scene_evidence import TupleEvidence
 from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.scene_graph.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.scene_graph.spice_results import detailed_row, read_spice, write_spice
-from capmeter.report.explain import explain, to_dicts
-from capmeter.report.explanation_text import render_explanations
+from capmeter.report.explain import explain, render_explanations, to_dicts
 from capmeter.report.scene_drawing import draw_scene
 from capmeter.text.parsing.corenlp import corenlp_status
 from capmeter.text.parsing.parsers import find_parser, parse_captions

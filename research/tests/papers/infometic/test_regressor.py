@@ -18,8 +18,7 @@ from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.evidence import Evidence
-from capmeter.report.explain import Explanation, explain, to_dicts
-from capmeter.report.explanation_text import render_explanations
+from capmeter.report.explain import Explanation, explain, render_explanations, to_dicts
 
 torch = pytest.importorskip("torch", reason="needs the vision extra")
 pytest.importorskip("transformers", reason="needs the vision extra")

@@ -9,8 +9,7 @@ import numpy as np
 
 from capmeter.meta.published import PublishedValue, published
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
-from capmeter.report.metric_names import MetricName
-from capmeter.report.tables import Table
+from capmeter.report.tables import MetricName, Table
 from capmeter.stats.bootstrap import Interval
 from capmeter_research.common.point_labels import name_points
 from capmeter_research.common.published import study_tables

@@ -13,8 +13,7 @@ from typing import Any
 
 from capmeter.meta.agreement import run
 from capmeter.meta.published import split_encoder
-from capmeter.report.metric_names import MetricName
-from capmeter.report.tables import Table
+from capmeter.report.tables import MetricName, Table
 from capmeter_research.common.published import paper_source, paper_table
 
 TABLE = "tbr/ablation"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capmeter.report.note_text import describe_note
+from capmeter.report.score_table import describe_note
 
 
 def test_an_id_is_not_read_as_a_number_of_captions() -> None:
