@@ -14,7 +14,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.scoring import evaluate
-from capmeter.meta import aligned_systems
+from capmeter.meta import comparison
 from capmeter.meta.comparison import align_captions, compare
 from capmeter.meta.system_ranking import PermutationTest
 
@@ -297,7 +297,7 @@ def test_stored_results_are_not_computed_again(three: dict[str, CaptionSet], mon
     def refuse(*arguments: object, **keywords: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(aligned_systems, "evaluate", refuse)
+    monkeypatch.setattr(comparison, "evaluate", refuse)
     found = compare(stored, "bleu-4,rouge-l", resamples=200, permutations=200)
     for name in expected:
         for one, other in zip(found[name].differences, expected[name].differences, strict=True):
