@@ -31,8 +31,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet, SentencePool
 from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.hallucination.findings import CaptionFindings
-from capmeter.metrics.hallucination.hallucination import Hallucination, find_errors
+from capmeter.metrics.hallucination.hallucination import CaptionFindings, Hallucination, find_errors
 
 Floats = NDArray[np.float64]
 KINDS = ("right", "exchange", "another photo")

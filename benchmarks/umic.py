@@ -25,8 +25,7 @@ from capmeter_research.papers.umic.uniter import UniterShape
 import capmeter
 from capmeter.core.settings import Settings
 from capmeter.encoders.text.word_piece import SPECIAL
-from capmeter.images.region_npz import write_npz_regions
-from capmeter.images.regions import Regions
+from capmeter.images.regions import Regions, write_npz_regions
 
 REGIONS = 36
 SETTINGS = Settings(device="cpu", precision="float32", threads=1, cache=None)

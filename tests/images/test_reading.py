@@ -19,8 +19,7 @@ import pytest
 from capmeter.captions.caption_set import Caption, CaptionSet, ImagePool, ImageRef
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.images.analyses import ContentHashes
-from capmeter.images.reading import MAX_PIXELS, content_hash, read_image
+from capmeter.images.reading import MAX_PIXELS, ContentHashes, content_hash, read_image
 
 Image = pytest.importorskip("PIL.Image")
 RED, BLUE = (200, 30, 40), (10, 20, 220)

@@ -12,9 +12,7 @@ import pytest
 from support.uniter_examples import random_region_folder, random_regions
 
 from capmeter.core.errors import InputError
-from capmeter.images.region_npz import arrays_of, write_npz_regions
-from capmeter.images.region_source import RegionSource, open_regions
-from capmeter.images.regions import BoxRule, Regions
+from capmeter.images.regions import BoxRule, Regions, RegionSource, arrays_of, open_regions, write_npz_regions
 
 
 class Evil:

@@ -8,8 +8,7 @@ import numpy as np
 from capmeter_research.common.region_banks import MemoryBank
 from capmeter_research.papers.subicap.examples import CaptionedImages
 
-from capmeter.images.region_npz import write_npz_regions
-from capmeter.images.regions import Regions
+from capmeter.images.regions import Regions, write_npz_regions
 
 THINGS, COLOURS = ("cat", "dog", "horse", "bus"), ("red", "blue", "green")
 FEATURES = len(THINGS) + len(COLOURS)

@@ -9,8 +9,7 @@ from capmeter_research.papers.umic.uniter import KIND, UniterShape
 
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.encoders.text.word_piece import SPECIAL
-from capmeter.images.region_npz import write_npz_regions
-from capmeter.images.regions import Regions
+from capmeter.images.regions import Regions, write_npz_regions
 
 SENTENCES = ("a dog runs on the grass", "two cats sleep", "a red ball beside a small dog", "a man walks")
 FEATURES = 12

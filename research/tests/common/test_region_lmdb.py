@@ -11,7 +11,7 @@ from capmeter_research.common.region_lmdb import write_lmdb_regions
 from support.uniter_examples import random_regions
 
 from capmeter.core.errors import InputError
-from capmeter.images.region_source import open_regions
+from capmeter.images.regions import open_regions
 
 
 class Evil:

@@ -90,7 +90,7 @@ def _count_lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int
         missing_captions = captions.lacking(need)
         return missing_captions.count, missing_captions.first
     if need == "regions":
-        from capmeter.images.region_source import region_keys  # half of the start of a run that needs no picture
+        from capmeter.images.regions import region_keys  # half of the start of a run that needs no picture
 
         is_lacking = np.array([key is None for key in region_keys(captions)], np.bool_)
     elif need == "events":

@@ -15,8 +15,7 @@ from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.joint.encoder import load_joint_encoder
 from capmeter.encoders.preprocessing import Preprocessing
-from capmeter.images.analyses import ContentHashes, ContentHashTable
-from capmeter.images.reading import MAX_PIXELS, raise_unreadable, read_image
+from capmeter.images.reading import MAX_PIXELS, ContentHashes, ContentHashTable, raise_unreadable, read_image
 
 _NOTES = "picture-notes/1"
 

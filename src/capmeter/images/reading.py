@@ -27,6 +27,7 @@ from capmeter.encoders.preprocessing import import_pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+from capmeter.captions.caption_set import ImagePool
 
 MAX_PIXELS = 89_478_485
 """Pillow's own threshold for decompression bombs: 256 MiB of 24-bit pixels."""
@@ -179,3 +180,39 @@ def _supported_formats(pillow: Any) -> list[str]:
     """The supported formats that this Pillow can read."""
     pillow.init()
     return [format_name for format_name in FORMATS if format_name in pillow.OPEN]
+
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ContentHashTable:
+    """The hash of each image's content."""
+
+    hashes: tuple[str, ...]
+
+    @property
+    def first(self) -> Indices:
+        """int64 (images,): the first image with the same content, whatever its name."""
+        first: dict[str, int] = {}
+        return np.array([first.setdefault(digest, image_row) for image_row, digest in enumerate(self.hashes)], np.int64)
+
+
+@dataclass(frozen=True)
+class ContentHashes:
+    """Analysis: the SHA-256 of each image's file, which is also its key in caches of features."""
+
+    def compute(self, pool: ImagePool) -> ContentHashTable:
+        """The content hashes of the pool's images.
+
+        Raises:
+            InputError: files cannot be read; the first are named.
+        """
+        content_hashes, problems = [], []
+        for image in pool.items:
+            try:
+                content_hashes.append(content_hash(image))
+            except InputError as error:
+                problems.append(str(error))
+        raise_unreadable(problems, len(pool))
+        return ContentHashTable(tuple(content_hashes))

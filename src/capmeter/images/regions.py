@@ -1,8 +1,9 @@
-"""Regions of an image: the features and boxes of a detector.
+"""Regions of images: the features and boxes of a detector, from a folder of .npz files or what a package reads.
 
 Files name the arrays as bottom-up-attention and UNITER do: `features` [n, d], `norm_bb` [n, 4 or more] (x1, y1, x2, y2
 relative to the image, then width and height), `conf` [n], `soft_labels` [n, labels]; or `x` in place of `features`,
-and `bbox` in pixels with `image_w` and `image_h` in place of `norm_bb`. See `capmeter.images.region_source`.
+and `bbox` in pixels with `image_w` and `image_h` in place of `norm_bb`. Files are read
+one image at a time; nothing is unpickled.
 
 >>> regions = Regions(np.ones((2, 3), np.float32), np.array([[0, 0, 0.5, 1], [0.2, 0.2, 0.4, 0.6]], np.float32))
 >>> [round(float(number), 2) for number in regions.positions[1, 4:]]
@@ -14,13 +15,22 @@ Question Answering. CVPR 2018.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.arrays import ZIP_ERRORS
+from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import InputError
 
 Floats = npt.NDArray[np.float32]
@@ -182,3 +192,207 @@ def _read_numbers(arrays: Mapping[str, Any], array_names: tuple[str, ...], where
     if not np.isfinite(numbers).all():
         raise InputError(f"{where}: {array_name} holds NaN or infinite values; extract the regions of this image again")
     return numbers
+
+
+ARRAYS = ("features", "x", "norm_bb", "bbox", "boxes", "image_w", "image_h", "conf", "soft_labels", "labels")
+
+
+class NpzRegions:
+    """A folder of .npz files; the keys are the files' names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of the files, in order."""
+        return sorted(path.name for path in self.folder.glob("*.npz"))
+
+    def read(self, name: str) -> Regions:
+        """The regions in a file."""
+        path, where = self.folder / name, f"regions of {name!a} in {str(self.folder)!a}"
+        try:
+            with path.open("rb") as file:
+                return regions_of(read_npz_arrays(file, where), where)
+        except OSError as error:
+            raise InputError(f"{where}: cannot be read ({error.strerror or error})") from error
+
+
+def read_npz_arrays(file: BinaryIO, where: str) -> dict[str, Any]:
+    """The arrays that describe regions in an open .npz file; others are not read, and nothing is unpickled."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            unpacked_size = sum(member.file_size for member in archive.infolist())
+        if unpacked_size > MAX_BYTES:
+            raise InputError(f"{where}: unpacks to {unpacked_size:,} bytes, more than the {MAX_BYTES:,} supported")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as npz_arrays:
+            return {array_name: npz_arrays[array_name] for array_name in ARRAYS if array_name in npz_arrays}
+    except ZIP_ERRORS as error:
+        if "allow_pickle" in str(error):
+            raise InputError(f"{where}: holds pickled objects, which are never loaded; save plain arrays") from error
+        raise InputError(
+            f"{where}: damaged, truncated or not an .npz file ({error}); fetch or extract it again"
+        ) from error
+
+
+def arrays_of(regions: Regions, *, half: bool = True) -> dict[str, Any]:
+    """Regions as the arrays of a file; half: with the features in half precision, as UNITER writes them."""
+    region_arrays: dict[str, Any] = {
+        "features": regions.features.astype(np.float16 if half else np.float32),
+        "norm_bb": regions.positions[:, :6],
+    }
+    if regions.confidence is not None:
+        region_arrays["conf"] = regions.confidence
+    if regions.labels is not None:
+        region_arrays["labels"] = np.array(regions.labels)
+    return region_arrays
+
+
+def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
+    """A compressed .npz file with these arrays."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def write_npz_regions(folder: Path, images: Iterable[tuple[str, Regions]], *, half: bool = True) -> int:
+    """Write each image's regions to NAME.npz in a folder.
+
+    Args:
+        folder: created if necessary.
+        images: name and regions of each image; consumed one at a time.
+        half: features in float16, about three digits, as UNITER stores them.
+
+    Returns:
+        The number of images.
+    """
+    image_count = 0
+    folder.mkdir(parents=True, exist_ok=True)
+    for image_name, image_regions in images:
+        if Path(image_name).name != image_name:
+            raise InputError(f"regions: {image_name!a} cannot be the name of a file; give each image a plain name")
+        with atomic_file(folder / f"{image_name.removesuffix('.npz')}.npz") as file:
+            file.write(npz_bytes(arrays_of(image_regions, half=half)))
+        image_count += 1
+    return image_count
+
+
+_IMAGE_SUFFIX = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?)$", re.IGNORECASE)
+_NUMBERED = re.compile(r"[A-Za-z][A-Za-z0-9]*_(?:[A-Za-z]+\d*_)?0*(\d+)")  # COCO_val2014_000000391895, flickr30k_0017
+
+
+class RegionFile(Protocol):
+    """A collection of regions, keyed by image; see `open_regions`."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The keys."""
+
+    def read(self, name: str) -> Regions:
+        """The regions under a key."""
+
+
+class RegionSource:
+    """The regions of many images by image id.
+
+    An image id matches the key of that name, with or without a suffix; or the one key that ends in its number
+    (`391895` matches `coco_val2014_000000391895.npz`).
+    """
+
+    def __init__(self, file: RegionFile) -> None:
+        self.file = file
+        self._exact: dict[str, str] = {}
+        names_by_number: dict[str, list[str]] = {}
+        for name in file.names:
+            self._exact[_stem(name)] = name
+            if (photo_number := _photo_number(_stem(name))) is not None:
+                names_by_number.setdefault(photo_number, []).append(name)
+        self._numbered = {photo_number: names[0] for photo_number, names in names_by_number.items() if len(names) == 1}
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._exact.values())
+
+    def find(self, image_id: str, image: str | None = None) -> str | None:
+        """The key of this image, by its id, else by the name of its file; None if there is none."""
+        for given_name in (image_id, image):
+            if given_name is not None:
+                stem = _stem(Path(given_name).name if given_name is image else given_name)
+                photo_number = _photo_number(stem) or (stem.lstrip("0") if stem.isdecimal() else None)
+                region_key = self._exact.get(stem) or (self._numbered.get(photo_number) if photo_number else None)
+                if region_key is not None:
+                    return region_key
+        return None
+
+    def read(self, name: str) -> Regions:
+        """The regions under a key of `find`.
+
+        Raises:
+            InputError: they cannot be read or are not valid; the message names the image.
+        """
+        return self.file.read(name)
+
+
+def open_regions(path: str | Path) -> RegionSource:
+    """The regions in a folder of .npz files, or in a container that an installed package reads.
+
+    A package adds a container through the entry point group `capmeter.region_files`, whose values are functions of the
+    folder that return its `RegionFile`, or None where the folder is something else.
+
+    Raises:
+        InputError: the path is none of these, or is damaged.
+    """
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files")
+    added_files = (entry.load()(folder) for entry in entry_points(group="capmeter.region_files"))
+    region_source = RegionSource(next((file for file in added_files if file is not None), NpzRegions(folder)))
+    if not len(region_source):
+        raise InputError(
+            f"regions {str(path)!a}: no image in it; expected NAME.npz files, one per image, or what an installed "
+            "package reads (an LMDB: capmeter-research)"
+        )
+    return region_source
+
+
+def regions_at(path: str) -> RegionSource:
+    """`open_regions`, once per process as long as the folder does not change."""
+    try:
+        modification_time = Path(path).expanduser().stat().st_mtime_ns
+    except OSError:
+        modification_time = 0
+    return _open_once(path, modification_time)
+
+
+@functools.lru_cache(maxsize=8)
+def _open_once(path: str, modification_time: int) -> RegionSource:
+    return open_regions(path)
+
+
+def region_keys(captions: CaptionSet) -> list[str | None]:
+    """For each caption the key of its image's regions, None where there are none."""
+    if not captions.regions:
+        return [None] * len(captions)
+    source = regions_at(captions.regions)
+    return [source.find(image_id, image) for image_id, image in zip(captions.image_ids, captions.images, strict=True)]
+
+
+def _stem(name: str) -> str:
+    return _IMAGE_SUFFIX.sub("", name.removesuffix(".npz"))
+
+
+def _photo_number(stem: str) -> str | None:
+    match = _NUMBERED.fullmatch(stem)
+    return None if match is None else match.group(1)

@@ -14,7 +14,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.registry import parse
 from capmeter.integrations import aac_metrics
-from capmeter.metrics.audio.error_probabilities import error_probabilities
+from capmeter.metrics.audio.detector import error_probabilities
 
 CANDIDATES = ["a dog barks", "a dog barks and a", "rain falls"]
 REFERENCES = [["a dog is barking", "the dog barks"], ["a dog is barking"], ["rain is falling", "it rains"]]

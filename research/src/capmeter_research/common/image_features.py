@@ -35,8 +35,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.named import Named, split_name
 from capmeter.core.registry import Entry, Registry
 from capmeter.core.settings import Settings
-from capmeter.images.analyses import ContentHashes, ContentHashTable
-from capmeter.images.reading import DecodedImage, read_image
+from capmeter.images.reading import ContentHashes, ContentHashTable, DecodedImage, read_image
 from capmeter_research.common.region_lmdb import DATA, LmdbRegions
 
 Features = npt.NDArray[np.float32]

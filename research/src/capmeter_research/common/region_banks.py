@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.core.ragged import row_offsets
-from capmeter.images.region_source import regions_at
-from capmeter.images.regions import BoxRule, Regions
+from capmeter.images.regions import BoxRule, Regions, regions_at
 
 Floats = npt.NDArray[np.float32]
 

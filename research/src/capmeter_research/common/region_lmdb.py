@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.images.region_npz import arrays_of, npz_bytes, read_npz_arrays
-from capmeter.images.regions import Regions, regions_of
+from capmeter.images.regions import Regions, arrays_of, npz_bytes, read_npz_arrays, regions_of
 
 DATA, KEYS = "data.mdb", b"__keys__"
 _FOLDERS = ("feat_*", "all_compressed", "all")

@@ -32,7 +32,7 @@ from capmeter_research.papers.subicap.training import SelfCriticalLearner, _toge
 
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import AssetError, InputError  # noqa: E402
-from capmeter.images.region_source import open_regions  # noqa: E402
+from capmeter.images.regions import open_regions  # noqa: E402
 from capmeter.integrations.scst import reward, word_based  # noqa: E402
 
 RECIPE = CaptionerRecipe(

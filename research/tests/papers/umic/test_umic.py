@@ -18,8 +18,7 @@ import capmeter  # noqa: E402
 from capmeter.core.errors import AssetError, InputError  # noqa: E402
 from capmeter.evaluation.registry import parse  # noqa: E402
 from capmeter.evaluation.runner import Evaluation  # noqa: E402
-from capmeter.images.region_npz import write_npz_regions  # noqa: E402
-from capmeter.images.regions import BoxRule  # noqa: E402
+from capmeter.images.regions import BoxRule, write_npz_regions  # noqa: E402
 from capmeter.report.explain import explain  # noqa: E402
 
 

@@ -30,8 +30,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.ragged import distinct
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, Metric, RunContext
 from capmeter.evaluation.composite import CompositeMetric, MemberScores
-from capmeter.metrics.audio.detector import KIND
-from capmeter.metrics.audio.error_probabilities import error_probabilities, source_label
+from capmeter.metrics.audio.detector import KIND, error_probabilities, source_label
 from capmeter.metrics.combined.spider import Spider
 from capmeter.metrics.embedding.sbert import Sbert
 

@@ -42,8 +42,10 @@ S. Petryk et al. ALOHa: A New Measure for Hallucination in Captioning Models. NA
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice, pairwise
 from typing import Annotated, ClassVar
 
@@ -56,17 +58,174 @@ from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.judgments.prepared import letters_and_digits
 from capmeter.metrics.hallucination.chair import Chair
-from capmeter.metrics.hallucination.content_words import ContentVocabulary, Word, content_words, missing_agreement
-from capmeter.metrics.hallucination.findings import BASE_WEIGHTS, LARGE_WEIGHTS, CaptionFindings, SentenceFindings
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
 from capmeter.metrics.hallucination.object_words import BUNDLED, load_object_words
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
 from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart, word_probabilities
 from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
 from capmeter.metrics.learned.capmeter.larger_encoder import BASE, check_size
-from capmeter.metrics.learned.capmeter.words import WordVerdicts, label_words
+from capmeter.metrics.learned.capmeter.words import WordVerdicts, bare_word, label_words
 from capmeter.metrics.notes import note_captions
+from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
+from capmeter.text.scene_graphs.capture_stop_words import CAPTURE_STOP_WORDS
+from capmeter.text.tokenization.porter import stem
+from capmeter.text.tokenization.stop_words import STOP_WORDS
+
+
+@dataclass(frozen=True)
+class Word:
+    """A content word: its place among the words of its sentence, its base form, its stem, and whether it names a thing.
+
+    Nouns name things, except those that describe the picture or a place in it (`capture_stop_words`).
+    """
+
+    place: int
+    lemma: str
+    stem: str
+    names_thing: bool
+
+
+@dataclass(frozen=True)
+class ContentVocabulary:
+    """The content words of some texts: their lemmas and stems, and the synsets of their lemmas."""
+
+    forms: frozenset[str]
+    synsets: frozenset[int]
+
+    @classmethod
+    def of(cls, words: Iterable[Word]) -> ContentVocabulary:
+        """The vocabulary of these words."""
+        words = list(words)
+        forms = frozenset(form for word in words for form in (word.lemma, word.stem))
+        return cls(forms, frozenset().union(*(_synsets(word.lemma) for word in words)))
+
+    def names(self, word: Word) -> bool:
+        """Whether it has the word's lemma, its stem or a synonym (a common synset of WordNet)."""
+        return bool({word.lemma, word.stem} & self.forms or _synsets(word.lemma) & self.synsets)
+
+
+def missing_agreement(candidate: ContentVocabulary, references: Sequence[Sequence[Word]]) -> float:
+    """m: (k − 1) / (n − 1), where k of the n references name the thing that most name and the candidate does not.
+
+    0 if the candidate names all things, or for a single reference.
+    """
+    if len(references) < 2:
+        return 0.0
+    reference_things = {word.lemma for words in references for word in words if word.names_thing}
+    named_lemmas = {word.lemma for words in references for word in words if candidate.names(word)}
+    reference_counts = Counter(lemma for words in references for lemma in {word.lemma for word in words})
+    max_count = max((reference_counts[lemma] for lemma in reference_things - named_lemmas), default=1)
+    return (max_count - 1) / (len(references) - 1)
+
+
+def content_words(sentences: Sequence[str]) -> list[list[Word]]:
+    """The words of each sentence that are not stop words, with base forms by the bundled parser's tags."""
+    parser = bundled_caption_parser()
+    bare = [[(k, bare_word(word)) for k, word in enumerate(sentence.split())] for sentence in sentences]
+    words = [[(k, word.removesuffix("'s").removesuffix("\u2019s")) for k, word in each if word] for each in bare]
+    tag_sequences = iter(parser.tags([[word for _, word in each] for each in words if each]))
+
+    def read(place: int, word: str, tag: str) -> Word:
+        lemma = parser.lemmas.lemma(word, tag).lower()
+        return Word(place, lemma, stem(word), tag.startswith("NN") and lemma not in CAPTURE_STOP_WORDS)
+
+    return [
+        [read(k, word, tag) for (k, word), tag in zip(each, next(tag_sequences), strict=True) if word not in STOP_WORDS]
+        if each
+        else []
+        for each in words
+    ]
+
+
+@lru_cache(maxsize=1 << 16)
+def _synsets(word: str) -> frozenset[int]:
+    return load_english_synonyms().synsets(word)
+
+
+BASE_WEIGHTS = (6.0, 0.53, 0.4, 0.0, -3.1)
+"""Of 1 − cos, max t, m and o, and the offset; o is not looked for."""
+LARGE_WEIGHTS = (7.8, 0.45, 0.4, 1.0, -3.5)
+"""The same where the cosine is that of a larger encoder."""
+_DISTANCE, _NOT_A_THING = 4.0, 0.5
+_LEAST = 1e-3  # probability of being right; a tagger is never surer
+
+
+@dataclass(frozen=True)
+class SentenceFindings:
+    """What is known of one sentence of a candidate.
+
+    Attributes:
+        words: its content words.
+        right: of each content word its probability of being right.
+        nearest: of each content word its largest cosine with a word of the references.
+        named: whether a reference or an object names each content word.
+        shown: whether an object does.
+        verdicts: the labels of all of its words.
+    """
+
+    words: Sequence[Word]
+    right: Floats
+    nearest: Floats
+    named: NDArray[np.bool_]
+    shown: NDArray[np.bool_]
+    verdicts: WordVerdicts
+
+    @property
+    def word_errors(self) -> Floats:
+        """t of each content word."""
+        word_factors = np.array([1.0 if word.names_thing else _NOT_A_THING for word in self.words])
+        scaled_errors = word_factors * (_DISTANCE * (1 - self.nearest) - np.log(np.maximum(self.right, _LEAST)))
+        return np.where(self.shown, 0.0, scaled_errors)
+
+    @property
+    def unsupported(self) -> NDArray[np.bool_]:
+        """Which content words are doubted by the tagger and named by no reference and no object."""
+        return (self.right < 0.5) & ~self.named
+
+
+@dataclass(frozen=True)
+class CaptionFindings:
+    """What is known of a candidate.
+
+    Attributes:
+        sentences: its sentences; none if it has no word.
+        cosine: with the mean of the references' sentences; 0 for a document.
+        missing: m.
+        unknown_objects: those of CHAIR's list that the candidate mentions and nothing else does; o is whether there is
+            any.
+        document: whether it and all references are texts of several sentences, which are judged by their words.
+    """
+
+    sentences: Sequence[SentenceFindings]
+    cosine: float
+    missing: float
+    unknown_objects: Sequence[str] = ()
+    document: bool = False
+
+    @property
+    def shown_words(self) -> set[str]:
+        """The words that name an object, as letters and digits."""
+        return {
+            letters_and_digits(sentence.verdicts.candidate[word.place])
+            for sentence in self.sentences
+            for word, shown in zip(sentence.words, sentence.shown.tolist(), strict=True)
+            if shown
+        }
+
+    @property
+    def quantities(self) -> tuple[float, float, float, float]:
+        """What the regressions read: 1 − cos, max t as the mean over sentences, m, and o."""
+        worst_errors = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
+        mean_error = sum(worst_errors) / max(len(worst_errors), 1)
+        return 1 - self.cosine, mean_error, self.missing, float(bool(self.unknown_objects))
+
+    def logit(self, weights: Sequence[float]) -> float:
+        """The score before σ; weights: of the quantities, and the offset."""
+        *quantity_weights, offset = weights
+        terms = (weight * quantity for weight, quantity in zip(quantity_weights, self.quantities, strict=True))
+        return sum(terms) + offset
+
 
 MAX_REFERENCE_SENTENCES = 50
 _CAPTIONS_AT_ONCE = 128  # the states of all words of their references, up to 50 sentences each, are in memory

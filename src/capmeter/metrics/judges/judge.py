@@ -29,7 +29,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import EMPTY, AdditiveMetric, Floats, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
-from capmeter.images.analyses import ContentHashes, ContentHashTable
+from capmeter.images.reading import ContentHashes, ContentHashTable
 from capmeter.metrics.judges import connection
 from capmeter.metrics.judges.answers import Answer, Failure, Question
 from capmeter.metrics.judges.engine import Engine, JudgeModel

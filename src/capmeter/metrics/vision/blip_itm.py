@@ -28,8 +28,8 @@ from capmeter.encoders.handle import find_joint_encoder
 from capmeter.encoders.joint.matcher import ImageTextMatcher, load_matcher
 from capmeter.encoders.pieces import PieceTable
 from capmeter.evaluation.base import Floats, Measurement, RunContext, merge_notes
-from capmeter.images.analyses import ContentHashes, ContentHashTable
 from capmeter.images.joint_features import ImageReader
+from capmeter.images.reading import ContentHashes, ContentHashTable
 from capmeter.metrics.notes import empty_candidates, note_truncated
 from capmeter.metrics.vision.image_text import ImageTextMetric, note_conversions
 

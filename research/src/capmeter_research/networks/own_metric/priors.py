@@ -15,8 +15,8 @@ from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
 from capmeter.metrics.learned.capmeter.language_model import LanguageModel
 from capmeter.metrics.learned.capmeter.lexicon import Lexicon
 from capmeter.metrics.learned.capmeter.token_priors import TokenPriors
+from capmeter.transforms.keywords import tag_words
 from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
-from capmeter.transforms.tagged_words import tag_words
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo, PhotoCorpus
 
 MIN_COUNT = 3

@@ -17,8 +17,7 @@ from capmeter.encoders.batches import in_order
 from capmeter.encoders.handle import versions
 from capmeter.encoders.pieces import PieceTable
 from capmeter.evaluation.base import MeanMetric, RunContext
-from capmeter.images.region_source import region_keys, regions_at
-from capmeter.images.regions import BoxRule, Regions
+from capmeter.images.regions import BoxRule, Regions, region_keys, regions_at
 from capmeter.metrics.notes import note_captions
 from capmeter_research.papers.umic.pairs import PairEncoder, PairStates, load_pair_encoder
 

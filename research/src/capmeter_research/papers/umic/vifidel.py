@@ -32,8 +32,7 @@ from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Measurement, RunContext
-from capmeter.images.region_source import regions_at
-from capmeter.images.regions import BoxRule
+from capmeter.images.regions import BoxRule, regions_at
 from capmeter.metrics.notes import note_captions
 from capmeter_research.common.mean_vectors import MeanVectors
 from capmeter_research.common.movers_distance import movers_distance

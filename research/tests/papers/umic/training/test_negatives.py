@@ -16,9 +16,15 @@ from support.command_line import capmeter
 
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
-from capmeter.transforms.keywords import choose_keywords, repeat_or_remove_keywords, substitute_keywords
+from capmeter.transforms.keywords import (
+    TaggedVocabulary,
+    choose_keywords,
+    is_keyword,
+    repeat_or_remove_keywords,
+    substitute_keywords,
+    tag_words,
+)
 from capmeter.transforms.registry import parse
-from capmeter.transforms.tagged_words import TaggedVocabulary, is_keyword, tag_words
 
 TEXTS = {
     "1": ("A brown dog runs on the grass.", "a dog is running on green grass"),

@@ -28,8 +28,11 @@ from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import InputError  # noqa: E402
 from capmeter.encoders.text.word_piece import WordPieceTokenizer  # noqa: E402
 from capmeter.evaluation.registry import parse  # noqa: E402
-from capmeter.images.region_npz import write_npz_regions  # noqa: E402
-from capmeter.images.regions import BoxRule, Regions  # noqa: E402
+from capmeter.images.regions import (  # noqa: E402
+    BoxRule,
+    Regions,
+    write_npz_regions,
+)
 
 SMALL = replace(SCENE_RECIPE, epochs=2, batches=3, batch=8)
 

@@ -32,8 +32,7 @@ from capmeter.core.output_files import write_atomic
 from capmeter.core.settings import Settings
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.prepared import Points
-from capmeter.metrics.audio.detector import KIND
-from capmeter.metrics.audio.error_probabilities import error_probabilities
+from capmeter.metrics.audio.detector import KIND, error_probabilities
 from capmeter.metrics.audio.fluency import FluencyErrorRate
 from capmeter.report.tables import Table
 from capmeter.text.tokenization.porter import stem

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
-from capmeter.images.region_source import regions_at
-from capmeter.images.regions import BoxRule
-from capmeter.transforms.tagged_words import tag_words
+from capmeter.images.regions import BoxRule, regions_at
+from capmeter.transforms.keywords import tag_words
 from capmeter_research.common.benchmark_exclusions import Exclusions, identify_photo, is_excluded
 from capmeter_research.common.forked_map import forked_map
 from capmeter_research.common.region_banks import FileBank, Floats, MemoryBank, RegionBank

@@ -30,10 +30,15 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named, read_parameters, split_name
-from capmeter.transforms.keywords import repeat_or_remove_keywords, substitute_keywords
+from capmeter.transforms.keywords import (
+    TaggedVocabulary,
+    is_keyword,
+    repeat_or_remove_keywords,
+    substitute_keywords,
+    tag_words,
+)
 from capmeter.transforms.perturbations import SentenceWords, permute_words
 from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
-from capmeter.transforms.tagged_words import TaggedVocabulary, is_keyword, tag_words
 
 KINDS = ("substitution", "random", "hard", "repetition-removal", "permutation")
 """Each kind on its own, as it is evaluated."""
