@@ -157,7 +157,7 @@ def test_polos_csv(tmp_path: Path) -> None:
     found = find_benchmark("polaris").load(tmp_path / "polaris_test.csv")
     assert found.captions["x1"].references == ("a dog", "one dog") and found.human.tolist() == [0.75]
     (tmp_path / "polaris_test.csv").write_text("mt,refs,score\na,b,c\n")
-    with pytest.raises(InputError, match="row 2 is not a valid row of polaris: it has no imgid"):
+    with pytest.raises(InputError, match="line 2 is not a valid row of polaris: it has no imgid"):
         find_benchmark("polaris").load(tmp_path / "polaris_test.csv")
 
 

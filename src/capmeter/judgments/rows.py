@@ -7,7 +7,6 @@ are read, never pictures.
 from __future__ import annotations
 
 import ast
-import csv
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.containers.container import JsonLines
 from capmeter.captions.containers.parquet import is_parquet
+from capmeter.captions.containers.table import DelimitedRows
 from capmeter.captions.rows import is_finite
-from capmeter.captions.sources import open_bytes, read_text, text_lines
-from capmeter.core.csv_text import csv_lines
+from capmeter.captions.sources import CaptionSource, open_bytes, read_text
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 
@@ -127,18 +127,17 @@ def read_records(path: Path) -> list[JudgmentRow]:
         InputError: the file is damaged, not of records, or has none.
     """
     with open_bytes(path) as file:
-        holds_parquet = is_parquet(file.read(4))
-    if holds_parquet:
+        start = file.read(64).lstrip()
+    if is_parquet(start):
         rows = _read_parquet(path)
+    elif start[:1] == b"[":
+        items = decode_json(read_text(path), str(path))
+        rows = [_record(item, f"{path}, item {k}") for k, item in enumerate(items)]
+    elif start[:1] == b"{" or not {".csv", ".tsv"} & set(path.suffixes[-2:]):
+        rows = read_jsonl(path)
     else:
-        file_text = read_text(path)
-        first_character = file_text.lstrip()[:1]
-        if first_character == "[":
-            rows = [_record(item, f"{path}, item {k}") for k, item in enumerate(decode_json(file_text, str(path)))]
-        elif first_character == "{" or not {".csv", ".tsv"} & set(path.suffixes[-2:]):
-            rows = read_jsonl(path)
-        else:
-            rows = _read_csv(file_text, path)
+        table = DelimitedRows(CaptionSource.resolve(path), "tsv" if ".tsv" in path.suffixes[-2:] else "csv")
+        rows = [JudgmentRow(cells, place) for place, cells in table.records()]
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
@@ -146,29 +145,13 @@ def read_records(path: Path) -> list[JudgmentRow]:
 
 def read_jsonl(path: Path) -> list[JudgmentRow]:
     """The rows of a JSON-lines file, plain or gzipped."""
-    return [
-        _record(decode_json(line, str(path), line_number), f"{path}, line {line_number}")
-        for line_number, line in text_lines(path)
-        if line.strip()
-    ]
+    return [_record(value, place) for place, value in JsonLines(CaptionSource.resolve(path)).records()]
 
 
 def _record(value: Any, place: str) -> JudgmentRow:
     if not isinstance(value, dict):
         raise InputError(f'{place}: expected an object such as {{"image_id": …}}, but got {type(value).__name__}')
     return JudgmentRow(value, place)
-
-
-def _read_csv(file_text: str, path: Path) -> list[JudgmentRow]:
-    delimiter = "\t" if ".tsv" in path.suffixes[-2:] else ","
-    csv_reader = csv.DictReader(csv_lines(file_text), delimiter=delimiter)
-    try:
-        return [
-            JudgmentRow({name: cell for name, cell in entry.items() if name is not None}, f"{path}, row {row_number}")
-            for row_number, entry in enumerate(csv_reader, 2)
-        ]
-    except csv.Error as error:
-        raise InputError(f"{path}: not a table ({error}); expected JSON, CSV or Parquet") from None
 
 
 def _read_parquet(path: Path) -> list[JudgmentRow]:
