@@ -13,6 +13,7 @@ import math
 import random
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from support.hostile_values import Found, as_json, hostile, main, mutated
 
 from capmeter.core.judge_limits import JudgeLimits
 from capmeter.evaluation.registry import parse
-from capmeter.metrics.judges.answers import Answer, Failure
-from capmeter.metrics.judges.connection import ApiKey
+from capmeter.metrics.judges.asking import Answer, Failure, Question
+from capmeter.metrics.judges.client import NoCompletion, ServerJudge, UnusableCompletion, read_completion
 from capmeter.metrics.judges.judge import Judge, JudgedCaption, Verdict
-from capmeter.metrics.judges.server import ServerJudge
+from capmeter.metrics.judges.reading import NoScore
+from capmeter.metrics.judges.server import ApiKey
 
-SERVER = ServerJudge("http://127.0.0.1:1/v1", "m", ApiKey("sk-0123456789"), JudgeLimits())
+KEY = ApiKey("sk-live-0123456789")
+SERVER = ServerJudge("http://127.0.0.1:1/v1", "m", KEY, JudgeLimits())
 CAPTION = JudgedCaption("a", "a", "a dog runs on the grass", ("the dog is running", "a dog"))
 TEXTS = (
     *('{"score": 85, "reason": "both say so"}', "0.83", "1", "$87$", "$$5$$", "A", "(B)", "\\boxed{C}", "Answer: D"),
@@ -46,14 +49,16 @@ def judges(folder: Path) -> list[Judge]:
     rows = [{"question": "is there a dog?", "answer": "yes"}, {"question": "what does it do?", "answer": "it runs"}]
     questions.write_text(json.dumps({"a": rows}))
     choices = folder / "choices.json"
-    choices.write_text(json.dumps({"a": [{"question": "what is it?", "answer": "B", "options": ["a cat", "a dog"]}]}))
-    facts = folder / "facts.json"
-    facts.write_text(json.dumps({"a": ["a dog runs", "the grass is green"]}))
+    choices.write_text(json.dumps({"a": [{"question": "what?", "answer": "a dog", "choices": ["a cat", "a dog"]}]}))
+    checklist = folder / "checklist.json"
+    checklist.write_text(json.dumps({"a": ["a dog runs", "the grass is green"]}))
     named = [
         *("clair(model=m)", "clair-a(model=m)", "fleur(model=m)", "g-veval(model=m)", "autodq(model=m)"),
-        *("faithscore(model=m)", "dcscore(model=m)", f'vdcscore(model=m,questions="{questions}")'),
-        *(f'captionqa(model=m,questions="{choices}")', f'caprl-qa(model=m,questions="{choices}")'),
-        f'capeval(model=m,questions="{facts}")',
+        *("judge(model=m,task=claims)", "judge(model=m,task=facts)"),
+        f'judge(model=m,task=answers,questions="{questions}")',
+        *(f'captionqa(model=m,questions="{choices}",as_released={each})' for each in ("true", "false")),
+        *(f'caprl-qa(model=m,questions="{choices}",match={match})' for match in ("exact", "anls")),
+        f'capeval(model=m,questions="{checklist}")',
     ]
     found = [parse(name) for name in named]
     return [each for each in found if isinstance(each, Judge)]
@@ -62,6 +67,7 @@ def judges(folder: Path) -> list[Judge]:
 def completion(drawn: random.Random) -> Any:
     """A completion as servers send it, with alternatives."""
     text = drawn.choice(TEXTS)
+    text = f"{text} {KEY.value}" if drawn.random() < 0.05 else text
     if drawn.random() < 0.3:
         text = mutated(text.encode("utf-8", "replace"), drawn).decode("utf-8", "replace")
     tokens = []
@@ -83,32 +89,35 @@ def answer(drawn: random.Random) -> Answer | Failure:
     content = json.dumps(as_json(body)).encode("utf-8", "replace")
     if drawn.random() < 0.2:
         content = mutated(content, drawn)
-    read = SERVER._read(content)
-    assert isinstance(read, Failure) or len(read.text) <= 200_000
+    try:
+        read = SERVER.read(read_completion(content, KEY))
+    except (NoCompletion, UnusableCompletion) as error:
+        assert KEY.mask(str(error)) == str(error) and len(str(error)) < 300
+        return Failure(str(error))
     if isinstance(read, Answer):
-        kept = Answer.from_dict(json.loads(json.dumps(read.to_dict(), allow_nan=False)))
-        assert kept is not None and (kept.text, kept.used, kept.refused) == (read.text, read.used, read.refused)
-        again = Answer.from_dict(as_json(hostile(read.to_dict(), drawn)))
-        assert again is None or isinstance(again.text, str)
+        assert len(read.text) <= 200_000 and KEY.mask(read.text) == read.text
+        assert Answer.from_json(read.to_json()) == read
+        again = Answer.from_json(json.dumps(as_json(hostile(json.loads(read.to_json()), drawn))))
         return again if again is not None and drawn.random() < 0.3 else read
     return read
 
 
 def check(judge: Judge, drawn: random.Random) -> str:
     """A conversation with hostile answers; says how it ended."""
-    conversation = judge.converse(CAPTION)
-    replies: Any = None
+
+    async def ask(questions: Sequence[Question]) -> list[Answer | Failure]:
+        return [answer(drawn) for _ in questions]
+
     try:
-        for _ in range(20):
-            asked = conversation.send(replies)
-            replies = [answer(drawn) for _ in asked]
+        judge.judge(ask, CAPTION).send(None)
+    except NoScore as reason:
+        assert str(reason)
+        return "no score"
     except StopIteration as end:
         verdict = end.value
     else:
-        raise AssertionError("a conversation without end")
-    if not isinstance(verdict, Verdict):
-        assert isinstance(verdict, str) and verdict
-        return "no score"
+        raise AssertionError("a judge that waits for something else")
+    assert isinstance(verdict, Verdict)
     assert len(verdict.values) == len(judge.value_columns), verdict
     assert all(math.isfinite(value) and 0 <= value <= 1e6 for value in verdict.values), verdict
     if judge.value_columns == ("score",):

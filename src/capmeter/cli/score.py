@@ -37,18 +37,21 @@ from capmeter.core.options import option
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.core.table_files import table_kind
+from capmeter.core.terminal import escape_controls
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.executors import choose_worker_count
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Results, save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.system_ranking import rank_systems
+from capmeter.report.score_table import SCORED_SHARE, format_share
 from capmeter.stats.pairs import sign_with_tolerance
 
 app = Application()
 _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit
 # options without effect where files of captions get files of scores
-_NOT_OF_SHARDS = ("candidates", "per_caption", "texts", "by_reference", "minimum", "maximum", "stream")
+_NOT_OF_SHARDS = ("candidates", "per_caption", "texts", "by_reference", "minimum", "maximum", "stream", "dry_run")
+_SHOWN_QUESTIONS = 3  # of a dry run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,15 @@ class ScoreOptions:
         "Exit with code 4 if a system's score is above this, for metrics of which lower is better (`chair=0.2`); "
         "repeatable.",
         metavar="METRIC=SCORE",
+    )
+    least_answered: float = option(
+        0.9,
+        "Exit with code 4 if a judge gives a score to a smaller share of the captions than this.",
+        minimum=0,
+        maximum=1,
+    )
+    dry_run: bool = option(
+        False, "Ask no judge: print the first questions to each, about how many there are, and what they cost."
     )
     stream: bool | None = option(
         None, "Read the captions part by part. Default for large files.", "--stream/--no-stream", group="many captions"
@@ -150,6 +162,9 @@ def score(options: ScoreOptions) -> None:
         flag: dict(_parse_limit(limit_text, metrics, flag) for limit_text in limit_texts)
         for flag, limit_texts in (("--minimum", options.minimum), ("--maximum", options.maximum))
     }
+    if options.dry_run:
+        _show_questions(options, metrics)
+        return
     _check_output_files(options)
     kept_columns = _columns_to_keep(options, metrics)
     with show_progress():
@@ -167,6 +182,7 @@ def score(options: ScoreOptions) -> None:
         for name, results in systems.items()
         if sign_with_tolerance(results[metric].score, limit) == _FAILING[flag]  # rounding differences count as ties
     ]
+    failed_checks += _list_unanswered(systems, options.least_answered)
     if failed_checks:
         echo(f"failed: {'; '.join(failed_checks)}")
         raise typer.Exit(CHECK_FAILED)
@@ -196,6 +212,45 @@ def _score_files(options: ScoreOptions, metrics: list[Metric]) -> None:
         settings=options.compute.settings(),
         **vars(options.table),
     )
+
+
+def _list_unanswered(systems: Mapping[str, Results], least_answered: float) -> list[str]:
+    """The judges that gave a score to too few captions."""
+    from capmeter.metrics.judges.judge import answered_share
+    from capmeter.metrics.judges.reading import NO_ANSWER
+
+    failed_checks = []
+    for name, results in systems.items():
+        for metric in results:
+            scored_share = results[metric].parts.get(SCORED_SHARE, 1.0)
+            if scored_share < 1 and answered_share(results[metric]) < least_answered:
+                remedy = "; a further run asks only what has no answer" if NO_ANSWER in results[metric].notes else ""
+                failed_checks.append(
+                    f"{name}: {metric} has a score for {format_share(scored_share, len(results.ids.names))} captions, "
+                    f"fewer than --least-answered {least_answered:g}{remedy}"
+                )
+    return failed_checks
+
+
+def _show_questions(options: ScoreOptions, metrics: list[Metric]) -> None:
+    """Prints what judges would be asked first, and the estimate; nothing is asked."""
+    from capmeter.metrics.judges.judge import Judge
+
+    judges = [metric for metric in metrics if isinstance(metric, Judge)]
+    if not judges:
+        raise typer.BadParameter("needs a judge among the --metrics", param_hint="--dry-run")
+    settings = options.compute.settings()
+    for named_file in options.candidates:
+        given_name, path = name_and_path(named_file)
+        for system_name, captions in _open_systems(CaptionSource.resolve(path), options, metrics).items():
+            for judge in judges:
+                parts = [captions] if isinstance(captions, CaptionSet) else captions
+                questions, estimate = judge.preview(parts, settings, _SHOWN_QUESTIONS)
+                for k, question in enumerate(questions, 1):
+                    typer.echo(f"--- question {k} of {judge}")
+                    for line in question.splitlines():
+                        typer.echo(escape_controls(line))
+                typer.echo(f"--- {given_name or system_name}: {judge}: {estimate}; nothing was asked")
 
 
 def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:

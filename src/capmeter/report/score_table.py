@@ -67,7 +67,7 @@ def score_table(
 
     With their rankings (by metric), scores have intervals where there are any, and the best of each metric are bold:
     the best score and all that are not significantly worse. Scores are multiplied by `scale`; `untested` says why none
-    are bold. A score of only some captions (a judge did not answer for all) is followed by their share.
+    are bold. A score of only some captions (a judge did not answer for all) is followed by their number.
     """
     metrics = [MetricName(name) for name in dict.fromkeys(name for results in systems.values() for name in results)]
     level = next(iter(rankings.values())).level if rankings else LEVEL
@@ -80,7 +80,7 @@ def score_table(
         scores = systems[system][metric]
         score = f"{scale * scores.score:.{digits}f}"
         if scores.parts.get(SCORED_SHARE, 1.0) < 1:
-            score += f" of {100 * scores.parts[SCORED_SHARE]:.1f}%"
+            score += f" ({format_share(scores.parts[SCORED_SHARE], len(systems[system].ids.names))})"
         if rankings is None or system not in rankings[metric].intervals:
             return [score]
         low, high = (scale * bound for bound in rankings[metric].intervals[system])
@@ -114,6 +114,15 @@ def score_table(
     notes += filter(None, [direction, untested.rstrip(".")])
     title = describe_counts([results.ids for results in systems.values()]) + scale_note
     return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), "; ".join(notes), best)
+
+
+def format_share(share: float, count: int) -> str:
+    """How many of the captions a share is.
+
+    >>> format_share(0.2, 60)
+    '12 of 60'
+    """
+    return f"{round(share * count):,} of {count:,}"
 
 
 def describe_counts(systems: Sequence[Ids]) -> str:

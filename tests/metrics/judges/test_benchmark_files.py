@@ -78,7 +78,7 @@ def test_decapbenchs_facts(shared: Path) -> None:
 
     captions = CaptionSet.from_captions([Caption(row["id"], row["image_id"], row["candidate"], ("r",)) for row in rows])
     with JudgeServer(plan).running() as server:
-        results = score(captions, f'dcscore(model=m,endpoint="{server.url}",questions="{path}")')
+        results = score(captions, f'judge(model=m,task=facts,endpoint="{server.url}",questions="{path}")')
     for row in rows:
         own = facts[row["candidate"]]
         recall = len(dict.fromkeys(own)) / len(own)  # a few files name a fact twice

@@ -65,15 +65,18 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prompt: '{candidate}'", "read: got missing"),
-        ("prompt: '{candidate}'\nread: {number: [5, 1]}", "number: .low, high., two whole numbers"),
+        ("prompt: '{candidate}'", "read: missing; expected one of number"),
+        ("prompt: '{candidate}'\nread: {number: [5, 1]}", "low, high., two whole numbers"),
         ("prompt: '{candidate}'\nread: {labels: [yes, no]}", "are not text in YAML"),
-        ("prompt: '{candidate}'\nask: twice\nread: {number: [0, 1]}", "ask: got the text .twice., expected one of"),
-        ("prompt: '{candidate}'\nask: checklist\nread: {number: [0, 1]}", "a checklist: labels"),
-        ("prompt: '{candidate}'\nneeds: [audio]\nread: {number: [0, 1]}", "a list of references, image"),
+        ("prompt: '{candidate}'\nask: twice\nread: {number: [0, 1]}", "ask: got the text .twice.; "),
+        ("prompt: '{candidate}'\nask: checklist\nread: {number: [0, 1]}", "a checklist has labels"),
+        (
+            "prompt: '{candidate}'\nneeds: [audio]\nread: {number: [0, 1]}",
+            "got the text .audio.; .*references",
+        ),
         (
             "prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {score: {of: [c], among: [a]}}",
-            "with labels of a, b",
+            "expected labels of a, b",
         ),
         ("prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {other: {of: [a], among: [a]}}", "expected score:"),
     ],

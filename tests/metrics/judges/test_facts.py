@@ -13,9 +13,9 @@ import pytest
 from support.judge_server import prompt_of
 from support.judge_tasks import run, write
 
-from capmeter.metrics.judges.answers import Answer
-from capmeter.metrics.judges.dcscore import PrimitiveFact, read_facts, read_numbers, score_facts
-from capmeter.metrics.judges.reading import REFUSED, UNREADABLE
+from capmeter.metrics.judges.asking import Answer
+from capmeter.metrics.judges.protocols import PrimitiveFact, read_facts, read_numbers, score_facts
+from capmeter.metrics.judges.reading import REFUSED, UNREADABLE, NoScore
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -60,7 +60,7 @@ def test_autodq_extracts_the_references_events_and_refuses_incomplete_answers() 
 
 
 def slow_dcscore(facts: list[dict[str, Any]], oracle: int) -> float:
-    """Written from the paper: recall shares an oracle fact among those that match it, and counts extra true facts."""
+    """From the paper, with the released weights: an oracle fact is shared among all facts that match it."""
     scores = []
     for chosen in (facts, [fact for fact in facts if fact["descriptive"]]):
         if not chosen:
@@ -74,7 +74,7 @@ def slow_dcscore(facts: list[dict[str, Any]], oracle: int) -> float:
             if fact["match"] is None:
                 correct, total = correct + 1, total + 1
             else:
-                correct += 1 / len([other for other in chosen if other["match"] == fact["match"]])
+                correct += 1 / len([other for other in facts if other["match"] == fact["match"]])
         precision, recall = right / len(chosen), correct / total
         scores.append(0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall))
     return sum(scores) / 2
@@ -117,15 +117,16 @@ def test_dcscore_by_hand(tmp_path: Path) -> None:
             return json.dumps({"verdicts": [{"id": 0, "true": 1}, {"id": 1, "true": True}, {"id": 2, "true": 0}]})
         return json.dumps({"facts": facts})
 
-    results = run({"i1": "a caption"}, f'dcscore(questions="{path}")', answers)
+    results = run({"i1": "a caption"}, f'judge(task=facts,questions="{path}")', answers)
     assert results.score == pytest.approx((4 / 7 + 2 / 3) / 2)
     assert results.parts["precision"] == pytest.approx(2 / 3) and results.parts["recall"] == pytest.approx(1 / 2)
 
 
 def test_faithscore_by_hand() -> None:
+    """Every fact of every clause counts: three of four, of which one is in both clauses; one clause is all right."""
     facts = {
         "A man irons clothes": ["There is a man.", "A man irons."],
-        "in a red van": ["There is a van.", "It is red."],
+        "in a red van": ["There is a man.", "It is red."],
     }
 
     def answers(body: dict[str, Any]) -> str:
@@ -137,7 +138,7 @@ def test_faithscore_by_hand() -> None:
             return json.dumps({"facts": facts[prompt.split("<sentence>\n")[1].split("\n")[0]]})
         return "No." if "red" in prompt.split("Statement: ")[1] else "Yes, it is."
 
-    results = run({"1": "A man irons clothes in a red van, how odd"}, "faithscore(verify=references)", answers)
+    results = run({"1": "A man irons clothes in a red van, how odd"}, "judge(task=claims-references)", answers)
     assert results.score == pytest.approx(3 / 4) and results.parts["sentences"] == pytest.approx(1 / 2)
 
 
@@ -158,7 +159,7 @@ def test_posh_grades_elements_of_both_graphs() -> None:
         return answers(body)
 
     texts = {"1": "a brown dog chases a ball"}
-    results = run(texts, "posh()", noted, references=("a dog", "a black cat"))
+    results = run(texts, "judge(task=elements)", noted, references=("a dog", "a black cat"))
     objects = [statement for statement in asked if statement.endswith("is mentioned")]
     details = [statement for statement in asked if not statement.endswith("is mentioned")]
     assert len(objects) == 4 and not any("cat is described" in each for each in details)
@@ -181,15 +182,18 @@ def test_verdicts_in_other_forms_are_read(value: Any, expected: list[int]) -> No
 @pytest.mark.parametrize("value", [None, 0.5, 2, -1, "maybe", "", [1], {}, 1e300])
 def test_a_verdict_that_cannot_be_read_is_not_false(value: Any) -> None:
     answer = Answer(json.dumps({"verdicts": [{"id": 0, "true": value}, {"id": 1, "true": 1}]}))
-    assert read_numbers(answer, "verdicts", "true", 2, range(2)) == UNREADABLE
+    with pytest.raises(NoScore, match=UNREADABLE):
+        read_numbers(answer, "verdicts", "true", 2, range(2))
     missing = Answer('{"verdicts": [{"id": 0}], "sorry": "I\'m sorry"}')
-    assert read_numbers(missing, "verdicts", "true", 1, range(2)) == REFUSED
+    with pytest.raises(NoScore, match=REFUSED):
+        read_numbers(missing, "verdicts", "true", 1, range(2))
 
 
 @pytest.mark.parametrize("value", [3, -1, 0.5, "the second", "", [0]])
 def test_a_match_that_is_no_fact_of_the_image_is_not_no_match(value: Any) -> None:
     answer = Answer(json.dumps({"matches": [{"id": 0, "oracle": value}]}))
-    assert read_numbers(answer, "matches", "oracle", 1, range(3), or_none=True) == UNREADABLE
+    with pytest.raises(NoScore, match=UNREADABLE):
+        read_numbers(answer, "matches", "oracle", 1, range(3), or_none=True)
     for none in (None, "none", "Null"):
         answer = Answer(json.dumps({"matches": [{"id": 0, "oracle": none}, {"id": 1, "oracle": 2.0}]}))
         assert read_numbers(answer, "matches", "oracle", 2, range(3), or_none=True) == [None, 2]
@@ -198,6 +202,7 @@ def test_a_match_that_is_no_fact_of_the_image_is_not_no_match(value: Any) -> Non
 def test_whether_a_fact_describes_is_read_or_the_answer_is_not() -> None:
     facts = [{"fact": "a", "descriptive": 1.0}, {"fact": "b", "descriptive": "no"}, {"fact": "c"}]
     read = read_facts(Answer(json.dumps({"facts": facts})))
-    assert [each.is_descriptive for each in read if isinstance(each, PrimitiveFact)] == [True, False, True]
+    assert [each.is_descriptive for each in read] == [True, False, True]
     for wrong in ("perhaps", None, 7):
-        assert read_facts(Answer(json.dumps({"facts": [{"fact": "a", "descriptive": wrong}]}))) == UNREADABLE
+        with pytest.raises(NoScore, match=UNREADABLE):
+            read_facts(Answer(json.dumps({"facts": [{"fact": "a", "descriptive": wrong}]})))

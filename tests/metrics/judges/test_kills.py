@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.judge_server import KEY, JudgeServer, Reply, completion, prompt_of
-
-from capmeter.core.arrays import read_arrays
 
 pytest.importorskip("openai", reason="needs the judges extra")
 CAPTIONS, QUESTIONS = 200, 20
@@ -47,9 +47,11 @@ def wait_until_stored(folder: Path, server: JudgeServer) -> None:
     end = time.monotonic() + 120
     while time.monotonic() < end:
         answered = sum(number_of(json.loads(text)) not in MALFORMED for text in server.answered())
-        stored = filter(None, map(read_arrays, (folder / "judge").rglob("*.safetensors")))
-        if sum(len(arrays["keys"]) for arrays, _ in stored) >= answered:
-            return
+        path = folder / "judge" / "answers.sqlite"
+        if path.exists():
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as database:
+                if database.execute("SELECT count(*) FROM answers").fetchone()[0] > answered:
+                    return
         time.sleep(0.2)
     raise AssertionError("answers were not stored")
 

@@ -11,30 +11,9 @@ from support.judge_server import KEY, JudgeServer, Reply, captions, completion, 
 from capmeter.core import progress
 from capmeter.core.errors import InputError
 from capmeter.core.judge_limits import JudgeLimits, read_prices
-from capmeter.metrics.judges import engine
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
-
-
-def test_the_rate_spaces_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    import asyncio
-
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    monkeypatch.setattr(engine.time, "monotonic", lambda: 100.0)
-    monkeypatch.setattr(engine.asyncio, "sleep", sleep)
-    pace = engine.Pace(120)
-
-    async def ask_four() -> None:
-        for _ in range(4):
-            await pace.wait()
-
-    asyncio.run(ask_four())
-    assert slept == [0.0, 0.5, 1.0, 1.5]
 
 
 def test_questions_in_progress_are_limited() -> None:
@@ -85,12 +64,6 @@ def test_a_budget_holds_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(server.received) == 4 and results.notes["no answer"] == ["4", "5"]
 
 
-def test_a_limit_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CAPMETER_JUDGE_BUDGET", "3")
-    with pytest.raises(InputError, match="CAPMETER_JUDGE_BUDGET has no effect: limits of judges are options"):
-        score(captions(), 'clair(model=m,endpoint="http://127.0.0.1:9/v1")')
-
-
 def test_what_the_answers_cost_ends_the_asking() -> None:
     """Each answer costs 100 and not the estimated 60: the second question is asked, and no third."""
     usage = {"prompt_tokens": 0, "completion_tokens": 100}
@@ -106,7 +79,7 @@ def test_what_the_answers_cost_ends_the_asking() -> None:
 
 def test_limits_are_checked() -> None:
     assert JudgeLimits(prices=read_prices("2.5,10")).cost(10**6, 10**5) == pytest.approx(3.5)
-    for wrong in ({"tries": 0}, {"rate": -1.0}, {"timeout": float("nan")}, {"concurrency": 0}, {"max_cost": -1.0}):
+    for wrong in ({"tries": 0}, {"timeout": float("nan")}, {"concurrency": 0}, {"max_cost": -1.0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             JudgeLimits(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="--max-cost needs --judge-prices"):
@@ -117,5 +90,5 @@ def test_limits_are_checked() -> None:
 
 
 def test_processes_share_the_limits() -> None:
-    limits = JudgeLimits(concurrency=9, rate=60, prices=(1, 1), max_cost=3, max_requests=7).divided(2)
-    assert (limits.concurrency, limits.rate, limits.max_cost, limits.max_requests) == (4, 30, 1.5, 3)
+    limits = JudgeLimits(concurrency=9, prices=(1, 1), max_cost=3, max_requests=7).divided(2)
+    assert (limits.concurrency, limits.max_cost, limits.max_requests) == (4, 1.5, 3)

@@ -9,32 +9,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.metrics.judges.answers import Answer, Token
+from capmeter.metrics.judges.asking import Answer, NumberToken
 from capmeter.metrics.judges.reading import (
     REFUSED,
     TRUNCATED,
     UNREADABLE,
-    expected_score,
+    NoScore,
+    number_probabilities,
     read_choice,
+    read_choice_as_released,
     read_json,
     read_label,
-    score_in_json,
-    smoothed_share,
+    read_marked_score,
+    read_number,
+    read_smoothed_share,
 )
 
 
-def tokens(*parts: Any) -> tuple[Token, ...]:
+def tokens(*parts: Any) -> tuple[NumberToken, ...]:
     """Tokens with the probabilities of their alternatives; a bare text has only itself."""
-    listed = []
+    listed: list[NumberToken] = []
+    start = 0
     for part in parts:
         text, chances = (part, {part: 1.0}) if isinstance(part, str) else part
-        listed.append(Token(text, {other: math.log(chance) for other, chance in chances.items()}))
+        numbers = number_probabilities({other: math.log(chance) for other, chance in chances.items()})
+        if text.strip() in numbers:
+            listed.append(NumberToken(start, start + len(text), numbers))
+        start += len(text)
     return tuple(listed)
 
 
-def scored(result: tuple[float, bool] | str) -> tuple[float, bool]:
-    assert not isinstance(result, str), result
-    return result
+def outcome(read: Any, *arguments: Any) -> Any:
+    """What is read, or the reason why nothing is."""
+    try:
+        return read(*arguments)
+    except NoScore as reason:
+        return str(reason)
 
 
 @pytest.mark.parametrize(
@@ -60,43 +70,46 @@ def scored(result: tuple[float, bool] | str) -> tuple[float, bool]:
     ],
 )
 def test_clair(text: str, score: Any) -> None:
-    assert score_in_json(Answer(text)) == (pytest.approx(score) if isinstance(score, float) else score)
+    value = outcome(read_number, Answer(text))
+    assert (value / 100 if isinstance(value, float) else value) == (
+        pytest.approx(score) if isinstance(score, float) else score
+    )
 
 
 def test_an_answer_that_was_cut_says_so() -> None:
-    assert score_in_json(Answer("The candidate set of captions", finish="length")) == TRUNCATED
-    assert score_in_json(Answer("", refused=True)) == REFUSED
+    assert outcome(read_number, Answer("The candidate set of captions", truncated=True)) == TRUNCATED
+    assert outcome(read_number, Answer("", refused=True)) == REFUSED
 
 
 def test_fleur_is_the_expectation_over_both_digits() -> None:
     answer_tokens = tokens("0", ".", ("8", {"8": 0.6, "9": 0.3, "7": 0.1}), ("5", {"5": 0.8, "0": 0.2}))
     # .1 (8 x .6 + 9 x .3 + 7 x .1) + .01 (5 x .8 + 0 x .2) = .82 + .04
-    score, smoothed = scored(smoothed_share(Answer("0.85", answer_tokens)))
+    score, smoothed = read_smoothed_share(Answer("0.85", answer_tokens))
     assert score == pytest.approx(0.86) and smoothed
 
 
 def test_fleur_with_one_decimal_a_blank_and_other_tokens() -> None:
     answer_tokens = tokens(" Score", ":", " ", "0", ".", (" 4".strip(), {"4": 0.5, "5": 0.25, "x": 0.25}), "</s>")
-    score, smoothed = scored(smoothed_share(Answer(" Score: 0.4</s>", answer_tokens)))
+    score, smoothed = read_smoothed_share(Answer(" Score: 0.4</s>", answer_tokens))
     assert score == pytest.approx(0.1 * (4 * 0.5 + 5 * 0.25)) and smoothed  # as released: not renormalised
 
 
 def test_fleur_of_1_weighs_the_first_token() -> None:
     answer_tokens = tokens(("1", {"1": 0.7, "0": 0.3}), ".", "0")
-    assert smoothed_share(Answer("1.0", answer_tokens)) == (pytest.approx(0.9 * 0.3 + 0.7), True)
+    assert outcome(read_smoothed_share, Answer("1.0", answer_tokens)) == (pytest.approx(0.9 * 0.3 + 0.7), True)
 
 
 def test_fleur_with_tokens_of_two_digits() -> None:
     answer_tokens = tokens("0", ".", ("85", {"85": 0.5, "90": 0.5, "9": 0.1}))
-    assert smoothed_share(Answer("0.85", answer_tokens)) == (pytest.approx(0.875), True)
+    assert outcome(read_smoothed_share, Answer("0.85", answer_tokens)) == (pytest.approx(0.875), True)
 
 
 def test_fleur_with_repeated_alternatives_stays_in_range() -> None:
     spaces = {"8" + " " * k: 1.0 for k in range(10)}
-    score, smoothed = scored(smoothed_share(Answer("0.8", tokens("0", ".", ("8", spaces)))))
+    score, smoothed = read_smoothed_share(Answer("0.8", tokens("0", ".", ("8", spaces))))
     assert score == pytest.approx(0.8) and smoothed
     ones = {**{"1" + " " * k: 1.0 for k in range(5)}, **{"0" + " " * k: 1.0 for k in range(5)}}
-    assert smoothed_share(Answer("1", tokens(("1", ones)))) == (pytest.approx(0.9 * 0.5 + 0.5), True)
+    assert outcome(read_smoothed_share, Answer("1", tokens(("1", ones)))) == (pytest.approx(0.9 * 0.5 + 0.5), True)
 
 
 @given(
@@ -104,8 +117,9 @@ def test_fleur_with_repeated_alternatives_stays_in_range() -> None:
     st.lists(st.tuples(st.text("0123456789. x", max_size=4), st.floats(-30, 30)), max_size=8),
 )
 def test_smoothed_scores_stay_in_range(text: str, alternatives: list[tuple[str, float]]) -> None:
-    answer = Answer(text, tuple(Token(letter, dict(alternatives)) for letter in text))
-    for value, top in ((smoothed_share(answer), 1.0), (expected_score(answer), 100.0)):
+    numbers = number_probabilities(dict(alternatives))
+    answer = Answer(text, tuple(NumberToken(k, k + 1, numbers) for k in range(len(text))))
+    for value, top in ((outcome(read_smoothed_share, answer), 1.0), (outcome(read_marked_score, answer), 100.0)):
         assert isinstance(value, str) or -1e-9 <= value[0] <= top + 1e-9
 
 
@@ -128,7 +142,7 @@ def test_smoothed_scores_stay_in_range(text: str, alternatives: list[tuple[str, 
     ],
 )
 def test_choices(text: str, choice: int | str) -> None:
-    assert read_choice(Answer(text), 4) == choice
+    assert outcome(read_choice, Answer(text), 4) == choice
 
 
 @pytest.mark.parametrize(
@@ -146,7 +160,8 @@ def test_choices(text: str, choice: int | str) -> None:
     ],
 )
 def test_labels(text: str, label: str | None) -> None:
-    assert read_label(Answer(text), ("yes", "no", "not_mentioned")) == label
+    read = outcome(read_label, Answer(text), ("yes", "no", "not_mentioned"))
+    assert read == (label or UNREADABLE)
 
 
 def test_long_hostile_answers_are_read_in_linear_time() -> None:
@@ -155,41 +170,54 @@ def test_long_hostile_answers_are_read_in_linear_time() -> None:
     start = time.process_time()
     for text in ("{" * 200_000, '{"a":' * 40_000, "answer " * 28_000, "$ " * 100_000, "0" * 200_000, " (" * 100_000):
         answer = Answer(text)
-        for read in (score_in_json, smoothed_share, expected_score):
-            read(answer)
-        read_choice(answer, 4)
-        read_label(answer, ("yes", "no"))
+        for read in (read_number, read_smoothed_share, read_marked_score):
+            outcome(read, answer)
+        outcome(read_choice, answer, 4)
+        outcome(read_label, answer, ("yes", "no"))
         read_json(answer, "events")
     assert time.process_time() - start < 20
 
 
 def test_fleur_without_probabilities_takes_the_number() -> None:
-    assert smoothed_share(Answer("0.85")) == (0.85, False)
-    assert smoothed_share(Answer("1")) == (1.0, False)
-    assert smoothed_share(Answer("0")) == (0.0, False)
-    assert smoothed_share(Answer("85")) == UNREADABLE
-    assert smoothed_share(Answer("I cannot see the image.")) == REFUSED
+    assert outcome(read_smoothed_share, Answer("0.85")) == (0.85, False)
+    assert outcome(read_smoothed_share, Answer("1")) == (1.0, False)
+    assert outcome(read_smoothed_share, Answer("0")) == (0.0, False)
+    assert outcome(read_smoothed_share, Answer("85")) == UNREADABLE
+    assert outcome(read_smoothed_share, Answer("I cannot see the image.")) == REFUSED
 
 
 def test_g_veval_is_the_expectation_over_whole_numbers() -> None:
     answer_tokens = tokens("The final score is", " $", ("80", {"80": 0.5, "85": 0.3, "101": 0.1, "eighty": 0.1}), "$.")
-    score, expectation = scored(expected_score(Answer("The final score is $80$.", answer_tokens)))
+    score, expectation = read_marked_score(Answer("The final score is $80$.", answer_tokens))
     assert score == pytest.approx((80 * 0.5 + 85 * 0.3) / 0.8) and expectation
 
 
 def test_g_veval_takes_the_last_marked_number() -> None:
-    assert expected_score(Answer("It costs $5$. The final score is ${{62}}$.")) == (62.0, False)
-    assert expected_score(Answer("The final score is 62.")) == UNREADABLE
-    assert expected_score(Answer("The final score is $120$.")) == UNREADABLE
+    assert outcome(read_marked_score, Answer("It costs $5$. The final score is ${{62}}$.")) == (62.0, False)
+    assert outcome(read_marked_score, Answer("The final score is 62.")) == UNREADABLE
+    assert outcome(read_marked_score, Answer("The final score is $120$.")) == UNREADABLE
     split = tokens("$", ("6", {"6": 0.9, "7": 0.1}), "2", "$")  # one number over two tokens: no distribution
-    assert expected_score(Answer("$62$", split)) == (62.0, False)
+    assert outcome(read_marked_score, Answer("$62$", split)) == (62.0, False)
 
 
-def test_answers_come_back_from_the_store_as_they_were() -> None:
-    answer = Answer("a $62$", tokens("a $", ("62", {"62": 0.5, "60": 0.5}), "$"), finish="stop", used=(3, 4))
-    again = Answer.from_dict(answer.to_dict())
-    assert again is not None and again.text == answer.text and again.used == (3, 4)
-    assert again.tokens[1].alternatives == pytest.approx(answer.tokens[1].alternatives, abs=1e-6)
-    assert expected_score(again) == (pytest.approx(61.0), True)
-    for damaged in (None, {}, {"text": 1}, {"text": "a", "tokens": [1], "refused": 0, "finish": "", "used": [1, 2]}):
-        assert Answer.from_dict(damaged) is None
+def test_answers_come_back_from_the_cache_as_they_were() -> None:
+    answer = Answer("a $62$", tokens("a $", ("62", {"62": 0.5, "60": 0.5}), "$"), truncated=True, used=(3, 4))
+    again = Answer.from_json(answer.to_json())
+    assert again == answer and read_marked_score(answer) == (pytest.approx(61.0), True)
+    for damaged in (None, "", "[1]", '["a", [[0, 1, {"8": Infinity}]], 0, 0, [1, 2]]', "[" * 10_000, '{"text": 1}'):
+        assert Answer.from_json(damaged) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("A dog is on it, so B", 0),  # the word, as the released code reads it
+        ("<think>C</think>Answer: b", 1),
+        ("Answer: B\nD", 3),
+        ("E, or 2", 1),
+        ("none", None),
+        ("", None),
+    ],
+)
+def test_choices_as_released(text: str, choice: int | None) -> None:
+    assert read_choice_as_released(Answer(text), 4) == choice

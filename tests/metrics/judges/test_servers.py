@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from support.judge_server import KEY, JudgeServer, Reply, captions, completion, prompt_of, score
 
-import capmeter
 from capmeter.core.errors import AssetError, InputError
 from capmeter.evaluation.registry import parse
-from capmeter.metrics.judges.connection import OPENAI, find_server, read_key
+from capmeter.metrics.judges.server import find_server
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -38,13 +37,6 @@ def test_a_server_that_is_not_there_is_listed_with_its_reason(monkeypatch: pytes
         score(captions(), 'clair(model=m,endpoint="http://127.0.0.1:9/v1")', tries=1)
 
 
-def test_openais_server_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CAPMETER_JUDGE_KEY", "OPENAI_API_KEY", "CAPMETER_JUDGE_URL", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(AssetError, match=r"m at api\.openai\.com needs a key: set CAPMETER_JUDGE_KEY"):
-        capmeter.score(captions(), ["clair(model=m)"])
-
-
 def test_a_server_that_is_too_slow_or_silent() -> None:
     import threading
 
@@ -59,7 +51,7 @@ def test_a_server_that_is_too_slow_or_silent() -> None:
 
     with JudgeServer(plan).running() as server:
         results = score(captions(), f'clair(model=m,endpoint="{server.url}")', timeout=0.3, tries=2)
-        assert results.notes["no answer"] == ["1"] and any("took longer than 0.3" in reason for reason in results.notes)
+        assert results.notes["no answer"] == ["1"] and any("within 0.3 seconds" in reason for reason in results.notes)
         assert results.score == 0.5
         late.set()
 
@@ -67,17 +59,6 @@ def test_a_server_that_is_too_slow_or_silent() -> None:
 def test_a_server_that_is_down_is_an_error_even_beside_an_empty_candidate() -> None:
     with pytest.raises(InputError, match=r"none of 1 captions has a score: no answer: network error"):
         score(captions(["a dog", ""]), 'clair(model=m,endpoint="http://127.0.0.1:9/v1")', tries=1)
-
-
-def test_keys_are_checked_and_hidden() -> None:
-    key = read_key(OPENAI, {"OPENAI_API_KEY": KEY})
-    assert KEY not in repr(key) and key.value == KEY
-    for text in ("sk-line1SECRET\nsk-line2SECRET", "sk-a b", "sk-\u00e9", "sk-\x07"):
-        with pytest.raises(InputError, match="CAPMETER_JUDGE_KEY: the key contains") as problem:
-            read_key("http://a/v1", {"CAPMETER_JUDGE_KEY": text})
-        assert "SECRET" not in str(problem.value)
-    forms = f"{KEY} {json.dumps(KEY + chr(34))} Bearer c2stb25seS1mb3ItdGVzdHMtMDEyMzQ1Njc4OQ=="
-    assert KEY not in key.redact(forms) and "c2stb25seS1mb3It" not in key.redact(forms)
 
 
 def test_large_compressed_and_endless_answers_are_refused() -> None:
@@ -92,7 +73,9 @@ def test_large_compressed_and_endless_answers_are_refused() -> None:
         results = score(captions(), f'clair(model=m,endpoint="{server.url}")')
         assert results.notes["no answer"] == ["0", "1", "2"] and results.score == 0.5
         reasons = " ".join(results.notes)
-        assert "larger than 8 MB" in reasons and "250,000 characters" in reasons and "compressed its answer" in reasons
+        assert (
+            "larger than 8 MB" in reasons and "malformed completion" in reasons and "compressed its answer" in reasons
+        )
         assert len(server.received) == 4  # what would not get better is not asked for again
 
 
@@ -121,13 +104,6 @@ def test_a_server_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with JudgeServer(lambda body, before: completion('{"score": 50}')).running() as server:
         assert score(captions(), f'clair(model=m,endpoint="{server.url}")').score == 0.5
         assert not any(KEY in value for headers in server.headers for value in headers.values())
-
-
-def test_openais_key_goes_to_no_other_server() -> None:
-    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://mine:8000/v1/"}
-    assert read_key("http://other/v1", environment).value == ""
-    assert read_key("http://mine:8000/v1", environment).value == KEY
-    assert read_key("http://other/v1", {**environment, "CAPMETER_JUDGE_KEY": "mine"}).value == "mine"
 
 
 @pytest.mark.parametrize(

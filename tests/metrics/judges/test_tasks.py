@@ -22,6 +22,7 @@ from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.items import read_items
 from capmeter.metrics.judges.judge import JudgedCaption, Verdict
+from capmeter.metrics.judges.reading import NoScore
 from capmeter.report.explain import Explanation, render_explanations
 
 pytest.importorskip("openai", reason="needs the judges extra")
@@ -174,11 +175,8 @@ def test_vdcscore_answers_then_matches(tmp_path: Path) -> None:
         return f"{{'pred': '{pred}', 'score': {grade}}}"
 
     texts = {"v1": "video v1", "v2": "video v2"}
-    results = run(texts, f'vdcscore(questions="{path}")', answers)
+    results = run(texts, f'judge(task=answers,questions="{path}")', answers)
     assert results.score == pytest.approx((2 / 3 + 0) / 2) and results.parts["grade"] == pytest.approx((3 + 0) / 2)
-    # the released code leaves the second video out, since its score is 0
-    released = run(texts, f'vdcscore(questions="{path}",as_released=true)', answers)
-    assert released.score == pytest.approx(2 / 3) and released.parts["grade"] == pytest.approx(3.0)
 
 
 def test_caprl_qa(tmp_path: Path) -> None:
@@ -258,11 +256,11 @@ def test_caparena_asks_in_both_orders(tmp_path: Path) -> None:
         winner = replies[image][0 if first else 1]
         return "Reason: so.\nJudgment: " + ("Tie" if winner == "Tie" else f"Caption {winner} is better.")
 
-    results = run({str(k): f"mine {k}" for k in (1, 2, 3)}, f'caparena(questions="{path}")', answers)
+    results = run({str(k): f"mine {k}" for k in (1, 2, 3)}, f'judge(task=pairs,questions="{path}")', answers)
     assert results.score == pytest.approx((1 + 1 + 1 - 1 + 0 + 1) / 6)
     assert results.parts["ties"] == pytest.approx(1 / 6)
     assert results.parts["order_consistency"] == pytest.approx(1 / 3)
-    empty = run({"1": "", "2": "mine 2"}, f'caparena(questions="{path}")', answers)
+    empty = run({"1": "", "2": "mine 2"}, f'judge(task=pairs,questions="{path}")', answers)
     assert empty.items["c1"] == -1.0
 
 
@@ -271,20 +269,21 @@ def test_a_judge_without_its_questions(tmp_path: Path) -> None:
         run({"1": "a"}, "captionqa()", lambda body: "A")
 
 
-@pytest.mark.parametrize("name", ["vdcscore", "caprl-qa", "captionqa", "capeval", "caparena"])
+@pytest.mark.parametrize("name", ["answers", "caprl-qa", "captionqa", "capeval", "pairs"])
 def test_an_empty_caption_of_an_image_without_questions_has_no_score(tmp_path: Path, name: str) -> None:
     """As any other caption of the image: what is not asked of some counts for none."""
     checklist, baseline = CHECKLIST[0], {"ref_model": "GPT", "captions": {"GPT": "base", "human": "human"}}
     rows = {
         "captionqa": [QUIZ[0] | {"id": "1"}],
         "capeval": [checklist | {"id": "1"}],
-        "caparena": {"1": baseline},
+        "pairs": {"1": baseline},
     }.get(name, [{"image_id": "1", "question": "How many?", "answer": "2"}])
     path = write(tmp_path / "rows.json", rows)
-    reason = "no baseline caption of this image" if name == "caparena" else "no questions about this image"
-    judge: Any = parse(f'{name}(model=m,questions="{path}")')
-    known, other = (judge.empty_verdict(JudgedCaption(f"c{k}", k, " ", ())) for k in ("1", "2"))
-    assert isinstance(known, Verdict) and other == reason
+    named = f"judge(task={name}," if name in ("answers", "pairs") else f"{name}("
+    judge: Any = parse(f'{named}model=m,questions="{path}")')
+    assert isinstance(judge.empty_verdict(JudgedCaption("c1", "1", " ", ())), Verdict)
+    with pytest.raises(NoScore, match="no questions about this image"):
+        judge.empty_verdict(JudgedCaption("c2", "2", " ", ()))
 
 
 def test_an_empty_caption_is_wrong_about_usable_questions_only(tmp_path: Path) -> None:

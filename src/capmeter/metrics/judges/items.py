@@ -9,6 +9,7 @@ A file is JSON, JSON lines or Parquet. Each row has the name of an image (`image
 | `…_checklist`: [{`Question`, `Tags`}], or `checklist`: [[part, tag, question]] | CAPEval |
 | image: [{`question`, `answer`}] | VDC |
 | `prompt`, `answer` | CapRL |
+| `task`, `annotation` | CAPability |
 | `oracle_facts` or `facts`: texts | DeCapBench, FaithScore |
 | `events`: texts | DREAM-1K |
 | `ref_model`, `captions`: {system: caption} | CapArena-Auto |
@@ -19,7 +20,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -29,26 +32,19 @@ from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, list_names, shorten
+from capmeter.metrics.judges.reading import LETTERS
 
 _IDS = (
-    "image_id",
-    "img_path",
-    "image_name",
-    "image_path",
-    "video_id",
-    "video_name",
-    "image",
-    "img",
-    "vid",
-    "id",
-    "idx",
+    *("image_id", "img_path", "image_name", "image_path", "video_id", "video_name", "file_id", "image", "img", "vid"),
+    *("id", "idx"),
 )
-_FIELDS = ("questions", "question", "prompt", "oracle_facts", "facts", "events", "captions")
+_FIELDS = ("questions", "question", "prompt", "annotation", "oracle_facts", "facts", "events", "captions")
 QUESTION, FACT, EVENT, CAPTION = "question", "fact", "event", "caption"
 """The kinds of items."""
 _TABLES = (".csv", ".tsv", ".xlsx", ".txt")
 _MAX_BYTES = 1 << 30
 _MAX_ITEMS = 10_000  # of one image
+_YES_NO = re.compile(r"(is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might|must) ")
 _VISION = ("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<image>")
 
 
@@ -66,7 +62,7 @@ class Item:
     text: str
     choices: tuple[str, ...] = ()
     answer: str = ""
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, str] = ("", "")
     kind: str = QUESTION
 
 
@@ -96,18 +92,6 @@ class ItemFile:
         """The items of an image; empty without any."""
         return self.by_image.get(self.key(image_id), ())
 
-    def used_entries(self, image_ids: Iterable[str]) -> UsedEntries:
-        """Which of these images each entry is asked about.
-
-        Raises:
-            InputError: two images fit one entry.
-        """
-        used = UsedEntries(self.path, {})
-        for image_id in image_ids:
-            if key := self.key(image_id):
-                used.add(key, image_id)
-        return used
-
 
 @dataclass(frozen=True)
 class UsedEntries:
@@ -122,23 +106,18 @@ class UsedEntries:
     images: dict[str, str]
 
     def __add__(self, other: UsedEntries) -> UsedEntries:
-        merged_entries = UsedEntries(self.path, dict(self.images))
-        for key, image_id in other.images.items():
-            merged_entries.add(key, image_id)
-        return merged_entries
+        for key in self.images.keys() & other.images.keys():
+            if self.images[key] != other.images[key]:
+                raise shared_entry(self.path, key, self.images[key], other.images[key])
+        return UsedEntries(self.path, self.images | other.images)
 
-    def add(self, key: str, image_id: str) -> None:
-        """Adds an image.
 
-        Raises:
-            InputError: the entry is another image's: a name fits both without its folder. The message names both.
-        """
-        other_id = self.images.setdefault(key, image_id)
-        if other_id != image_id:
-            raise InputError(
-                f"{self.path}: the items of image {key!a} fit {other_id!a} and {image_id!a}; name the images in this "
-                "file as in the captions"
-            )
+def shared_entry(path: str, key: str, *image_ids: str) -> InputError:
+    """The error that two images fit one entry."""
+    images = " and ".join(f"{each!a}" for each in image_ids)
+    return InputError(
+        f"{path}: the items of image {key!a} fit {images}; name the images in this file as in the captions"
+    )
 
 
 def stem(name: str) -> str:
@@ -153,26 +132,21 @@ def read_items(path: str) -> ItemFile:
     Raises:
         InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
     """
-    file = Path(path).expanduser()
     try:
-        file_status = file.stat()
-        if not file.is_file():  # a device would never end
+        file_status = Path(path).expanduser().stat()
+        if not Path(path).expanduser().is_file():  # a device would never end
             raise InputError(f"{path}: is not a file; expected a file of questions, facts or events")
         if file_status.st_size > _MAX_BYTES:
             raise InputError(f"{path}: {file_status.st_size:,} bytes; expected a file of questions of at most 1 GB")
+        return _read_items(path, file_status.st_mtime_ns, file_status.st_size)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path}: cannot be read ({reason}); expected a file of questions, facts or events") from None
-    return _read_items(path, file_status.st_mtime_ns, file_status.st_size)
 
 
 @functools.lru_cache(maxsize=8)
 def _read_items(path: str, modified: int, size: int) -> ItemFile:
-    file = Path(path).expanduser()
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    content = Path(path).expanduser().read_bytes()
     items: dict[str, list[Item]] = {}
     aliases: dict[str, set[str]] = {}
     for location, row in _rows(path, content):
@@ -181,9 +155,8 @@ def _read_items(path: str, modified: int, size: int) -> ItemFile:
             image_items += row_items
             if len(image_items) > _MAX_ITEMS:
                 raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image_name!a}")
-            for row_name in row_names:
-                for alias in {row_name, stem(row_name)}:
-                    aliases.setdefault(alias, set()).add(image_name)
+            for alias in {alias for row_name in row_names for alias in (row_name, stem(row_name))}:
+                aliases.setdefault(alias, set()).add(image_name)
     if not any(items.values()):
         raise InputError(f"{path}: has no questions, checklist, facts or events; see docs/judges.md for the layouts")
     unique_aliases = {alias: next(iter(images)) for alias, images in aliases.items() if len(images) == 1}
@@ -203,30 +176,25 @@ def _rows(path: str, content: bytes) -> Iterator[tuple[str, Any]]:
             parquet_table = parquet.read_table(io.BytesIO(content))
         except (ArrowException, OSError, ValueError) as error:
             raise InputError(f"{path}: damaged Parquet file: {shorten(str(error), 120)}") from None
-        column_names = [
-            name for name in parquet_table.column_names if name not in ("images", "image") or name == "image_id"
-        ]
-        yield from (
-            (f"{path}, row {k}", row) for k, row in enumerate(parquet_table.select(column_names).to_pylist(), 1)
-        )
+        column_names = [name for name in parquet_table.column_names if name not in ("images", "image")]
+        parquet_rows = parquet_table.select(column_names).to_pylist()
+        yield from ((f"{path}, row {k}", row) for k, row in enumerate(parquet_rows, 1))
         return
     if Path(path).suffix.lower() in _TABLES:
         raise InputError(f"{path}: a table; expected questions, facts or events as JSON, JSON lines or Parquet")
     file_text = read_text(Path(path).expanduser())
     lines = file_text.split("\n")  # and not at U+2028, which JSON texts may contain
-    first_character = file_text.lstrip()[:1]
-    if first_character == "{" and len(lines) > 1 and _is_object(lines[0]):
+    if len(lines) > 1 and _is_object(lines[0]):
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield f"{path}, line {number}", decode_json(line, path, number)
         return
     value = decode_json(file_text, path)
     if isinstance(value, dict) and not any(key in value for key in _IDS):
-        for image_name, row in value.items():
-            yield f"{path}, image {image_name!a}", {image_name: row}
+        yield from ((f"{path}, image {image_name!a}", {image_name: row}) for image_name, row in value.items())
     else:
-        for number, row in enumerate(value if isinstance(value, list) else [value], 1):
-            yield f"{path}, row {number}", row
+        rows = value if isinstance(value, list) else [value]
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def _is_object(line: str) -> bool:
@@ -269,35 +237,45 @@ def _row_items(row: Mapping[str, Any], location: str) -> list[Item]:
     for field_name, field_value in row.items():
         if field_name == "questions" or field_name.endswith("checklist"):
             checklist_part = field_name.removesuffix("_checklist") if field_name != "questions" else ""
-            items += [_question(each, checklist_part, location) for each in _list(field_value, field_name, location)]
+            items += [read_item(each, checklist_part, location) for each in _list(field_value, field_name, location)]
         elif field_name in ("oracle_facts", "facts", "events"):
-            # of FaithScore's facts, [fact, whether it is right], the text
-            fact_texts = [
-                each[0] if isinstance(each, list) and each else each
-                for each in _list(field_value, field_name, location)
-            ]
-            items += [
-                Item(_text(text, location, field_name), kind=EVENT if field_name == "events" else FACT)
-                for text in fact_texts
-            ]
+            kind = EVENT if field_name == "events" else FACT
+            for each in _list(field_value, field_name, location):
+                text = each[0] if isinstance(each, list) and each else each  # of FaithScore, with whether it is right
+                items.append(Item(_text(text, location, field_name), kind=kind))
     if "question" in row:
-        items.append(_question(row, "", location))
+        items.append(read_item(row, "", location))
     elif "prompt" in row and "answer" in row:
-        items.append(_question({**row, "question": _without_marks(row["prompt"])}, "", location))
+        items.append(read_item({**row, "question": _without_marks(row["prompt"])}, "", location))
+    elif "annotation" in row and "task" in row:
+        elements = row["annotation"].items() if isinstance(row["annotation"], dict) else [(row["annotation"], "")]
+        kind = _text(row["task"], location, "task").replace("_", " ")
+        for name, value in elements:
+            text = _text(name, location, "annotation") + (f": {value}" if value != "" else "")
+            items.append(Item(text, tags=(kind, "")))
     if "captions" in row and "ref_model" in row:
         items.append(_baseline(row, location))
     return items
 
 
-def _question(value: Any, part: str, location: str) -> Item:
-    if isinstance(value, list) and len(value) == 3:  # [part, tag, question]
+def read_item(value: Any, part: str, location: str) -> Item:
+    """A question of a file, in one of the layouts.
+
+    Args:
+        value: a text, [part, tag, question], or an object with `question`, and maybe `choices`, `answer` and a tag.
+        part: of a checklist, or empty.
+        location: for messages.
+
+    Raises:
+        InputError: it has none of these forms.
+    """
+    if isinstance(value, list) and len(value) == 3:
         kind, label, question = (_text(each, location, "a checklist's entry") for each in value)
         return Item(question, tags=(kind, label))
     if isinstance(value, str):
         return Item(_text(value, location, "a question"), tags=(part, ""))
     if not isinstance(value, dict):
         raise InputError(f"{location}: a question is {describe(value)}, expected an object or text")
-    question_text = value.get("question", value.get("Question"))
     choices = value.get("choices") or ()
     if not isinstance(choices, list | tuple):
         raise InputError(f"{location}: choices is {describe(choices)}, expected a list of texts")
@@ -305,11 +283,56 @@ def _question(value: Any, part: str, location: str) -> Item:
     tag = tag[0] if isinstance(tag, list) and tag else tag
     answer = value.get("answer")
     return Item(
-        _text(question_text, location, "question"),
+        _text(value.get("question", value.get("Question")), location, "question"),
         tuple(_plain(choice, location, "a choice") for choice in choices),
         "" if answer is None else _plain(answer, location, "answer"),
         (part, tag if isinstance(tag, str) else ""),
     )
+
+
+def describe_item(item: Item, options: Sequence[str]) -> str:
+    """A question with its options in the order in which they are offered, and the right one.
+
+    >>> describe_item(Item("Which?", ("red", "blue"), "red"), ("blue", "red"))
+    'Which? [A. blue; B. red (right)]'
+    """
+    right = f" [right: {item.answer}]" if item.answer else ""
+    lettered = (
+        f"{LETTERS[k]}. {each}{' (right)' if each.strip() == item.answer else ''}" for k, each in enumerate(options)
+    )
+    return f"{item.text} [{'; '.join(lettered)}]" if options else f"{item.text}{right}"
+
+
+@functools.lru_cache(maxsize=8)
+def shuffle_options(file: ItemFile, choices: Any) -> dict[str, list[tuple[str, ...]]]:
+    """The options of each question of each image, in the order in which they are offered.
+
+    Empty for a question without a right answer among at least two choices.
+
+    Args:
+        file: of questions.
+        choices: how they are offered (`tasks.Choices`).
+    """
+    rng = None if choices.shuffle is None else random.Random(choices.shuffle)
+
+    def shuffled(item: Item) -> tuple[str, ...]:
+        if len(item.choices) < 2 or item.answer not in [choice.strip() for choice in item.choices]:
+            return ()
+        may_abstain = choices.abstain and choices.abstain not in item.choices and not is_yes_no(item)
+        options = (*item.choices, *((choices.abstain,) if may_abstain else ()))[: len(LETTERS)]
+        option_order = list(range(len(options)))
+        if rng is not None:
+            rng.shuffle(option_order)
+        return tuple(options[k] for k in option_order)
+
+    return {image_name: [shuffled(item) for item in items] for image_name, items in file.by_image.items()}
+
+
+def is_yes_no(item: Item) -> bool:
+    """Whether a question can be answered with yes or no: it has such choices, or begins like one (as in CaptionQA)."""
+    choices = [choice.strip().lower() for choice in item.choices]
+    has_both = any("yes" in choice for choice in choices) and any("no" in choice for choice in choices)
+    return has_both or _YES_NO.match(item.text.strip().lower()) is not None
 
 
 def _plain(value: Any, location: str, field: str) -> str:
@@ -321,15 +344,12 @@ def _plain(value: Any, location: str, field: str) -> str:
 
 def _baseline(row: Mapping[str, Any], location: str) -> Item:
     system_name, captions = row["ref_model"], row["captions"]
-    if (
-        not isinstance(captions, dict)
-        or not isinstance(system_name, str)
-        or not isinstance(captions.get(system_name), str)
-    ):
+    texts = captions if isinstance(captions, dict) else {}
+    if not isinstance(system_name, str) or not isinstance(texts.get(system_name), str):
         raise InputError(f"{location}: captions has no caption of the system {describe(system_name)} (ref_model)")
-    human_caption = captions.get("human", "")
+    human_caption = texts.get("human", "")
     tags = system_name, human_caption if isinstance(human_caption, str) else ""
-    return Item(_text(captions[system_name], location, "captions"), tags=tags, kind=CAPTION)
+    return Item(_text(texts[system_name], location, "captions"), tags=tags, kind=CAPTION)
 
 
 def _without_marks(value: Any) -> str:
@@ -337,18 +357,14 @@ def _without_marks(value: Any) -> str:
     prompt_text = str(value)
     for template_mark in _VISION:
         prompt_text = prompt_text.replace(template_mark, " ")
-    prompt_lines = [
-        line.strip() for line in prompt_text.strip().removeprefix("user").removesuffix("assistant").splitlines()
-    ]
-    return "\n".join(line for line in prompt_lines if line)
+    prompt_lines = prompt_text.strip().removeprefix("user").removesuffix("assistant").splitlines()
+    return "\n".join(line.strip() for line in prompt_lines if line.strip())
 
 
 def _list(value: Any, field_name: str, location: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
+    if value is not None and not isinstance(value, list):
         raise InputError(f"{location}: {field_name} is {describe(value)}, expected a list")
-    return value
+    return value or []
 
 
 def _text(value: Any, location: str, field: str) -> str:

@@ -1,228 +1,218 @@
-"""A judge behind an OpenAI-compatible address (`/chat/completions`): OpenAI, vLLM, llama.cpp, Ollama and others.
+"""The address and the key of a judge's server, and texts of the server without the key.
 
-The client is the `openai` package, which tries again after a growing pause on network errors and on 408, 409, 429 and
-5xx. A rejected key or an unknown model ends the run immediately. A refusal for content counts as an answer.
+Both come from the environment (or the address from `endpoint=`), never from files; variables of other products are not
+read. The address must be named once: nothing is sent anywhere else.
+
+| variable | meaning |
+|---|---|
+| CAPMETER_JUDGE_URL | the server, such as `https://api.openai.com/v1` or `http://127.0.0.1:8000/v1` |
+| CAPMETER_JUDGE_KEY | its key; a server on this machine may need none |
+
+>>> key = ApiKey("sk-live-0123456789")
+>>> key.mask("Incorrect API key: sk%2Dlive%2D0123456789"), key.mask("key 012345... or c2stbGl2ZS0wMTIzNDU2Nzg5")
+('Incorrect API key: [key]', 'key [key]... or [key]')
 """
 
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any
+import binascii
+import codecs
+import html
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from urllib.parse import unquote, urlsplit
 
-from capmeter.captions.caption_set import ImageRef
-from capmeter.core.errors import AssetError, InputError, MissingBackend
-from capmeter.core.judge_limits import JudgeLimits
-from capmeter.core.messages import format_count
-from capmeter.images.reading import read_image
-from capmeter.metrics.judges.answers import (
-    MAX_CHARACTERS,
-    Answer,
-    Failure,
-    Question,
-    Token,
-    read_token,
-    read_usage,
-)
-from capmeter.metrics.judges.connection import OPENAI, ApiKey, describe_server
-from capmeter.metrics.judges.engine import Ask
+from capmeter.core.errors import InputError
 
-MAX_ALTERNATIVES = 20
-_MAX_IMAGE_BYTES = 20_000_000
-_FATAL = {401, 403, 404}
-_KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png"}
-_NEXT_FORMAT = {"json_schema": "json_object", "json_object": ""}  # of llama-cpp-python, with a schema
-_FILTERS = ("content_filter", "content_policy", "safety")
-_MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+URL_VARIABLE, KEY_VARIABLE = "CAPMETER_JUDGE_URL", "CAPMETER_JUDGE_KEY"
+MASK = "[key]"
+_PART = 6  # letters and digits of a key that are masked wherever they stand; shorter keys ("none") are placeholders
+_ESCAPE = re.compile(r"\\u\{?([0-9a-fA-F]{4})\}?|\\x([0-9a-fA-F]{2})|=([0-9A-F]{2})")
+_ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{8,}|(?:[0-9a-fA-F]{2,3}[ :,;-]+){7,}[0-9a-fA-F]{2,3}")
+_WORD = re.compile(r"[a-z]*|[A-Z]*|[A-Z][a-z]*")
+_LONG_RUN = re.compile(r"\S{20,}")
+_LONG = re.compile(r"[^\s\"'`<>(){},;]{20,}")  # longer than the words of a sentence
+_NO_LETTER = re.compile(r"[^A-Za-z0-9]+")
+_LONGEST_MESSAGE, _LONGEST_RUN, _LONGEST_DECODED = 200, 4_000, 100_000
 
 
-class ServerJudge:
-    """One model of one server."""
+@dataclass(frozen=True)
+class ApiKey:
+    """A key that is not printed, and that is masked in texts."""
 
-    def __init__(self, address: str, model: str, key: ApiKey, limits: JudgeLimits) -> None:
-        self.address, self.model, self._key, self._limits = address, model, key, limits
-        # what some servers do not accept is left out after their first refusal
-        self._token_limit, self._structured = "max_tokens", "json_schema"
+    value: str = field(repr=False)
 
-    @property
-    def identity(self) -> str:
-        """What answers depend on besides the question."""
-        return f"{self.model} at {describe_server(self.address)}"
+    def mask(self, text: str) -> str:
+        """The text with the key, and parts of it of six letters and digits or more, replaced by `[key]`.
 
-    @asynccontextmanager
-    async def session(self) -> AsyncIterator[Ask]:
-        """Connections that are open inside the block; yields what asks a question.
-
-        Raises:
-            MissingBackend: the openai package is not installed.
-            AssetError: there is no key for OpenAI's server.
+        The key is recognised whatever stands between its characters, in any case, with percent, JSON, HTML and
+        quoted-printable escapes, and in base64, base32, hexadecimal digits, rot13 or reversed.
         """
-        try:
-            import httpx2
-            from openai import AsyncOpenAI
+        if not self._parts or not text:
+            return text
+        decoded = _decode_escapes(text)
+        if decoded != text and self._key_spans(decoded):
+            text = decoded
+        for pattern, decode in ((_ENCODED, _decodings), (_LONG_RUN, _base85_decodings)):
+            text = pattern.sub(lambda run, decode=decode: self._mask_run(run[0], decode), text)  # type: ignore[misc]
+        for start, end in reversed(self._key_spans(text)):
+            text = text[:start] + MASK + text[end:]
+        return text
 
-            from capmeter.metrics.judges.transport import BoundedTransport
-        except ImportError:
-            raise MissingBackend("judges on a server need openai: pip install 'capmeter[judges]'") from None
-        if not self._key.value and self.address == OPENAI:
-            raise AssetError(
-                f"the judge {self.identity} needs a key: set CAPMETER_JUDGE_KEY (or OPENAI_API_KEY), or name a server "
-                "that needs none (endpoint=, or CAPMETER_JUDGE_URL)"
-            )
-        limits = self._limits
-        transport = BoundedTransport(self.address, limits.timeout, limits.concurrency)
-        async with (
-            httpx2.AsyncClient(transport=transport, timeout=limits.timeout, follow_redirects=False) as http_client,
-            AsyncOpenAI(
-                base_url=self.address,
-                api_key=self._key.value or "none",
-                max_retries=limits.tries - 1,
-                http_client=http_client,
-            ) as client,
-        ):
+    def mask_message(self, message: str, expected: str = "") -> str:
+        """A message of a server for people: decoded, masked, without long words that may hold anything, then cut.
 
-            async def ask(question: Question) -> Answer | Failure:
-                return await self._ask(client, question)
-
-            yield ask
-
-    async def _ask(self, client: Any, question: Question) -> Answer | Failure:
-        """The answer, or why there is none.
-
-        Raises:
-            AssetError: the key is rejected, or the server does not have the model.
-            InputError: the image cannot be read.
+        Args:
+            message: of the server.
+            expected: a long word that may stay, such as the model's name.
         """
-        import httpx2
-        from openai import APIConnectionError, APIStatusError, OpenAIError
+        masked = self.mask(_decode_escapes(message[:_LONGEST_DECODED]))
+        masked = _LONG.sub(lambda word: word[0] if _is_plain(word[0], expected) else "[…]", masked)
+        return " ".join("".join(c if c.isprintable() else " " for c in masked).split())[:_LONGEST_MESSAGE]
 
-        body = self._body(question)
-        try:
-            # not `chat.completions.create`, which takes as long for every message as sending it
-            response = await client.post("/chat/completions", cast_to=httpx2.Response, body=body)
-            answer = self._read(response.content)  # which results keep: a server could repeat the key in it
-            return replace(answer, text=self._key.redact(answer.text)) if isinstance(answer, Answer) else answer
-        except APIStatusError as error:
-            excerpt = self._excerpt(error.response.content)
-            if self._drop_unsupported(body, excerpt):
-                return await self._ask(client, question)
-            return self._refused(error.status_code, excerpt)
-        except APIConnectionError as error:
-            cause = error.__cause__ or error
-            reason = self._key.redact(str(cause) or type(cause).__name__)
-            return Failure(f"network error: {reason[:200]} (tried {format_count(self._limits.tries, 'time')})")
-        except OpenAIError as error:
-            return Failure(f"{type(error).__name__}: {self._key.redact(str(error))[:200]}")
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        letters = "".join(letter for letter, _ in _letters(self.value))
+        return frozenset(letters[k : k + _PART] for k in range(len(letters) - _PART + 1))
 
-    def _body(self, question: Question) -> dict[str, Any]:
-        text_part = {"type": "text", "text": question.text}
-        content_parts: list[dict[str, Any]] = [text_part]
-        if question.image is not None:
-            image_part = {"type": "image_url", "image_url": {"url": image_url(question.image), "detail": "low"}}
-            content_parts = [image_part, text_part] if question.image_first else [text_part, image_part]
-        content: Any = content_parts if question.image is not None else question.text
-        messages = [{"role": "system", "content": question.system}] if question.system else []
-        messages.append({"role": question.role, "content": content})
-        body: dict[str, Any] = {"model": self.model, "messages": messages, "temperature": question.temperature}
-        body[self._token_limit] = question.max_tokens
-        if question.alternatives:
-            body |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
-        if question.schema and self._structured:
-            schema = json.loads(question.schema)
-            named_schema = {"json_schema": {"name": "answer", "schema": schema, "strict": True}}
-            format_fields = named_schema if self._structured == "json_schema" else {"schema": schema}
-            body["response_format"] = {"type": self._structured, **format_fields}
-        if question.repeat:
-            body["seed"] = question.repeat
-        return body
+    def _key_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where characters of the key are, with what stands between them."""
+        letters = _NO_LETTER.sub("", text).lower() if text.isascii() else "".join(each for each, _ in _letters(text))
+        starts = [k for k in range(len(letters) - _PART + 1) if letters[k : k + _PART] in self._parts]
+        places = [place for _, place in _letters(text)] if starts else []
+        spans: list[tuple[int, int]] = []
+        for start, end in ((places[k], places[k + _PART - 1] + 1) for k in starts):
+            if spans and start <= spans[-1][1]:
+                start = spans.pop()[0]
+            spans.append((start, end))
+        return spans
 
-    def _drop_unsupported(self, body: Mapping[str, Any], message: str) -> bool:
-        """Whether the server refused an option that can be left out, which it then is from now on."""
-        if "max_completion_tokens" in message and "max_tokens" in body:
-            self._token_limit = "max_completion_tokens"
-            return True
-        format_words = ("response_format", "json_schema", "guided", "grammar")
-        if "response_format" in body and any(word in message for word in format_words):
-            if self._structured == body["response_format"]["type"]:  # unless another question found it out already
-                self._structured = _NEXT_FORMAT[self._structured]
-            return True
-        return False
-
-    def _refused(self, status: int, excerpt: str) -> Answer | Failure:
-        if status in _FATAL:
-            raise AssetError(
-                f"the judge's server refuses model {self.model!r} with status {status}: {excerpt}; check the model's "
-                "name, the address (endpoint=), and the key in CAPMETER_JUDGE_KEY"
-            )
-        if status < 500 and any(word in excerpt.lower() for word in _FILTERS):
-            return Answer(excerpt, refused=True, finish="content_filter")
-        return Failure(f"status {status}: {excerpt}")
-
-    def _read(self, content: bytes) -> Answer | Failure:
-        try:
-            return read_completion(json.loads(content))
-        except _MALFORMED as error:
-            reason = f": {error}" if type(error) is ValueError else ""
-            return Failure(f"an answer that is not a completion{reason}: {self._excerpt(content)}")
-
-    def _excerpt(self, content: bytes) -> str:
-        """The start of the server's message, with the key masked."""
-        text = self._key.redact(content[:20_000].decode("utf-8", "replace"))
-        return " ".join(text[:2000].split())[:200] or "nothing"
+    def _mask_run(self, run: str, decode: Callable[[str], Iterator[str]]) -> str:
+        """The mask instead of a run of characters that decodes to the key, or is longer than any word."""
+        if _WORD.fullmatch(run) or (len(run) > _LONGEST_RUN and decode is _base85_decodings):
+            return run
+        if len(run) > _LONGEST_RUN or any(self._key_spans(_decode_escapes(each)) for each in decode(run)):
+            return MASK
+        return run
 
 
-def read_completion(completion: Any) -> Answer:
-    """The answer in a chat completion.
+def find_server(address: str = "") -> str:
+    """The server's address: this one, or the one in the environment, without a slash at its end.
 
     Raises:
-        ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError: it is malformed, longer than any
-            answer should be, or has a log-probability that is not finite.
+        InputError: none is named, it is not an http address, or it contains a user name, password or query, which
+            could contain a key.
     """
-    choice = completion["choices"][0]
-    message = choice["message"]
-    finish_reason = str(choice.get("finish_reason") or "stop")[:40]
-    refusal = message.get("refusal")
-    answer_text = message.get("content")
-    is_refused = bool(refusal) or finish_reason == "content_filter"
-    if not isinstance(answer_text, str):
-        if not is_refused:
-            raise ValueError("no content")
-        answer_text = str(refusal or "")
-    if len(answer_text) > MAX_CHARACTERS:
-        raise ValueError(f"{len(answer_text):,} characters, more than {MAX_CHARACTERS:,}")
-    tokens: list[Token] = []
-    for token_entry in (choice.get("logprobs") or {}).get("content") or ():
-        alternative_pairs = [(other["token"], other["logprob"]) for other in token_entry.get("top_logprobs") or ()]
-        tokens.append(
-            read_token(token_entry["token"], [*alternative_pairs, (token_entry["token"], token_entry["logprob"])])
-        )
-    token_usage = completion.get("usage") or {}
-    token_counts = read_usage(token_usage.get("prompt_tokens"), token_usage.get("completion_tokens"))
-    return Answer(answer_text, tuple(tokens), is_refused, finish_reason, token_counts)
-
-
-def image_url(image: ImageRef) -> str:
-    """The image as a data URL: the file itself if it is a plain JPEG or PNG, otherwise a PNG of the decoded image."""
-    decoded_image = read_image(image)
-    with open(image.path, "rb") as file:  # noqa: PTH123  a Path would change some names
-        image_bytes = file.read()
-    image_format = next(
-        (image_format for magic_bytes, image_format in _KINDS.items() if image_bytes.startswith(magic_bytes)), None
-    )
-    if image_format is None or decoded_image.notes:
-        import io
-
-        from PIL import Image
-
-        buffer = io.BytesIO()
-        Image.fromarray(decoded_image.pixels).save(buffer, "PNG")
-        image_bytes, image_format = buffer.getvalue(), "png"
-    if len(image_bytes) > _MAX_IMAGE_BYTES:
+    address = (address or os.environ.get(URL_VARIABLE) or "").strip()
+    if not address:
         raise InputError(
-            f"picture {image.path!a} of image {image.image_id!a}: {len(image_bytes) / 1e6:.0f} MB, more than the 20 MB "
-            "that judges accept; make the image smaller"
+            f"no server is named to ask: set {URL_VARIABLE} (such as https://api.openai.com/v1), or endpoint="
         )
-    return f"data:image/{image_format};base64,{base64.b64encode(image_bytes).decode('ascii')}"
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        labels = host.encode("idna").decode("ascii").split(".") if not host.startswith("[") else [host]
+        is_valid = parts.scheme in ("http", "https") and all(labels) and (parts.port is None or parts.port > 0)
+        is_valid = (
+            is_valid and address.isascii() and address.isprintable() and " " not in address and "\\" not in address
+        )
+        has_secret = parts.username is not None or parts.password is not None or parts.query or parts.fragment
+    except ValueError:
+        is_valid, has_secret = False, ""
+    if not is_valid:
+        raise InputError("the judge's server: expected an address such as http://127.0.0.1:8000/v1 (endpoint=)")
+    if has_secret:
+        raise InputError(
+            "the judge's server: its address contains a user name, a password or a query; the key comes from "
+            f"{KEY_VARIABLE} in the environment"
+        )
+    return address.rstrip("/").removesuffix("/chat/completions")
+
+
+def describe_server(address: str) -> str:
+    """Host and port of an address."""
+    parts = urlsplit(address)
+    return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+
+
+def read_key() -> ApiKey:
+    """The key in the environment; empty if there is none.
+
+    Raises:
+        InputError: it contains a character that no key has, such as a line break; the key is not shown.
+    """
+    key_text = (os.environ.get(KEY_VARIABLE) or "").strip()
+    if not (key_text.isascii() and key_text.isprintable()) or " " in key_text:
+        raise InputError(
+            f"{KEY_VARIABLE}: the key contains a blank, a line break or another character that keys do not have; "
+            "expected one word of printable ASCII characters (does its file have several lines?)"
+        )
+    return ApiKey(key_text)
+
+
+def _is_plain(word: str, expected: str) -> bool:
+    """Whether a long word of a message consists of plain words, as an address does, or contains what is expected."""
+    rest = word.replace(expected, "") if expected else word
+    return all(len(each) <= 20 and _WORD.fullmatch(each) is not None for each in re.split(r"[^A-Za-z0-9]+", rest))
+
+
+def _letters(text: str) -> Iterator[tuple[str, int]]:
+    """The letters and digits of a text in lower case, with their places."""
+    for place, character in enumerate(text):
+        if character.isascii():
+            if character.isalnum():
+                yield character.lower(), place
+        else:
+            for each in unicodedata.normalize("NFKC", character):  # of full-width and mathematical letters
+                if each.isascii() and each.isalnum():
+                    yield each.lower(), place
+
+
+def _decode_escapes(text: str) -> str:
+    """The text without percent, HTML, JSON and quoted-printable escapes, also if it was escaped three times."""
+    for _ in range(3):
+        decoded = html.unescape(unquote(text)) if "%" in text or "&" in text else text
+        decoded = _ESCAPE.sub(lambda escape: chr(int(escape[1] or escape[2] or escape[3], 16)), decoded)
+        decoded = decoded.replace("\\/", "/")
+        if decoded == text:
+            break
+        text = decoded
+    return text
+
+
+def _decodings(token: str, depth: int = 2) -> Iterator[str]:
+    """What a word may stand for."""
+    yield token[::-1]
+    yield codecs.decode(token, "rot13")
+    numbers = re.findall(r"\d+", token)
+    yield "".join(chr(int(each)) for each in numbers if len(each) < 4)  # decimal character codes
+    digits = re.sub(r"[ :,;-]", "", token)
+    with suppress(ValueError):
+        yield bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("latin-1")
+    plain = token.rstrip("=").translate(str.maketrans("-_", "+/"))
+    for start in range(4):  # the key may begin at any place of what is encoded
+        with suppress(ValueError, binascii.Error):
+            piece = plain[start:]
+            piece = piece[: len(piece) - (len(piece) % 4 == 1)]
+            decoded = base64.b64decode(piece + "=" * (-len(piece) % 4)).decode("latin-1").replace("\0", "")
+            yield decoded
+            if depth and decoded.isascii():
+                yield from _decodings(decoded, depth - 1)
+    for start in range(8):
+        with suppress(ValueError, binascii.Error):
+            piece = token.rstrip("=").upper()[start:]
+            piece = piece[: len(piece) - (len(piece) % 8 in (1, 3, 6))]
+            yield base64.b32decode(piece + "=" * (-len(piece) % 8)).decode("latin-1")
+
+
+def _base85_decodings(run: str) -> Iterator[str]:
+    for piece in (run, run.strip("\"',:{}[]")):
+        for decode in (base64.b85decode, base64.a85decode):
+            with suppress(ValueError):
+                yield decode(piece).decode("latin-1")

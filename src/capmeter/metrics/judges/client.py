@@ -1,0 +1,437 @@
+"""The client of judges: one model of an OpenAI-compatible server, through the `openai` package.
+
+The package tries again after a growing pause on network errors and on status 408, 409, 429 and 5xx. Around its `httpx`
+client stand a few bounds: it reads nothing from the environment, sends no header but those that a question needs,
+follows no redirect, uses no connection twice (so that nothing that comes late, or unasked, can be taken for the answer
+to another question), and receives a bounded number of bytes in a bounded time. Of a server's message only what is left
+after decoding and masking is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import os
+import re
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import httpx2
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, OpenAIError
+from pydantic import BaseModel, Field, ValidationError
+
+from capmeter.captions.caption_set import ImageRef
+from capmeter.core.errors import AssetError, InputError
+from capmeter.core.judge_limits import JudgeLimits
+from capmeter.core.messages import format_count
+from capmeter.images.reading import read_image
+from capmeter.metrics.judges.asking import Answer, Failure, NumberToken, Question
+from capmeter.metrics.judges.reading import number_probabilities
+from capmeter.metrics.judges.server import ApiKey, describe_server
+
+MAX_BYTES = 8_000_000  # of a response
+MAX_CHARACTERS = 200_000  # of an answer: a hundred times what any task asks for
+MAX_ALTERNATIVES = 20
+MAX_TOKENS = 50_000
+_MAX_IMAGE_BYTES = 20_000_000
+_MOST_ATTEMPTS, _PAUSE = 3, 0.5  # of responses that are not completions; seconds between two
+_FATAL = {401, 403, 404}
+_KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png"}
+_NEXT_FORMAT = {"json_schema": "json_object", "json_object": ""}  # of llama-cpp-python, with a schema
+_FORMAT_WORDS = ("response_format", "json_schema", "guided", "grammar")
+_FILTERS = ("content_filter", "content_policy", "safety")
+_ID = re.compile(r"capmeter-[0-9a-f]{32}")
+_PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+
+
+class _TokenAlternative(BaseModel):
+    token: str
+    logprob: float = Field(strict=True)
+
+
+class _CompletionToken(_TokenAlternative):
+    top_logprobs: Annotated[list[_TokenAlternative], Field(max_length=MAX_ALTERNATIVES)] | None = None
+
+
+class _Logprobs(BaseModel):
+    content: Annotated[list[_CompletionToken], Field(max_length=MAX_TOKENS)] | None = None
+
+
+class _Message(BaseModel):
+    content: str | None = Field(None, max_length=MAX_CHARACTERS)
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = Field(0, ge=0, le=1 << 40)
+    completion_tokens: int = Field(0, ge=0, le=1 << 40)
+
+
+class Completion(BaseModel):
+    """What is read of a chat completion."""
+
+    id: Any = None
+    choices: Annotated[list[_Choice], Field(min_length=1, max_length=100)]
+    usage: _Usage | None = None
+
+
+class UnusableCompletion(OpenAIError):
+    """A completion that would not get better if it were asked for again."""
+
+
+class NoCompletion(OpenAIError):
+    """A response that is not a chat completion, or one of another question: it is asked for again, a few times."""
+
+
+class JudgeTransport(httpx2.AsyncHTTPTransport):
+    """Receives whole responses, as completions if they are successful.
+
+    Args:
+        key: of the server, which is masked in messages.
+        limits: the timeout, the proxy, and the certificate authorities.
+    """
+
+    def __init__(self, key: ApiKey, limits: JudgeLimits) -> None:
+        context = httpx2.create_ssl_context(trust_env=False)
+        if limits.certificates is not None:
+            try:
+                context.load_verify_locations(limits.certificates)
+            except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+                reason = getattr(error, "strerror", None) or "not a file of certificates in PEM form"
+                raise InputError(f"--judge-certificates {limits.certificates}: {reason}") from None
+        connections = httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=0)
+        super().__init__(verify=context, trust_env=False, limits=connections, proxy=limits.proxy)
+        self._key, self._timeout = key, limits.timeout
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The response, of whose headers only those on trying again are left.
+
+        Raises:
+            NoCompletion, httpx2.ReadTimeout: to be asked for again.
+            UnusableCompletion: it is too large, compressed, or malformed.
+        """
+        request_id = f"capmeter-{secrets.token_hex(16)}"
+        request.headers.update({"Accept-Encoding": "identity", "X-Request-Id": request_id, "Connection": "close"})
+        try:
+            status, headers, content = await asyncio.wait_for(self._receive(request), self._timeout)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise httpx2.ReadTimeout("too late") from None
+        retry_headers = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
+        if status != 200:
+            if status >= 500 and any(word in content[:5000].decode("latin-1") for word in _FORMAT_WORDS):
+                retry_headers["x-should-retry"] = "false"  # a server that fails on a schema does so every time
+            return httpx2.Response(status, headers=retry_headers, content=content)
+        completion = read_completion(content, self._key)
+        answered_ids = _ID.findall(f"{completion.id} {headers.get('x-request-id')}"[:1000])
+        if any(answered_id != request_id for answered_id in answered_ids):
+            raise NoCompletion("the answer to another question")
+        return httpx2.Response(200, extensions={"completion": completion})
+
+    async def _receive(self, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
+        response = await super().handle_async_request(request)
+        content = bytearray()
+        try:
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise UnusableCompletion("the server compressed its answer, although it was asked not to")
+            async for chunk in response.aiter_raw():
+                content += chunk
+                if len(content) > MAX_BYTES:
+                    raise UnusableCompletion(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
+        finally:
+            await response.aclose()
+        return response.status_code, response.headers, bytes(content)
+
+
+class _OpenAI(AsyncOpenAI):
+    """The client without headers from the environment (organisation, project, others) and of the platform."""
+
+    @property
+    def default_headers(self) -> dict[str, Any]:
+        return {
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "User-Agent": "capmeter",
+            "Authorization": f"Bearer {self.api_key}",
+        }
+
+
+class ServerJudge:
+    """One model of one server.
+
+    Args:
+        address: of the server.
+        model: its name there.
+        key: of the server.
+        limits: tries, timeout, proxy and certificates.
+    """
+
+    def __init__(self, address: str, model: str, key: ApiKey, limits: JudgeLimits) -> None:
+        self.address, self.model, self._key, self._limits = address, model, key, limits
+        # what some servers do not accept is left out after their first refusal
+        self._token_limit, self._structured = "max_tokens", "json_schema"
+        self._client: Any = None
+
+    @property
+    def identity(self) -> str:
+        """What answers depend on besides the question."""
+        return f"{self.model} at {describe_server(self.address)}"
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[ServerJudge]:
+        """Makes the client for one event loop; libraries below log no header of a server meanwhile."""
+        loggers = [logging.getLogger(name) for name in ("httpcore2", "httpx2", "openai")]
+        levels = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.WARNING)
+        try:
+            transport = JudgeTransport(self._key, self._limits)
+            async with (
+                httpx2.AsyncClient(transport=transport, timeout=self._limits.timeout, trust_env=False) as http_client,
+                _OpenAI(
+                    base_url=self.address,
+                    api_key=self._key.value or "none",
+                    max_retries=self._limits.tries - 1,
+                    http_client=http_client,
+                ) as self._client,
+            ):
+                yield self
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+    async def ask(self, question: Question) -> Answer | Failure:
+        """The answer, or why there is none.
+
+        Raises:
+            AssetError: the key is rejected, or the server does not have the model.
+            InputError: the image cannot be read.
+        """
+        failure = Failure("not asked")
+        for attempt in range(1, min(self._limits.tries, _MOST_ATTEMPTS) + 1):
+            try:
+                return await self._ask_once(question)
+            except NoCompletion as error:
+                failure = Failure(f"{error} (tried {format_count(attempt, 'time')})")
+                await asyncio.sleep(_PAUSE * (attempt < self._limits.tries))
+        return failure
+
+    async def _ask_once(self, question: Question) -> Answer | Failure:
+        body = self._body(question)
+        try:
+            # not `chat.completions.create`, which takes as long for every message as sending it
+            response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+            return self.read(response.extensions["completion"])
+        except APIStatusError as error:
+            return await self._refused(question, body, error.response.status_code, error.response.content)
+        except APIConnectionError as error:
+            reason = describe_network_error(error.__cause__ or error, self._limits)
+            tries = format_count(self._limits.tries, "time")
+            return Failure(f"network error: {reason} (tried {tries})", is_of_server=True)
+        except UnusableCompletion as error:
+            return Failure(str(error))
+        except NoCompletion:
+            raise
+        except (OpenAIError, OSError, ValueError, TypeError, RuntimeError) as error:
+            return Failure(f"the request failed: {type(error).__name__}", is_of_server=True)
+
+    def _body(self, question: Question) -> dict[str, Any]:
+        text_part = {"type": "text", "text": question.text}
+        content_parts: list[dict[str, Any]] = [text_part]
+        if question.image is not None:
+            image_part = {"type": "image_url", "image_url": {"url": image_url(question.image), "detail": "low"}}
+            content_parts = [image_part, text_part] if question.image_first else [text_part, image_part]
+        content: Any = content_parts if question.image is not None else question.text
+        messages = [{"role": "system", "content": question.system}] if question.system else []
+        messages.append({"role": question.role, "content": content})
+        body: dict[str, Any] = {"model": self.model, "messages": messages, "temperature": question.temperature}
+        body[self._token_limit] = question.max_tokens
+        if question.alternatives:
+            body |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
+        if question.schema and self._structured:
+            schema = json.loads(question.schema)
+            named_schema = {"json_schema": {"name": "answer", "schema": schema, "strict": True}}
+            format_fields = named_schema if self._structured == "json_schema" else {"schema": schema}
+            body["response_format"] = {"type": self._structured, **format_fields}
+        if question.repeat:
+            body["seed"] = question.repeat
+        return body
+
+    async def _refused(
+        self, question: Question, body: Mapping[str, Any], status: int, content: bytes
+    ) -> Answer | Failure:
+        """What to make of an error: another try without an option, a refusal, or why there is no answer."""
+        message, *kinds = (self._key.mask_message(text, self.model) for text in read_error(_parse_object(content)))
+        description = " ".join(filter(None, [f"status {status}", f"({', '.join(kinds)})" if kinds else ""]))
+        description = f"{description}: {message or describe_body(content)}"
+        if self._drop_unsupported(body, description):
+            return await self._ask_once(question)
+        if status in _FATAL:
+            raise AssetError(
+                f"the judge's server refuses model {self.model!r} with {description}; check the model's name, the "
+                "address (endpoint=), and the key in CAPMETER_JUDGE_KEY"
+            )
+        if status < 500 and any(word in description.lower() for word in _FILTERS):
+            return Answer(message or "refused", refused=True)
+        return Failure(description, is_of_server=status == 429 or status >= 500)
+
+    def _drop_unsupported(self, body: Mapping[str, Any], message: str) -> bool:
+        """Whether the server refused an option that can be left out, which it then is from now on."""
+        if "max_completion_tokens" in message and "max_tokens" in body:
+            self._token_limit = "max_completion_tokens"
+            return True
+        if "response_format" in body and any(word in message for word in _FORMAT_WORDS):
+            if self._structured == body["response_format"]["type"]:  # unless another question found it out already
+                self._structured = _NEXT_FORMAT[self._structured]
+            return True
+        return False
+
+    def read(self, completion: Completion) -> Answer | Failure:
+        """The answer in a completion: its text without the key, and the numbers in it."""
+        choice = completion.choices[0]
+        is_refused = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
+        text = choice.message.content
+        if text is None:
+            if not is_refused:
+                return Failure("a completion without content")
+            text = choice.message.refusal or ""
+        try:
+            numbers = read_numbers(text, (choice.logprobs and choice.logprobs.content) or [])
+        except ValueError as error:
+            return Failure(f"a malformed completion: {error}")
+        masked = self._key.mask(text[:MAX_CHARACTERS])
+        usage = completion.usage or _Usage(prompt_tokens=0, completion_tokens=0)
+        return Answer(
+            masked,
+            numbers if masked == text else (),  # whose places are those in the text
+            is_refused,
+            choice.finish_reason == "length",
+            (usage.prompt_tokens, usage.completion_tokens),
+        )
+
+
+def read_completion(content: bytes, key: ApiKey) -> Completion:
+    """The completion in a response with status 200.
+
+    Args:
+        content: of the response.
+        key: which is masked in the reason why it is none.
+
+    Raises:
+        NoCompletion: it is something else.
+        UnusableCompletion: it is malformed.
+    """
+    try:
+        return Completion.model_validate_json(content)
+    except ValidationError:
+        body = _parse_object(content)
+    if "choices" in body:
+        raise UnusableCompletion(f"a malformed completion: {describe_body(content)}")
+    message = read_error(body)[0]
+    detail = key.mask_message(message) if message else describe_body(content)
+    raise NoCompletion(f"an answer that is not a completion: {detail}")
+
+
+def read_numbers(text: str, tokens: list[_CompletionToken]) -> tuple[NumberToken, ...]:
+    """The tokens that are short numbers, as long as the tokens spell the text.
+
+    Raises:
+        ValueError: a log-probability is NaN or infinite.
+    """
+    numbers: list[NumberToken] = []
+    start = 0
+    for token in tokens:
+        if not text.startswith(token.token, start):
+            break
+        alternatives: dict[str, float] = {}
+        for each in (*(token.top_logprobs or ()), token):
+            alternatives.setdefault(each.token, each.logprob)
+        probabilities = number_probabilities(alternatives)
+        if token.token.strip() in probabilities:
+            numbers.append(NumberToken(start, start + len(token.token), probabilities))
+        start += len(token.token)
+    return tuple(numbers)
+
+
+def read_error(body: Mapping[str, Any]) -> list[str]:
+    """The message in the body of an error, or an empty text; then its type and its code, if it has any."""
+    error = body.get("error", body)
+    if isinstance(error, str):
+        return [error]
+    fields = error if isinstance(error, dict) else {}
+    message = next((fields[name] for name in ("message", "detail") if isinstance(fields.get(name), str)), "")
+    return [message, *(str(fields[name]) for name in ("type", "code") if isinstance(fields.get(name), str | int))]
+
+
+def _parse_object(content: bytes) -> dict[str, Any]:
+    """The JSON object in a body; empty if it is something else."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def describe_body(content: bytes) -> str:
+    """Length and kind of a body, none of which is shown."""
+    start = content.lstrip()[:1]
+    kind = "JSON" if start in (b"{", b"[") else "HTML or XML" if start == b"<" else "text"
+    kind = "text" if content.isascii() and kind == "text" else kind if kind != "text" else "unknown kind"
+    return f"{len(content):,} bytes of {kind}" if content else "nothing"
+
+
+def describe_network_error(error: BaseException, limits: JudgeLimits) -> str:
+    """Why a server was not reached, in words that are not the server's."""
+    if isinstance(error, httpx2.TimeoutException):
+        return f"no answer within {limits.timeout:g} seconds"
+    causes: list[BaseException] = []
+    while error is not None and len(causes) < 10:
+        causes.append(error)
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message}); see --judge-certificates"
+        if isinstance(cause, ssl.SSLError):
+            return "it does not speak TLS"
+    if any(isinstance(cause, httpx2.ProxyError) for cause in causes):
+        return "the proxy (--judge-proxy) refused the connection"
+    if any(isinstance(cause, httpx2.RemoteProtocolError) for cause in causes):
+        return "the response is not HTTP, or broke off"
+    strerror = next((each.strerror for each in reversed(causes) if isinstance(each, OSError) and each.strerror), "")
+    ignored = limits.proxy is None and any(os.environ.get(name) for name in _PROXY_VARIABLES)
+    hint = "; proxies of the environment are not used, --judge-proxy names one" if ignored else ""
+    return f"cannot connect{f' ({strerror})' if strerror else ''}{hint}"
+
+
+def image_url(image: ImageRef) -> str:
+    """The image as a data URL: the file itself if it is a plain JPEG or PNG, otherwise a PNG of the decoded image."""
+    decoded_image = read_image(image)
+    with open(image.path, "rb") as file:  # noqa: PTH123  a Path would change some names
+        image_bytes = file.read()
+    image_format = next(
+        (image_format for magic_bytes, image_format in _KINDS.items() if image_bytes.startswith(magic_bytes)), None
+    )
+    if image_format is None or decoded_image.notes:
+        import io
+
+        from PIL import Image
+
+        buffer = io.BytesIO()
+        Image.fromarray(decoded_image.pixels).save(buffer, "PNG")
+        image_bytes, image_format = buffer.getvalue(), "png"
+    if len(image_bytes) > _MAX_IMAGE_BYTES:
+        raise InputError(
+            f"picture {image.path!a} of image {image.image_id!a}: {len(image_bytes) / 1e6:.0f} MB, more than the 20 MB "
+            "that judges accept; make the image smaller"
+        )
+    return f"data:image/{image_format};base64,{base64.b64encode(image_bytes).decode('ascii')}"
