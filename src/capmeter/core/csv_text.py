@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from capmeter.core.errors import InputError
@@ -47,17 +47,6 @@ class CsvWriter:
             self._writer.writerow(cells)
         except csv.Error as error:  # Python 3.10 cannot write NUL
             raise InputError(f"a table cell cannot hold this ({error}): {list_names(map(str, cells))}") from None
-
-
-def csv_text(rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> str:
-    """Rows of the same keys as a table; the keys of the first are its heads."""
-    text = io.StringIO()
-    writer = CsvWriter(text, delimiter)
-    column_names = list(rows[0])
-    writer.write(column_names)
-    for row in rows:
-        writer.write([row[column_name] for column_name in column_names])
-    return text.getvalue()
 
 
 def csv_lines(text: str) -> Iterable[str]:

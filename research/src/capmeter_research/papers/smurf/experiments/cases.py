@@ -15,12 +15,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from capmeter.core.csv_text import csv_text
 from capmeter.core.errors import InputError
-from capmeter.core.output_files import write_atomic
+from capmeter.core.table_files import write_table
 from capmeter.stats.bootstrap import Interval, bootstrap_interval, mean_statistic
 from capmeter_research.common.labelled_sheets import labelled_rows
 from capmeter_research.papers.smurf.experiments.failure_cases import FailureStudy
@@ -67,10 +67,12 @@ def sheet(study: FailureStudy) -> list[dict[str, str]]:
 
 def write_sheet(study: FailureStudy, path: str | os.PathLike[str]) -> int:
     """Writes the sheet as CSV, atomically; returns the number of cases."""
+    import pyarrow
+
     case_rows = sheet(study)
     if not case_rows:
         raise InputError("there is no critical failure to label; no sheet was written")
-    write_atomic(path, csv_text(case_rows))
+    write_table(pyarrow.Table.from_pylist(case_rows), Path(path))
     return len(case_rows)
 
 

@@ -21,15 +21,15 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from capmeter.core.csv_text import csv_text
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names, shorten
-from capmeter.core.output_files import write_atomic
 from capmeter.core.settings import Settings
+from capmeter.core.table_files import write_table
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.prepared import Points
 from capmeter.metrics.audio.detector import KIND, error_probabilities
@@ -133,11 +133,13 @@ def _digest(seed: int, id: str) -> bytes:
 
 def write_error_sheet(captions: Sequence[WorstCaption], path: str | os.PathLike[str]) -> None:
     """Writes the captions as CSV, atomically, with an empty column `type` for a person."""
+    import pyarrow
+
     sheet_rows = [
         {**asdict(caption), "rating": f"{caption.rating:.3f}", "references": " | ".join(caption.references)}
         for caption in captions
     ]
-    write_atomic(path, csv_text(sheet_rows))
+    write_table(pyarrow.Table.from_pylist(sheet_rows), Path(path))
 
 
 def read_error_sheet(path: str | os.PathLike[str]) -> dict[str, str]:
