@@ -32,6 +32,7 @@ TEXT_NAMES = (
 EVENT_LISTS = ("events", "annotations", "chapters", "segments", "timestamps", "captions", "sentences")
 EVENT_NAMES = frozenset((*TIME_NAMES, *EVENT_LISTS)) - {"captions", "sentences"}
 """Names by which a record may hold events."""
+_SPAN_TEXT = re.compile(r"\s*[\[(]\s*\d+(?:\.\d+)?\s*,\s*\d+(?:\.\d+)?\s*[\])]\s*", re.ASCII)
 _TIME_TEXT = re.compile(r"\s*\d+(?:[:.]\d+)*\s*(?:s|sec|seconds)?\s*(?:-|–|—|,|to)\s*\d+(?:[:.]\d+)*", re.ASCII)
 
 
@@ -105,8 +106,9 @@ def is_video(value: Any) -> bool | None:
 def event_time(event: Mapping[Any, Any]) -> Any:
     """The time or box of one event, unchecked; None if it has none."""
     for name in TIME_NAMES:
-        if _is_span(event.get(name)):
-            return event[name]
+        time = _decode_span(event.get(name))
+        if _is_span(time):
+            return time
     if "start" in event and "end" in event:
         return [event["start"], event["end"]]
     return event["box"] if _is_span(event.get("box")) else None
@@ -192,6 +194,13 @@ def refuse_time_texts(record: Mapping[Any, Any], location: str) -> None:
         value = record.get(name)
         if isinstance(value, str) and _TIME_TEXT.match(value) is not None:
             raise InputError(f"{location}: {name} is {describe(value)}, expected [start, end] in seconds, as numbers")
+
+
+def _decode_span(value: Any) -> Any:
+    """A time that a table holds as the text of a list."""
+    if isinstance(value, str) and _SPAN_TEXT.fullmatch(value) is not None:
+        return [float(number) for number in re.findall(r"[\d.]+", value)]
+    return value
 
 
 def _is_span(value: Any) -> bool:

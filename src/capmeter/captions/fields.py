@@ -188,9 +188,11 @@ class FieldMap:
         if chosen is None and "image" in names and any(picture_path(record.get("image")) for record in records):
             chosen = "image"
         if chosen is None:
-            is_near = any(close_name(name) == "image_id" for name in list(names)[:100])
-            complete_count = sum(map(self._is_complete, records))
-            if records and self.numbered and not is_near and 2 * complete_count >= len(records):
+            if (
+                self.numbered
+                and 2 * sum(map(self._is_complete, records)) >= len(records) > 0
+                and not (any(close_name(name) == "image_id" for name in list(names)[:100]))
+            ):
                 self.image_name = self._image_field = ""
                 self.note(
                     "rows_without_image", "each row is an image of its own; --column image_id=NAME names their column"

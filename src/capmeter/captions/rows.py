@@ -13,6 +13,7 @@ import re
 import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Literal, TypeGuard
@@ -176,6 +177,7 @@ def decode_list(text: str, location: str, field: str) -> Any:
     )
 
 
+@lru_cache(maxsize=2)  # a long text is read by the layout's sample, too
 def _python_list(text: str) -> Any:
     """What a text is as a Python literal; None if it is none, or has texts without a comma, which Python would join."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISREG
 
 from capmeter.core.errors import InputError
 
@@ -17,7 +17,7 @@ def file_stamp(option: str, path: str, expected: str) -> tuple[int, int]:
         expected: what the option accepts, for the message.
 
     Raises:
-        InputError: there is no such file, it is a folder, it cannot be reached, or its name is none (it has a NUL).
+        InputError: there is no such file, it is a folder or a device, it cannot be reached, or its name is none (it has a NUL).
     """
     try:
         file_stat = Path(path).stat()
@@ -26,4 +26,6 @@ def file_stamp(option: str, path: str, expected: str) -> tuple[int, int]:
         raise InputError(f"{option}={path!a}: {reason}; {expected}") from problem
     if S_ISDIR(file_stat.st_mode):
         raise InputError(f"{option}={path!a}: it is a folder; {expected}")
+    if not S_ISREG(file_stat.st_mode):  # such as /dev/zero, which never ends
+        raise InputError(f"{option}={path!a}: it is a pipe, a socket or a device, expected a file; {expected}")
     return file_stat.st_mtime_ns, file_stat.st_size

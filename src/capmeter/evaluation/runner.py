@@ -32,6 +32,7 @@ import numpy.typing as npt
 from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.reference_cache import enable_reference_cache
+from capmeter.captions.reference_fit import note_mismatch
 from capmeter.captions.streaming.stream import CaptionStream
 from capmeter.captions.text_checks import check_captions, is_blank
 from capmeter.captions.unsegmented_scripts import is_unsegmented
@@ -267,7 +268,7 @@ class Evaluation:
             if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
-        part_notes = {**part.notes, **check_captions(part)}
+        part_notes = {**part.notes, **check_captions(part), **note_mismatch(part)}
         reference_digests = digest_references(part) if digests else NO_DIGESTS
         return _MeasuredPart(part.ids, part.image_ids, measurements, part_notes, reference_digests)
 

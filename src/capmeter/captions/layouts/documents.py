@@ -51,7 +51,7 @@ _SPLITS = {
 _TABLES = ("images", "videos", "audio samples", "audios", "clips")
 """Keys of lists that describe what the captions under another key are of."""
 _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
-_DEPTH = 3
+_DEPTH, _MOST_KEYS = 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
 
@@ -111,7 +111,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         return None
     if is_row(document, fields):
         return _rows_form([document], name, fields, format="json")
-    row_keys = [key for key, value in document.items() if isinstance(key, str) and _holds_rows(key, value, fields)]
+    row_keys = _find_row_keys(document, fields)
     annotations = document.get("annotations")
     if not row_keys and isinstance(annotations, list) and all(isinstance(entry, Mapping) for entry in annotations):
         row_keys = ["annotations"]
@@ -124,16 +124,14 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         return _find_in_list(holder, f"{name}, {holder_keys[0]}", fields)
     if (keyed_form := keyed.find_keyed(document, name, fields)) is not None:
         return Form(*keyed_form)
-    inner_fields = {key: FieldMap(fields.mapping, name) for key in document}
-    inner = {
-        key: form
-        for key, value in document.items()
-        if isinstance(key, str)
-        and isinstance(value, Mapping)
-        and value
-        and (form := _find(value, f"{name}, {key}", inner_fields[key], depth + 1)) is not None
-        and (key in _WRAPPERS or form.format != "clipscore")
-    }
+    inner_keys = [
+        key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value
+    ]
+    inner: dict[str, Form] = {}
+    for key in inner_keys if len(inner_keys) <= _MOST_KEYS else ():
+        inner_form = _find(document[key], f"{name}, {key}", FieldMap(fields.mapping, name), depth + 1)
+        if inner_form is not None and (key in _WRAPPERS or inner_form.format != "clipscore"):
+            inner[key] = inner_form
     inner = {key: form for key, form in inner.items() if key in _WRAPPERS} or inner
     if len(inner) > 1:
         raise InputError(
@@ -144,7 +142,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         fields.ignored.update(other for other in document if isinstance(other, str) and other != key)
         return _find(document[key], f"{name}, {key}", fields, depth + 1)
     results = next((document[key] for key in ("results", "database") if isinstance(document.get(key), Mapping)), None)
-    if results and all(is_video(value) is None for value in results.values()):
+    if results and all(map(keyed.is_empty, results.values())):  # videos in which nothing was found
         return _events_form(document, name, fields)
     return None
 
@@ -174,6 +172,15 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
         or ("image_id" in document and not document.keys().isdisjoint(("captions", "timestamps", *OTHER_NAMES)))
         or (layout is not None and len(layout.marks) > 1)
     )
+
+
+def _find_row_keys(document: Mapping[Any, Any], fields: FieldMap) -> list[str]:
+    """The keys that hold rows rather than captions of the images that they name; a sample says whether to try all."""
+    keys = [key for key, value in document.items() if isinstance(key, str) and isinstance(value, list) and value]
+    known_keys = [key for key in keys if key in _WRAPPERS or key.lower() in _SPLITS]
+    if any(_holds_rows(key, document[key], fields) for key in sample(keys) if key not in known_keys):
+        known_keys = keys
+    return [key for key in known_keys if _holds_rows(key, document[key], fields)]
 
 
 def _holds_rows(key: str, value: Any, fields: FieldMap) -> bool:

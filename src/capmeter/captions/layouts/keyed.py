@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from capmeter.captions.event_fields import is_video, read_video
-from capmeter.captions.field_names import suggest_names
+from capmeter.captions.field_names import names_of, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts.programs import find_layout
 from capmeter.captions.rows import (
@@ -39,11 +39,16 @@ def sample(items: Sequence[Item]) -> list[Item]:
     return list(items[:: max(step, 1)])
 
 
+def is_empty(value: Any) -> bool:
+    """Whether a value holds nothing: null, an empty list or an empty object."""
+    return value is None or (isinstance(value, list | tuple | Mapping) and not value)
+
+
 def holds_captions(record: Any, fields: FieldMap) -> bool:
     """Whether a record of a sample that these fields know has a caption, references or events."""
     if not isinstance(record, Mapping):
         return False
-    if is_video(record) is True or (fields.layout is not None and fields.layout.marks and fields.layout.convert):
+    if is_video(record) is True or (fields.layout is not None and fields.layout.accepts(names_of(record))):
         return True
     names = (name for name in record if isinstance(name, str))
     return any(fields.field(name, record[name]) in ("candidate", "references") for name in names)
@@ -63,6 +68,8 @@ def holds_rows(value: Any, fields: FieldMap) -> FieldMap | None:
 def find_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -> tuple[str, Reader] | None:
     """The format and the reader of captions keyed by image; None if a sample of the values is something else."""
     values = sample(list(document.values()))
+    if all(map(is_empty, values)):
+        return None
     if any(is_video(value) is True for value in values):
         if 2 * sum(is_video(value) is False for value in values) <= len(values):
             return "events", partial(read_videos, document, name)

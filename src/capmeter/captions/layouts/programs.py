@@ -327,9 +327,7 @@ LAYOUTS = (
         fields={"image_id": "image_name", "references": "comment"},
         single=True,
     ),
-    _layout(
-        "nwpu", "captions of NWPU", "filename raw raw_#", fields={"image_id": "filename", "references": "raw,raw_#"}
-    ),
+    _layout("nwpu", "captions of NWPU", "filename raw", fields={"image_id": "filename", "references": "raw,raw_#"}),
     _layout("r2gen", "annotations of R2Gen", "id report image_path", fields={"image_id": "id", "references": "report"}),
     _layout("xm3600", "captions of XM3600", "image/key image/locale", convert=_crossmodal),
     _layout("visual-genome", "regions of Visual Genome", "regions", convert=_regions),

@@ -45,8 +45,10 @@ def split_line(line: str, are_columns: bool = True) -> tuple[str, str] | None:
         match = _COLUMNS.fullmatch(line)
     if match is None:
         return None
-    name, caption = (group for group in match.groups() if group is not None)
-    return name.strip(), caption.strip()
+    name, caption = (group.strip() for group in match.groups() if group is not None)
+    if are_columns and " " in name and " " not in caption:  # Conceptual Captions: the caption, then the picture
+        return caption, name
+    return name, caption
 
 
 def lines_format(lines: Sequence[str]) -> str | None:
@@ -59,11 +61,9 @@ def lines_format(lines: Sequence[str]) -> str | None:
         2 * marked >= len(lines) or 2 * named > len(lines) or (named and has_tabs and 2 * named >= len(lines))
     ):
         return "named"
-    columns = [_COLUMNS.fullmatch(line) for line in lines]
-    names = [match[1].strip() for match in columns if match is not None]
-    if len(names) == len(lines) > 0 and all(map(_IMAGE_NAME.fullmatch, names)):
-        return "named"
-    return None
+    columns = [split_line(line) for line in lines if _COLUMNS.fullmatch(line)]
+    names = [column[0] for column in columns if column is not None]
+    return "named" if len(names) == len(lines) > 0 and all(map(_IMAGE_NAME.fullmatch, names)) else None
 
 
 def read_lines(lines: Iterable[tuple[int, str]], name: str, side: Side) -> Iterator[CaptionRow]:

@@ -1,0 +1,293 @@
+"""Files that people have: each kind is read, in any order of its rows, keys and files, or refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import capmeter
+from capmeter.captions.validation import examine
+from capmeter.core.errors import InputError
+
+SAID = {"7.jpg": "a dog runs", "9.jpg": "two cats", "11.jpg": "a bus"}
+TEXTS = {"7.jpg": ["a dog on grass", "the dog"], "9.jpg": ["cats asleep"], "11.jpg": ["a red bus", "one bus", "bus"]}
+PICTURE = {"bytes": b"x", "path": None}
+
+
+def coco(name: str) -> dict[str, Any]:
+    number = {key: k for k, key in enumerate(TEXTS)}
+    rows = [{name: number[key], "id": 10 * k, "caption": t} for key, ts in TEXTS.items() for k, t in enumerate(ts)]
+    return {"info": {}, "images": [{"id": k, "file_name": key} for key, k in number.items()], "annotations": rows}
+
+
+def numbered(stem: str, first: int = 1) -> Callable[[str, list[str]], dict[str, Any]]:
+    return lambda key, texts: {"file_name": key} | {f"{stem}_{k + first}": text for k, text in enumerate(texts)}
+
+
+REFERENCES: dict[str, Any] = {
+    "COCO": coco("image_id"),
+    "DCASE": {**coco("audio_id"), "audio samples": coco("audio_id")["images"], "images": 3},
+    "by image": TEXTS,
+    "objects by image": {key: [{"caption": text} for text in texts] for key, texts in TEXTS.items()},
+    "rows": [{"image_id": key, "references": texts} for key, texts in TEXTS.items()],
+    "long rows": [{"image_id": key, "caption": text} for key, texts in TEXTS.items() for text in texts],
+    "Karpathy": {
+        "images": [{"filename": k, "split": "test", "sentences": [{"raw": t} for t in ts]} for k, ts in TEXTS.items()]
+    },
+    "yerevann": [{"filename": key, "sentences": texts} for key, texts in TEXTS.items()],
+    "HuggingFaceM4": [{"image": PICTURE, "filename": k, "imgid": 3, "sentences_raw": ts} for k, ts in TEXTS.items()],
+    "nlphuji": [{"image": PICTURE, "caption": ts, "filename": key} for key, ts in TEXTS.items()],
+    "jxie": [numbered("caption", 0)(key, texts) for key, texts in TEXTS.items()],
+    "lmms-lab": [{"question_id": key, "image": PICTURE, "answer": texts, "id": 1} for key, texts in TEXTS.items()],
+    "Clotho": [numbered("caption")(key, texts) for key, texts in TEXTS.items()],
+    "WavCaps": {"data": [{**numbered("caption")("x", texts), "audio": key} for key, texts in TEXTS.items()], "num": 3},
+    "NWPU": {
+        f"class {k}": [{"filename": key, "raw": texts[0]} | {f"raw_{j + 1}": t for j, t in enumerate(texts[1:])}]
+        for k, (key, texts) in enumerate({**TEXTS, "13.jpg": ["a", "b"]}.items())
+    },
+    "MDETR": {
+        "images": [
+            {"file_name": k, "id": 0, "caption": t, "tokens_negative": []} for k, ts in TEXTS.items() for t in ts
+        ],
+        "annotations": [{"id": 1, "image_id": 0, "bbox": [1, 2, 3, 4]}],
+    },
+    "ShareGPT4V": [
+        {
+            "id": "0",
+            "image": f"coco/{key}",
+            "conversations": [{"from": "human", "value": "?"}, {"from": "gpt", "value": texts[0]}],
+        }
+        for key, texts in TEXTS.items()
+    ],
+    "one language of XM3600": [
+        {"image/key": key, "image/locale": "en", "en": {"caption": texts}} for key, texts in TEXTS.items()
+    ],
+    "lines": "".join(f"{key}#zhm#{k} {text}\n" for key, texts in TEXTS.items() for k, text in enumerate(texts)),
+    "token lines": "".join(f"{key}#{k}\t{text}\n" for key, texts in TEXTS.items() for k, text in enumerate(texts)),
+    "two columns": "".join(f"{key}\t {text}\n" for key, texts in TEXTS.items() for text in texts),
+    "picture last": "".join(f"{text} here\thttp://x/{key}\n" for key, texts in TEXTS.items() for text in texts),
+    "lists in a column": "".join(f"{k}\t{json.dumps([{'caption': t} for t in ts])}\n" for k, ts in TEXTS.items()),
+}
+RESULTS: dict[str, Any] = {
+    "by image": SAID,
+    "imgToEval": {
+        "overall": {"CIDEr": 1},
+        "imgToEval": {k: {"image_id": k, "caption": t, "CIDEr": 1} for k, t in SAID.items()},
+    },
+    **{
+        name: [{name: k, "caption": t, "n": 1} for k, t in SAID.items()]
+        for name in ("audio_id", "clip_id", "uid", "key")
+    },
+    "frame of pandas": {str(k): {"image_id": key, "caption": text} for k, (key, text) in enumerate(SAID.items())},
+    "Oscar": "".join(f"{key}\t{json.dumps([{'caption': text, 'conf': 0.9}])}\n" for key, text in SAID.items()),
+    "Inspect": {
+        "version": 2,
+        "status": "success",
+        "eval": {},
+        "samples": [
+            {
+                "id": k,
+                "epoch": 1,
+                "target": "x",
+                "output": {"choices": [{"message": {"content": [{"type": "text", "text": t}]}}]},
+            }
+            for k, t in SAID.items()
+        ],
+    },
+    "AMBER": [{"id": k, "response": t} for k, t in SAID.items()] + [{"id": "x", "response": "Yes."}],
+}
+
+
+def shuffled(content: Any, rng: random.Random) -> Any:
+    """The same rows, keys and lines in another order; lists of texts and of conversation turns stay."""
+    if isinstance(content, str):
+        lines = content.splitlines(keepends=True)
+        return "".join(rng.sample(lines, len(lines)))
+    if isinstance(content, dict):
+        return {key: shuffled(value, rng) for key, value in rng.sample(list(content.items()), len(content))}
+    if (
+        isinstance(content, list)
+        and all(isinstance(item, dict) for item in content)
+        and not any("from" in i for i in content)
+    ):
+        return [shuffled(item, rng) for item in rng.sample(content, len(content))]
+    return content
+
+
+def write_file(folder: Path, content: Any, name: str) -> Any:
+    if not isinstance(content, str):
+        return content
+    (folder / name).write_text(content, encoding="utf-8")
+    return folder / name
+
+
+def by_image(captions: Iterable[capmeter.Caption]) -> dict[str, tuple[str, list[str]]]:
+    return {each.image_id: (each.candidate, sorted(each.references)) for each in captions}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_references_of_every_kind_in_any_order(name: str, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder, rng = tmp_path_factory.mktemp("kinds"), random.Random(seed)
+    source = write_file(folder, shuffled(REFERENCES[name], rng), "references.txt")
+    texts = {key: each[:1] for key, each in TEXTS.items()} if name == "ShareGPT4V" else TEXTS
+    texts = {k: [f"{t} here" for t in ts] for k, ts in texts.items()} if name == "picture last" else texts
+    captions = capmeter.load(SAID, source)
+    assert by_image(captions) == {key: (SAID[key], sorted(texts[key])) for key in SAID}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_results_of_every_kind_in_any_order(name: str, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder, rng = tmp_path_factory.mktemp("kinds"), random.Random(seed)
+    source = write_file(folder, shuffled(RESULTS[name], rng), "results.tsv")
+    captions = capmeter.load(source, shuffled(TEXTS, rng))
+    assert by_image(captions) == {key: (SAID[key], sorted(TEXTS[key])) for key in SAID}
+
+
+EVENTS = {"v": [([0, 4.0], "it eats"), ([4, 9.0], "it sleeps")], "w": [([1, 2.0], "a bus")], "x": []}
+VIDEOS: dict[str, Any] = {
+    **{
+        f"{time} and {text}": {v: [{time: t, text: s} for t, s in each] for v, each in EVENTS.items()}
+        for time, text in (
+            ("timestamp", "caption"),
+            ("segment", "text"),
+            ("timestamps", "description"),
+            ("timestamp", "label"),
+        )
+    },
+    "start and end": {v: [{"start": t[0], "end": t[1], "text": s} for t, s in each] for v, each in EVENTS.items()},
+    "null": {"results": {v: [{"timestamp": t, "sentence": s} for t, s in each] or None for v, each in EVENTS.items()}},
+    "lists": {v: {"timestamps": [t for t, _ in e], "captions": [s for _, s in e]} for v, e in EVENTS.items()},
+    "without events": {
+        v: {"duration": 9, "timestamps": [t for t, _ in e], "sentences": [s for _, s in e]} if e else {}
+        for v, e in EVENTS.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", VIDEOS)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_events_keep_their_times_in_any_order(name: str, seed: int) -> None:
+    captions = capmeter.load(shuffled(VIDEOS[name], random.Random(seed)), on_missing="keep")
+    found = {each.image_id: each.events.candidate for each in captions if each.events is not None}
+    assert {video: sorted(zip(events.times, events.sentences, strict=True)) for video, events in found.items()} == {
+        video: [(tuple(map(float, time)), text) for time, text in events] for video, events in EVENTS.items()
+    }
+
+
+def test_events_in_rows_and_tables(tmp_path: Path) -> None:
+    rows = [{"video_id": v, "timestamp": t, "caption": s} for v, e in EVENTS.items() for t, s in e]
+    table = "video_id,timestamp,caption\n" + "".join(
+        f'{r["video_id"]},"{r["timestamp"]}",{r["caption"]}\n' for r in rows
+    )
+    annotations = {
+        "annotations": [{"image_id": r["video_id"], "segment": r["timestamp"], "caption": r["caption"]} for r in rows]
+    }
+    for source in (rows, write_file(tmp_path, table, "rows.csv")):
+        times = {
+            each.image_id: each.events.candidate.times
+            for each in capmeter.load(source, on_missing="keep")
+            if each.events
+        }
+        assert times == {"v": ((0.0, 4.0), (4.0, 9.0)), "w": ((1.0, 2.0),)}
+    for source in (rows, annotations):
+        (first, _) = capmeter.load([{**r, "caption": "x"} for r in rows], source)
+        assert first.events is not None and first.events.references[0].times == ((0.0, 4.0), (4.0, 9.0))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ({"v": [{"timestamp": "0:18 - 0:22", "caption": "a"}]}, r"timestamp is the text .* expected \[start, end\]"),
+        ([{"index": 1, "prediction": "a", "answer": "['a dog' 'a cat']"}], r"numpy array, write \.tolist\(\)"),
+        ([{"response": "a", "labels": "['x y'\n 'z']"}], "numpy array"),
+        ({"version": 2, "status": "error", "eval": {}, "samples": []}, "log of Inspect with the status error"),
+        ({"version": 2, "status": "started", "eval": {}, "samples": None}, "log of Inspect with the status started"),
+        (
+            [{"image/key": "1", "image/locale": "en", "en": {"caption": ["a"]}, "de": {"caption": ["b"]}}] * 2,
+            "en.caption",
+        ),
+        ([{"image": [b"x"], "caption": "a"}], "image holds a picture"),
+        ({"a": [{"image_id": 1, "caption": "a"}], "b": [{"image_id": 1, "caption": "b"}]}, "under several keys"),
+        (
+            [{"image_id": 1}, {"image_id": 2, "caption": "a"}, {"image_id": 3, "caption": "b"}],
+            r"\[0\]: candidate is missing",
+        ),
+    ],
+)
+def test_what_cannot_be_read_gets_a_sentence(content: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        capmeter.load(content, on_missing="keep")
+
+
+@pytest.mark.parametrize("text", ["[UNK] dog", "[A] a dog", "[music] a man sings", "[a] dog [b]"])
+def test_a_caption_that_begins_with_a_bracket_is_a_caption(text: str, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"predict": "a", "label": text},
+        {"response": "a", "labels": text},
+        {"doc_id": 0, "filtered_resps": ["a"], "target": text},
+        {"origin_prompt": "?", "prediction": "a", "gold": text, "image_id": 1},
+        {"id": 1, "epoch": 1, "target": text, "output": {"completion": "a"}},
+        {"image_id": 1, "candidate": "a", "references": text},
+    ]
+    for row in rows:
+        assert [each.references for each in capmeter.load([row])] == [(text,)]
+    assert capmeter.load(write_file(tmp_path, f"{text}\na cat\n", "x.txt"), on_missing="keep")["0"].candidate == text
+
+
+def test_lists_as_text_are_json_or_python_with_commas() -> None:
+    for text, texts in (('["caf\\u00e9 \\"x\\"", "b"]', ('café "x"', "b")), ("['a', \"it's\"]", ("a", "it's"))):
+        assert capmeter.load([{"index": 1, "prediction": "a", "answer": text}])["1"].references == texts
+
+
+def test_a_reference_of_each_annotator() -> None:
+    rows = [{"image_id": "1", "annotator_id": k, "caption": text} for k, text in enumerate(("a red kite", "a hill"))]
+    captions = capmeter.load([{**row, "caption": "x"} for row in rows], rows)
+    assert [each.references for each in captions] == [("a red kite",), ("a hill",)]
+    assert capmeter.load({"1": "x"}, rows)["1"].references == ("a red kite", "a hill")
+
+
+def test_data_that_contains_itself_is_refused_at_once() -> None:
+    items: list[Any] = []
+    items.append(items)
+    document: dict[str, Any] = {}
+    document["results"] = document
+    sources: list[Any] = [items, document, {"1": items}, [{"doc_id": 1, "filtered_resps": items}], {"v": document}]
+    sources += [[{"image_id": 1, "candidate": "a", "references": items}]]
+    for source in sources:
+        with pytest.raises(InputError):
+            capmeter.load(source, on_missing="keep")
+
+
+HOSTILE: dict[str, Callable[[], str]] = {
+    "objects under many keys": lambda: json.dumps({f"k{k}": {"a": 1} for k in range(60_000)}),
+    "a row of many fields": lambda: json.dumps(
+        [{**{f"k{k}": "x" for k in range(60_000)}, "image_id": 1, "caption": "a"}]
+    ),
+    "a long list as text": lambda: json.dumps([{"index": 1, "prediction": "a", "answer": f"[{'[' * 500_000}]"}]),
+    "many columns": lambda: ",".join(f"Caption_{k}" for k in range(60_000)) + ",image_id\n",
+    "marks": lambda: "#1" * 500_000,
+    "tags": lambda: json.dumps({"1": "<answer " * 120_000}),
+    "an error text": lambda: json.dumps({"1": "an unexpected " * 70_000}),
+    "videos": lambda: json.dumps({f"v{k}": [{"timestamp": [0, 1], "caption": "a"}] for k in range(15_000)}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_megabyte_is_answered_in_seconds(name: str, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text(HOSTILE[name]())
+    start = time.process_time()
+    examine(tmp_path / "x.txt")
+    assert time.process_time() - start < 3
