@@ -65,6 +65,9 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("prompt: '{candidate}'\nask: facts", "ask: facts needs facts, verify, match, which is missing"),
+        ("ask: pairs\nprompts: {a: {prompt: '{candidate}'}}", "ask: pairs needs prompt, which is missing"),
+        ("prompt: '{candidate}'\nreads: {number: [0, 1]}", "reads: unknown field"),
         ("prompt: '{candidate}'", "read: missing; expected one of number"),
         ("prompt: '{candidate}'\nread: {number: [5, 1]}", "low, high., two whole numbers"),
         ("prompt: '{candidate}'\nread: {labels: [yes, no]}", "are not text in YAML"),
@@ -86,3 +89,30 @@ def test_a_malformed_task_is_refused(tmp_path: Path, text: str, message: str) ->
     task.write_text(text)
     with pytest.raises(InputError, match=message):
         run({"1": "a"}, f'judge(task="{task}")', lambda body: "1")
+
+
+def test_three_questions_are_one_file(tmp_path: Path) -> None:
+    task = tmp_path / "details.yaml"
+    task.write_text(
+        "prompt: 'Caption: {candidate}. {question}'\nask: question\nquestions:\n- A colour?\n- A number?\n- A place?\n"
+        "read: {labels: ['yes', 'no']}\n"
+    )
+    replies = {"colour": "yes", "number": "No.", "place": "yes"}
+    answers = lambda body: next(reply for word, reply in replies.items() if f"A {word}?" in prompt_of(body))  # noqa: E731
+    results = run({"1": "a red bus", "2": ""}, f'judge(task="{task}")', answers)
+    assert results.score == pytest.approx(2 / 6) and results.items["c1"] == pytest.approx(2 / 3)
+    assert results.answers["c1"] == {"A colour?": "yes", "A number?": "No.", "A place?": "yes"}
+
+
+def test_capability_by_dimension(tmp_path: Path) -> None:
+    """Means over the dimensions, as released: object number 1 of 2 correct and 1 wrong; scene missing."""
+    rows = [
+        {"file_id": "1", "task": "object_number", "annotation": {"dog": 2, "cat": 1}},
+        {"file_id": "1", "task": "scene", "annotation": "a park"},
+    ]
+    path = write(tmp_path / "capability.jsonl", rows, lines=True)
+    replies = {"dog: 2": "correct", "cat: 1": "wrong", "a park": "missing"}
+    answers = lambda body: next(reply for text, reply in replies.items() if text in prompt_of(body))  # noqa: E731
+    results = run({"1": "two dogs"}, f'judge(task=capability,questions="{path}")', answers)
+    assert results.score == pytest.approx((0.5 + 0) / 2) and results.parts["hit"] == pytest.approx((1 + 0) / 2)
+    assert results.parts["precision/object number"] == 0.5 and results.parts["recall/scene"] == 0

@@ -28,7 +28,7 @@ from typing import Any
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.asking import Answer, Ask, Failure
 from capmeter.metrics.judges.items import CAPTION, EVENT, FACT, QUESTION
-from capmeter.metrics.judges.judge import UNANSWERED, JudgedCaption, Verdict
+from capmeter.metrics.judges.judge import PLAIN, UNANSWERED, JudgedCaption, Verdict
 from capmeter.metrics.judges.reading import (
     NoScore,
     read_each,
@@ -308,6 +308,7 @@ async def judge_elements(judge: Any, ask: Ask, caption: JudgedCaption) -> Verdic
     """Asks for the objects of both graphs, then for attributes and relations of those that are there."""
     texts = "\n".join(caption.references), caption.candidate
     grades: list[dict[Any, float | None]] = [{}, {}]
+    notes: dict[str, None] = {}
     for list_elements in (_list_objects, _list_details):
         elements = [
             (side, key, statement)
@@ -322,12 +323,12 @@ async def judge_elements(judge: Any, ask: Ask, caption: JudgedCaption) -> Verdic
         values = read_each(answers, partial(read_expectation, low=LOWEST, high=HIGHEST)) if answers else []
         for (side, key, _), value in zip(elements, values, strict=True):
             grades[side][key] = None if value is None else value[0]
+            notes |= {UNANSWERED: None} if value is None else {} if value[1] else {PLAIN: None}
     if any(each and not any(each.values()) for each in grades):
         raise NoScore(UNANSWERED)
     known_grades = [[grade for grade in each.values() if grade is not None] for each in grades]
     precision, recall = (sum(each) / len(each) / HIGHEST if each else 1.0 for each in known_grades)
-    notes = (UNANSWERED,) if any(None in each.values() for each in grades) else ()
-    return Verdict((2 * precision * recall / (precision + recall), precision, recall), notes)
+    return Verdict((2 * precision * recall / (precision + recall), precision, recall), tuple(notes))
 
 
 def _list_objects(graph: Any, grades: dict[Any, float | None]) -> list[tuple[Any, str]]:

@@ -130,8 +130,21 @@ class TaskJudge(Judge):
 
     @property
     def protocol(self) -> Procedure | None:
-        """The steps, if there are several."""
-        return PROTOCOLS.get(self.spec.ask)
+        """The steps, if there are several.
+
+        Raises:
+            InputError: the task lacks the prompt of one of them.
+        """
+        task, procedure = self.spec, PROTOCOLS.get(self.spec.ask)
+        missing = [name for name in procedure.prompts if name not in task.steps] if procedure is not None else []
+        if procedure is not None and not procedure.prompts and not task.prompt:
+            missing = ["prompt"]
+        if missing:
+            raise InputError(
+                f"task {task.name!r}: ask: {task.ask} needs {', '.join(missing)}, which is missing; copy the package's "
+                f"file (capmeter/data/prompts), and change its prompts"
+            )
+        return procedure
 
     @property
     def requires_answer(self) -> bool:
