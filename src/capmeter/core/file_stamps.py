@@ -17,7 +17,7 @@ def file_stamp(option: str, path: str, expected: str) -> tuple[int, int]:
         expected: what the option accepts, for the message.
 
     Raises:
-        InputError: there is no such file, it is a folder or a device, it cannot be reached, or its name is none (it has a NUL).
+        InputError: there is no such file, it is a folder or a device, cannot be reached, or its name has a NUL.
     """
     try:
         file_stat = Path(path).stat()
