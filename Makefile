@@ -42,7 +42,7 @@ docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "The site: $(CURDIR)/out/site/index.html"
 
-# hostile structures and mutated files through load, stream and score: minutes; the tests run a short one
+# hostile structures and mutated files through load, parts and score: minutes; the tests run a short one
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py --inputs 200000
 	$(BIN)/python tests/fuzz/checkpoints.py --inputs 10000

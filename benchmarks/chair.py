@@ -6,7 +6,7 @@ FOLDER holds the standalone port's chair.py and what it imports (NLTK with its d
 written out plainly: tokens by NLTK's rules, the singular of each word by trying one regular expression after another,
 double words, then every word looked up in a set that is made of the list anew for each word, as the port does. Captions
 are made of words of the list and others. The last lines show that time grows with the number of captions, and what a
-stream of four times as many needs in memory.
+run in parts of four times as many needs in memory.
 """
 
 from __future__ import annotations
@@ -135,11 +135,11 @@ def main() -> None:
         print(f"ratio          {theirs / ours:8.1f}")
         print(f"half as many   {half:8.2f} s")
         for factor in (1, 4):
-            print(f"streamed, {factor} x {_peak(captions, objects, factor, folder):,.0f} MB at most")
+            print(f"in parts, {factor} x {_peak(captions, objects, factor, folder):,.0f} MB at most")
 
 
 def _peak(captions: list[str], objects: str, factor: int, folder: str) -> float:
-    """The largest memory of a process that streams the captions this many times over."""
+    """The largest memory of a process that scores the captions, this many times over, in parts."""
     import subprocess
 
     path = Path(folder) / f"{factor}.jsonl"
@@ -153,9 +153,10 @@ def _peak(captions: list[str], objects: str, factor: int, folder: str) -> float:
         objects,
         "-m",
         "chair",
-        "--stream",
-        "--workers",
-        "1",
+        "--parts",
+        str(Path(folder) / f"scores-{factor}"),
+        "--rows",
+        "5000",
         "--no-intervals",
     ]
     code = (

@@ -10,7 +10,7 @@ of another system were scored; and of scoring alone, on tokenised captions in on
 turns and the fastest turn of each counts. It stops if any score of any caption differs. What runs is
 `classic_capmeter.py` and `classic_pycocoevalcap.py`.
 
-`scale` repeats the captions, altered, up to each size, with five references each, and streams them from a file in a
+`scale` repeats the captions, altered, up to each size, with five references each, and scores them in parts in a
 process of its own; it prints what the process took to start (with two captions), the processor time per caption after
 that, its peak memory, and lines through time and memory, with what they give for ten and a hundred million.
 
@@ -190,21 +190,20 @@ def child_scale(path: str, metrics: str) -> dict[str, Any]:
     said, told = ["A dog's ball (red), 3 of 4.", "two cats"], [["it's a dog"], ["a cat", "cats"]]
     capmeter.score(candidates=said, references=told, metrics=metrics)  # what is loaded once
     start, spent = time.perf_counter(), time.process_time()
-    results = capmeter.score(capmeter.stream(path), metrics)
+    corpus = capmeter.score_parts(path, metrics, Path(path).with_suffix(""), intervals=False).systems[""]
     seconds, began, spent = time.perf_counter() - start, spent, time.process_time() - spent
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scores = {name: each.score for name, each in results.items()}
     return {
         "seconds": seconds,
         "began": began,
         "spent": spent,
         "peak": peak * (1 if sys.platform == "darwin" else 1024),
-        "scores": scores,
+        "scores": corpus.scores,
     }
 
 
 def scale(rows: Rows, sizes: list[int], metrics: str) -> None:
-    print(f"{metrics}, five references each, streamed from a file")
+    print(f"{metrics}, five references each, a file in parts")
     print(f"{'captions':>10}{'start':>9}{'seconds':>10}{'processor µs/caption':>22}{'peak memory':>14}   scores")
     spent, peaks = [], []
     for size in sizes:

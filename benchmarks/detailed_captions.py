@@ -96,7 +96,7 @@ def main() -> None:
 
         torch.set_num_threads(options.threads)
         start, processor = time.perf_counter(), time.process_time()
-        result = capmeter.score(capmeter.stream(file.name), options.metric, settings=Settings(threads=options.threads))
+        result = capmeter.score(capmeter.load(file.name), options.metric, settings=Settings(threads=options.threads))
         (scores,) = result.values()
         wall, processor = time.perf_counter() - start, time.process_time() - processor
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

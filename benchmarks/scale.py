@@ -1,20 +1,18 @@
-"""Many captions on Ray: as fast as processes of one machine, and nothing lost when workers or the driver are killed.
+"""Many captions in parts: as fast on Ray as in processes, and nothing lost when workers or the driver are killed.
 
-    python benchmarks/scale.py ray    [--data FILE] [--captions 300000] [--shards 8] [--repeat 2]
-    python benchmarks/scale.py driver [--data FILE] [--sizes 10000,100000,300000] [--shards 8]
-    python benchmarks/scale.py kills  [--data FILE] [--captions 20000] [--shards 40] [--workers 20] [--drivers 10]
-    python benchmarks/scale.py once   [--data FILE] [--captions 10000000] [--images 500000] [--shards 40]
-                                      [--folder FOLDER] [--engine process|ray]
+    python benchmarks/scale.py ray    [--data FILE] [--captions 300000] [--rows 40000] [--repeat 2]
+    python benchmarks/scale.py kills  [--data FILE] [--captions 20000] [--rows 500] [--workers 20] [--drivers 10]
+    python benchmarks/scale.py once   [--data FILE] [--captions 10000000] [--images 500000] [--rows 100000]
+                                      [--folder FOLDER] [--engine 1|2|ray:2]
 
-`ray` scores the same files with two processes (`--workers 2`) and with two workers of Ray on this machine, in turns and
-each in a process of its own; the fastest turn of each counts. It prints the wall time of both, of Ray with and without
-the start of Ray itself (workers are started in either), and whether every score is the same bit for bit. `driver`
-prints the peak memory of the process that calls Ray. `kills` scores files on a cluster of three nodes beside its head
-while working processes are killed; then the command `capmeter score` is killed, at random moments of its run on the
-same cluster, and started again; every score, corpus score and interval is compared with one process's. `once` runs the
-command `capmeter score` with the references in a file of their own: once in one process, streamed, and once on two
-workers of Ray. It prints the time, processor time, peak memory and corpus scores of both. `--folder` keeps the files of
-captions there and reads them again, so that `--engine` can run one of the two at a time.
+`ray` scores a file with two processes and with two workers of Ray on this machine, in turns and each in a process of
+its own; the fastest turn of each counts. It prints the wall time of both, of Ray with and without the start of Ray
+itself, and whether every score is the same bit for bit. `kills` scores a file in parts on a cluster of three nodes
+beside its head while working processes are killed; then the command `capmeter score` is killed, at random moments of
+its run on the same cluster, and started again; every score, corpus score and interval is compared with one process's.
+`once` runs the command `capmeter score --parts` with the references in a file of their own, by default with one
+process, and prints its time, processor time, peak memory and corpus scores. `--folder` keeps the files of captions
+there and reads them again; scores that are there are not computed again.
 
 FILE and its captions: see `classic.py`, which also measures one process at growing sizes (`classic.py scale`).
 """
@@ -23,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
 import os
 import random
@@ -37,7 +34,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 from classic import DATA, METRICS, Rows, in_turns, read, repeated
 
@@ -45,63 +41,37 @@ CLUSTER = Path(__file__).resolve().parents[1] / "tests" / "support" / "ray_clust
 Scores = dict[str, Any]
 
 
-def write_shards(rows: Rows, folder: Path, captions: int, shards: int) -> Path:
-    """The captions in files of a folder, and all of them in one more file, whose path is returned."""
-    (folder / "shards").mkdir()
-    whole = folder / "whole.jsonl"
-    size = -(-captions // shards)
-    with whole.open("w", encoding="utf-8") as every:
-        made = repeated(rows, captions)
-        for k in range(shards):
-            lines = [
-                json.dumps(row) + "\n" for _, row in zip(range(min(size, captions - k * size)), made, strict=False)
-            ]
-            (folder / "shards" / f"part-{k:04}.jsonl").write_text("".join(lines), encoding="utf-8")
-            every.writelines(lines)
-    return whole
+def write_captions(rows: Rows, path: Path, captions: int) -> Path:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in repeated(rows, captions))
+    return path
 
 
 def scores_in(folder: Path, metrics: str) -> Scores:
     """The scores in files of scores, in order, and the ids."""
     from pyarrow import parquet
 
-    tables = [parquet.read_table(path) for path in sorted(folder.glob("*.parquet"))]
-    found: Scores = {
-        name: np.concatenate([table[name].to_numpy() for table in tables]).tolist() for name in metrics.split(",")
-    }
-    return found | {"ids": [id for table in tables for id in table["id"].to_pylist()]}
+    table = parquet.read_table([str(path) for path in sorted(folder.glob("*.parquet"))])
+    return {name: table[name].to_pylist() for name in (*metrics.split(","), "id")}
 
 
-def child_processes(path: str, metrics: str, target: str) -> None:
-    """Two processes of this machine; the same file of scores is written."""
-    import pyarrow
-    from pyarrow import parquet
-
+def child_score(path: str, metrics: str, target: str, rows: str, workers: str) -> None:
+    """Two processes, or two workers of Ray, on this machine."""
     import capmeter
-    from capmeter.integrations.shards import score_columns
 
-    start = time.perf_counter()
-    results = capmeter.score(capmeter.stream(path), metrics, workers=2)
-    Path(target).mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pyarrow.table(score_columns(results)), f"{target}/whole.parquet")
-    print(json.dumps({"seconds": time.perf_counter() - start}))
-
-
-def child_ray(path: str, metrics: str, target: str) -> None:
-    """Two workers of Ray on this machine, and the peak memory of this process, which calls them."""
+    pool: Any = 2
     before = time.perf_counter()
-    import ray
+    if workers == "ray":
+        import ray
 
-    from capmeter.integrations.ray import score_shards
+        from capmeter.integrations.ray import RayPool
 
-    ray.init(address="local", include_dashboard=False, num_cpus=2, object_store_memory=300_000_000, log_to_driver=False)
+        small = {"num_cpus": 2, "object_store_memory": 300_000_000}
+        ray.init(address="local", include_dashboard=False, log_to_driver=False, **small)
+        pool = RayPool(2)
     start = time.perf_counter()
-    score_shards(f"{path}/*.jsonl", metrics, target, workers=2, intervals=False)
-    seconds = time.perf_counter() - start
-    # not ru_maxrss, which begins with the memory of the process that started this one
-    peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
-    ray.shutdown()
-    print(json.dumps({"seconds": seconds, "start": start - before, "peak": peak}))
+    capmeter.score_parts(path, metrics, target, rows=int(rows), workers=pool, intervals=False)
+    print(json.dumps({"seconds": time.perf_counter() - start, "start": start - before}))
 
 
 def child(what: str, *arguments: object) -> tuple[float, dict[str, float]]:
@@ -114,22 +84,18 @@ def child(what: str, *arguments: object) -> tuple[float, dict[str, float]]:
     return found["seconds"], found
 
 
-def compare(rows: Rows, captions: int, shards: int, metrics: str, repeat: int) -> None:
+def compare(rows: Rows, captions: int, part_rows: int, metrics: str, repeat: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = write_shards(rows, folder, captions, shards)
+        path = write_captions(rows, folder / "x.jsonl", captions)
 
-        def on_ray() -> tuple[float, dict[str, float]]:
-            shutil.rmtree(folder / "scores", ignore_errors=True)
-            return child("child-ray", folder / "shards", metrics, folder / "scores")
+        def run(workers: str) -> tuple[float, dict[str, float]]:
+            shutil.rmtree(folder / workers, ignore_errors=True)
+            return child("child-score", path, metrics, folder / workers, part_rows, workers)
 
-        (_, local), (_, clustered) = in_turns(
-            repeat, lambda: child("child-processes", whole, metrics, folder / "local"), on_ray
-        )
-        same = scores_in(folder / "local", metrics) == scores_in(folder / "scores", metrics)
-    print(
-        f"{captions:,} captions with five references each, {metrics}, two workers, {shards} files; best of {repeat}\n"
-    )
+        (_, local), (_, clustered) = in_turns(repeat, lambda: run("processes"), lambda: run("ray"))
+        same = scores_in(folder / "processes", metrics) == scores_in(folder / "ray", metrics)
+    print(f"{captions:,} captions with five references each, {metrics}, parts of {part_rows:,}; best of {repeat}\n")
     times = {"two processes": local["seconds"], "two workers of Ray": clustered["seconds"]}
     for what, seconds in (times | {"and Ray's start": clustered["seconds"] + clustered["start"]}).items():
         rate, ratio = captions / seconds, local["seconds"] / seconds
@@ -137,35 +103,16 @@ def compare(rows: Rows, captions: int, shards: int, metrics: str, repeat: int) -
     print(f"every score is the same: {same}")
 
 
-def drivers_memory(rows: Rows, sizes: list[int], shards: int, metrics: str) -> None:
-    print(f"{metrics}, five references each, {shards} files, two workers of Ray")
-    for captions in sizes:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            write_shards(rows, folder, captions, shards)
-            _, found = child("child-ray", folder / "shards", metrics, folder / "scores")
-        print(f"{captions:>10,} captions: the calling process holds at most {found['peak']:.0f} MB", flush=True)
-
-
-def write_large_set(rows: Rows, folder: Path, captions: int, images: int, shards: int) -> None:
-    """Files of candidates, all of them once more in one file, and one file of the images' references."""
-    (folder / "shards").mkdir(parents=True)
+def write_large_set(rows: Rows, folder: Path, captions: int, images: int) -> None:
+    """A file of candidates, and one of the images' references."""
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "references.jsonl").open("w", encoding="utf-8") as file:
         for row in repeated(rows, images):
             file.write(json.dumps({"image_id": row["image_id"], "references": row["references"]}) + "\n")
-    size, recombined = -(-captions // shards), repeated(rows, captions)
-    with (folder / "captions.jsonl").open("w", encoding="utf-8") as every:
-        for k in range(shards):
-            with (folder / "shards" / f"part-{k:04}.jsonl").open("w", encoding="utf-8") as file:
-                for row in itertools.islice(recombined, min(size, captions - k * size)):
-                    caption = {
-                        "id": row["id"],
-                        "image_id": str(int(row["id"]) % images),
-                        "candidate": row["candidate"],
-                    }
-                    line = json.dumps(caption) + "\n"
-                    file.write(line)
-                    every.write(line)
+    with (folder / "captions.jsonl").open("w", encoding="utf-8") as file:
+        for row in repeated(rows, captions):
+            image_id = str(int(row["id"]) % images)
+            file.write(json.dumps({"id": row["id"], "image_id": image_id, "candidate": row["candidate"]}) + "\n")
 
 
 def run_command(*arguments: str) -> tuple[Any, float, float, float]:
@@ -190,33 +137,28 @@ def run_command(*arguments: str) -> tuple[Any, float, float, float]:
         return json.loads(text[text.index("{\n") :]), seconds, sum(processor.values()), peak / 2**30
 
 
-def score_once(folder: Path, metrics: str, engines: Iterable[str]) -> None:
-    """One streamed process and two workers of Ray on the captions of a folder, one after the other."""
-    shutil.rmtree(folder / "scores", ignore_errors=True)
-    alone = [str(folder / "captions.jsonl"), "--stream", "--workers", "1"]
-    clustered = ["--engine", "ray", "--shards", str(folder / "shards" / "*.jsonl"), "--workers", "2"]
-    commands = {"process": alone, "ray": [*clustered, "--output", str(folder / "scores")]}
-    for engine in engines:
+def score_once(folder: Path, metrics: str, workers: Iterable[str], part_rows: int) -> None:
+    """One run after the other on the captions of a folder."""
+    for each in workers:
         result, seconds, processor, peak = run_command(
-            *commands[engine], "-r", str(folder / "references.jsonl"), "-m", metrics
+            *(str(folder / "captions.jsonl"), "-r", str(folder / "references.jsonl"), "-m", metrics),
+            *("--parts", str(folder / f"scores-{each}"), "--rows", str(part_rows), "--workers", each),
         )
-        print(f"{engine:<10}{seconds:>9,.0f} s{processor:>9,.0f} s of processor{peak:>8.2f} GB", flush=True)
-        systems = result.get("systems", {"": {"metrics": {}}}).values()
-        scores = result.get("scores") or {key: each["score"] for one in systems for key, each in one["metrics"].items()}
-        print(f"{'':<10}{scores}", flush=True)
+        print(f"{each:<10}{seconds:>9,.0f} s{processor:>9,.0f} s of processor{peak:>8.2f} GB", flush=True)
+        print(f"{'':<10}{result['systems']['']['scores']}; {result['resumed']} parts were there", flush=True)
 
 
 class Trial:
-    """Captions in files, their scores by one process, and runs on Ray that are killed."""
+    """Captions in a file, their scores by one process, and runs on Ray that are killed."""
 
-    def __init__(self, rows: Rows, folder: Path, captions: int, shards: int, metrics: str) -> None:
+    def __init__(self, rows: Rows, folder: Path, captions: int, part_rows: int, metrics: str) -> None:
         import capmeter
 
-        self.folder, self.metrics, self.scores = folder, metrics, folder / "scores"
-        self.pattern = str(folder / "shards" / "*.jsonl")
-        whole = capmeter.score(capmeter.stream(write_shards(rows, folder, captions, shards)), metrics)
+        self.folder, self.metrics, self.scores, self.rows = folder, metrics, folder / "scores", part_rows
+        self.path = write_captions(rows, folder / "x.jsonl", captions)
+        whole = capmeter.score(capmeter.load(self.path), metrics)
         self.expected: Scores = {each: whole[each].items.array.tolist() for each in metrics.split(",")}
-        self.expected |= {"ids": list(whole.ids.names)}
+        self.expected |= {"id": list(whole.ids.names)}
         self.corpus = {
             "scores": {each: whole[each].score for each in whole},
             "intervals": {each: list(bounds) for each, bounds in whole.intervals(resamples=50, seed=3).items()},
@@ -249,7 +191,13 @@ class Trial:
     def run(self, cluster: subprocess.Popen[bytes], **task: Any) -> int:
         """Scores the captions in a task of this cluster; the number of workers that were killed."""
         result = self.folder / "result.json"
-        given = {"metrics": self.metrics, "pattern": self.pattern, "output": str(self.scores), "result": str(result)}
+        given: dict[str, Any] = {
+            "metrics": self.metrics,
+            "source": str(self.path),
+            "output": str(self.scores),
+            "result": str(result),
+        }
+        given["rows"] = self.rows
         assert cluster.stdin is not None
         cluster.stdin.write(json.dumps(given | task).encode() + b"\n")
         cluster.stdin.flush()
@@ -269,8 +217,8 @@ class Trial:
         return path.read_text()
 
     def command(self, address: str) -> subprocess.Popen[bytes]:
-        options = ["--metrics", self.metrics, "--output", str(self.scores), "--resamples", "50", "--seed", "3"]
-        options += ["--workers", "2", "--engine", "ray", "--shards", self.pattern]
+        options = ["--metrics", self.metrics, "--parts", str(self.scores), "--resamples", "50", "--seed", "3"]
+        options += ["--workers", "ray:2", "--rows", str(self.rows), str(self.path)]
         program = "from capmeter.cli.main import main; main()"
         return self.start(["-c", program, "score", *options], RAY_ADDRESS=address)
 
@@ -282,7 +230,7 @@ class Trial:
 
     def compared(self) -> str:
         """Compares the scores with those of one process, and removes them."""
-        corpus = json.loads((self.scores / "corpus.json").read_text())
+        corpus = json.loads((self.scores / "corpus.json").read_text())["systems"][""]
         if any(corpus[what] != known for what, known in self.corpus.items()):
             raise SystemExit("corpus scores or intervals differ from those of one process")
         if scores_in(self.scores, self.metrics) != self.expected:
@@ -317,8 +265,8 @@ def kill_drivers(trial: Trial, cluster: subprocess.Popen[bytes], wanted: int) ->
             os.killpg(program.pid, signal.SIGKILL)
             program.wait()
             killed, in_a_row = killed + 1, in_a_row + 1
-            finished = len(list(trial.scores.glob("part-*.json")))
-            print(f"driver killed {killed} times; {finished} files finished", flush=True)
+            finished = len(list(trial.scores.glob("*.parquet")))
+            print(f"driver killed {killed} times; {finished} parts finished", flush=True)
         else:
             if not in_a_row:
                 seconds = time.perf_counter() - start  # the first run is slower than the others
@@ -327,11 +275,11 @@ def kill_drivers(trial: Trial, cluster: subprocess.Popen[bytes], wanted: int) ->
 
 
 def main() -> None:
-    if len(sys.argv) == 5 and sys.argv[1].startswith("child-"):
-        {"child-processes": child_processes, "child-ray": child_ray}[sys.argv[1]](*sys.argv[2:])
+    if len(sys.argv) == 7 and sys.argv[1] == "child-score":
+        child_score(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("ray", "driver", "kills", "once"))
+    parser.add_argument("what", choices=("ray", "kills", "once"))
     parser.add_argument("--data", type=Path, default=DATA, help=f"captions (default {DATA})")
     parser.add_argument("--system", default="m2_transformer", help="whose captions, where a row has several systems'")
     parser.add_argument("--metrics", default=METRICS)
@@ -340,9 +288,8 @@ def main() -> None:
     )
     parser.add_argument("--images", type=int, default=500_000, help="with references (once)")
     parser.add_argument("--folder", type=Path, help="where files of captions are kept and found again (once)")
-    parser.add_argument("--engine", choices=("process", "ray"), action="append", help="one of the two alone (once)")
-    parser.add_argument("--sizes", default="10000,100000,300000", help="numbers of captions (driver)")
-    parser.add_argument("--shards", type=int, default=0, help="in how many files (default: 8; of `kills` 40)")
+    parser.add_argument("--engine", action="append", help="workers, as of `capmeter score` (once; default: 1)")
+    parser.add_argument("--rows", type=int, default=0, help="of a part (default: 40,000; kills 500; once 100,000)")
     parser.add_argument("--repeat", type=int, default=2, help="turns of processes and Ray (ray)")
     parser.add_argument("--workers", type=int, default=20, help="kills of workers")
     parser.add_argument("--drivers", type=int, default=10, help="kills of the driver")
@@ -351,19 +298,17 @@ def main() -> None:
         parser.error(f"{chosen.data} is not there; name a file of captions with --data")
     rows = read(chosen.data, chosen.system)
     if chosen.what == "ray":
-        compare(rows, chosen.captions or 300_000, chosen.shards or 8, chosen.metrics, chosen.repeat)
-    elif chosen.what == "driver":
-        drivers_memory(rows, [int(size) for size in chosen.sizes.split(",")], chosen.shards or 8, chosen.metrics)
+        compare(rows, chosen.captions or 300_000, chosen.rows or 40_000, chosen.metrics, chosen.repeat)
     elif chosen.what == "once":
         with tempfile.TemporaryDirectory() as name:
             folder, captions = chosen.folder or Path(name), chosen.captions or 10_000_000
             if not (folder / "captions.jsonl").exists():
-                write_large_set(rows, folder, captions, chosen.images, chosen.shards or 40)
+                write_large_set(rows, folder, captions, chosen.images)
             print(f"{captions:,} captions of {chosen.images:,} images, {chosen.metrics}; references in their own file")
-            score_once(folder, chosen.metrics, chosen.engine or ("process", "ray"))
+            score_once(folder, chosen.metrics, chosen.engine or ["1"], chosen.rows or 100_000)
     else:
         with tempfile.TemporaryDirectory() as name:
-            trial = Trial(rows, Path(name), chosen.captions or 20_000, chosen.shards or 40, chosen.metrics)
+            trial = Trial(rows, Path(name), chosen.captions or 20_000, chosen.rows or 500, chosen.metrics)
             with trial.cluster() as cluster:
                 kill_workers(trial, cluster, chosen.workers)
                 kill_drivers(trial, cluster, chosen.drivers)

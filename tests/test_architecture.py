@@ -31,7 +31,7 @@ LAYERS: tuple[set[str], ...] = (
 )
 # folders inside a package, from the bottom up; "" stands for the modules directly in the package
 FOLDERS: dict[str, tuple[set[str], ...]] = {
-    "captions": ({""}, {"containers", "layouts"}, {"streaming"}),
+    "captions": ({""}, {"containers", "layouts"}),
     "encoders": ({""}, {"text"}, {"joint"}, {"regions"}),
     "text": ({"tokenization"}, {""}, {"meteor", "vectors", "parsing"}, {"scene_graphs"}),
     "metrics": (

@@ -120,7 +120,7 @@ def test_growth_with_captions(shared: Path) -> None:
 def test_ray_gives_the_scores_of_processes(shared: Path) -> None:
     pytest.importorskip("ray", reason="needs capmeter[ray]")
     data = shared / "data" / "flickr8k_expert.jsonl.gz"
-    printed = run("scale.py", "ray", "--data", data, "--captions", "60", "--shards", "2", "--repeat", "1")
+    printed = run("scale.py", "ray", "--data", data, "--captions", "60", "--rows", "30", "--repeat", "1")
     assert "every score is the same: True" in printed
 
 
@@ -128,7 +128,7 @@ def test_ray_gives_the_scores_of_processes(shared: Path) -> None:
 @pytest.mark.slow
 def test_ray_loses_nothing_when_workers_and_drivers_are_killed(shared: Path) -> None:
     pytest.importorskip("ray", reason="needs capmeter[ray]")
-    sizes = ["--captions", "600", "--shards", "6", "--workers", "3", "--drivers", "2"]
+    sizes = ["--captions", "600", "--rows", "100", "--workers", "3", "--drivers", "2"]
     printed = run("scale.py", "kills", "--data", shared / "data" / "flickr8k_expert.jsonl.gz", *sizes)
     assert "3 workers killed" in printed and "driver killed 2 times" in printed
     ended = [line for line in printed.splitlines() if not line.startswith("driver killed")]

@@ -20,7 +20,8 @@ from .captions.load import load as load
 from .captions.load import load_references as load_references
 from .captions.load import load_systems as load_systems
 from .captions.load_options import LoadOptions as LoadOptions
-from .captions.streaming.stream import stream as stream
+from .captions.parts import Part as Part
+from .captions.parts import open_parts as open_parts
 from .captions.writing import convert as convert
 from .captions.writing import save as save
 from .core.errors import AssetError as AssetError
@@ -43,6 +44,7 @@ from .evaluation.composite import CompositeMetric as CompositeMetric
 from .evaluation.evidence import Evidence as Evidence
 from .evaluation.evidence import Link as Link
 from .evaluation.evidence import Mark as Mark
+from .evaluation.part_scores import score_parts as score_parts
 from .evaluation.registry import parse as parse
 from .evaluation.results import Results as Results
 from .evaluation.results import Scores as Scores

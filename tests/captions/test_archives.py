@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.caption_sets import read_parts
 
 import capmeter
 from capmeter.captions import sources
@@ -59,7 +60,7 @@ def test_tables_rows_and_parquet_inside(tmp_path: Path) -> None:
         path = archive(tmp_path / f"{kind}.zip", {f"rows.{kind}": (tmp_path / f"rows.{kind}").read_bytes()})
         assert list(capmeter.load(path)) == list(captions)
         assert list(capmeter.load(path / f"rows.{kind}")) == list(captions)
-        assert [each for part in capmeter.stream(path) for each in part] == list(captions)
+        assert read_parts(path) == list(captions)
 
 
 def test_names_that_lead_out_of_a_folder_are_only_names(tmp_path: Path) -> None:

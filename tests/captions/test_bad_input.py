@@ -9,19 +9,19 @@ import json
 import re
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.caption_sets import read_parts
 
 from capmeter.captions.load import load
 from capmeter.captions.reading import NAMES
-from capmeter.captions.streaming.stream import stream
 from capmeter.cli.main import main
 from capmeter.core.errors import InputError
 
 GOOD: dict[str, Any] = {"image_id": "1", "candidate": "a dog", "references": ["the dog", "dog"]}
-BOTH = (load, lambda *a, **k: list(stream(*a, **k)))
 
 
 def lines(*rows: Any) -> bytes:
@@ -98,7 +98,7 @@ FILES: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("read", BOTH, ids=["load", "stream"])
+@pytest.mark.parametrize("read", [load, partial(read_parts, rows=9)], ids=["load", "parts"])
 @pytest.mark.parametrize("mistake", FILES)
 def test_a_file_with_a_mistake(tmp_path: Path, mistake: str, read: Any) -> None:
     content, expected = FILES[mistake]
@@ -164,12 +164,11 @@ PAIRS: dict[str, tuple[Any, Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("read", BOTH, ids=["load", "stream"])
 @pytest.mark.parametrize("mistake", PAIRS)
-def test_a_pair_with_a_mistake(mistake: str, read: Any) -> None:
+def test_a_pair_with_a_mistake(mistake: str) -> None:
     candidates, references, expected = PAIRS[mistake]
     with pytest.raises(InputError, match=expected):
-        read(candidates, references)
+        load(candidates, references)
 
 
 def test_a_caption_passed_as_a_path() -> None:
@@ -202,7 +201,7 @@ def test_keys_that_are_no_text(key: Any, format: str) -> None:
 def test_a_key_that_is_not_comparable() -> None:
     pandas = pytest.importorskip("pandas")
     row = {pandas.NA: 1, "image_id": 1, "candidate": "a", "references": ["b"]}
-    assert len(load([row])) == sum(map(len, stream([row]))) == 1
+    assert len(load([row])) == 1
 
 
 def test_systems_that_are_one_as_text() -> None:
@@ -229,4 +228,4 @@ def test_a_path_of_bytes(tmp_path: Path) -> None:
             return str(tmp_path / "x").encode()
 
     (tmp_path / "x").write_text('{"0": ["a"]}')
-    assert next(iter(stream(["a"], BytesPath())))["0"].references == ("a",)
+    assert load(["a"], BytesPath())["0"].references == ("a",)

@@ -14,7 +14,6 @@ from support.command_line import capmeter as run_capmeter
 
 import capmeter
 from capmeter.captions.chat_artifacts import CLEANED, clean_chat_artifacts
-from capmeter.captions.streaming.stream import stream_systems
 from capmeter.captions.text_checks import find_artefacts
 from capmeter.captions.validation import examine
 from capmeter.core.errors import InputError
@@ -150,13 +149,12 @@ def test_loading_cleans_on_request_with_notes_and_signature() -> None:
     captions = capmeter.load(CANDIDATES, clean="chat-artifacts")
     assert [caption.candidate for caption in captions] == [CAPTION, "two cats", CAPTION]
     assert captions.notes[CLEANED] == ["7", "12"]
-    streamed = capmeter.score(capmeter.stream(CANDIDATES, clean="chat-artifacts", rows=2), "rouge-l,cider-d")
-    for results in (capmeter.score(captions, "rouge-l,cider-d"), streamed):
-        assert results.notes[CLEANED] == ["7", "12"]
-        for name, expected in capmeter.score(capmeter.load(CLEAN), "rouge-l,cider-d").items():
-            assert results[name].score == expected.score
-            assert "|clean:chat-artifacts|" in results[name].signature
-            assert "clean:" not in expected.signature
+    results = capmeter.score(captions, "rouge-l,cider-d")
+    assert results.notes[CLEANED] == ["7", "12"]
+    for name, expected in capmeter.score(capmeter.load(CLEAN), "rouge-l,cider-d").items():
+        assert results[name].score == expected.score
+        assert "|clean:chat-artifacts|" in results[name].signature
+        assert "clean:" not in expected.signature
     with pytest.raises(InputError, match="clean is 'all', expected 'chat-artifacts' or None"):
         capmeter.load(CANDIDATES, clean="all")
 
@@ -182,12 +180,10 @@ SYSTEMS = [
 
 
 def test_the_notes_have_final_ids_and_are_those_of_each_system() -> None:
-    whole = capmeter.load_systems(SYSTEMS, clean="chat-artifacts", unicode="nfc")
-    parts = stream_systems(SYSTEMS, clean="chat-artifacts", unicode="nfc", rows=1)
-    for systems in (whole, parts):
-        notes = {name: capmeter.score(each, "rouge-l").notes for name, each in systems.items()}
-        assert notes["A"][CLEANED] == ["7#0", "7#1", "9"] and "normalised to Unicode nfc" not in notes["A"]
-        assert CLEANED not in notes["B"] and notes["B"]["normalised to Unicode nfc"] == ["9"]
+    systems = capmeter.load_systems(SYSTEMS, clean="chat-artifacts", unicode="nfc")
+    notes = {name: capmeter.score(each, "rouge-l").notes for name, each in systems.items()}
+    assert notes["A"][CLEANED] == ["7#0", "7#1", "9"] and "normalised to Unicode nfc" not in notes["A"]
+    assert CLEANED not in notes["B"] and notes["B"]["normalised to Unicode nfc"] == ["9"]
 
 
 def test_events_are_cleaned_and_normalised_too() -> None:

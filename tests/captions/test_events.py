@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.caption_sets import read_parts
 
 import capmeter
 from capmeter.captions.event_fields import read_events
@@ -87,7 +88,10 @@ def write_file(folder: Path, content: Any, name: str) -> Path:
 def test_results(name: str, tmp_path: Path) -> None:
     ending = ".jsonl" if isinstance(RESULTS[name], list) else ".json"
     path = write_file(tmp_path, RESULTS[name], f"results{ending}")
-    for captions in (capmeter.load(path, GROUND_TRUTH), next(iter(capmeter.stream(path, GROUND_TRUTH)))):
+    for captions in (
+        capmeter.load(path, GROUND_TRUTH),
+        read_parts(path, write_file(tmp_path, GROUND_TRUTH, "truth.json")),
+    ):
         (caption,) = captions
         assert caption.events == EVENTS
         assert caption.candidate == "a dog eats it sleeps"
@@ -217,8 +221,8 @@ def test_videos_without_results_are_left_out_or_count_zero() -> None:
     assert capmeter.load({"7": "a"}, {"7": ["a"], "9": ["b"]}, on_absent="empty")["9"].candidate == ""
     with pytest.raises(InputError, match="on_absent is 'drop'"):
         capmeter.load({"7": "a"}, {"7": ["a"]}, on_absent="drop")  # type: ignore[typeddict-item]
-    with pytest.raises(InputError, match="without a stream"):
-        list(capmeter.stream(RESULTS["ActivityNet"], truth, on_absent="empty"))
+    with pytest.raises(InputError, match="on_absent=empty needs all captions at once"):
+        capmeter.open_parts("x.jsonl", on_absent="empty")
 
 
 def test_files_of_several_annotators_are_joined_by_video(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.caption_sets import read_parts
 
 import capmeter
 from capmeter.captions.layouts.programs import LAYOUTS
@@ -112,7 +113,7 @@ def test_files_with_captions_and_references(content: Any, layout: str, tmp_path:
     path = write_file(tmp_path, content)
     assert texts_by_image(capmeter.load(path)) == WHOLE
     assert examine(path).facts["layout"] == layout
-    assert [caption.candidate for part in capmeter.stream(path, rows=1) for caption in part] == list(SAID.values())
+    assert [caption.candidate for caption in read_parts(path)] == list(SAID.values())
 
 
 def test_one_sample_alone_and_samples_without_an_entry(tmp_path: Path) -> None:

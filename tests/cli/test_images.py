@@ -60,11 +60,12 @@ def test_score_finds_cocos_pictures_and_needs_no_references(folder: Path) -> Non
     expected = capmeter.score(captions, [name])[name].score
     scores = json.loads(found.stdout)["systems"]
     assert next(iter(scores.values()))["metrics"][name]["score"] == pytest.approx(expected, abs=1e-9)
-    streamed = run(
-        "score", folder / "results.json", "-m", name, "--images-root", folder / "photos", "--format", "json", "--stream"
+    in_parts = run(
+        *("score", folder / "results.json", "-m", name, "--images-root", folder / "photos", "--format", "json"),
+        *("--parts", folder / "scores"),
     )
-    assert streamed.exit_code == 0, streamed.output
-    again = next(iter(json.loads(streamed.stdout)["systems"].values()))["metrics"][name]["score"]
+    assert in_parts.exit_code == 0, in_parts.output
+    again = json.loads(in_parts.stdout)["systems"][""]["scores"][name]
     assert again == pytest.approx(expected, abs=1e-6)
 
 

@@ -131,27 +131,6 @@ def test_one_row_per_caption(run, folder: Path, name: str) -> None:
     assert float(rows[0]["rouge-l"]) == 1.0
 
 
-def test_streamed_scores_are_the_same(run, folder: Path) -> None:
-    rows = [{"image_id": k, "candidate": GOOD[k][0], "references": REFERENCES[k]} for k in GOOD]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    arguments = ("score", "rows.jsonl", "-m", "bleu-4,cider-d,rouge-l", "-f", "csv")
-    assert run(*arguments).out == run(*arguments, "--stream").out
-    both = [{**row, "system": system} for system in ("one", "two") for row in rows]
-    (folder / "both.jsonl").write_text("".join(json.dumps(row) + "\n" for row in both))
-    arguments = ("score", "both.jsonl", "-m", "bleu-4,cider-d,rouge-l", "-f", "csv")
-    assert run(*arguments).out == run(*arguments, "--stream").out
-    assert run(*arguments, "--system", "two").out == run(*arguments, "--stream", "--system", "two").out
-
-
-def test_large_files_are_read_in_parts_without_being_told(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from capmeter.captions import sources
-    from capmeter.cli import score
-
-    monkeypatch.setattr(sources, "LARGE", 10)
-    monkeypatch.setattr(score, "load_systems", None)  # would be called for a small file
-    assert run("score", "good.json", "-r", "references.json", "-m", "rouge-l").code == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -211,9 +211,9 @@ def test_as_data_frames(results: Results) -> None:
     assert table.column("rouge-l").to_pylist() == list(results["rouge-l"].items.values())
 
 
-def test_texts_of_streamed_captions_are_not_known(results: Results) -> None:
+def test_texts_of_unknown_captions_are_refused(results: Results) -> None:
     without = Results(list(results.values()), results.ids)
-    with pytest.raises(InputError, match="they were streamed"):
+    with pytest.raises(InputError, match="texts are not known"):
         without.to_columns(texts=True)
 
 

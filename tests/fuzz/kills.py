@@ -25,6 +25,7 @@ from pathlib import Path
 COMMANDS = {
     "score": "score a.json -r r.json -m rouge-l,bleu-4 --no-intervals -o out/scores.json --per-caption out/r.parquet",
     "score to csv": "score a.json b.json -r r.json -m rouge-l --no-intervals -o out/s.json --per-caption out/r.csv.gz",
+    "score in parts": "score rated.jsonl -m rouge-l,bleu-4 --no-intervals --parts out --rows 15",
     "report": "report s.json -o out/page.html --resamples 10 --explain 50 --images none",
     "convert": "convert a.json out/rows.jsonl.gz --to jsonl -r r.json",
     "convert apart": "convert a.json out/results.json --to coco -r r.json --references-out out/references.json",

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.streaming.stream import stream
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.scoring import evaluate, score
@@ -104,32 +100,6 @@ def test_systems_of_other_references_are_not_tested() -> None:
     assert explain_untested(systems).startswith("sa and sb were scored against different references, so")
     assert explain_untested({"sa": scored(GOOD), "turned": scored(GOOD, references=slice(None, None, -1))}) == ""
     assert "different images" in explain_untested({"sa": scored(GOOD), "sb": scored(GOOD, prefix="x")})
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_streamed_systems_of_other_references_are_not_tested(tmp_path: Path, workers: int) -> None:
-    """Streamed captions are not kept, but a digest of each image's references is, in a saved file too."""
-    lists = {"all": slice(None), "turned": slice(None, None, -1), "some": slice(1, None)}
-    systems = {}
-    for name, references in lists.items():
-        path = tmp_path / f"{name}.jsonl"
-        captions = scored(GOOD, references=references).captions
-        rows = (
-            {"id": c.id, "image_id": c.image_id, "candidate": c.candidate, "references": c.references} for c in captions
-        )
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        results = evaluate(stream(path, rows=7), METRICS, workers=workers)
-        assert results.captions is None
-        systems[name] = results
-    saved = {name: Results.from_dict(json.loads(json.dumps(results.to_dict()))) for name, results in systems.items()}
-    for known in (systems, saved):
-        assert explain_untested({"all": known["all"], "turned": known["turned"]}) == ""
-        assert "all and some were scored against different references" in explain_untested(known)
-        for standing in rank_systems(known, resamples=50).values():
-            assert standing.best == frozenset() and not any(standing.significantly_worse.values())
-    whole = {"all": scored(GOOD), "some": systems["some"]}  # one at hand, one streamed
-    assert "different references" in explain_untested(whole)
-    assert explain_untested({"all": scored(GOOD), "turned": systems["turned"]}) == ""
 
 
 def test_several_captions_of_an_image_have_its_references_once() -> None:

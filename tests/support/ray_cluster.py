@@ -1,11 +1,10 @@
 """A Ray cluster of several nodes on this machine, for one run whose workers are killed: `python ray_cluster.py TASK`.
 
-TASK is JSON: "metrics"; "pattern" and "output" for files, or "dataset" for a Ray Dataset of files; "nodes"; "kills":
-the number of working processes to kill; "lose_node": whether to remove a node too; "lose_collected": whether to remove
-the node that holds the collected states before they are used; "result": the file for the outcome. With "tasks" it runs
-the tasks on standard input instead, one a line; lost nodes are replaced between them, an error is the outcome of its
-task, and the address of the cluster, for the runs of others, is in `address.txt` next to the result. Ray runs in a
-process of its own here, so that a test can kill it as a whole.
+TASK is JSON: "metrics"; "source" and "output"; "rows" of a part; "nodes"; "kills": the number of working processes to
+kill; "lose_node": whether to remove a node too; "result": the file for the outcome. With "tasks" it runs the tasks on
+standard input instead, one a line; lost nodes are replaced between them, an error is the outcome of its task, and the
+address of the cluster, for the runs of others, is in `address.txt` next to the result. Ray runs in a process of its own
+here, so that a test can kill it as a whole.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-WORK = ("ray::MapWorker", "ray::_", "ray::sha256", "ray::check_record")
+WORK = "ray::run_apart"
 
 
 def descendants(ancestor: int) -> dict[int, str]:
@@ -62,29 +60,6 @@ def kill_workers(kills: int, done: threading.Event, each: float, seed: int = 0) 
     return lost
 
 
-@contextlib.contextmanager
-def losing_collected(cluster: Any) -> Iterator[None]:
-    """Takes away the node that holds the collected states, before they are used."""
-    import ray
-
-    from capmeter.integrations import ray as engine
-
-    collect_states = engine.collect_states
-
-    def collect_and_lose(*arguments: Any) -> Any:
-        reference_values = collect_states(*arguments)
-        holders = ray.experimental.get_object_locations([reference_values])[reference_values]["node_ids"]
-        lost = next(node for node in cluster.worker_nodes if node.node_id in holders)
-        cluster.remove_node(lost, allow_graceful=False)
-        return reference_values
-
-    engine.collect_states = collect_and_lose  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        engine.collect_states = collect_states
-
-
 def run(task: dict[str, Any]) -> None:
     """Starts the cluster, and runs what is to be run on it."""
     import ray
@@ -118,8 +93,6 @@ def run(task: dict[str, Any]) -> None:
 
 def score_captions(cluster: Any, task: dict[str, Any]) -> dict[str, Any]:
     """The outcome of a task on this cluster, some of whose workers and nodes are lost meanwhile."""
-    import ray
-
     done, lost = threading.Event(), []
 
     def lose() -> None:
@@ -129,22 +102,21 @@ def score_captions(cluster: Any, task: dict[str, Any]) -> dict[str, Any]:
 
     killer = threading.Thread(target=lose)
     killer.start()
-    rows = {}
     try:
-        if "dataset" in task:
-            from capmeter.integrations.ray import score
+        from capmeter.evaluation.part_scores import score_parts
+        from capmeter.integrations.ray import RayPool
 
-            scored = score(ray.data.read_json(task["dataset"]), task["metrics"], workers=2, resamples=50, seed=3)
-            corpus, rows = scored.corpus, {row["id"]: row["rouge-l"] for row in scored.dataset.take_all()}
-        else:
-            from capmeter.integrations.ray import score_shards
-
-            with losing_collected(cluster) if task.get("lose_collected") else contextlib.nullcontext():
-                corpus = score_shards(task["pattern"], task["metrics"], task["output"], workers=2, resamples=50, seed=3)
+        scores = score_parts(
+            *(task["source"], task["metrics"], task["output"]),
+            rows=task.get("rows", 100_000),
+            workers=RayPool(2),
+            resamples=50,
+            seed=3,
+        )
     finally:
         done.set()
         killer.join()
-    return {"corpus": corpus.to_dict(), "rows": rows, "lost": len(lost)}
+    return {"scores": scores.to_dict(), "lost": len(lost)}
 
 
 if __name__ == "__main__":

@@ -57,13 +57,10 @@ def load_network(folder: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Deadly(Meeting):
-    """Kills its process, after the tries of the shard were set to all but two of those allowed."""
+    """Kills its process."""
 
     NAME = "deadly"
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
-        tries = Path(self.folder) / "evil.tries"
-        if len(tries.read_bytes()) < 18:
-            tries.write_bytes(b"." * 18)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError

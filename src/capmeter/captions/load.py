@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -71,20 +72,34 @@ def load_systems(
     options = LoadOptions.of(options, keywords, references)
     reader = open_rows(candidates, options.format, columns=options.columns, numbered=options.references is None)
     inputs = CaptionInputs(reader, options)
+    systems = match_systems(inputs.rows(), inputs, reader.label)
+    return {system: captions for system, (_, captions) in systems.items()}
+
+
+def match_systems(
+    rows: Iterable[CaptionRow], inputs: CaptionInputs, label: str
+) -> dict[str, tuple[Sequence[CaptionRow], CaptionSet]]:
+    """The candidates of each system that stay, as rows and as a set; the sets share their analyses.
+
+    Args:
+        rows: the candidates.
+        inputs: where they come from.
+        label: the system of rows that name none.
+    """
     rows_by_system: dict[str, list[CaptionRow]] = {}
-    for caption_row in inputs.rows():
-        rows_by_system.setdefault(caption_row.system or reader.label, []).append(caption_row)
-    matched = {system: match_captions(system_rows, inputs)[1:] for system, system_rows in rows_by_system.items()}
-    captions, notes = next(iter(matched.values()))
+    for caption_row in rows:
+        rows_by_system.setdefault(caption_row.system or label, []).append(caption_row)
+    matched = {system: match_captions(system_rows, inputs) for system, system_rows in rows_by_system.items()}
     if len(matched) == 1:
-        return dict.fromkeys(matched, inputs.make_set(captions, notes))
-    captions = CaptionColumns.join(captions for captions, _ in matched.values())
+        ((system, (kept_rows, captions, notes)),) = matched.items()
+        return {system: (kept_rows, inputs.make_set(captions, notes))}
+    captions = CaptionColumns.join(captions for _, captions, _ in matched.values())
     captions.ids = [str(caption_index) for caption_index in range(len(captions))]
     all_systems, first_caption = inputs.make_set(captions), 0
-    systems: dict[str, CaptionSet] = {}
-    for system, (captions, notes) in matched.items():
+    systems: dict[str, tuple[Sequence[CaptionRow], CaptionSet]] = {}
+    for system, (kept_rows, captions, notes) in matched.items():
         system_set = all_systems.select(np.arange(first_caption, first_caption + len(captions)))
-        systems[system] = system_set.replace(ids=tuple(captions.ids), notes=notes)
+        systems[system] = kept_rows, system_set.replace(ids=tuple(captions.ids), notes=notes)
         first_caption += len(captions)
     return systems
 

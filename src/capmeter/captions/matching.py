@@ -6,12 +6,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 
 from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import CLEANED, clean_row
+from capmeter.captions.containers.container import WHOLE, Span
 from capmeter.captions.events import Events, VideoEvents
 from capmeter.captions.image_files import PictureFiles
 from capmeter.captions.load_options import LoadOptions
@@ -136,7 +138,10 @@ class CaptionInputs:
     reader: what reads the candidates.
     options: how they are read.
     table: the references of a separate source.
+    span: which of the reader's records are read, where that is not all of them.
     """
+
+    span: Span = WHOLE
 
     def __init__(self, reader: RowReader, options: LoadOptions) -> None:
         self.reader, self.options = reader, options
@@ -153,11 +158,17 @@ class CaptionInputs:
             reference_texts = list(chain.from_iterable(self.table.references.values()))
             refuse_paths(reference_texts, self.table.name, "references")
 
+    def with_reader(self, reader: RowReader, span: Span) -> CaptionInputs:
+        """Some rows of another reader, with the same references."""
+        inputs = copy(self)
+        inputs.reader, inputs.span, inputs._fields = reader, span, [reader.fields, *self._fields[1:]]
+        return inputs
+
     def rows(self) -> Iterator[CaptionRow]:
         """The candidates, of one system or split if the options choose one."""
         system, splits = self.options.system, self.options.splits if self.table is None else ()
         others, is_empty = set[str](), True
-        for caption_row in self.reader.rows("candidates"):
+        for caption_row in self.reader.rows("candidates", self.span):
             if system is not None and caption_row.system != system:
                 others.add(f"system {caption_row.system}" if caption_row.system else "captions without a system name")
             elif splits and caption_row.split not in splits:
@@ -169,6 +180,8 @@ class CaptionInputs:
                 if caption_row.image is None and self._pictures is not None:
                     caption_row.image = self._pictures.find(caption_row.image_id)
                 yield caption_row
+        if self.span != WHOLE:
+            return
         self._refuse_absent_columns()
         source_name = self.reader.name
         if is_empty:
@@ -367,7 +380,8 @@ def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
 def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Matching, unused: list[str]) -> None:
     """Raises where candidates without references are an error, or where no others are left."""
     source_name, reference_table, on_missing = inputs.reader.name, inputs.table, inputs.options.on_missing
-    if not missing.count or on_missing == "keep" or (on_missing == "skip" and missing.count < missing.total):
+    are_others = missing.count < missing.total or inputs.span != WHOLE
+    if not missing.count or on_missing == "keep" or (on_missing == "skip" and are_others):
         return
     first_images = ", ".join(map(shorten, missing.first)) + " and more" * missing.more
     have = "has" if missing.count == 1 else "have"

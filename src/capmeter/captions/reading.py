@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.containers.container import Container, JsonLines
+from capmeter.captions.containers.container import WHOLE, Container, JsonLines, Span
 from capmeter.captions.containers.parquet import ParquetRows, is_parquet
 from capmeter.captions.containers.table import DelimitedRows
 from capmeter.captions.containers.tar import TarShard, is_tar
@@ -65,6 +65,7 @@ class RowReader:
     fields: which names hold which fields.
     label: the name of the system whose captions it holds, if they name none.
     path: the file on disk; None for an object.
+    container: the records of the file, if it has any that can be read apart.
     """
 
     name: str
@@ -73,15 +74,18 @@ class RowReader:
     fields: FieldMap = field(default_factory=FieldMap)
     label: str = "candidates"
     path: Path | None = None
+    container: Container | None = None
 
     @property
     def ignored(self) -> set[str]:
         """The names of the rows read so far that capmeter does not know."""
         return self.fields.ignored
 
-    def rows(self, side: Side) -> Iterator[CaptionRow]:
-        """The rows, read as candidates or as references."""
-        return join_events(self.read(side))
+    def rows(self, side: Side, span: Span = WHOLE) -> Iterator[CaptionRow]:
+        """The rows, read as candidates or as references; of a container, those of some of its records."""
+        if self.container is None or span == WHOLE:
+            return join_events(self.read(side))
+        return join_events(_read_records(self.container, self.fields, side, span))
 
 
 def open_rows(
@@ -236,10 +240,11 @@ def _read_container(container: Container, reader: RowReader, format: str | None)
     fields.learn(records, layout, header or ())
     if header is not None:
         fields.refuse_header(header, container.has_header_line)
-    return replace(reader, format=container.kind, read=partial(_read_records, container, fields))
+    read = partial(_read_records, container, fields)
+    return replace(reader, format=container.kind, read=read, container=container)
 
 
-def _read_records(container: Container, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
+def _read_records(container: Container, fields: FieldMap, side: Side, span: Span = WHOLE) -> Iterator[CaptionRow]:
     """The rows of a container; empty cells are left out, but a candidate's is an empty caption."""
     used, captions = None, frozenset[str]()
     if container.header is not None:
@@ -249,7 +254,7 @@ def _read_records(container: Container, fields: FieldMap, side: Side) -> Iterato
         used = _used_columns(header, fields)
         fields.ignored |= set(header) - used - set(fields.keep or ())
         fields.names.update(dict.fromkeys(header))
-    for number, (location, record) in enumerate(container.records(used)):
+    for number, (location, record) in enumerate(container.records(used, span), span.start):
         if container.header is not None:
             record = _without_empty(record, captions, container.empty)
         yield from fields.rows(record, location, side, number)

@@ -14,7 +14,7 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ class SourceRows:
             are_numbered = are_numbered or caption_row.id is None
             image_hashes.setdefault(self._system_of(caption_row), array("q")).append(hash(caption_row.image_id))
             for column_index, kept_value in enumerate(caption_row.kept):
-                column_kinds[column_index].add(_kind(kept_value, caption_row.location, kept_columns[column_index]))
+                column_kinds[column_index].add(value_kind(kept_value, caption_row.location, kept_columns[column_index]))
         self._shared = {system: _repeated(system_hashes) for system, system_hashes in image_hashes.items()}
         known_names = self._reader.fields.names
         absent = [name for name in kept_columns if name not in known_names and name != NUMBER]
@@ -94,13 +94,8 @@ class SourceRows:
         """Number and carried values of these rows by column: masked arrays of numbers, or lists of texts and None."""
         carried_columns: dict[str, Any] = {}
         for column_name, column_kinds in self.kinds.items():
-            column_type, column_position = _type_of(column_kinds), self._positions.get(column_name)
-            column_values = [_value(caption_row, column_position) for caption_row in rows]
-            carried_columns[column_name] = (
-                [_text(column_value) for column_value in column_values]
-                if column_type is str
-                else _masked(column_values, column_type)
-            )
+            column_position = self._positions.get(column_name)
+            carried_columns[column_name] = make_column([_value(row, column_position) for row in rows], column_kinds)
         return carried_columns
 
     def _system_of(self, caption_row: CaptionRow) -> str:
@@ -136,7 +131,13 @@ def _value(caption_row: CaptionRow, column_position: int | None) -> Any:
     return caption_row.kept[column_position] if caption_row.kept else None
 
 
-def _kind(value: Any, location: str, column_name: str) -> type:
+def make_column(values: Sequence[Any], kinds: Collection[type]) -> Any:
+    """Carried values, of types that `value_kind` gave: a masked array of numbers, or a list of texts and None."""
+    column_type = _type_of(set(kinds))
+    return [_text(value) for value in values] if column_type is str else _masked(values, column_type)
+
+
+def value_kind(value: Any, location: str, column_name: str) -> type:
     """The type as which a value is written: a number's, or text; that of a missing value is `NoneType`."""
     if isinstance(value, bytes | bytearray):
         raise InputError(f"{location}: the column {column_name} holds bytes, which --keep does not carry; leave it out")

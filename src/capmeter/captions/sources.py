@@ -169,10 +169,18 @@ class CaptionSource:
             )
         return decode(data.removeprefix(BOM), self.name)
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """The lines with their numbers from 1, read lazily. Only \\n ends a line (not \\r, not U+2028)."""
+    def lines(self, offset: int = 0, line_number: int = 0) -> Iterator[tuple[int, str]]:
+        """The lines with their numbers from 1, read lazily. Only \\n ends a line (not \\r, not U+2028).
+
+        Args:
+            offset: the bytes of the content before the first line that is read.
+            line_number: the number of lines in these bytes.
+        """
         with self.open() as file:
-            line_number = 0
+            if self.compression is None:
+                file.seek(offset)
+            while self.compression is not None and offset > 0 and (skipped := file.read(min(offset, _BUFFER))):
+                offset -= len(skipped)
             while line_bytes := file.readline(LONGEST_LINE + 1):
                 line_number += 1
                 if len(line_bytes) > LONGEST_LINE:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.containers.container import ROWS
 from capmeter.captions.load import load_systems
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.source_rows import SourceRows
 from capmeter.captions.sources import CaptionSource
-from capmeter.captions.streaming.stream import CaptionStream, stream_systems
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import for_metrics, input_files, label_of, name_and_path
 from capmeter.cli.main import CHECK_FAILED, echo
@@ -32,14 +32,15 @@ from capmeter.cli.options import (
     with_instances,
 )
 from capmeter.cli.output import command_line, refuse_shared_files, show_notes, show_scores
+from capmeter.cli.parts import check_workers, open_workers, show_part_scores
 from capmeter.core.errors import InputError
-from capmeter.core.options import option
+from capmeter.core.options import default_of, option
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.core.table_files import table_kind
 from capmeter.core.terminal import escape_controls
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.executors import choose_worker_count
+from capmeter.evaluation.pools import WorkerPool, choose_worker_count
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Results, save_all
 from capmeter.evaluation.scoring import evaluate
@@ -49,8 +50,8 @@ from capmeter.stats.pairs import sign_with_tolerance
 
 app = Application()
 _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit
-# options without effect where files of captions get files of scores
-_NOT_OF_SHARDS = ("candidates", "per_caption", "texts", "by_reference", "minimum", "maximum", "stream", "dry_run")
+# options without effect where parts of captions get files of scores
+_NOT_OF_PARTS = ("output", "per_caption", "texts", "by_reference", "minimum", "maximum", "dry_run")
 _SHOWN_QUESTIONS = 3  # of a dry run
 
 
@@ -58,7 +59,7 @@ _SHOWN_QUESTIONS = 3  # of a dry run
 class ScoreOptions:
     """What is scored, and what becomes of the scores."""
 
-    candidates: list[str] = systems_argument(default=[])
+    candidates: list[str] = systems_argument()
     metrics: str = metrics_option()
     instances: Path | None = instances_option()
     table: TableOptions = TableOptions()
@@ -72,7 +73,7 @@ class ScoreOptions:
     )
     keep: list[str] = option(
         [],
-        "With --per-caption or --shards: carry these columns of the captions' file through to the rows of scores, of "
+        "With --per-caption or --parts: carry these columns of the captions' file through to the rows of scores, of "
         "which each of its rows has one; `row` is the row's number. Repeatable.",
         group="files of scores",
         metavar="COLUMN[,…]",
@@ -106,31 +107,23 @@ class ScoreOptions:
     dry_run: bool = option(
         False, "Ask no judge: print the first questions to each, about how many there are, and what they cost."
     )
-    stream: bool | None = option(
-        None, "Read the captions part by part. Default for large files.", "--stream/--no-stream", group="many captions"
-    )
-    workers: int | None = option(
+    parts: Path | None = option(
         None,
-        "Processes that share the work (default: chosen by input size; with Ray one per core).",
+        "Score the captions part by part, each into a Parquet file in this folder; a run that was ended goes on with "
+        "the missing parts. FILE may be a pattern in quotes.",
         group="many captions",
-        minimum=1,
-        maximum=256,
+        metavar="FOLDER",
     )
-    engine: str = option(
-        "local",
-        "What runs the metrics: this machine's processes, or Ray (needs capmeter[ray]).",
-        group="many captions",
-        choices=("local", "ray"),
-    )
-    shards: str | None = option(
+    rows: int = option(ROWS, "With --parts: the number of captions of a part.", group="many captions", minimum=1)
+    workers: str | None = option(
         None,
-        "Score these files (a pattern in quotes); each gets its scores in the folder --output. A run that was ended "
-        "goes on with the missing ones.",
+        "What shares the work: a number of processes, `ray`, or `ray:N` (default: chosen by input size).",
         group="many captions",
-        metavar="PATTERN",
+        check=check_workers,
+        metavar="N|ray[:N]",
     )
     gpus: float = option(
-        0.0, "With --engine ray: the share of a GPU for each worker.", minimum=0, group="many captions"
+        0.0, "With --workers ray: the share of a GPU for each worker.", minimum=0, group="many captions"
     )
     load: LoadOptions = LoadOptions()
     compute: DeviceOptions = DeviceOptions()
@@ -150,14 +143,12 @@ def score(options: ScoreOptions) -> None:
 
     `capmeter score rows.jsonl -m "cider-d(idf=captions_train2014.json)" --output scores.json --per-caption scores.csv`
 
-    `capmeter score --shards 'captions/*.parquet' -m bleu-4,cider-d --output scores/ --engine ray`
+    `capmeter score 'captions/*.parquet' -m bleu-4,cider-d --parts scores/ --workers ray`
     """
     metrics = with_instances(parse_list(options.metrics), options.instances)
-    if options.engine == "ray" or options.shards is not None:
-        _score_files(options, metrics)
+    if options.parts is not None:
+        _score_parts(options, metrics)
         return
-    if not options.candidates:
-        raise typer.BadParameter("Missing argument: a file of captions", param_hint="FILE...")
     limits = {
         flag: dict(_parse_limit(limit_text, metrics, flag) for limit_text in limit_texts)
         for flag, limit_texts in (("--minimum", options.minimum), ("--maximum", options.maximum))
@@ -188,30 +179,46 @@ def score(options: ScoreOptions) -> None:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _score_files(options: ScoreOptions, metrics: list[Metric]) -> None:
-    """Scores shards of captions, here or on a Ray cluster; an option that has no effect on shards is refused."""
-    from capmeter.cli.shards import score_files
+def _score_parts(options: ScoreOptions, metrics: list[Metric]) -> None:
+    """Scores captions part by part; an option that has no effect on parts is refused."""
+    from capmeter.evaluation.part_scores import score_parts  # which few runs need
 
-    default_options = ScoreOptions()
-    refused_options = [name for name in _NOT_OF_SHARDS if getattr(options, name) != getattr(default_options, name)]
-    if refused_options:
-        flag = f"--{refused_options[0].replace('_', '-')}" if refused_options[0] != "candidates" else "FILE..."
-        raise typer.BadParameter("cannot be combined with --shards or --engine ray", param_hint=flag)
-    score_files(
-        options.engine,
-        options.shards,
-        metrics,
-        options.output,
-        options=options.load,
-        keep=_columns_to_keep(options, metrics),
-        workers=options.workers or 0,
-        gpus=options.gpus,
-        intervals=options.intervals,
-        resamples=options.resamples,
-        seed=options.seed,
-        settings=options.compute.settings(),
-        **vars(options.table),
-    )
+    default_options = {each.name: default_of(each) for each in fields(ScoreOptions)}
+    for refused in _NOT_OF_PARTS:
+        if getattr(options, refused) != default_options[refused]:
+            raise typer.BadParameter("cannot be combined with --parts", param_hint=f"--{refused.replace('_', '-')}")
+    if len(options.candidates) > 1:
+        raise typer.BadParameter(
+            "with --parts name one file, or a pattern in quotes ('captions/*.parquet')", param_hint="FILE..."
+        )
+    folder = options.parts
+    assert folder is not None
+    if folder.exists() and not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is a file, expected a folder", param_hint="--parts")
+    name, source = name_and_path(options.candidates[0])
+    with show_progress():
+        scores = score_parts(
+            source,
+            metrics,
+            folder,
+            options=options.load,
+            rows=options.rows,
+            keep=_columns_to_keep(options, metrics),
+            workers=_open_workers(options) or 1,
+            intervals=options.intervals,
+            resamples=options.resamples,
+            seed=options.seed,
+            settings=options.compute.settings(),
+        )
+    label = name or (Path(source).parent.name if has_magic(source) else Path(source).stem)
+    show_part_scores(scores, label, folder, intervals=options.intervals, **vars(options.table))
+
+
+def _open_workers(options: ScoreOptions) -> int | WorkerPool | None:
+    """The workers that are named; None: none are."""
+    if options.workers is None and not options.gpus:
+        return None
+    return open_workers(options.workers or "1", options.gpus)
 
 
 def _list_unanswered(systems: Mapping[str, Results], least_answered: float) -> list[str]:
@@ -242,10 +249,10 @@ def _show_questions(options: ScoreOptions, metrics: list[Metric]) -> None:
     settings = options.compute.settings()
     for named_file in options.candidates:
         given_name, path = name_and_path(named_file)
-        for system_name, captions in _open_systems(CaptionSource.resolve(path), options, metrics).items():
+        systems = load_systems(CaptionSource.resolve(path), options=for_metrics(options.load, metrics))
+        for system_name, captions in systems.items():
             for judge in judges:
-                parts = [captions] if isinstance(captions, CaptionSet) else captions
-                questions, estimate = judge.preview(parts, settings, _SHOWN_QUESTIONS)
+                questions, estimate = judge.preview([captions], settings, _SHOWN_QUESTIONS)
                 for k, question in enumerate(questions, 1):
                     typer.echo(f"--- question {k} of {judge}")
                     for line in question.splitlines():
@@ -256,8 +263,8 @@ def _show_questions(options: ScoreOptions, metrics: list[Metric]) -> None:
 def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:
     """The columns that --keep names; those that the rows of scores have anyway are refused."""
     kept_columns = list(dict.fromkeys(name for text in options.keep for name in text.split(",") if name))
-    if kept_columns and options.per_caption is None and options.shards is None:
-        raise typer.BadParameter("needs --per-caption FILE, whose rows get the columns", param_hint="--keep")
+    if kept_columns and options.per_caption is None and options.parts is None:
+        raise typer.BadParameter("needs --per-caption FILE or --parts FOLDER, whose rows get it", param_hint="--keep")
     own_columns = [
         "id",
         "image_id",
@@ -288,32 +295,24 @@ def _score_systems(
     source_rows: dict[str, tuple[SourceRows, str | None]] = {}
     systems: dict[str, Results] = {}
     by_reference: dict[str, Any] = {}
-    settings = options.compute.settings()
+    settings, workers = options.compute.settings(), _open_workers(options)
     for named_file in options.candidates:
         given_name, path = name_and_path(named_file)
-        opened_systems = _open_systems(CaptionSource.resolve(path), options, metrics)
+        source = CaptionSource.resolve(path)
+        opened_systems = load_systems(source, options=for_metrics(options.load, metrics))
+        if source.is_large:
+            echo(f"note: {source.name} is large; --parts FOLDER holds one part at a time, and goes on after a crash")
         for system_name, captions in opened_systems.items():
             system_label = label_of(given_name, system_name, len(opened_systems) == 1, systems)
             if named_file in source_files:
                 source_rows[system_label] = source_files[named_file], None if len(opened_systems) == 1 else system_name
-            workers = options.workers or choose_worker_count(captions, metrics)
-            systems[system_label] = evaluate(captions, metrics, workers=workers, settings=settings)
+            count = workers or choose_worker_count(len(captions), metrics)
+            systems[system_label] = evaluate(captions, metrics, workers=count, settings=settings)
             if options.by_reference is not None:
                 from capmeter.meta.by_reference import score_by_reference as scores_by_reference
 
-                if not isinstance(captions, CaptionSet):
-                    raise typer.BadParameter("needs all captions at once: add --no-stream", param_hint="--by-reference")
                 by_reference[system_label] = scores_by_reference(captions, metrics, settings=settings)
     return systems, by_reference, source_rows
-
-
-def _open_systems(
-    source: CaptionSource, options: ScoreOptions, metrics: list[Metric]
-) -> Mapping[str, CaptionSet | CaptionStream]:
-    """The systems of a file, as streams if it is large."""
-    load_options = for_metrics(options.load, metrics)
-    is_streamed = source.is_large and not options.texts if options.stream is None else options.stream
-    return (stream_systems if is_streamed else load_systems)(source, options=load_options)
 
 
 def _check_output_files(options: ScoreOptions) -> None:

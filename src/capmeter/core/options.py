@@ -29,7 +29,7 @@ class Option:
     Args:
         help: one sentence.
         flags: names on the command line, such as ("--metrics", "-m"); by default the field's name. For a switch,
-            "--stream/--no-stream". Empty for an argument without a flag.
+            "--intervals/--no-intervals". Empty for an argument without a flag.
         choices: the values that are allowed; None: any.
         metavar: the placeholder of the value in the help.
         minimum, maximum: bounds of a number, both allowed.

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.streaming.stream import CaptionStream
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Metric
@@ -56,19 +55,18 @@ def is_needed(need: str, metrics: Iterable[Metric]) -> bool:
     return any(need in metric.needs for metric in with_required(metrics))
 
 
-def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric]) -> None:
+def check_needs(captions: CaptionSet, metrics: Sequence[Metric]) -> None:
     """Checks that the captions have what the metrics need.
 
     Raises:
-        InputError: some captions lack it; the metrics and the first captions are named. A stream is read once for this
-            check, and its images are named instead of captions.
+        InputError: some captions lack it; the metrics and the first captions are named.
     """
     for need, (lack, advice) in _MESSAGES.items():
         metric_names = [str(metric) for metric in metrics if need in metric.needs]
         lacking_count, first_ids = _count_lacking(captions, need) if metric_names else (0, ())
         if lacking_count:
             subject = f"{', '.join(metric_names)} {'needs' if len(metric_names) == 1 else 'need'}"
-            if need == "image" and isinstance(captions, CaptionSet) and captions.images_root:
+            if need == "image" and captions.images_root:
                 lack = f"have no picture in {captions.images_root}"
                 advice = (
                     "images; files there are found by image id (391895.jpg, COCO_val2014_000000391895.jpg); name them "
@@ -80,15 +78,8 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
             raise InputError(f"{captions_lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
 
 
-def _count_lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int, Sequence[str]]:
-    """The number of captions that lack this, and the first ids; events and regions of a stream are checked by part."""
-    if isinstance(captions, CaptionStream):
-        if need == "events":
-            return 0, ()
-        if need == "regions":
-            return (0, ()) if captions.regions else (len(captions), ("all of the file",))
-        missing_captions = captions.lacking(need)
-        return missing_captions.count, missing_captions.first
+def _count_lacking(captions: CaptionSet, need: str) -> tuple[int, Sequence[str]]:
+    """The number of captions that lack this, and the first ids."""
     if need == "regions":
         from capmeter.images.regions import region_keys  # half of the start of a run that needs no picture
 

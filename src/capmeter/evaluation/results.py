@@ -6,16 +6,16 @@ One JSON layout for one system or many, which `capmeter schema` describes:
     "notes", …}}}}}
 
 A metric whose corpus score is not a mean of captions also has its "rows", so that intervals can be computed from the
-file. A system has the "images" of its captions, its "notes", its "captions" unless streamed, with every sentence once,
-and the "command".
+file. A system has the "images" of its captions, its "notes", its "captions" with every sentence once, and
+the "command".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,6 @@ from capmeter.core.output_files import atomic_writer
 from capmeter.core.ragged import Ragged
 from capmeter.evaluation.base import Answers, Floats, Metric
 from capmeter.evaluation.checks import check_rows, check_scores
-from capmeter.evaluation.compact import PackedRows
-from capmeter.evaluation.reference_digests import Digests, digest_images, digest_references
 from capmeter.evaluation.registry import parse
 from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
 
@@ -50,18 +48,11 @@ class Items(Mapping[str, float]):
 
     Args:
         ids: the ids of the captions.
-        array: the numbers (captions), or a function that computes them when they are first used.
+        array: the numbers (captions).
     """
 
-    def __init__(self, ids: Ids, array: Floats | Callable[[], Floats]) -> None:
-        self.ids, self._array = ids, array
-
-    @property
-    def array(self) -> Floats:
-        """The numbers in the order of the ids: (captions)."""
-        if callable(self._array):
-            self._array = self._array()
-        return self._array
+    def __init__(self, ids: Ids, array: Floats) -> None:
+        self.ids, self.array = ids, array
 
     def __getitem__(self, id: str | int) -> float:
         caption_id = str(int(id)) if isinstance(id, int | np.integer) and not isinstance(id, bool) else id
@@ -112,39 +103,28 @@ class Scores:
     signature: str  # everything that affects the score
     metric: Metric | None = None  # None if this installation lacks it
     answers: Answers = field(default_factory=dict)  # of a judge
-    rows: PackedRows | None = None  # what `metric.from_sums` turns into scores; None if the file had none
+    values: Floats | None = None  # (captions, columns), whose sums `metric.from_sums` turns into scores
 
     def __repr__(self) -> str:
         return f"Scores({self.name}: {self.score:.4f}; {format_count(len(self.items), 'caption')})"
 
-    @cached_property
-    def values(self) -> Floats | None:
-        """The rows as one array (captions, columns), if there are any."""
-        return None if self.rows is None else self.rows.array
-
     @classmethod
-    def from_rows(
-        cls, metric: Metric, ids: Ids, rows: PackedRows, notes: dict[str, list[str]], signature: str
-    ) -> Scores:
-        """Computes the scores from the rows of all captions; those of single captions when they are first used."""
-        corpus_scores = metric.from_sums(rows.sums(), np.float64(len(rows)))
-        caption_scores, block_start = _CaptionScores(metric, rows), 0
-        for block in rows.blocks:
-            check_scores(
-                metric, caption_scores.compute(block), corpus_scores, ids.names[block_start : block_start + len(block)]
-            )
-            block_start += len(block)
+    def from_rows(cls, metric: Metric, ids: Ids, values: Floats, notes: dict[str, list[str]], signature: str) -> Scores:
+        """Computes the scores from the rows of all captions (captions, columns)."""
+        corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values)))
+        caption_scores = metric.from_sums(values, np.ones(len(values)))
+        check_scores(metric, caption_scores, corpus_scores, ids.names)
         part_names = [part_name for part_name in corpus_scores if part_name != "score"]
         return cls(
             name=str(metric),
             score=float(corpus_scores["score"]),
-            items=Items(ids, partial(caption_scores, "score")),
+            items=Items(ids, caption_scores["score"]),
             parts={part_name: float(corpus_scores[part_name]) for part_name in part_names},
-            part_items={part_name: Items(ids, partial(caption_scores, part_name)) for part_name in part_names},
+            part_items={part_name: Items(ids, caption_scores[part_name]) for part_name in part_names},
             notes=notes,
             signature=signature,
             metric=metric,
-            rows=rows,
+            values=values,
         )
 
     @property
@@ -162,7 +142,7 @@ class Scores:
             raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
         selected_positions = ids.positions
         notes = {reason: [id for id in noted if id in selected_positions] for reason, noted in self.notes.items()}
-        selected_rows = PackedRows([self.values[list(rows)]])
+        selected_rows = self.values[list(rows)]
         scores = Scores.from_rows(
             self.metric, ids, selected_rows, {k: v for k, v in notes.items() if v}, self.signature
         )
@@ -200,23 +180,6 @@ class Scores:
         return self.metric.from_sums(sums, counts)
 
 
-class _CaptionScores:
-    """The scores and parts of single captions, all computed when one of them is first used."""
-
-    def __init__(self, metric: Metric, rows: PackedRows) -> None:
-        self._metric, self._rows = metric, rows
-        self._scores: Mapping[str, Floats] = {}
-
-    def compute(self, block: Floats) -> Mapping[str, Floats]:
-        """The scores of some rows, each of one caption."""
-        return self._metric.from_sums(block, np.ones(len(block)))
-
-    def __call__(self, name: str) -> Floats:
-        if not self._scores:  # all at once: a caption without a score may get the mean of all others
-            self._scores = self.compute(self._rows.array)
-        return self._scores[name]
-
-
 class Results(Mapping[str, Scores]):
     """The scores of a run by metric name; `results["cider-d(n=4)"]` finds `cider-d`: names are compared as values.
 
@@ -224,9 +187,8 @@ class Results(Mapping[str, Scores]):
         scores: of each metric.
         ids: of the captions.
         notes: what was adjusted when the captions were read: reason → ids.
-        captions: the scored captions, unless they were streamed.
+        captions: the scored captions, if they are known.
         command: the command line that produced these results.
-        reference_digests: of a streamed run, a digest of each caption's references (captions).
     """
 
     def __init__(
@@ -237,22 +199,22 @@ class Results(Mapping[str, Scores]):
         *,
         captions: CaptionSet | None = None,
         command: str | None = None,
-        reference_digests: Digests | None = None,
     ) -> None:
         self._scores = {metric_scores.name: metric_scores for metric_scores in scores}
         self.ids, self.notes = ids, notes or {}
-        self.captions, self.command, self.reference_digests = captions, command, reference_digests
+        self.captions, self.command = captions, command
 
     @cached_property
-    def references(self) -> dict[str, int] | None:
-        """A digest of each image's references, by image id; None if unknown."""
-        digests = self.reference_digests
-        if digests is None and self.captions is not None:
-            digests = digest_references(self.captions)
-        if digests is None:
+    def references(self) -> dict[str, set[tuple[str, ...]]] | None:
+        """The lists of references of each image, sorted, by image id; None if unknown."""
+        if self.captions is None:
             return None
-        by_image = digest_images(digests, self.ids.images)
-        return dict(zip(dict.fromkeys(self.ids.images), by_image.tolist(), strict=True))
+        sentences, reference_sets = self.captions.pool.sentences, self.captions.reference_sets
+        lists = [tuple(sorted(sentences[k] for k in reference_sets[row])) for row in range(len(reference_sets))]
+        by_image: dict[str, set[tuple[str, ...]]] = {}
+        for image_id, set_index in zip(self.ids.images, self.captions.reference_set_indices.tolist(), strict=True):
+            by_image.setdefault(image_id, set()).add(lists[set_index])
+        return by_image
 
     def __getitem__(self, name: str | Metric) -> Scores:
         if str(name) in self._scores:
@@ -305,14 +267,14 @@ class Results(Mapping[str, Scores]):
             rows: which captions, such as `slice(0, 1000)`.
 
         Raises:
-            InputError: there are no texts, because the captions were streamed.
+            InputError: the texts are not known.
         """
         columns: dict[str, Any] = {"id": list(self.ids.names[rows]), "image_id": list(self.ids.images[rows])}
         if system is not None:
             columns["system"] = [system] * len(columns["id"])
         if texts:
             if self.captions is None:
-                raise InputError("the captions' texts are not known: they were streamed; load them whole (--no-stream)")
+                raise InputError("the captions' texts are not known; score them from their file")
             captions = self.captions.select(range(len(self.captions))[rows])
             columns["candidate"] = [each.candidate for each in captions]
             columns["references"] = [list(each.references) for each in captions]
@@ -432,7 +394,7 @@ def check_systems(saved: Any, where: str) -> Mapping[str, Any]:
 
 
 def _system_to_dict(results: Results) -> dict[str, Any]:
-    """The results of one system as JSON values, with a digest of each image's references if the run was streamed."""
+    """The results of one system as JSON values."""
     saved: dict[str, Any] = {
         "metrics": {
             metric_name: {
@@ -452,8 +414,6 @@ def _system_to_dict(results: Results) -> dict[str, Any]:
     }
     if results.captions is not None:
         saved["captions"] = captions_to_dict(results.captions)
-    if results.reference_digests is not None and results.references is not None:  # 64 bits exceed JSON's numbers
-        saved["references"] = {image: f"{digest:016x}" for image, digest in results.references.items()}
     return saved | ({} if results.command is None else {"command": results.command})
 
 
@@ -495,17 +455,15 @@ def _read_system(saved: Any, where: str) -> Results:
                 ids = Ids(caption_ids, [images.get(id, id) for id in caption_ids])
             scores.append(_read_scores(metric_name, saved_metric, ids))
         location = where
-        captions = digests = None
+        captions = None
         if saved.get("captions") is not None:
             captions = captions_from_dict(saved["captions"], ids.names, ids.images)
-        if saved.get("references") is not None:
-            digests = np.array([int(saved["references"][image], 16) for image in ids.images], np.uint64)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
         raise InputError(
             f"{location}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
         ) from problem
     notes, command = saved.get("notes"), saved.get("command")
-    return Results(scores, ids, notes, captions=captions, command=command, reference_digests=digests)
+    return Results(scores, ids, notes, captions=captions, command=command)
 
 
 def _are_answers(saved: Any) -> bool:
@@ -535,7 +493,7 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
         signature=saved_metric["signature"],
         answers=saved_metric.get("answers", {}),
         metric=metric,
-        rows=None if values is None else PackedRows([values]),
+        values=values,
     )
 
 

@@ -14,16 +14,15 @@ states, `with_states` the evaluation with these states, `measure(part)` the rows
 >>> evaluation.measure(parts[1])[parse("rouge-l")].values.shape
 (1, 3)
 
-A source of captions is a `CaptionSet`, or anything that yields the same caption sets each time it is iterated (a stream
-of a file that does not fit into memory). It is read once, and once more if a metric depends on the corpus.
+A source of captions is a `CaptionSet`, or a list of them. Files that do not fit into memory are scored by
+`capmeter.evaluation.part_scores`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.reference_cache import enable_reference_cache
 from capmeter.captions.reference_fit import note_mismatch
-from capmeter.captions.streaming.stream import CaptionStream
 from capmeter.captions.text_checks import check_captions, is_blank
 from capmeter.captions.unsegmented_scripts import is_unsegmented
 from capmeter.core.errors import InputError
@@ -41,7 +39,6 @@ from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import (
     EMPTY,
-    Answers,
     CorpusState,
     Measurement,
     Metric,
@@ -50,9 +47,7 @@ from capmeter.evaluation.base import (
     merge_notes,
 )
 from capmeter.evaluation.checks import check_measurement
-from capmeter.evaluation.compact import PackedRows, PackedTexts
-from capmeter.evaluation.executors import Executor, make_executor
-from capmeter.evaluation.reference_digests import NO_DIGESTS, Digests, digest_references
+from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
 from capmeter.evaluation.registry import METRICS
 from capmeter.evaluation.requirements import check_needs, with_required
 from capmeter.evaluation.results import Ids, Results, Scores
@@ -61,7 +56,6 @@ if TYPE_CHECKING:
     from capmeter.evaluation.evidence import Evidence
 
 Source = CaptionSet | Iterable[CaptionSet]
-Systems = Mapping[str, CaptionSet] | Mapping[str, CaptionStream] | Mapping[str, os.PathLike[str]]
 UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does; see docs/languages.md)"
 """The note on captions without spaces between words that are scored as if they were English."""
 
@@ -130,13 +124,13 @@ class Evaluation:
             )
         return CorpusStates(states)
 
-    def collect_all(self, source: Source, workers: int | Executor = 1) -> CorpusStates:
+    def collect_all(self, source: Source, workers: int | WorkerPool = 1) -> CorpusStates:
         """Collects the pending states of a whole source."""
-        executor = make_executor(workers)
-        shared = replace(self, settings=executor.worker_settings(self.settings))
+        pool = make_pool(workers)
+        shared = replace(self, settings=worker_settings(self.settings, pool))
         states: CorpusStates | None = None
         with task("collecting", total=_length(source)) as advance:
-            for part_size, part_states in executor.map(shared._collect_part, self._parts(source, executor)):
+            for part_size, part_states in pool.map(shared._collect_part, self._parts(source, pool)):
                 states = part_states if states is None else states + part_states
                 advance(part_size)
         if states is None:
@@ -147,7 +141,7 @@ class Evaluation:
         """The evaluation with these states added."""
         return replace(self, states={**self.states, **states.states})
 
-    def with_collected_states(self, source: Source, workers: int | Executor = 1) -> Evaluation:
+    def with_collected_states(self, source: Source, workers: int | WorkerPool = 1) -> Evaluation:
         """The evaluation with all corpus states that its metrics need, collected from this source."""
         evaluation = self
         while evaluation.pending_states:
@@ -190,44 +184,41 @@ class Evaluation:
             ]
         )
 
-    def run(self, source: Source, workers: int | Executor = 1, *, is_whole: bool = True) -> Results:
+    def run(self, source: Source, workers: int | WorkerPool = 1, *, is_whole: bool = True) -> Results:
         """Scores a source; no state may be pending.
 
         Args:
-            source: a `CaptionSet`, or a stream of them.
-            workers: the number of processes, or an executor.
+            source: a `CaptionSet`, or a list of them.
+            workers: the number of processes, or a pool.
             is_whole: whether these are all captions of the run; of some, none need have a score (of a judge).
 
         Raises:
             InputError: there are no captions, or they lack what a metric needs.
             MetricError: a metric returned something else than finite numbers in the declared shape.
         """
-        executor = make_executor(workers)
-        shared = replace(self, settings=executor.worker_settings(self.settings))
+        pool = make_pool(workers)
+        shared = replace(self, settings=worker_settings(self.settings, pool))
         captions = source if isinstance(source, CaptionSet) else None
-        merged_parts = _MergedParts(self.metrics)
+        parts: list[_MeasuredPart] = []
         with task("scoring", total=_length(source)) as advance:
-            measure = partial(shared._measure_part, digests=captions is None)
-            for measured_part in executor.map(measure, self._parts(source, executor)):
-                merged_parts.add(measured_part)
+            for measured_part in pool.map(shared._measure_part, self._parts(source, pool)):
+                parts.append(measured_part)
                 advance(len(measured_part.ids))
-        if not len(merged_parts.ids):
+        if not parts:
             raise InputError("there is no caption to score; the source is empty")
-        ids = Ids(captions.ids, captions.image_ids) if captions else Ids(merged_parts.ids, merged_parts.image_ids)
-        notes = merge_notes([*merged_parts.notes, getattr(source, "notes", {})])
+        ids = Ids([id for part in parts for id in part.ids], [id for part in parts for id in part.image_ids])
+        notes = merge_notes([*(part.notes for part in parts), getattr(source, "notes", {})])
         adjustments, scores = getattr(source, "adjustments", {}), []
         for metric in self.metrics:
-            metric_notes, signature = (
-                merge_notes(merged_parts.metric_notes[metric]),
-                self.signature(metric, adjustments),
-            )
+            measurements = [part.measurements[metric] for part in parts]
+            values = np.concatenate([measurement.values for measurement in measurements])
+            metric_notes = merge_notes(measurement.notes for measurement in measurements)
             if is_whole:
-                rows = merged_parts.rows[metric]
-                metric.check_sums(rows.sums(), len(rows), count_notes(metric_notes))
-            metric_scores = Scores.from_rows(metric, ids, merged_parts.rows[metric], metric_notes, signature)
-            scores.append(replace(metric_scores, answers=merged_parts.answers[metric]))
-        digests = np.concatenate(merged_parts.reference_digests) if captions is None else None
-        return Results(scores, ids, notes, captions=captions, reference_digests=digests)
+                metric.check_sums(values.sum(axis=0), len(values), count_notes(metric_notes))
+            metric_scores = Scores.from_rows(metric, ids, values, metric_notes, self.signature(metric, adjustments))
+            answers = {id: answer for measurement in measurements for id, answer in measurement.answers.items()}
+            scores.append(replace(metric_scores, answers=answers))
+        return Results(scores, ids, notes, captions=captions)
 
     def _measure_in_order(self, part: CaptionSet, ordered_metrics: Sequence[Metric]) -> dict[Metric, Measurement]:
         check_needs(part, ordered_metrics)
@@ -254,7 +245,7 @@ class Evaluation:
     def _collect_part(self, part: CaptionSet) -> tuple[int, CorpusStates]:
         return len(part), self.collect(part)
 
-    def _measure_part(self, part: CaptionSet, digests: bool) -> _MeasuredPart:
+    def _measure_part(self, part: CaptionSet) -> _MeasuredPart:
         """The rows and notes of the requested metrics (not of those only required), and the part's notes."""
         candidates = [part.pool.sentences[k] for k in part.candidates.tolist()]
         empty_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_blank(text)]
@@ -269,16 +260,15 @@ class Evaluation:
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
         part_notes = {**part.notes, **check_captions(part), **note_mismatch(part)}
-        reference_digests = digest_references(part) if digests else NO_DIGESTS
-        return _MeasuredPart(part.ids, part.image_ids, measurements, part_notes, reference_digests)
+        return _MeasuredPart(part.ids, part.image_ids, measurements, part_notes)
 
-    def _parts(self, source: Source, executor: Executor) -> Iterator[CaptionSet]:
+    def _parts(self, source: Source, pool: WorkerPool) -> Iterator[CaptionSet]:
         """The source in parts of the size that the metrics prefer, but at least two parts per worker."""
         if iter(source) is source:
-            raise InputError("captions are an iterator, which can be read only once; give a list or a stream")
+            raise InputError("captions are an iterator, which can be read only once; give a list")
         part_size, source_length = min(metric.PART_SIZE for metric in self.ordered_metrics), _length(source)
-        if executor.workers > 1 and source_length is not None:
-            part_size = max(1, min(part_size, -(-source_length // (2 * executor.workers))))
+        if source_length is not None and (workers := getattr(pool, "workers", 1)) > 1:
+            part_size = max(1, min(part_size, -(-source_length // (2 * workers))))
         for piece in [source] if isinstance(source, CaptionSet) else source:
             if not isinstance(piece, CaptionSet):
                 raise InputError(
@@ -286,7 +276,7 @@ class Evaluation:
                     "captions with capmeter.load, data frames with capmeter.integrations.frames.read"
                 )
             for part in piece.chunks(part_size) if len(piece) else ():
-                if piece is source:  # the references of a stream, which is large, are not cached for the next run
+                if piece is source:
                     enable_reference_cache(part, self.settings)
                 yield part
 
@@ -299,35 +289,11 @@ class _MeasuredPart:
     image_ids: Sequence[str]  # (captions)
     measurements: dict[Metric, Measurement]
     notes: dict[str, list[str]]  # on the captions themselves
-    reference_digests: Digests  # (captions), or empty
-
-
-class _MergedParts:
-    """The outcome of a run on all parts, in few bytes per caption."""
-
-    def __init__(self, metrics: Sequence[Metric]) -> None:
-        self.ids, self.image_ids = PackedTexts(), PackedTexts()
-        self.rows: dict[Metric, PackedRows] = {metric: PackedRows() for metric in metrics}
-        self.metric_notes: dict[Metric, list[dict[str, list[str]]]] = {metric: [] for metric in metrics}
-        self.answers: dict[Metric, Answers] = {metric: {} for metric in metrics}
-        self.notes: list[dict[str, list[str]]] = []
-        self.reference_digests: list[Digests] = []
-
-    def add(self, part: _MeasuredPart) -> None:
-        """Adds the outcome of one more part."""
-        self.ids.add(part.ids)
-        self.image_ids.add(part.image_ids)
-        for metric, measurement in part.measurements.items():
-            self.rows[metric].add(measurement.values)
-            self.metric_notes[metric].append(measurement.notes)
-            self.answers[metric].update(measurement.answers)
-        self.notes.append(part.notes)
-        self.reference_digests.append(part.reference_digests)
 
 
 def _length(source: Source) -> int | None:
     """The number of captions, if the source knows it."""
-    return len(source) if isinstance(source, CaptionSet | CaptionStream) else None
+    return len(source) if isinstance(source, CaptionSet) else None
 
 
 def _note_lengths(part: CaptionSet, metric: Metric, lengths: npt.NDArray[np.int64]) -> dict[str, list[str]]:

@@ -9,17 +9,16 @@ from typing import Any, overload
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load
-from capmeter.captions.streaming.stream import CaptionStream
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.executors import Executor
+from capmeter.evaluation.pools import WorkerPool
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.requirements import check_needs, is_needed
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation, Source
 
-Systems = Mapping[str, CaptionSet] | Mapping[str, CaptionStream] | Mapping[str, os.PathLike[str]]
+Systems = Mapping[str, CaptionSet] | Mapping[str, os.PathLike[str]]
 
 
 @overload
@@ -28,7 +27,7 @@ def score(
     metrics: str | Iterable[str | Metric] = ...,
     *,
     references: Any = None,
-    workers: int | Executor = 1,
+    workers: int | WorkerPool = 1,
     settings: Settings | None = None,
 ) -> dict[str, Results]: ...
 
@@ -40,7 +39,7 @@ def score(
     *,
     candidates: Any = None,
     references: Any = None,
-    workers: int | Executor = 1,
+    workers: int | WorkerPool = 1,
     settings: Settings | None = None,
 ) -> Results: ...
 
@@ -51,18 +50,18 @@ def score(
     *,
     candidates: Any = None,
     references: Any = None,
-    workers: int | Executor = 1,
+    workers: int | WorkerPool = 1,
     settings: Settings | None = None,
 ) -> Results | dict[str, Results]:
     """Scores captions with metrics.
 
     Args:
-        captions: a `CaptionSet` from `capmeter.load`, a stream of them from `capmeter.stream`, or a path; or several
-            systems, as a dict name → any of these (a path as `pathlib.Path`, since text may be a caption).
+        captions: a `CaptionSet` from `capmeter.load`, or a path; or several systems, as a dict name → any of these (a
+            path as `pathlib.Path`, since text may be a caption).
         metrics: names or metrics, in a list or one comma-separated text.
         candidates: instead of `captions`: a list of captions, or a dict id → caption.
         references: with `candidates`: a list of lists, or a dict id → list. With a path as `captions`: their file.
-        workers: number of processes; more than one pays for long runs (see `capmeter.evaluation.executors`).
+        workers: number of processes; more than one pays for long runs (see `capmeter.evaluation.pools`).
         settings: device, precision, threads, cache: `capmeter.Settings(device="cuda")`; None: from the environment.
 
     Returns:
@@ -130,17 +129,17 @@ def evaluate(
     metrics: Sequence[Metric],
     *,
     corpus: Source | None = None,
-    workers: int | Executor = 1,
+    workers: int | WorkerPool = 1,
     settings: Settings | None = None,
 ) -> Results:
     """Runs metrics on captions.
 
     Args:
-        source: a `CaptionSet`, or a stream of them.
+        source: a `CaptionSet`, or a list of them.
         metrics: the metrics.
         corpus: the captions from which corpus states (document frequencies …) are collected; by default the source.
             Captions that occur several times with the same references (perturbed captions) must not count double.
-        workers: the number of processes, or an executor.
+        workers: the number of processes, or a pool.
         settings: device, precision, threads, cache; None: from the environment.
 
     Returns:
@@ -151,6 +150,6 @@ def evaluate(
         MetricError: a metric returned something else than finite numbers in the declared shape.
     """
     evaluation = Evaluation(tuple(metrics), settings or Settings())
-    if isinstance(source, CaptionSet | CaptionStream):
+    if isinstance(source, CaptionSet):
         check_needs(source, evaluation.ordered_metrics)
     return evaluation.with_collected_states(source if corpus is None else corpus, workers).run(source, workers)

@@ -43,6 +43,7 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.scoring import evaluate
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Gather = Callable[[torch.Tensor], list[torch.Tensor]]
 
@@ -134,7 +135,7 @@ class CaptionMetric(torchmetrics.Metric):
         super().reset()
         self.results = self._shared_results = None
 
-    def _evaluate(self, workers: int | ProcessGroupExecutor) -> Results:
+    def _evaluate(self, workers: int | ProcessGroupPool) -> Results:
         line_bytes = self.captions if isinstance(self.captions, torch.Tensor) else _concatenate(self.captions)
         captions = _read_captions(_from_bytes(line_bytes).decode())
         return evaluate(captions, self.metrics, workers=workers, settings=self.settings)
@@ -148,24 +149,20 @@ class CaptionMetric(torchmetrics.Metric):
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             gather = functools.partial(dist_sync_fn, group=group)
             rank, world_size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
-            self._shared_results = self._evaluate(ProcessGroupExecutor(gather, rank, world_size, self.device))
+            self._shared_results = self._evaluate(ProcessGroupPool(gather, rank, world_size, self.device))
 
 
-class ProcessGroupExecutor:
-    """A torch process group as an executor: each process works on every `workers`-th part, and gets all results."""
+class ProcessGroupPool:
+    """A torch process group as a pool: each process works on every `workers`-th part, and gets all results."""
 
     def __init__(self, gather: Gather, rank: int, workers: int, device: Any) -> None:
         self._gather, self._rank, self.workers, self._device = gather, rank, workers, device
 
-    def worker_settings(self, settings: Settings) -> Settings:
-        """The settings, unchanged: each process was started with its threads and device."""
-        return settings
-
-    def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
-        """Yields `work(part)` for each part, in order; an error in one process is raised in all: none waits for it."""
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yields `function(item)` for each item, in order; an error in one process is raised in all: none waits."""
         own_results: list[tuple[int, Result]] | Exception
         try:
-            own_results = [(k, work(part)) for k, part in enumerate(parts) if k % self.workers == self._rank]
+            own_results = [(k, function(item)) for k, item in enumerate(items) if k % self.workers == self._rank]
         except Exception as problem:  # noqa: BLE001 (raised below, in every process)
             own_results = problem
         gathered_bytes = self._gather(_to_bytes(pickle.dumps(own_results)).to(self._device))

@@ -180,7 +180,7 @@ def load_system(name: str, system: System, references: Any) -> CaptionSet:
     """
     if isinstance(system, Results):
         if system.captions is None:
-            raise InputError(f"{name}: its captions were streamed, so that they are not in the results; score it whole")
+            raise InputError(f"{name}: its captions are not in the results; score it from its captions")
         system = system.captions
     if not isinstance(system, CaptionSet):
         return load(system, references)

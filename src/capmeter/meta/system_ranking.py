@@ -207,12 +207,12 @@ def explain_untested(systems: Mapping[str, Results]) -> str:
             f"{images} image{'s are' if images != 1 else ' is'} too few for a test: with fewer than {MIN_IMAGES} no "
             "difference can be significant, so none was tested."
         )
-    reference_digests = {
+    known_references = {
         system_name: results.references for system_name, results in systems.items() if results.references is not None
     }
-    first = next(iter(reference_digests), "")
-    for system_name, references in reference_digests.items():
-        if references != reference_digests[first]:
+    first = next(iter(known_references), "")
+    for system_name, references in known_references.items():
+        if references != known_references[first]:
             return (
                 f"{first} and {system_name} were scored against different references, so their differences were not "
                 "tested; score them against the same ones."

@@ -266,8 +266,8 @@ def _scored_captions(system_name: str, results: Results) -> CaptionSet:
     """The captions of these results; rejects results without them, or with captions other than those scored."""
     if results.captions is None:
         raise InputError(
-            f"the results of {system_name} contain no captions (streamed, or written by another program); score them "
-            "again with `capmeter score --no-stream --output`, which stores the captions with the scores"
+            f"the results of {system_name} contain no captions (written by another program); score them "
+            "again with `capmeter score --output`, which stores the captions with the scores"
         )
     if list(results.captions.ids) != list(results.ids.names):
         raise InputError(f"{system_name}: the captions in the results are not those that were scored; score them again")

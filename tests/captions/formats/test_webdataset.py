@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from support.caption_sets import read_parts
 
 import capmeter
 from capmeter.core.errors import InputError
@@ -33,7 +34,7 @@ def test_a_sample_is_a_row(tmp_path: Path) -> None:
             "00/b.json": json.dumps({"image_id": 7, "caption": "two cats", "references": ["cats", "two"]}).encode(),
         },
     )
-    for captions in (capmeter.load(path), *capmeter.stream(path)):
+    for captions in (capmeter.load(path), read_parts(path)):
         assert [(each.id, each.candidate, each.references) for each in captions] == [
             ("00/a", "a dog", ("a dog runs",)),
             ("7", "two cats", ("cats", "two")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from support.judge_tasks import write
 
 from capmeter.captions.load import load
-from capmeter.captions.streaming.stream import stream
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import Evaluation
@@ -124,7 +122,7 @@ def test_two_images_never_share_an_entry(tmp_path: Path) -> None:
     metric: Any = parse(f'caprl-qa(model=m,endpoint="http://a",questions="{path}")')
     rows = [{"image_id": image, "candidate": "a dog", "references": ["a dog"]} for image in ("a/7.jpg", "8", "a/7.jpg")]
     shared = [*rows, {**rows[0], "image_id": "b/7.jpg"}]
-    for open_captions in (load, partial(stream, rows=1), partial(stream, rows=2)):
+    for open_captions in (load, lambda rows: [load([row]) for row in rows], lambda rows: list(load(rows).chunks(2))):
         states = Evaluation((metric,)).collect_all(open_captions(rows)).states
         assert [state.images for state in states.values()] == [{"7": "a/7.jpg"}]
         with pytest.raises(InputError, match=r"rows.json: the items of image '7' fit 'a/7.jpg' and 'b/7.jpg'"):

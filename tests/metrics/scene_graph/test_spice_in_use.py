@@ -13,6 +13,8 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.caches import shared_memory
 from capmeter.core.settings import Settings
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.scoring import evaluate
 from capmeter.integrations.scst import reward
 from capmeter.meta.comparison import compare
 from capmeter.text.scene_graphs import extraction
@@ -60,7 +62,7 @@ def test_a_reward_is_the_score_and_builds_the_references_once(monkeypatch: pytes
     assert len(built) == 3  # a graph for each distinct caption, none for references
 
 
-def test_streams_and_workers_give_the_same(tmp_path: Path) -> None:
+def test_parts_and_workers_give_the_same(tmp_path: Path) -> None:
     rows = [
         {"image_id": f"{id}-{k}", "candidate": f"{text} {'again ' * k}".strip(), "references": REFERENCES[id]}
         for k in range(4)
@@ -69,14 +71,14 @@ def test_streams_and_workers_give_the_same(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     loaded = capmeter.score(str(path), ["spice", "spider"])
-    streamed = capmeter.score(capmeter.stream(str(path), rows=5), ["spice", "spider"])
+    in_parts = evaluate(list(capmeter.load(str(path)).chunks(5)), parse_list(["spice", "spider"]))
     shared = capmeter.score(
         capmeter.load(str(path)), ["spice", "spider"], workers=2, settings=Settings(cache=tmp_path / "cache")
     )
     for name in ("spice", "spider"):
-        assert items(loaded, name) == items(streamed, name) == items(shared, name)
+        assert items(loaded, name) == items(in_parts, name) == items(shared, name)
         assert loaded[name].signature == shared[name].signature
-        assert loaded[name].parts == streamed[name].parts
+        assert loaded[name].parts == in_parts[name].parts
     assert list((tmp_path / "cache").rglob("*.safetensors"))
 
 

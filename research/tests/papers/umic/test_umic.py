@@ -134,12 +134,13 @@ def test_without_a_checkpoint_the_advice_is_given(folder: Path) -> None:
         capmeter.score(captions(folder), "umic(checkpoint=no-such-checkpoint)")
 
 
-def test_streams_and_systems_have_regions(folder: Path, tmp_path: Path) -> None:
+def test_parts_have_regions(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows()))
-    streamed = capmeter.stream(path, on_missing="keep", regions=folder / "regions", rows=2)
+    parts = capmeter.open_parts(path, on_missing="keep", regions=folder / "regions", rows=2)
+    in_parts = [part.read().systems[""][1] for part in parts]
     expected = capmeter.score(captions(folder), name(folder))[name(folder)].items
-    assert dict(capmeter.score(streamed, name(folder))[name(folder)].items) == pytest.approx(dict(expected), abs=1e-5)
+    assert dict(capmeter.score(in_parts, name(folder))[name(folder)].items) == pytest.approx(dict(expected), abs=1e-5)
 
 
 def test_evidence_has_attention_over_regions(folder: Path) -> None:

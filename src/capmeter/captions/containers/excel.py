@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.archives import zip_errors
-from capmeter.captions.containers.container import Container, Records
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span
 from capmeter.captions.containers.table import refuse_repeated
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError, MissingBackend
@@ -37,7 +37,7 @@ class Workbook(Container):
         sheets = f"{self.source.name}: {list_names(self._other_sheets)}"
         return {"sheets_not_read": sheets} if self._other_sheets else {}
 
-    def records(self, names: Collection[str] | None = None) -> Records:
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The rows that are not empty."""
         with self._rows() as (sheet_rows, _):
             header = _names(next(sheet_rows, ()))

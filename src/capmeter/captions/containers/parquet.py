@@ -7,11 +7,12 @@ hold `LARGEST_DOCUMENT` bytes, or `MAX_RATIO` times its own size if that is more
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from typing import Any
 
-from capmeter.captions.containers.container import Container, Records
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span
 from capmeter.captions.containers.table import refuse_repeated
 from capmeter.captions.sources import MAX_RATIO, CaptionSource
 from capmeter.core.errors import InputError
@@ -26,10 +27,7 @@ def is_parquet(start: bytes) -> bool:
 
 
 class ParquetRows(Container):
-    """The rows of a Parquet file.
-
-    row_groups: the number of its row groups, which can be read each by itself.
-    """
+    """The rows of a Parquet file, whose row groups can be read each by itself."""
 
     kind = "parquet"
 
@@ -37,23 +35,39 @@ class ParquetRows(Container):
         super().__init__(source)
         with self._open() as file:
             self.header = file.schema_arrow.names
-            self.row_groups = file.num_row_groups
+            group_rows = (file.metadata.row_group(k).num_rows for k in range(file.num_row_groups))
+            self._group_bounds = list(accumulate(group_rows, initial=0))
         refuse_repeated(self.header, source.name)
 
-    def records(self, names: Collection[str] | None = None, row_groups: Sequence[int] | None = None) -> Records:
-        """The rows, a few thousand in memory at a time; of some row groups, if these are named."""
-        row_number, total_size = 0, 0
+    def spans(self, rows: int) -> list[Span]:
+        """Spans of as many whole row groups as have at most so many rows; a larger one is divided."""
+        bounds, row_count = [0], self._group_bounds[-1]
+        while bounds[-1] < row_count:
+            last_row = bounds[-1] + rows
+            whole_groups = [bound for bound in self._group_bounds if bounds[-1] < bound <= last_row]
+            bounds.append(whole_groups[-1] if whole_groups else min(last_row, row_count))
+        return [Span(start, stop) for start, stop in pairwise(bounds)] or [WHOLE]
+
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The rows, a few thousand in memory at a time."""
+        total_size = 0
+        last_row = self._group_bounds[-1] if span.stop is None else span.stop
         with self._open() as file:
             columns = None if names is None else [name for name in self.header or () if name in names]
-            for batch in file.iter_batches(batch_size=_BATCH, columns=columns, row_groups=row_groups):
-                batch_bytes = sum(map(_text_size, batch.columns))
-                total_size += batch_bytes
-                self._refuse_size(total_size)
-                slice_rows = max(1, batch.num_rows * _BLOCK_BYTES // max(batch_bytes, _BLOCK_BYTES))
-                for first_row in range(0, batch.num_rows, slice_rows):
-                    for record in batch.slice(first_row, slice_rows).to_pylist():
-                        yield f"{self.source.name}, row {row_number}", record
-                        row_number += 1
+            for row_group, (row_number, group_stop) in enumerate(pairwise(self._group_bounds)):
+                if row_number >= last_row or group_stop <= span.start:
+                    continue
+                # one group at a time: pyarrow joins no lists of two
+                for batch in file.iter_batches(batch_size=_BATCH, columns=columns, row_groups=[row_group]):
+                    batch_bytes = sum(map(_text_size, batch.columns))
+                    total_size += batch_bytes
+                    self._refuse_size(total_size)
+                    slice_rows = max(1, batch.num_rows * _BLOCK_BYTES // max(batch_bytes, _BLOCK_BYTES))
+                    for first_row in range(0, batch.num_rows, slice_rows):
+                        for record in batch.slice(first_row, slice_rows).to_pylist():
+                            if span.start <= row_number < last_row:
+                                yield f"{self.source.name}, row {row_number}", record
+                            row_number += 1
 
     @contextmanager
     def _open(self) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 
-from capmeter.captions.containers.container import Container, Records
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span, split_lines
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
@@ -35,14 +35,15 @@ class DelimitedRows(Container):
         self.header = [name.strip() for name in next(self._cells(self._reader()), [])]
         refuse_repeated(self.header, source.name)
 
-    def records(self, names: Collection[str] | None = None) -> Records:
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The rows, one line in memory at a time."""
         assert self.header is not None
-        header, reader = self.header, self._reader()
-        rows = self._cells(reader)
-        next(rows, None)
+        header, reader = self.header, self._reader(span)
+        rows = self._cells(reader, span.first_line)
+        if span.offset == 0:
+            next(rows, None)
         for cells in rows:
-            location = f"{self.source.name}, line {reader.line_num}"
+            location = f"{self.source.name}, line {span.first_line + reader.line_num}"
             if self._delimiter == "|":
                 cells = _bar_cells(cells, len(header))
             if len(cells) != len(header):
@@ -52,13 +53,17 @@ class DelimitedRows(Container):
                 )
             yield location, dict(zip(header, cells, strict=True))
 
-    def _reader(self) -> Any:
-        lines = (line for _, line in self.source.lines())
+    def spans(self, rows: int) -> list[Span]:
+        """Spans of rows, which go on until their quotation marks are closed."""
+        return split_lines(self.source, rows, has_header=True, quotes=self._delimiter != "|")
+
+    def _reader(self, span: Span = WHOLE) -> Any:
+        lines = (line for _, line in span.lines(self.source))
         if self._delimiter == "|":  # Flickr30k's results.csv, whose captions hold quotes
             return csv.reader(lines, delimiter="|", quoting=csv.QUOTE_NONE)
         return csv.reader(chain(lines), delimiter=self._delimiter, strict=True)
 
-    def _cells(self, reader: Any) -> Iterator[list[str]]:
+    def _cells(self, reader: Any, first_line: int = 0) -> Iterator[list[str]]:
         name = self.source.name
         while True:
             try:
@@ -68,11 +73,11 @@ class DelimitedRows(Container):
             except csv.Error as error:
                 if "new-line character" in str(error):
                     raise InputError(
-                        f"{name}, line {reader.line_num}: a line ends in a carriage return alone; save the file with "
-                        "line ends of Unix or Windows, or put quotes around text that holds one"
+                        f"{name}, line {first_line + reader.line_num}: a line ends in a carriage return alone; save "
+                        "the file with line ends of Unix or Windows, or put quotes around text that holds one"
                     ) from None
                 raise InputError(
-                    f"{name}, line {reader.line_num}: not valid CSV or TSV: {error}; repair the quotes"
+                    f"{name}, line {first_line + reader.line_num}: not valid CSV or TSV: {error}; repair the quotes"
                 ) from None
             if cells:
                 yield cells

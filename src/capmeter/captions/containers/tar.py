@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Collection
 from typing import Any
 
-from capmeter.captions.containers.container import Container, Records
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span
 from capmeter.captions.sources import LONGEST_LINE, decode
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
@@ -29,7 +29,7 @@ class TarShard(Container):
 
     kind = "webdataset"
 
-    def records(self, names: Collection[str] | None = None) -> Records:
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """A record for each sample that has a JSON object or a text."""
         sample: dict[str, Any] = {}
         finished_keys: set[int] = set()

@@ -200,7 +200,7 @@ def test_an_explanation_has_it() -> None:
     assert all(UNCERTAINTY not in each.facts for each in Capmeter().explain(captions, RunContext()))
 
 
-def test_the_command_line_writes_it_by_id_whole_streamed_and_in_shards(tmp_path: Path) -> None:
+def test_the_command_line_writes_it_by_id_whole_and_in_parts(tmp_path: Path) -> None:
     rows = [
         {"id": f"c{k}", "candidate": candidate, "references": references}
         for k, (candidate, references) in enumerate(ROWS[:5])
@@ -209,17 +209,16 @@ def test_the_command_line_writes_it_by_id_whole_streamed_and_in_shards(tmp_path:
     for name, own in (("all", rows), ("shards/a", rows[:2]), ("shards/b", rows[2:])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
     expected = uncertainties(ROWS[:5])
-    for flag in ("--no-stream", "--stream"):
-        run = command("score", "all.jsonl", "-m", METRIC, "-o", "scores.json", "--no-intervals", flag, folder=tmp_path)
-        assert run.returncode == 0, run.stderr
-        entry = json.loads((tmp_path / "scores.json").read_text())["systems"]["all"]["metrics"][METRIC]
-        by_id = entry["part_items"][UNCERTAINTY]
-        assert list(by_id) == [row["id"] for row in rows]
-        np.testing.assert_allclose(list(by_id.values()), expected, atol=1e-5)
-        assert entry["parts"][UNCERTAINTY] == pytest.approx(expected.mean(), abs=1e-5)
-    pyarrow = pytest.importorskip("pyarrow.parquet")
-    run = command("score", "--shards", "shards/*.jsonl", "-m", METRIC, "--no-intervals", "-o", "out", folder=tmp_path)
+    run = command("score", "all.jsonl", "-m", METRIC, "-o", "scores.json", "--no-intervals", folder=tmp_path)
     assert run.returncode == 0, run.stderr
-    tables = [pyarrow.read_table(tmp_path / "out" / f"{name}.parquet") for name in "ab"]
+    entry = json.loads((tmp_path / "scores.json").read_text())["systems"]["all"]["metrics"][METRIC]
+    by_id = entry["part_items"][UNCERTAINTY]
+    assert list(by_id) == [row["id"] for row in rows]
+    np.testing.assert_allclose(list(by_id.values()), expected, atol=1e-5)
+    assert entry["parts"][UNCERTAINTY] == pytest.approx(expected.mean(), abs=1e-5)
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    run = command("score", "shards/*.jsonl", "-m", METRIC, "--no-intervals", "--parts", "out", folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    tables = [pyarrow.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
     columns = [table[f"{METRIC}/{UNCERTAINTY}"].to_pylist() for table in tables]
     np.testing.assert_allclose([value for column in columns for value in column], expected, atol=1e-5)

@@ -1,4 +1,4 @@
-"""`capmeter score --shards` without Ray: files of scores, the scores of all, and runs that go on."""
+"""`capmeter score --parts`: files of scores, the scores of all, and runs that go on; columns beside scores."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def score(folder: Path, *arguments: str) -> Any:
-    shards = ("--shards", "in/*.jsonl", "-o", "out", "-r", "refs.jsonl")
-    return capmeter("score", *shards, *READ, *METRICS, *arguments, folder=folder)
+    parts = ("in/*.jsonl", "--parts", "out", "-r", "refs.jsonl")
+    return capmeter("score", *parts, *READ, *METRICS, *arguments, folder=folder)
 
 
 def test_the_scores_are_those_of_one_file(folder: Path) -> None:
@@ -38,40 +38,30 @@ def test_the_scores_are_those_of_one_file(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     whole = capmeter("score", "all.jsonl", "-r", "refs.jsonl", *READ, *METRICS, folder=folder)
     expected = json.loads(whole.stdout)["systems"]["all"]["metrics"]
-    corpus = json.loads(done.stdout)
+    scores = json.loads(done.stdout)
     for name, values in expected.items():
-        assert corpus["scores"][name] == values["score"]
-        assert corpus["intervals"][name] == [values["low"], values["high"]]
-    assert sorted(path.stem for path in (folder / "out").glob("*.parquet")) == ["p0", "p1", "p2"]
-
-
-def test_a_run_that_was_ended_goes_on(folder: Path) -> None:
-    first = json.loads(score(folder).stdout)
-    (folder / "out" / "p1.json").unlink()
-    (folder / "out" / "p2.parquet").write_bytes(b"half of it")
-    second = json.loads(score(folder).stdout)
-    assert (first["resumed"], second["resumed"]) == (0, 1) and first["scores"] == second["scores"]
-    assert [Path(target).name for target in second["rescored"]] == ["p2.parquet"]
-    references = folder / "refs.jsonl"
-    references.write_text(references.read_text().replace("the dog", "a dog"))
-    assert json.loads(score(folder).stdout)["resumed"] == 0  # other references
-
-
-def test_captions_without_references_are_an_error_or_skipped(folder: Path) -> None:
-    with (folder / "in" / "p0.jsonl").open("a") as file:
-        file.write('{"key": "lost", "text": "a cow"}\n')
-    assert "1 of 3 candidates has no references" in score(folder).stderr
-    done = score(folder, "--on-missing", "skip")
-    assert json.loads(done.stdout)["captions"] == 6 and "skipped without references: 1 (lost)" in done.stderr
+        assert scores["systems"][""]["scores"][name] == values["score"]
+        assert scores["systems"][""]["intervals"][name] == [values["low"], values["high"]]
+    files = sorted((folder / "out").glob("*.parquet"))
+    assert [path.name.partition("-")[0] for path in files] == ["p0", "p1", "p2"]
+    files[1].unlink()
+    again = score(folder, "--workers", "2")
+    assert json.loads(again.stdout)["resumed"] == 2
+    assert json.loads(again.stdout)["systems"] == scores["systems"]
+    assert "2 of 3 parts were finished before" in again.stderr
+    table = capmeter("score", "in/*.jsonl", "--parts", "out", "-r", "refs.jsonl", *READ, *METRICS[:2], folder=folder)
+    assert "in" in table.stdout and "rouge-l" in table.stdout and "6 captions in 3 parts" in table.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--per-caption", "x.csv"), "cannot be combined with --shards"),
-        (("all.jsonl",), "cannot be combined with --shards"),
-        (("--gpus", "0.5"), "needs --engine ray"),
-        (("--output", "refs.jsonl"), "given twice"),
+        (("--per-caption", "x.csv"), "cannot be combined with --parts"),
+        (("-o", "x.json"), "cannot be combined with --parts"),
+        (("all.jsonl",), "name one file, or a pattern in quotes"),
+        (("--gpus", "0.5"), "needs --workers ray"),
+        (("--workers", "0"), "expected a number from 1 to 256, ray, or ray:N"),
+        (("--workers", "ray:"), "expected a number from 1 to 256, ray, or ray:N"),
     ],
 )
 def test_options_without_effect_are_refused(folder: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -79,14 +69,21 @@ def test_options_without_effect_are_refused(folder: Path, arguments: tuple[str, 
     assert done.returncode == 2 and message in " ".join(done.stderr.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("mode", ["--stream", "--no-stream"])
-def test_several_columns_of_candidates_are_systems(folder: Path, mode: str) -> None:
+def test_a_file_in_place_of_the_folder_is_refused(folder: Path) -> None:
+    done = capmeter("score", "all.jsonl", "--parts", "refs.jsonl", folder=folder)
+    assert done.returncode == 2 and "is a file, expected a folder" in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_several_columns_of_candidates_are_systems(folder: Path, parts: bool) -> None:
     row = {"key": 1, "a": "a dog runs", "b": "a cat", "human": "a dog is running"}
     (folder / "x.jsonl").write_text(json.dumps(row) + "\n")
     columns = ("--column", "image_id=key", "--column", "candidate=a,b", "--column", "references=human")
-    done = capmeter("score", "x.jsonl", *columns, "-m", "rouge-l", "-f", "json", mode, folder=folder)
+    options = ("--parts", "out") if parts else ()
+    done = capmeter("score", "x.jsonl", *columns, "-m", "rouge-l", "-f", "json", *options, folder=folder)
     systems = json.loads(done.stdout)["systems"]
-    assert list(systems) == ["a", "b"] and systems["a"]["metrics"]["rouge-l"]["score"] > 0.5
+    score = systems["a"]["scores"]["rouge-l"] if parts else systems["a"]["metrics"]["rouge-l"]["score"]
+    assert list(systems) == ["a", "b"] and score > 0.5
 
 
 def test_the_recipe_of_the_page_filters(folder: Path) -> None:
@@ -99,7 +96,7 @@ def test_the_recipe_of_the_page_filters(folder: Path) -> None:
     per_caption = ("--per-caption", "scores.parquet")
     assert capmeter("score", "f.jsonl", "-m", "rouge-l", "--no-intervals", *per_caption, folder=folder).returncode == 0
     page = (Path(__file__).resolve().parents[2] / "docs" / "scale.md").read_text("utf-8")
-    statements = page.partition("```sql\n")[2].partition("```")[0]
+    (statements,) = (each.partition("```")[0] for each in page.split("```sql\n")[1:] if "kept.parquet" in each)
     with duckdb.connect() as database:
         database.execute(f"COPY (SELECT * FROM '{folder}/f.jsonl') TO '{folder}/captions.parquet'")
         for name in ("captions.parquet", "scores.parquet", "kept.parquet"):
@@ -111,36 +108,17 @@ def test_the_recipe_of_the_page_filters(folder: Path) -> None:
         assert database.execute(share).fetchall() == [(0.5,)]
 
 
-def test_columns_are_carried_through_and_rows_without_references_have_null_scores(folder: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    before = json.loads(score(folder).stdout)
-    with (folder / "in" / "p0.jsonl").open("a") as file:
-        file.write('{"key": "lost", "text": "a cow", "url": "u9"}\n')
-    done = score(folder, "--on-missing", "skip", "--keep", "url")
-    assert json.loads(done.stdout)["scores"] == pytest.approx(before["scores"]), done.stderr
-    table = parquet.read_table(folder / "out" / "p0.parquet").to_pydict()
-    assert (table["id"], table["row"], table["url"]) == (["i0", "i1", "lost"], [0, 1, 2], ["u0", "u1", "u9"])
-    assert table["rouge-l"][2] is None and None not in table["rouge-l"][:2]
-    assert json.loads(score(folder, "--on-missing", "skip", "--keep", "url").stdout)["resumed"] == 3
-    assert json.loads(score(folder, "--on-missing", "skip").stdout)["resumed"] == 0  # without the column
-    assert "no row has the column nosuch" in score(folder, "--on-missing", "skip", "--keep", "nosuch").stderr
-
-
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_every_row_of_the_file_is_beside_its_scores(folder: Path, ending: str) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     with (folder / "all.jsonl").open("a") as file:
         file.write('\n{"key": "lost", "text": "a cow", "url": null}\n{"key": "i0", "text": "a dog"}\n')
     read = ("-r", "refs.jsonl", *READ, *METRICS, "--on-missing", "skip", "--keep", "url")
-    written: list[Any] = []
-    for mode in ("--stream", "--no-stream"):
-        path = folder / f"{mode[2:]}.{ending}"
-        done = capmeter("score", "all.jsonl", *read, mode, "--per-caption", path.name, folder=folder)
-        assert done.returncode == 0, done.stderr
-        assert re.search(r"skipped without references: .*\blost\b", done.stderr)
-        written.append(parquet.read_table(path).to_pylist() if ending == "parquet" else path.read_text())
-    assert written[0] == written[1]
-    rows: list[Any] = written[0] if ending == "parquet" else written[0].splitlines()
+    path = folder / f"x.{ending}"
+    done = capmeter("score", "all.jsonl", *read, "--per-caption", path.name, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"skipped without references: .*\blost\b", done.stderr)
+    rows: list[Any] = parquet.read_table(path).to_pylist() if ending == "parquet" else path.read_text().splitlines()
     if ending == "jsonl":
         rows = [json.loads(row) for row in rows]
     if ending in ("csv", "tsv"):
@@ -155,7 +133,7 @@ def test_every_row_of_the_file_is_beside_its_scores(folder: Path, ending: str) -
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--keep", "url"), 2, "needs --per-caption FILE"),
+        (("--keep", "url"), 2, "needs --per-caption FILE or --parts FOLDER"),
         (("--keep", "url,image_id", "--per-caption", "x.csv"), 2, "the rows have image_id without it"),
         (("--keep", "rouge-l", "--per-caption", "x.csv"), 2, "the rows have rouge-l without it"),
         (("--keep", "rouge-l/score", "--per-caption", "x.csv"), 2, "the rows have rouge-l/score without it"),

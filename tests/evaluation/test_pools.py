@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capmeter.evaluation.executors import choose_worker_count
+from capmeter.evaluation.pools import choose_worker_count
 from capmeter.evaluation.registry import parse_list
 
 
@@ -19,8 +19,4 @@ from capmeter.evaluation.registry import parse_list
     ],
 )
 def test_processes_are_chosen_where_they_pay(captions: int, metrics: str, cores: int, expected: int) -> None:
-    assert choose_worker_count(range(captions), parse_list(metrics), cores) == expected
-
-
-def test_captions_of_unknown_number_are_scored_here() -> None:
-    assert choose_worker_count(iter(()), parse_list("rouge-l"), 8) == 1
+    assert choose_worker_count(captions, parse_list(metrics), cores) == expected

@@ -1,1 +1,0 @@
-"""Captions read as a stream, in bounded memory."""
