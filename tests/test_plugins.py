@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -35,6 +36,14 @@ def run(path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+def run_python(path: Path, code: str, *arguments: object) -> str:
+    """What a program prints that sees the packages in this folder."""
+    paths = [str(path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
 def run_json(path: Path, *arguments: object) -> dict:
     """What the command prints as JSON."""
     done = run(path, *arguments, "--format", "json")
@@ -47,8 +56,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example, built and installed by pip from a copy, with what is at hand: nothing is downloaded."""
     pytest.importorskip("setuptools", reason="the example's build backend is not installed")
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
-    for name in ("pyproject.toml", "capmeter_chrf.py"):
-        (source / name).write_bytes((EXAMPLE / name).read_bytes())
+    shutil.copytree(EXAMPLE, source, dirs_exist_ok=True)
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True, capture_output=True)
     return target
@@ -77,7 +85,7 @@ def chrf(candidate: str, reference: str, n: int, *, blanks: bool = False, beta: 
 
 
 def test_example_is_short() -> None:
-    assert len((EXAMPLE / "capmeter_chrf.py").read_text().splitlines()) <= 40
+    assert len((EXAMPLE / "capmeter_chrf" / "__init__.py").read_text().splitlines()) <= 40
 
 
 def test_example_scores(installed: Path, files: tuple[Path, Path]) -> None:
@@ -153,6 +161,80 @@ def test_example_is_listed_and_its_mistakes_are_named(installed: Path, files: tu
     assert f"chrf (from {PACKAGE}): n=many is not a whole number (its default is 6)" in outputs
 
 
+def test_example_transforms_captions_and_has_a_command(installed: Path, files: tuple[Path, Path]) -> None:
+    arguments = ("--degradations", "shout(marks=2),removal", "--strengths", "0,1", "--resamples", 20)
+    data = run_json(installed, "robustness", files[1], "-m", "bleu-1", *arguments)
+    examples = data["examples"]["shout(marks=2)"]
+    assert examples[1] == examples[0].upper() + "!!"
+    assert run_json(installed, "list", "transforms")["shout"]["package"] == PACKAGE
+    help_text = run(installed, "robustness", "--help").stdout.replace("│", " ")
+    assert "shout: captions in capitals" in " ".join(help_text.split())
+    assert run(installed, "characters", files[0], "--top", 2).stdout == " \t4\na\t3\n"
+
+
+KINDS = """
+import json, sys
+from pathlib import Path
+from capmeter import load, score
+from capmeter.core.assets import find_checkpoint, known_assets
+from capmeter.core.checkpoints import Checkpoint
+from capmeter.encoders.handle import find_encoder
+from capmeter.images.region_source import open_regions
+from capmeter.meta.metric_scores import BASELINES
+from capmeter.meta.published import published
+from capmeter.report.page_plot import find_system_plot
+
+candidates, references, folder = sys.argv[1:]
+try:
+    find_encoder("chrf-letters")
+except Exception as error:
+    advice = str(error)
+(Path(folder) / "regions.json").write_text(json.dumps({"a.jpg": {"features": [[1, 2]], "boxes": [[0, 0, 1, 1]]}}))
+plot = find_system_plot({"one": score(load(candidates, references), "chrf,rouge-l")})
+print(json.dumps({
+    "baseline": str(BASELINES.parse("words")),
+    "asset": known_assets()["chrf-letters"].licence,
+    "advice": advice,
+    "checkpoint": Checkpoint.read(find_checkpoint("chrf_mean")).parameters,
+    "published": published("flickr8k-expert", "clipscore2021", "chrf").value,
+    "regions": open_regions(folder).read("a.jpg").features.tolist(),
+    "plot": plot.to_dict()["points"],
+}))
+"""
+
+
+def test_example_adds_one_thing_of_each_kind(installed: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "regions").mkdir()
+    results = json.loads(run_python(installed, KINDS, *files, tmp_path / "regions"))
+    scores = [max(chrf(CANDIDATES[id], text, 6) for text in REFERENCES[id]) for id in CANDIDATES]
+    (point,) = results.pop("plot")
+    assert point[:2] == [0, pytest.approx(sum(scores) / 3)]
+    assert "hf download someone/chrf-letters" in results.pop("advice")
+    assert results == {
+        "baseline": "words",
+        "asset": "MIT",
+        "checkpoint": {"beta": 2.0},
+        "published": 35.1,
+        "regions": [[1.0, 2.0]],
+    }
+
+
+def test_example_has_an_image_encoder_for_research(installed: Path) -> None:
+    pytest.importorskip("capmeter_research", reason="needs capmeter-research")
+    code = "from capmeter_research.common.image_features import *; print(parse_feature_source('mean-colour').SUMMARY)"
+    assert run_python(installed, code) == "the mean of the pixels\n"
+
+
+def test_example_registers_an_architecture(installed: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the neural extra")
+    code = (
+        "from capmeter.encoders.joint.encoder import register_model_type\n"
+        "from transformers import AutoConfig\n"
+        "print(register_model_type('chrf-letters'), AutoConfig.for_model('chrf-letters').model_type)"
+    )
+    assert run_python(installed, code) == "True chrf-letters\n"
+
+
 BROKEN = {
     "absent": ("nowhere.at.all:Metric", "cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
     "raises": ("raises_at_once:Metric", "cannot be imported: RuntimeError: out of luck"),
@@ -165,9 +247,7 @@ BROKEN = {
     "twice": ("odd_metrics:Same", "is provided twice"),
 }
 ODD = """
-from dataclasses import dataclass
 from capmeter.evaluation.base import MeanMetric
-from capmeter.transforms.degradations import Degradation
 
 class Idle(MeanMetric):
     NAME, SUMMARY = "idle", "nothing"
@@ -184,14 +264,6 @@ class Unlucky(Same):
 class Careless(Same):
     NAME = "careless"
     n: int = 3
-
-@dataclass(frozen=True, kw_only=True)
-class Shout(Degradation):
-    NAME, SUMMARY = "shout", "captions in capitals"
-    marks: int = 1
-    def fit(self, captions, seed=0, scorer=None):
-        texts = [captions.pool[k] for k in captions.candidates.tolist()]
-        return lambda row, strength: texts[row].upper() + "!" * self.marks if strength else texts[row]
 """
 
 
@@ -204,7 +276,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     metrics = "".join(f"{name} = {target}\n" for name, (target, _) in BROKEN.items())
     metrics = f"[capmeter.metrics]\n{metrics}same = odd_metrics:Same\n"
     for package, points in (
-        ("odd", f"{metrics}[capmeter.transforms]\nshout = odd_metrics:Shout\n"),
+        ("odd", f"{metrics}[capmeter.assets]\nodd = odd_metrics:Same\n"),
         ("second", "[capmeter.metrics]\ntwice = odd_metrics:Idle\n"),
     ):
         information = folder / f"{package}-1.5.dist-info"
@@ -227,17 +299,8 @@ def test_broken_packages_are_rows_and_harm_nobody(broken: Path, files: tuple[Pat
             "not ready" in line and re.search(rf"{name} \(from .*odd-1.5", line) for line in table.splitlines()
         ), name
     assert listed["same"]["package"] == "odd-1.5" and listed["same"]["ready"]
+    assert from_doctor["assets odd"]["state"] == "not ready"
     done = run(broken, "score", files[0], "-r", files[1], "-m", "cider-d", "-f", "json")
     assert done.returncode == 0 and "plugin:" not in done.stdout
     done = run(broken, "score", files[0], "-r", files[1], "-m", "raises")
     assert done.returncode == 2 and "out of luck" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_foreign_transform_is_one_of_the_degradations(broken: Path, files: tuple[Path, Path]) -> None:
-    asked = ("--degradations", "shout(marks=2),removal", "--strengths", "0,1", "--resamples", 20)
-    data = run_json(broken, "robustness", files[1], "-m", "bleu-1", *asked)
-    examples = data["examples"]["shout(marks=2)"]
-    assert examples[1] == examples[0].upper() + "!!"
-    assert run_json(broken, "list", "transforms")["shout"]["package"] == "odd-1.5"
-    help = run(broken, "robustness", "--help").stdout.replace("│", " ")
-    assert "shout: captions in capitals" in " ".join(help.split())

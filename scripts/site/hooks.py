@@ -137,7 +137,10 @@ def _plugin() -> str:
     """The example plug-in: what its README says, and its files."""
     folder = ROOT / "examples" / "plugin"
     parts = [(folder / "README.md").read_text("utf-8").rstrip()]
-    for name, language in (("pyproject.toml", "toml"), ("capmeter_chrf.py", "python")):
+    for name, language in (
+        ("pyproject.toml", "toml"),
+        *((f"capmeter_chrf/{name}.py", "python") for name in ("__init__", "more", "command", "image_encoder")),
+    ):
         parts.append(f"## {name}\n\n{_code(f'examples/plugin/{name}', language)}")
     return "\n\n".join(parts) + "\n"
 
