@@ -25,7 +25,7 @@ class Shout(Degradation):  # capmeter robustness --degradations "shout(marks=3)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words(Baseline):  # capmeter meta --baselines words
+class Words(Baseline):  # capmeter meta -b rated -m words,chrf
     NAME, SUMMARY = "words", "number of words"
 
     def scores(self, judgments):

@@ -23,7 +23,7 @@ SYSTEMS = ("human", "strong", "weak", "broken")
 REFERENCES = "references.json"
 # metrics that need no extra and take a second
 DEMO_METRICS = "bleu-1,bleu-4,rouge-l,cider-d"
-ADDED_METRICS = "sparcs", "tbr-unigram", "hwcm"  # where capmeter-research is installed
+ADDED_METRICS = "sparcs", "tbr-unigram", "hwcm"  # where they are installed
 
 
 @dataclass(frozen=True, kw_only=True)

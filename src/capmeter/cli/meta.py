@@ -68,7 +68,7 @@ class MetaOptions:
     data: list[Path] = option([], "Its file (or the folder of the original distribution).", "--data", "-d")
     metrics: str = option(
         "",
-        "Names, separated by commas; `capmeter list` shows them. Baselines of capmeter-research: gleu (on conll14).",
+        "Names, separated by commas; `capmeter list` shows them. Also baselines of packages, as gleu (for conll14).",
         "--metrics",
         "-m",
         check=parse_metrics,

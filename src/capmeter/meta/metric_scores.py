@@ -2,8 +2,7 @@
 
 A caption metric sees candidates and references. A `Baseline`, a metric of another field, sees the judgments themselves,
 and what only they hold, such as the sentences that systems had to correct; it is run by `capmeter meta` alone, not by
-`score`. Packages add baselines through the entry point group `capmeter.baselines` (name = "module:Class");
-`capmeter-research` has `gleu`, for CoNLL-2014.
+`score`. Packages add baselines through the entry point group `capmeter.baselines` (name = "module:Class").
 
 Under a protocol of localisation a metric's score of a caption is the share of its most blamed words that people
 flagged.
