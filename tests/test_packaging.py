@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from capmeter.core.registry import other_packages
+
 ROOT = Path(__file__).resolve().parents[1]
 CONDA = {"matplotlib": "matplotlib-base", "torch": "pytorch"}  # conda-forge's names of packages
 
@@ -56,6 +58,9 @@ def test_research_is_of_the_same_version_and_needs_the_library(project: dict[str
     }
     assert extras and extras <= set(project["optional-dependencies"])
     assert research["requires-python"] == project["requires-python"]
+    groups = research["entry-points"]
+    for kind, names in other_packages()["capmeter-research"].items():
+        assert kind == "install" or set(names) == set(groups[f"capmeter.{kind}"]), "what the library says is elsewhere"
 
 
 def test_the_container_installs_extras_that_exist_and_runs_as_a_user(project: dict[str, Any]) -> None:
