@@ -136,7 +136,7 @@ def _moved(text: str, folder: PurePosixPath) -> str:
 def _plugin() -> str:
     """The example plug-in: what its README says, and its files."""
     folder = ROOT / "examples" / "plugin"
-    parts = [(folder / "README.md").read_text("utf-8").rstrip()]
+    parts = [_moved((folder / "README.md").read_text("utf-8").rstrip(), PurePosixPath("examples/plugin"))]
     for name, language in (
         ("pyproject.toml", "toml"),
         *((f"capmeter_chrf/{name}.py", "python") for name in ("__init__", "more", "command", "image_encoder")),
