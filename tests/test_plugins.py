@@ -179,7 +179,7 @@ from capmeter import load, score
 from capmeter.core.assets import find_checkpoint, known_assets
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.encoders.handle import find_encoder
-from capmeter.images.region_source import open_regions
+from capmeter.images.regions import open_regions
 from capmeter.meta.metric_scores import BASELINES
 from capmeter.meta.published import published
 from capmeter.report.page_plot import find_system_plot
