@@ -51,7 +51,7 @@ def test_the_fuzzer_finds_what_is_wrong(hostile: ModuleType, monkeypatch: pytest
         return captions.select(range(len(captions))[::-1])
 
     monkeypatch.setattr(hostile, "load", swapped)
-    assert any("stream reads other captions than load" in fault for fault in hostile.fuzz(300, seed=1).faults)
+    assert any("other captions than load" in fault for fault in hostile.fuzz(300, seed=1).faults)
 
     def raising(*given: object, **how: object) -> object:
         raise KeyError("image_id")
