@@ -36,8 +36,8 @@ _NEURAL = (
     "capmeter_research.papers.lceval.mowe",
     "capmeter_research.papers.lceval.wmd",
     "capmeter_research.papers.wembsim",
-    "capmeter.metrics.learned.capmeter.capmeter",
-    "capmeter.metrics.learned.capmeter.network",
+    "capmeter.metrics.own.capmeter",
+    "capmeter.metrics.own.network",
     "capmeter_research.networks.own_metric.run",
 )
 # servers, clusters and killed processes: how fast they answer depends on what else the machine does

@@ -45,10 +45,10 @@ from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.parallel_map import torch_threads
 from capmeter.evaluation.base import RunContext
 from capmeter.meta.leave_one_out import leave_one_out
-from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
-from capmeter.metrics.learned.capmeter.network import Matcher
-from capmeter.metrics.learned.capmeter.words import bare_word
+from capmeter.metrics.own.capmeter import Capmeter
+from capmeter.metrics.own.inputs import strip_final_punctuation
+from capmeter.metrics.own.network import Matcher
+from capmeter.metrics.own.words import bare_word
 from capmeter.text.concepts import token_concept
 from capmeter.text.contrast_sets import find_slot
 

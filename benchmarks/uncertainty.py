@@ -9,7 +9,7 @@ those that the networks of `capmeter` held out in training. One caption of each 
 (`perturb_held_out` of the own metric's training) stand against one to four of its other captions; right captions
 weigh as much as perturbed ones. A score is an error if it is below .5 for a right caption, or not below .5 for a
 perturbed one. Every second photo is for fitting: what is printed as fitted replaces `COEFFICIENTS` of
-`capmeter.metrics.learned.capmeter.uncertainty`. The others show what the metric as it is predicts, and what is gained
+`capmeter.metrics.own.trained_networks`. The others show what the metric as it is predicts, and what is gained
 if the most uncertain captions are left out; beside it the same by the nearness of the score to .5 alone. A pair of a
 caption and its perturbation is as uncertain as the more uncertain of them, or by the nearness of both scores.
 
@@ -39,9 +39,8 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.progress import show_progress, task
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
-from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart
-from capmeter.metrics.learned.capmeter.uncertainty import compute_logits, expected_errors, reference_corrections
+from capmeter.metrics.own.capmeter import Capmeter
+from capmeter.metrics.own.trained_networks import EncodedPart, compute_logits, expected_errors, reference_corrections
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -11,12 +11,12 @@ from capmeter.judgments.prepared import (
     JudgedSystem,
     RatedCaption,
     RatedPair,
-    letters_and_digits,
     prepare_pairs,
     prepare_points,
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
+from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 REFERENCES = ("A man's dog runs.", "The dog is running", "A brown dog")
 ROWS = [
@@ -106,11 +106,11 @@ def test_raw_judgments_are_kept_beside_what_the_protocol_makes_of_them() -> None
 
 def test_printings_of_one_sentence() -> None:
     assert (
-        letters_and_digits("A man's dog, running .")
-        == letters_and_digits("a mans dog running")
-        != letters_and_digits("a man running")
+        keep_letters_and_digits("A man's dog, running .")
+        == keep_letters_and_digits("a mans dog running")
+        != keep_letters_and_digits("a man running")
     )
-    assert letters_and_digits("Über-Größe") == "übergröße"
+    assert keep_letters_and_digits("Über-Größe") == "übergröße"
 
 
 def test_pairs() -> None:

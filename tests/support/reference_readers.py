@@ -10,7 +10,7 @@ from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.encoders import find_encoder
 from capmeter.encoders.text.lora import KIND, LORA_A, LORA_B, MATRICES
 from capmeter.encoders.text.reference_reader import PREFIX
-from capmeter.metrics.learned.capmeter import larger_encoder
+from capmeter.metrics.own import trained_networks
 
 SIZES = {"qkv": (1152, 384), "attn_out": (384, 384), "ffn_up": (1536, 384), "ffn_down": (384, 1536)}
 LOGISTIC = 10.0, -6.0
@@ -49,5 +49,5 @@ def larger_size(folder: Path) -> str:
         "weight": WEIGHT,
         "calibration": list(CALIBRATION),
     }
-    Checkpoint(kind=larger_encoder.KIND, parameters=parameters, weights={}).save(folder / "large")
+    Checkpoint(kind=trained_networks.KIND, parameters=parameters, weights={}).save(folder / "large")
     return str(folder / "large")

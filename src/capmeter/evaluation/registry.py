@@ -148,7 +148,7 @@ METRICS = MetricRegistry(
         "aloha": Entry("capmeter.metrics.hallucination.aloha:Aloha"),
         "amber": Entry("capmeter.metrics.hallucination.amber:Amber"),
         "chair": Entry("capmeter.metrics.hallucination.chair:Chair"),
-        "capmeter": Entry("capmeter.metrics.learned.capmeter.capmeter:Capmeter"),
+        "capmeter": Entry("capmeter.metrics.own.capmeter:Capmeter"),
         "clipscore": Entry("capmeter.metrics.vision.clipscore:ClipScore", aliases=("clip-s",)),
         "refclipscore": Entry("capmeter.metrics.vision.clipscore:RefClipScore", aliases=("refclip-s",)),
         "pac-s": Entry("capmeter.metrics.vision.pac_s:PacS", aliases=("pacscore",)),

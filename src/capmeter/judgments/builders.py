@@ -33,13 +33,13 @@ from capmeter.judgments.prepared import (
     RatedPair,
     SourceSentence,
     Systems,
-    letters_and_digits,
     prepare_pairs,
     prepare_points,
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
 from capmeter.judgments.rows import JudgmentRow, row_ids
+from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 _FENSE_REFERENCES = 4
 
@@ -205,7 +205,7 @@ def build_flagged_words(name: str, rows: list[JudgmentRow], protocol: Protocol, 
     rated_captions = []
     for caption_id, row in zip(row_ids(rows), rows, strict=True):
         labelled_words = row.labelled_texts("words", '[["A", false], ["dog", true]]')
-        flagged_words = [letters_and_digits(word) for word, is_wrong in labelled_words if is_wrong]
+        flagged_words = [keep_letters_and_digits(word) for word, is_wrong in labelled_words if is_wrong]
         ratings = row.numbers("human")
         if len(ratings) != 1:
             raise row.error_at("human", "1 (nothing is hallucinated) or 0")
@@ -226,10 +226,10 @@ def build_foils(name: str, rows: list[JudgmentRow], protocol: Protocol, judgment
         if len(replacement) != 2:
             raise row.error_at("replacement", 'the noun and its replacement, such as ["dog", "cat"]')
         right = "a" if winner > 0 else "b"
-        right_words = set(map(letters_and_digits, side_texts[right].split()))
+        right_words = set(map(keep_letters_and_digits, side_texts[right].split()))
         for side, text in side_texts.items():
-            new = tuple(word for word in map(letters_and_digits, text.split()) if word not in right_words)
-            new = new or tuple(map(letters_and_digits, replacement[1].split()))
+            new = tuple(word for word in map(keep_letters_and_digits, text.split()) if word not in right_words)
+            new = new or tuple(map(keep_letters_and_digits, replacement[1].split()))
             rated_captions.append(
                 _rate(f"{id}/{side}", row, text, (float(side == right),), () if side == right else new)
             )

@@ -7,7 +7,6 @@ against a rating), `JudgedPairs` (which of two captions is better) or `Systems` 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import ProtocolError
 from capmeter.judgments.protocol import Protocol
+from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -173,11 +173,6 @@ class Systems(PreparedJudgments):
     originals: Mapping[str, SourceSentence] = field(default_factory=dict)
 
     unit = "systems"
-
-
-def letters_and_digits(text: str) -> str:
-    """A caption's letters and digits only: two spellings of one sentence ("man's", "mans", "man 's") become equal."""
-    return re.sub(r"[\W_]+", "", text.lower())
 
 
 def most_common(ratings: Sequence[float]) -> float:
@@ -363,7 +358,9 @@ def _references(
     if rule in ("without-candidates", "without-human-candidate"):
         for row in rows:
             if rule == "without-candidates" or by_person(row):
-                removed.setdefault(row.image_id, set()).update(letters_and_digits(text) for text in candidates(row))
+                removed.setdefault(row.image_id, set()).update(
+                    keep_letters_and_digits(text) for text in candidates(row)
+                )
     allowed_references: dict[str, tuple[str, ...]] = {}
     references_of: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
     random = np.random.default_rng(protocol.seed)
@@ -371,7 +368,7 @@ def _references(
         reference_key = (row.image_id, row.references)
         if reference_key not in references_of:
             gone = removed.get(row.image_id, set())
-            left = [text for text in row.references if not gone or letters_and_digits(text) not in gone]
+            left = [text for text in row.references if not gone or keep_letters_and_digits(text) not in gone]
             if rule.startswith("draw-"):  # sampled even where there are few: the next image's sample must not change
                 left = [left[i] for i in np.sort(random.permutation(len(left))[:reference_limit])]
             references_of[reference_key] = tuple(left[:reference_limit])

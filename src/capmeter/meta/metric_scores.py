@@ -28,10 +28,11 @@ from capmeter.evaluation.base import Metric
 from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import Evaluation
-from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems, letters_and_digits
+from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.coefficient import AgreementRow
 from capmeter.meta.scores_file import read_scores
+from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +259,7 @@ def blamed_words(evidence: Evidence) -> list[str]:
     >>> blamed_words(Evidence(("a", "red", "dog", "."), (), word_scores=(0.9, 0.2, 0.8, 0.1)))
     ['red']
     """
-    words = [letters_and_digits(token) for token in evidence.candidate]
+    words = [keep_letters_and_digits(token) for token in evidence.candidate]
     if evidence.word_scores:
         scores = [score for word, score in zip(words, evidence.word_scores, strict=True) if word]
         scored_words = zip(words, evidence.word_scores, strict=True)

@@ -38,7 +38,7 @@ from capmeter.metrics.hallucination.hallucination import (
     missing_agreement,
     split_text,
 )
-from capmeter.metrics.learned.capmeter.words import label_words
+from capmeter.metrics.own.words import label_words
 
 REFERENCES = ("a brown dog runs on the grass", "a dog is running outside on a lawn")
 

@@ -25,7 +25,7 @@ from capmeter_research.networks.own_metric.training import held_out_batch
 from capmeter.core.checkpoints import TrainingData
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
+from capmeter.metrics.own.inputs import strip_final_punctuation
 
 SIZES = {"width": 16, "heads": 2, "bottleneck_dim": 8}
 

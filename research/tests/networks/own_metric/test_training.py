@@ -39,8 +39,8 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.text.lora import LAYERS, MATRICES
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.learned.capmeter.associations import Associations
-from capmeter.metrics.learned.capmeter.capmeter import TAGGER_PREFIX, Capmeter
+from capmeter.metrics.own.capmeter import TAGGER_PREFIX, Capmeter
+from capmeter.metrics.own.token_priors import Associations
 
 
 @pytest.fixture(scope="module")

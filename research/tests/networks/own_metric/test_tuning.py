@@ -29,7 +29,7 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.learned.capmeter.capmeter import Capmeter
+from capmeter.metrics.own.capmeter import Capmeter
 
 WORDS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep")
 STARTS = ("a", "one", "the", "my", "her")

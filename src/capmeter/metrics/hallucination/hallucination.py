@@ -53,24 +53,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.encoders import Encoder, load_encoder
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
-from capmeter.judgments.prepared import letters_and_digits
 from capmeter.metrics.hallucination.chair import Chair
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
 from capmeter.metrics.hallucination.object_words import BUNDLED, load_object_words
-from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart, word_probabilities
-from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
-from capmeter.metrics.learned.capmeter.larger_encoder import BASE, check_size
-from capmeter.metrics.learned.capmeter.words import WordVerdicts, bare_word, label_words
 from capmeter.metrics.notes import note_captions
+from capmeter.metrics.own.capmeter import Capmeter, SentenceReading, word_verdicts
+from capmeter.metrics.own.trained_networks import BASE, check_size
+from capmeter.metrics.own.words import WordVerdicts, bare_word
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.scene_graphs.capture_stop_words import CAPTURE_STOP_WORDS
 from capmeter.text.tokenization.porter import stem
 from capmeter.text.tokenization.stop_words import STOP_WORDS
+from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 
 @dataclass(frozen=True)
@@ -207,7 +204,7 @@ class CaptionFindings:
     def shown_words(self) -> set[str]:
         """The words that name an object, as letters and digits."""
         return {
-            letters_and_digits(sentence.verdicts.candidate[word.place])
+            keep_letters_and_digits(sentence.verdicts.candidate[word.place])
             for sentence in self.sentences
             for word, shown in zip(sentence.words, sentence.shown.tolist(), strict=True)
             if shown
@@ -345,7 +342,7 @@ def document_logit(candidate: str, references: Sequence[str], shown: Collection[
 
 def _words(text: str) -> list[str]:
     """The letters and digits of each word in lower case; words without any are left out."""
-    return [word for word in map(letters_and_digits, text.split()) if word]
+    return [word for word in map(keep_letters_and_digits, text.split()) if word]
 
 
 def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: str = BASE) -> list[CaptionFindings]:
@@ -398,28 +395,14 @@ def _split_references(caption: Caption) -> Caption:
     return replace(caption, references=reference_sentences[:MAX_REFERENCE_SENTENCES] or caption.references)
 
 
-@dataclass(frozen=True)
-class _SentenceReading:
-    """What the networks say of each word of a sentence: p, and the largest cosine with a word of the references."""
-
-    text: str
-    right: Sequence[float]
-    nearest: Sequence[float]
-    verdicts: WordVerdicts
-
-
 def _read_captions(
     captions: Sequence[Caption], documents: Sequence[bool], context: RunContext, size: str
-) -> Iterator[tuple[int, list[_SentenceReading], float]]:
+) -> Iterator[tuple[int, list[SentenceReading], float]]:
     """Of each caption with a word its row, its sentences, and its cosine with the mean of its references, 0 for a
     document.
-
-    Every distinct sentence of a block of captions is encoded once.
     """
     caption_sentences = [split_text(caption.candidate) for caption in captions]
     rows = [row for row, sentences in enumerate(caption_sentences) if sentences]
-    trained, settings = Capmeter(size=size).load(context.settings), context.settings
-    encoder = load_encoder(trained.encoder, settings)
     for block_start in range(0, len(rows), _CAPTIONS_AT_ONCE):
         block = rows[block_start : block_start + _CAPTIONS_AT_ONCE]
         sentences = [
@@ -428,35 +411,15 @@ def _read_captions(
             for k, text in enumerate(caption_sentences[row])
         ]
         short_rows = [row for row in block if not documents[row]]
-        sentences_and_captions = CaptionSet.from_captions(
-            [*sentences, *(replace(captions[row], id=str(row)) for row in short_rows)]
-        )
-        encoded_part = EncodedPart.of(sentences_and_captions, trained, settings)
-        all_rows = np.arange(len(sentences_and_captions))
-        of_sentences, of_captions = map(encoded_part.take, np.split(all_rows, [len(sentences)]))
-        cosines = dict[int, float]()
-        if short_rows:
-            short_cosines = of_captions.reference_cosines(trained, settings).tolist()
-            cosines = dict(zip(short_rows, short_cosines, strict=True))
-        right_probabilities = dict(of_sentences.word_probabilities(sentences_and_captions, trained, settings))
-        readings = iter(
-            _read_sentence(sentence, right_probabilities[k], encoder, of_sentences.nearest_cosines(k))
-            for k, sentence in enumerate(sentences)
-        )
+        short_captions = [replace(captions[row], id=str(row)) for row in short_rows]
+        readings, short_cosines = word_verdicts(sentences, short_captions, context.settings, size)
+        cosines, remaining = dict(zip(short_rows, short_cosines, strict=True)), iter(readings)
         for row in block:
-            yield row, list(islice(readings, len(caption_sentences[row]))), cosines.get(row, 0.0)
-
-
-def _read_sentence(
-    sentence: Caption, right: Sequence[float], encoder: Encoder, nearest_cosines: Floats
-) -> _SentenceReading:
-    words, reference_words = sentence.candidate.split(), [reference.split() for reference in sentence.references]
-    word_cosines = word_probabilities(encoder, strip_final_punctuation(sentence.candidate), nearest_cosines, len(words))
-    return _SentenceReading(sentence.candidate, right, word_cosines, label_words(words, right, reference_words))
+            yield row, list(islice(remaining, len(caption_sentences[row]))), cosines.get(row, 0.0)
 
 
 def _sentence_findings(
-    sentence: _SentenceReading,
+    sentence: SentenceReading,
     words: Sequence[Word],
     references: Sequence[Sequence[Word]],
     objects: Sequence[Sequence[Word]],

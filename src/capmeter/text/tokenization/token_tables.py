@@ -144,6 +144,15 @@ def tokenise_sentences(tokenizer: str, sentences: Sequence[str]) -> list[list[st
     return [sentence.split(" ") for sentence in sentences]
 
 
+def keep_letters_and_digits(text: str) -> str:
+    """Returns a text's letters and digits in lower case: two spellings of one sentence become equal.
+
+    >>> {keep_letters_and_digits(text) for text in ("A man's dog", "a mans dog", "A man 's dog .")}
+    {'amansdog'}
+    """
+    return re.sub(r"[\W_]+", "", text.lower())
+
+
 @dataclass(frozen=True)
 class Tokens:
     """Analysis: the tokens of each sentence (see `tokenise_sentences`)."""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, EncoderHandle, PieceTable, load_encoder
-from capmeter.metrics.learned.capmeter.inputs import PieceFeatures, SentenceEncodings, strip_final_punctuation
-from capmeter.metrics.learned.capmeter.token_priors import TokenPriors
-from capmeter.metrics.learned.capmeter.words import word_indices
+from capmeter.metrics.own.inputs import SentenceEncodings, strip_final_punctuation
+from capmeter.metrics.own.token_priors import PieceFeatures, TokenPriors
+from capmeter.metrics.own.words import word_indices
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_research.common.similar_photos import mean_directions
 from capmeter_research.networks.own_metric.perturbations import (

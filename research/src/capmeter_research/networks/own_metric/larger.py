@@ -1,6 +1,6 @@
 """Puts a larger encoder beside a trained `capmeter`: the weight of its logit, and the calibration of the sum.
 
-Of a grid of weights λ_6 (`capmeter.metrics.learned.capmeter.larger_encoder`), those are considered with which Kendall's
+Of a grid of weights λ_6 (`capmeter.metrics.own.trained_networks`), those are considered with which Kendall's
 τ with a half of the judgments is within .0005 of the best; of these, the weight with the highest pairwise accuracy on
 perturbed captions of held-out photos is selected, as for the other weights of the score (`tuning.py`). The other half
 of the judgments confirms. Neither the network nor the encoder is changed.
@@ -40,7 +40,7 @@ from capmeter_research.networks.own_metric.perturbations import KINDS, build_cap
 
 if TYPE_CHECKING:
     from capmeter.core.checkpoints import Checkpoint
-    from capmeter.metrics.learned.capmeter.encoded_part import TrainedCapmeter
+    from capmeter.metrics.own.trained_networks import TrainedCapmeter
 
 Floats = NDArray[np.float64]
 _WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
@@ -73,7 +73,7 @@ class ScoredCaptions:
     @classmethod
     def of(cls, captions: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> ScoredCaptions:
         """Those of captions that are not empty, by a network with a larger encoder whose weight is 1."""
-        from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart
+        from capmeter.metrics.own.trained_networks import EncodedPart
 
         part = EncodedPart.of(captions, trained, settings)
         logits, larger_logits = np.zeros(len(captions)), part.larger_terms(trained, settings).astype(np.float64)
@@ -98,9 +98,9 @@ def train(options: LargerOptions) -> Checkpoint:
     require_torch(options.threads)
     from capmeter.core.checkpoints import Checkpoint, load_checkpoint
     from capmeter.encoders import find_encoder
-    from capmeter.metrics.learned.capmeter.capmeter import KIND as NETWORK
-    from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-    from capmeter.metrics.learned.capmeter.larger_encoder import KIND, LargerEncoder
+    from capmeter.metrics.own.capmeter import KIND as NETWORK
+    from capmeter.metrics.own.capmeter import Capmeter
+    from capmeter.metrics.own.trained_networks import KIND, LargerEncoder
     from capmeter_research.networks.own_metric.run import fit_logistic
     from capmeter_research.networks.own_metric.training import PAIRWISE_ACCURACY, pairwise_accuracy
     from capmeter_research.networks.own_metric.tuning import select_trial

@@ -10,11 +10,8 @@ import numpy as np
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, load_encoder
-from capmeter.metrics.learned.capmeter.associations import Associations
-from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
-from capmeter.metrics.learned.capmeter.language_model import LanguageModel
-from capmeter.metrics.learned.capmeter.lexicon import Lexicon
-from capmeter.metrics.learned.capmeter.token_priors import TokenPriors
+from capmeter.metrics.own.inputs import strip_final_punctuation
+from capmeter.metrics.own.token_priors import Associations, LanguageModel, Lexicon, TokenPriors
 from capmeter.transforms.keywords import tag_words
 from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo, PhotoCorpus

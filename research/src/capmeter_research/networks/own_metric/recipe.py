@@ -9,7 +9,7 @@ from capmeter_research.common.recipe import Recipe
 
 @dataclass(frozen=True)
 class NetworkRecipe(Recipe):
-    """The settings that the runs of both networks have; sizes as in `capmeter.metrics.learned.capmeter.network`."""
+    """The settings that the runs of both networks have; sizes as in `capmeter.metrics.own.network`."""
 
     lr: float = 1e-3
     warmup: float = 0.05

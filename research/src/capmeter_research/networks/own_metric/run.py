@@ -15,9 +15,9 @@ from capmeter.core.settings import Settings
 from capmeter.encoders.text.lora import LAYERS
 from capmeter.evaluation.base import RunContext
 from capmeter.judgments.prepared import Points
-from capmeter.metrics.learned.capmeter.capmeter import KIND, TAGGER_PREFIX, Capmeter
-from capmeter.metrics.learned.capmeter.encoded_part import COLUMNS, WORD_CALIBRATION
-from capmeter.metrics.learned.capmeter.network import TaggerShape
+from capmeter.metrics.own.capmeter import KIND, TAGGER_PREFIX, Capmeter
+from capmeter.metrics.own.network import TaggerShape
+from capmeter.metrics.own.trained_networks import COLUMNS, WORD_CALIBRATION
 from capmeter_research.common.loop import Outcome, Run, Weights
 from capmeter_research.common.model_selection import describe_judgments, require_kendall
 from capmeter_research.networks.own_metric.examples import PhotoExamples

@@ -21,7 +21,7 @@ from capmeter.core.ragged import gather
 from capmeter.encoders import Encoder, PieceTable, load_encoder
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.network import AdaptedLayers
-from capmeter.metrics.learned.capmeter.network import TaggerShape, WordErrorTagger
+from capmeter.metrics.own.network import TaggerShape, WordErrorTagger
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO
 from capmeter_research.networks.own_metric.batch import BatchRow, CaptionBatch
 from capmeter_research.networks.own_metric.examples import PerturbedCaption, PhotoExamples

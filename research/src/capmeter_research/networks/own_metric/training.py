@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from capmeter.core.ragged import Ragged
-from capmeter.metrics.learned.capmeter.network import SCORE_TERMS, Matcher, MatcherOutput, MatcherShape
+from capmeter.metrics.own.network import SCORE_TERMS, Matcher, MatcherOutput, MatcherShape
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO
 from capmeter_research.common.similar_photos import nearest_neighbours
 from capmeter_research.networks.own_metric.batch import BatchRow, CaptionBatch

@@ -1,6 +1,6 @@
 """Tunes the weights λ of the score on human judgments and held-out perturbed captions.
 
-Of all weights (`capmeter.metrics.learned.capmeter.network.score_logit`) of a grid, those are considered with which the
+Of all weights (`capmeter.metrics.own.network.score_logit`) of a grid, those are considered with which the
 score's Kendall's τ with the judgments is within .0005 of the best; of these, the weights with the highest pairwise
 accuracy on perturbed captions are selected. The network is not changed, and no other judgments are used.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from capmeter.core.progress import task
 from capmeter.judgments.prepared import Points
-from capmeter.metrics.learned.capmeter.network import SCORE_TERMS, score_logit
+from capmeter.metrics.own.network import SCORE_TERMS, score_logit
 from capmeter_research.common.model_selection import kendall_tau
 from capmeter_research.networks.own_metric.batch import CaptionBatch
 from capmeter_research.networks.own_metric.training import PAIRWISE_ACCURACY, pairwise_accuracy

@@ -18,9 +18,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from capmeter.core.ragged import Ragged
 from capmeter.encoders import PieceTable, StateTable
 from capmeter.metrics.embedding.word_pieces import Pieces
-from capmeter.metrics.learned.capmeter.inputs import piece_batch
-from capmeter.metrics.learned.capmeter.language_model import CaptionCounts
-from capmeter.metrics.learned.capmeter.matching import PieceBatch
+from capmeter.metrics.own.inputs import piece_batch
+from capmeter.metrics.own.network import PieceBatch
+from capmeter.metrics.own.token_priors import CaptionCounts
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO
 from capmeter_research.common.loop import Learner, set_seed
 from capmeter_research.networks.own_metric.batch import CaptionBatch

@@ -23,7 +23,7 @@ from capmeter.encoders import EncoderHandle, SentenceVectors, load_encoder
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.lora import KIND, LAYERS
 from capmeter.encoders.text.reference_reader import PREFIX
-from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
+from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_research.common.loop import Run, set_seed
 from capmeter_research.common.similar_photos import mean_directions

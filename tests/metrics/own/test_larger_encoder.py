@@ -24,8 +24,8 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.text.reference_reader import ReferenceReader, load_reader
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-from capmeter.metrics.learned.capmeter.larger_encoder import KIND
+from capmeter.metrics.own.capmeter import Capmeter
+from capmeter.metrics.own.trained_networks import KIND
 
 DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
 ROWS = [("a dog runs on the grass.", DOG), ("a plate of food", DOG), ("", DOG), ("a dog", DOG[:1])]

@@ -9,7 +9,7 @@ Final punctuation is stripped: it says nothing about the picture.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +20,11 @@ from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, HiddenStates, PieceTable, SentenceVectors, StateTable, load_encoder
 from capmeter.metrics.embedding.word_pieces import Pieces, caption_blocks
+from capmeter.metrics.own.token_priors import PieceFeatures
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from capmeter.metrics.own.network import PieceBatch
 
-    from capmeter.metrics.learned.capmeter.matching import PieceBatch
 
 Block = tuple[NDArray[np.int64], Pieces, Pieces, NDArray[np.float32]]
 """Rows, candidates, references without begin and end, similarities."""
@@ -104,31 +104,11 @@ def piece_blocks(
     return caption_blocks(candidates, table, references, ends=False, floats=BLOCK_FLOATS)
 
 
-@dataclass(frozen=True, eq=False)
-class PieceFeatures:
-    """Context-free features of the V word pieces of a vocabulary (`lexicon.py`, `associations.py`)."""
-
-    static: NDArray[np.float32]  # (V, static_dim), unit vectors
-    noun_shares: NDArray[np.float32]  # (V,)
-    associations: NDArray[np.float32]  # (V, association_dim)
-    association_signs: NDArray[np.float32]  # (association_dim,)
-    _tensors: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
-
-    def on(self, device: str) -> tuple[Tensor, ...]:
-        """The four as tensors on a device, moved there once."""
-        import torch
-
-        if device not in self._tensors:
-            arrays = self.static, self.noun_shares, self.associations, self.association_signs
-            self._tensors[device] = tuple(torch.from_numpy(array).to(device) for array in arrays)
-        return self._tensors[device]
-
-
 def piece_batch(pieces: Pieces, features: PieceFeatures, device: str = "cpu") -> PieceBatch:
     """The pieces as tensors for the networks."""
     import torch
 
-    from capmeter.metrics.learned.capmeter.matching import PieceBatch
+    from capmeter.metrics.own.network import PieceBatch
 
     static, noun_shares, associations, signs = features.on(device)
     sentence_spans = _positions(np.where(pieces.word_mask, pieces.sentence, -1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capmeter.metrics.learned.capmeter.document_words import (
+from capmeter.metrics.own.documents import (
     SplitText,
     find_contradicted_sentences,
     find_contradicted_words,

@@ -39,13 +39,14 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError
@@ -58,21 +59,28 @@ from capmeter.encoders.module_weights import load_module
 from capmeter.encoders.text.lora import LAYERS, Adapter
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
-from capmeter.metrics.learned.capmeter.documents import document_blocks, find_documents
-from capmeter.metrics.learned.capmeter.encoded_part import (
+from capmeter.metrics.own.documents import document_blocks, find_documents
+from capmeter.metrics.own.inputs import strip_final_punctuation
+from capmeter.metrics.own.token_priors import TokenPriors, is_prior_array
+from capmeter.metrics.own.trained_networks import (
+    BASE,
     COLUMNS,
+    SIZES,
+    UNCERTAINTY,
     WORD_CALIBRATION,
     EncodedPart,
     TrainedCapmeter,
+    check_size,
+    estimate_uncertainties,
+    load_larger_encoder,
     note_inputs,
+    word_probabilities,
 )
-from capmeter.metrics.learned.capmeter.larger_encoder import BASE, SIZES, check_size, load_larger_encoder
-from capmeter.metrics.learned.capmeter.token_priors import TokenPriors, is_prior_array
-from capmeter.metrics.learned.capmeter.uncertainty import UNCERTAINTY, estimate_uncertainties
-from capmeter.metrics.learned.capmeter.words import label_words
+from capmeter.metrics.own.words import WordVerdicts, label_words
 
 if TYPE_CHECKING:
-    from capmeter.metrics.learned.capmeter.network import Matcher, WordErrorTagger
+    from capmeter.metrics.own.network import Matcher, WordErrorTagger
+
 
 KIND = "capmeter"
 TAGGER_PREFIX = "judge."
@@ -158,7 +166,7 @@ class Capmeter(MeanMetric):
         """The score and its terms before calibration, (captions,) each: the logits of score, correctness, coverage and
         fluency, and the terms cosine and objects (`network.py`).
         """
-        from capmeter.metrics.learned.capmeter.network import SCORE_TERMS
+        from capmeter.metrics.own.network import SCORE_TERMS
 
         trained = self.load(context.settings)
         logits = {term_name: np.zeros(len(part)) for term_name in ("score", *SCORE_TERMS)}
@@ -230,6 +238,54 @@ class Capmeter(MeanMetric):
         return _load(name, self.encoder, larger, stamps, settings.precision)
 
 
+@dataclass(frozen=True)
+class SentenceReading:
+    """What the networks say of each word of a sentence.
+
+    Attributes:
+        text: the sentence.
+        right: the probability that the word is right, by the word error tagger.
+        nearest: the largest cosine with a word of the references.
+        verdicts: the supported, unsupported and contradicted words.
+    """
+
+    text: str
+    right: Sequence[float]
+    nearest: Sequence[float]
+    verdicts: WordVerdicts
+
+
+def word_verdicts(
+    sentences: Sequence[Caption], captions: Sequence[Caption], settings: Settings, size: str = BASE
+) -> tuple[list[SentenceReading], list[float]]:
+    """Judges the words of sentences, and compares captions with their references; each distinct text is encoded once.
+
+    Args:
+        sentences: captions of one sentence each, with the references of their caption.
+        captions: whole captions, with ids that no sentence has.
+        settings: of the run.
+        size: as of `Capmeter`.
+
+    Returns:
+        The reading of each sentence, and each caption's cosine with the mean of its references.
+    """
+    trained = Capmeter(size=size).load(settings)
+    encoder = load_encoder(trained.encoder, settings)
+    texts = CaptionSet.from_captions([*sentences, *captions])
+    encoded_part = EncodedPart.of(texts, trained, settings)
+    of_sentences, of_captions = map(encoded_part.take, np.split(np.arange(len(texts)), [len(sentences)]))
+    cosines = of_captions.reference_cosines(trained, settings).tolist() if captions else []
+    probabilities = dict(of_sentences.word_probabilities(texts, trained, settings))
+    readings = []
+    for row, sentence in enumerate(sentences):
+        words = sentence.candidate.split()
+        stripped, nearest_cosines = strip_final_punctuation(sentence.candidate), of_sentences.nearest_cosines(row)
+        nearest = word_probabilities(encoder, stripped, nearest_cosines, len(words))
+        verdicts = label_words(words, probabilities[row], [reference.split() for reference in sentence.references])
+        readings.append(SentenceReading(sentence.candidate, probabilities[row], nearest, verdicts))
+    return readings, cosines
+
+
 @lru_cache(maxsize=8)
 def _load(
     name: str, encoder: str | None, larger_name: str, stamps: tuple[CheckpointStamp | None, ...], precision: str
@@ -279,7 +335,7 @@ def _load(
 
 def _load_networks(checkpoint: Checkpoint) -> tuple[Matcher, WordErrorTagger, bool]:
     """Both networks of a checkpoint, and whether it adapts the tagger's encoder layers."""
-    from capmeter.metrics.learned.capmeter.network import Matcher, MatcherShape, TaggerShape, WordErrorTagger
+    from capmeter.metrics.own.network import Matcher, MatcherShape, TaggerShape, WordErrorTagger
 
     matcher_shape = MatcherShape.from_parameters(checkpoint.parameters["shape"])
     tagger_shape = TaggerShape.from_parameters(checkpoint.parameters["judge"])

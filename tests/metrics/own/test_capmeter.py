@@ -24,28 +24,26 @@ from capmeter.encoders import StateTable, find_encoder, load_encoder
 from capmeter.encoders.text.lora import LAYERS, Adapter
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.embedding.word_pieces import Pieces
-from capmeter.metrics.learned.capmeter import inputs
-from capmeter.metrics.learned.capmeter.associations import ASSOCIATION_DIM
-from capmeter.metrics.learned.capmeter.capmeter import TAGGER_PREFIX, Capmeter
-from capmeter.metrics.learned.capmeter.encoded_part import COLUMNS, word_probabilities
-from capmeter.metrics.learned.capmeter.inputs import (
+from capmeter.metrics.own import inputs
+from capmeter.metrics.own.capmeter import TAGGER_PREFIX, Capmeter
+from capmeter.metrics.own.inputs import (
     PieceFeatures,
     SentenceEncodings,
     piece_batch,
     strip_final_punctuation,
 )
-from capmeter.metrics.learned.capmeter.language_model import LM_DIM
-from capmeter.metrics.learned.capmeter.lexicon import STATIC_DIM
-from capmeter.metrics.learned.capmeter.matching import PieceBatch, matching_features
-from capmeter.metrics.learned.capmeter.network import (
+from capmeter.metrics.own.network import (
     SIMILARITY_DIM,
     Matcher,
     MatcherShape,
+    PieceBatch,
     TaggerShape,
     WordErrorTagger,
+    matching_features,
 )
-from capmeter.metrics.learned.capmeter.token_priors import TokenPriors
-from capmeter.metrics.learned.capmeter.words import label_words, phrase_of, word_indices
+from capmeter.metrics.own.token_priors import ASSOCIATION_DIM, LM_DIM, STATIC_DIM, TokenPriors
+from capmeter.metrics.own.trained_networks import COLUMNS, word_probabilities
+from capmeter.metrics.own.words import label_words, phrase_of, word_indices
 
 DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
 ROWS = [

@@ -17,10 +17,14 @@ from capmeter.core.assets import find_checkpoint
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.metrics.embedding.word_pieces import Pieces
-from capmeter.metrics.learned.capmeter.associations import ASSOCIATION_DIM, Associations
-from capmeter.metrics.learned.capmeter.language_model import LanguageModel
-from capmeter.metrics.learned.capmeter.lexicon import Lexicon
-from capmeter.metrics.learned.capmeter.token_priors import TokenPriors, is_prior_array
+from capmeter.metrics.own.token_priors import (
+    ASSOCIATION_DIM,
+    Associations,
+    LanguageModel,
+    Lexicon,
+    TokenPriors,
+    is_prior_array,
+)
 
 WORDS = ("couch", "sofa", "dog", "cat", "table", "the", "runs", "red")
 

@@ -1,1 +1,0 @@
-"""Metrics that are trained."""
