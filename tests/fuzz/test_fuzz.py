@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -58,3 +61,22 @@ def test_the_fuzzer_finds_what_is_wrong(hostile: ModuleType, monkeypatch: pytest
 
     monkeypatch.setattr(hostile, "load", raising)
     assert len(hostile.fuzz(20, seed=1).faults) == 20
+
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = (ROOT / "Makefile").read_text("utf-8").partition("\nfuzz:")[2].partition("\n\n")[0].replace("\\\n", " ")
+PROGRAMS = re.findall(r"python (\S+\.py) (--\w+) \d+", RECIPE)
+
+
+@pytest.mark.parametrize(("program", "option"), PROGRAMS)
+def test_every_program_of_make_fuzz_runs(program: str, option: str) -> None:
+    pytest.importorskip("torch", reason="needs the neural extra")
+    count = "1" if option == "--kills" else "20"
+    done = subprocess.run([sys.executable, ROOT / program, option, count], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_make_fuzz_names_folders_that_exist() -> None:
+    assert len(PROGRAMS) == RECIPE.count(".py ")
+    folders = re.findall(r"(?<= )tests/\w+(?= |$)", RECIPE.partition("-m pytest")[2])
+    assert folders and all((ROOT / folder).is_dir() for folder in folders)

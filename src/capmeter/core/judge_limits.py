@@ -80,32 +80,42 @@ class JudgeLimits:
     """
 
     concurrency: int = option(
-        8, "Questions to a judge in progress at a time.", "--judge-concurrency", minimum=1, maximum=512
+        8, "Questions to a judge in progress at a time.", "--judge-concurrency", group="judges", minimum=1, maximum=512
     )
-    tries: int = option(10, "Requests for one question, with growing pauses.", "--judge-tries", minimum=1, maximum=50)
-    timeout: float = option(120.0, "Seconds for one answer of a judge.", "--judge-timeout", minimum=0.1)
+    tries: int = option(
+        10, "Requests for one question, with growing pauses.", "--judge-tries", group="judges", minimum=1, maximum=50
+    )
+    timeout: float = option(120.0, "Seconds for one answer of a judge.", "--judge-timeout", group="judges", minimum=0.1)
     proxy: str | None = option(
-        None, "HTTP proxy for judges; those of the environment are not used.", "--judge-proxy", check=check_proxy
+        None,
+        "HTTP proxy for judges; those of the environment are not used.",
+        "--judge-proxy",
+        check=check_proxy,
+        group="judges",
     )
     certificates: Path | None = option(
         None,
         "Certificate authorities (PEM) to trust besides the system's when judges are asked.",
         "--judge-certificates",
+        group="judges",
         path="file",
     )
     prices: tuple[float, float] | None = option(
         None,
         "Prices of a million input and output tokens of a judge, for estimates.",
         "--judge-prices",
+        group="judges",
         metavar="IN,OUT",
         value_type=str | None,
         check=read_prices,
         convert=read_prices,
     )
     max_cost: float | None = option(
-        None, "Ask a judge no more than this costs by --judge-prices.", "--max-cost", minimum=0
+        None, "Ask a judge no more than this costs by --judge-prices.", "--max-cost", minimum=0, group="judges"
     )
-    max_requests: int | None = option(None, "Ask a judge at most this many questions.", "--max-requests", minimum=0)
+    max_requests: int | None = option(
+        None, "Ask a judge at most this many questions.", "--max-requests", minimum=0, group="judges"
+    )
     usage: JudgeUsage = field(default_factory=JudgeUsage, compare=False, repr=False)
 
     def __post_init__(self) -> None:

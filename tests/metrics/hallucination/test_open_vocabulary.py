@@ -340,4 +340,4 @@ def test_hallucinated_captions_of_hat_are_found(shared: Path, name: str, bound: 
     assert find_benchmark("hat").name == "hat"
     report = run(name, benchmark="hat", data=path, sample=True, resamples=50)
     value, (length,) = report[name].value, report.of("length")
-    assert value > max(bound, length.value)
+    assert value is not None and length.value is not None and value > max(bound, length.value)
