@@ -46,8 +46,8 @@ def make_captions(count: int, length: int, words: ObjectWords) -> list[str]:
     names = [word for word in words.nodes if " " not in word]
     captions = []
     for _ in range(count):
-        chosen = [generator.choice(names if generator.random() < 1 / 8 else fillers) for _ in range(length)]
-        sentences = (" ".join(chosen[start : start + 12]) for start in range(0, length, 12))
+        selection = [generator.choice(names if generator.random() < 1 / 8 else fillers) for _ in range(length)]
+        sentences = (" ".join(selection[start : start + 12]) for start in range(0, length, 12))
         captions.append(". ".join(sentences).capitalize() + ".")
     return captions
 
@@ -67,11 +67,11 @@ def plain_rewrite(captions: list[str], truth: set[str], words: ObjectWords) -> t
                     token = pattern.sub(replacement, token)
                     break
             singular.append(token)
-        merged, place = [], 0
-        while place < len(singular):
-            double = " ".join(singular[place : place + 2])
-            merged.append(words.double_words.get(double, singular[place]))
-            place += 2 if double in words.double_words else 1
+        merged, location = [], 0
+        while location < len(singular):
+            double = " ".join(singular[location : location + 2])
+            merged.append(words.double_words.get(double, singular[location]))
+            location += 2 if double in words.double_words else 1
         if "toilet" in merged and "seat" in merged:
             merged = [word for word in merged if word != "seat"]
         places = [k for k, word in enumerate(merged) if word in set(all_words)]
@@ -127,12 +127,12 @@ def main() -> None:
         half, _ = seconds(lambda: by_capmeter(captions[: len(captions) // 2], objects))
         peer = "released port" if options.port else "plain rewrite"
         if options.port:
-            theirs, peer_counts = seconds(lambda: released_port(options.port, captions, truth))
+            other_values, peer_counts = seconds(lambda: released_port(options.port, captions, truth))
         else:
-            theirs, peer_counts = seconds(lambda: plain_rewrite(captions, truth, words))
+            other_values, peer_counts = seconds(lambda: plain_rewrite(captions, truth, words))
         print(f"capmeter       {ours:8.2f} s  {counts[0]:,} mentions, {counts[1]:,} hallucinated")
-        print(f"{peer}  {theirs:8.2f} s  {peer_counts[0]:,} mentions, {peer_counts[1]:,} hallucinated")
-        print(f"ratio          {theirs / ours:8.1f}")
+        print(f"{peer}  {other_values:8.2f} s  {peer_counts[0]:,} mentions, {peer_counts[1]:,} hallucinated")
+        print(f"ratio          {other_values / ours:8.1f}")
         print(f"half as many   {half:8.2f} s")
         for factor in (1, 4):
             print(f"in parts, {factor} x {_peak(captions, objects, factor, folder):,.0f} MB at most")

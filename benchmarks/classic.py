@@ -63,7 +63,7 @@ def read(path: Path, system: str) -> Rows:
     ]
 
 
-def of_process(arguments: list[str], kept: Path | None = None) -> tuple[float, dict[str, Any]]:
+def of_process(arguments: list[str], remaining: Path | None = None) -> tuple[float, dict[str, Any]]:
     """The seconds a command took, start to end, and the JSON that it printed last; tables of references are `kept`.
 
     "processor" in it is the processor time of the command and all that it started, "peak" the largest process's bytes.
@@ -73,7 +73,7 @@ def of_process(arguments: list[str], kept: Path | None = None) -> tuple[float, d
     # Compiled modules are kept, as they are where a package is installed; the first turn may have to compile them.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), f"capmeter-benchmark-{os.getuid()}")))
-    environment["CAPMETER_REFERENCE_CACHE"] = "" if kept is None else str(kept)
+    environment["CAPMETER_REFERENCE_CACHE"] = "" if remaining is None else str(remaining)
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=environment
@@ -95,8 +95,8 @@ def our_scores(gts: dict[int, list[str]], res: dict[int, list[str]], metrics: st
     return {name.partition("(")[0]: results[name].items.array for name in named}
 
 
-def compared(mine: dict[str, Any], theirs: dict[str, Any]) -> float:
-    worst = max(float(np.abs(np.asarray(mine[name]) - np.asarray(theirs[name])).max()) for name in theirs)
+def compared(own_values: dict[str, Any], theirs: dict[str, Any]) -> float:
+    worst = max(float(np.abs(np.asarray(own_values[name]) - np.asarray(theirs[name])).max()) for name in theirs)
     if not worst < 1e-9:
         raise SystemExit(f"the scores differ by up to {worst}")
     return worst
@@ -130,7 +130,7 @@ def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
         ours, theirs = ([sys.executable, str(HERE / f"classic_{name}.py")] for name in ("capmeter", "pycocoevalcap"))
         turn = itertools.count()
         of_process([*ours, str(before), metrics], Path(folder) / "kept")
-        whole = in_turns(
+        total = in_turns(
             repeat,
             lambda: of_process([*ours, str(path), metrics], Path(folder) / f"new{next(turn)}"),
             lambda: of_process([*theirs, str(path), metrics]),
@@ -145,8 +145,8 @@ def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
     sentences = sum(1 + len(row["references"]) for row in rows)
     print(f"{len(rows)} captions, {sentences - len(rows)} references, {metrics}; fastest of {repeat} turns\n")
     print(f"{'':<30}{'capmeter':>12}{'pycocoevalcap':>16}{'ratio':>9}{'largest difference':>21}")
-    first, peer, second = whole
-    used = [(each["processor"], each) for _, each in whole]
+    first, peer, second = total
+    used = [(each["processor"], each) for _, each in total]
     for name, ((our_time, a), (peer_time, b)) in (
         ("first run", (first, peer)),
         ("first run, processor time", (used[0], used[1])),
@@ -156,7 +156,7 @@ def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
     ):
         worst = compared(*({name: each[name] for name in metrics.split(",")} for each in (a, b)))
         print(f"{name:<30}{our_time:>10.2f} s{peer_time:>14.2f} s{peer_time / our_time:>8.1f}×{worst:>21.1e}")
-    peaks = ", ".join(f"{each['peak'] / 2**20:.0f} MB" for _, each in whole)
+    peaks = ", ".join(f"{each['peak'] / 2**20:.0f} MB" for _, each in total)
     print(f"\npeak memory of first run, pycocoevalcap, second run: {peaks}")
 
 
@@ -187,8 +187,8 @@ def repeated(rows: Rows, size: int) -> Iterator[dict[str, Any]]:
 def child_scale(path: str, metrics: str) -> dict[str, Any]:
     import capmeter
 
-    said, told = ["A dog's ball (red), 3 of 4.", "two cats"], [["it's a dog"], ["a cat", "cats"]]
-    capmeter.score(candidates=said, references=told, metrics=metrics)  # what is loaded once
+    message, output = ["A dog's ball (red), 3 of 4.", "two cats"], [["it's a dog"], ["a cat", "cats"]]
+    capmeter.score(candidates=message, references=output, metrics=metrics)  # what is loaded once
     start, spent = time.perf_counter(), time.process_time()
     corpus = capmeter.score_parts(path, metrics, Path(path).with_suffix(""), intervals=False).systems[""]
     seconds, began, spent = time.perf_counter() - start, spent, time.process_time() - spent
@@ -212,11 +212,11 @@ def scale(rows: Rows, sizes: list[int], metrics: str) -> None:
             with path.open("w", encoding="utf-8") as file:
                 for row in repeated(rows, size):
                     file.write(json.dumps(row) + "\n")
-            _, found = of_process([sys.executable, __file__, "child-scale", str(path), metrics])
-        spent.append(found["spent"])
-        peaks.append(found["peak"] / 2**20)
-        scores = ", ".join(f"{value:.4f}" for value in found["scores"].values())
-        start, seconds, per_caption = found["began"], found["seconds"], spent[-1] / size * 1e6
+            _, outcome = of_process([sys.executable, __file__, "child-scale", str(path), metrics])
+        spent.append(outcome["spent"])
+        peaks.append(outcome["peak"] / 2**20)
+        scores = ", ".join(f"{value:.4f}" for value in outcome["scores"].values())
+        start, seconds, per_caption = outcome["began"], outcome["seconds"], spent[-1] / size * 1e6
         print(
             f"{size:>10,}{start:>7.2f} s{seconds:>10.1f}{per_caption:>22.1f}{peaks[-1]:>11.0f} MB   {scores}",
             flush=True,
@@ -269,17 +269,17 @@ def main() -> None:
     parser.add_argument("--metrics", default="", help=f"with and without meteor (default {WHOLE}, scale: {METRICS})")
     parser.add_argument("--repeat", type=int, default=3, help="turns of peer and capmeter (speed)")
     parser.add_argument("--sizes", default="10000,30000,100000,300000,1000000", help="numbers of captions (scale)")
-    chosen = parser.parse_args()
-    if not chosen.data.is_file():
-        parser.error(f"{chosen.data} is not there; name a file of captions with --data")
-    rows = read(chosen.data, chosen.system)
-    if chosen.what == "speed":
-        other = read(chosen.data, chosen.before) if chosen.before else rows
-        speed(rows, other, chosen.repeat, chosen.metrics or WHOLE)
-    elif chosen.what == "reward":
+    selection = parser.parse_args()
+    if not selection.data.is_file():
+        parser.error(f"{selection.data} is not there; name a file of captions with --data")
+    rows = read(selection.data, selection.system)
+    if selection.what == "speed":
+        other = read(selection.data, selection.before) if selection.before else rows
+        speed(rows, other, selection.repeat, selection.metrics or WHOLE)
+    elif selection.what == "reward":
         rewards(rows)
     else:
-        scale(rows, [int(size) for size in chosen.sizes.split(",")], chosen.metrics or METRICS)
+        scale(rows, [int(size) for size in selection.sizes.split(",")], selection.metrics or METRICS)
 
 
 if __name__ == "__main__":

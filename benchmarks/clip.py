@@ -77,23 +77,23 @@ def bare(folder: str, paths: list[Path], texts: list[str], batch: int) -> tuple[
     import transformers
     from PIL import Image
 
-    own = transformers.CLIPModel.from_pretrained(folder).eval()
+    local = transformers.CLIPModel.from_pretrained(folder).eval()
     processor = transformers.CLIPImageProcessorPil.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def run() -> tuple[Any, Any]:
-        seen, said = [], []
+        visits, message = [], []
         with torch.inference_mode():
             for start in range(0, len(paths), batch):
                 some = [Image.open(path).convert("RGB") for path in paths[start : start + batch]]
                 pixels = processor(images=some, return_tensors="pt")["pixel_values"]
-                seen.append(own.get_image_features(pixels).pooler_output.numpy())
+                visits.append(local.get_image_features(pixels).pooler_output.numpy())
             for start in range(0, len(texts), batch):
                 ids = tokenizer(texts[start : start + batch], padding=True, return_tensors="pt")
-                said.append(own.get_text_features(**ids).pooler_output.numpy())
-        return np.concatenate(seen), np.concatenate(said)
+                message.append(local.get_text_features(**ids).pooler_output.numpy())
+        return np.concatenate(visits), np.concatenate(message)
 
-    return run, own
+    return run, local
 
 
 def main() -> None:
@@ -103,7 +103,7 @@ def main() -> None:
     options.add_argument("--batch", type=int, default=32, help="of the bare encoder")
     options.add_argument("--model", help="a folder of CLIP; else random weights")
     options.add_argument("--tiny", action="store_true", help="a tiny architecture, to try this out")
-    chosen = options.parse_args()
+    selection = options.parse_args()
     passed: list[int] = []
     embedded = JointEncoder.encode_images
 
@@ -114,42 +114,42 @@ def main() -> None:
     JointEncoder.encode_images = counted  # type: ignore[method-assign,assignment]
     with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "model").mkdir()
-        folder = chosen.model or model(Path(temporary) / "model", tiny=chosen.tiny)
-        paths = draw(Path(temporary), chosen.pictures)
-        texts = [f"a thing of kind {k}" for k in range(chosen.captions)]
+        folder = selection.model or model(Path(temporary) / "model", tiny=selection.tiny)
+        paths = draw(Path(temporary), selection.pictures)
+        texts = [f"a thing of kind {k}" for k in range(selection.captions)]
         rows = [
             Caption(f"{k}/{n}", str(k), text, (), str(path))
             for k, path in enumerate(paths)
             for n, text in enumerate(texts)
         ]
-        whole, single = CaptionSet.from_captions(rows), CaptionSet.from_captions(rows[:: chosen.captions])
+        total, single = CaptionSet.from_captions(rows), CaptionSet.from_captions(rows[:: selection.captions])
         name = f'clipscore(encoder="{folder}",scale=1.0,clamp=false)'
         encoder = load_joint_encoder(find_joint_encoder(folder), SETTINGS)
-        loop, _ = bare(folder, paths, [f"A photo depicts {text}" for text in texts], chosen.batch)
-        report: dict[str, Any] = {"pictures": len(paths), "captions per picture": chosen.captions}
+        loop, _ = bare(folder, paths, [f"A photo depicts {text}" for text in texts], selection.batch)
+        report: dict[str, Any] = {"pictures": len(paths), "captions per picture": selection.captions}
         loop(), encoder.text_features(encoder.pieces(["a"]))  # warm
         best: dict[str, tuple[float, float]] = {}
         for _ in range(3):  # in turn, the best of three: others use this machine too
-            for what, captions in (("one caption each", single), ("all captions", whole)):
+            for what, captions in (("one caption each", single), ("all captions", total)):
                 SETTINGS.memory.clear()
                 captions.image_pool._tables.clear()
                 passed.clear()
-                seconds, used, found = timed(
+                seconds, used, outcome = timed(
                     lambda captions=captions: capmeter.score(captions, [name], settings=SETTINGS)
                 )
                 report[f"picture passes, {what}"] = sum(passed)
                 best[what] = min(best.get(what, (np.inf, np.inf)), (used, seconds))
-            seconds, used, (seen, said) = timed(loop)
+            seconds, used, (visits, message) = timed(loop)
             best["bare encoder"] = min(best.get("bare encoder", (np.inf, np.inf)), (used, seconds))
-        unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (seen, said)]
+        unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (visits, message)]
         expected = (unit[0] @ unit[1].T).reshape(-1)
-        apart = np.abs(np.array(list(found[name].items.values())) - expected).max()
+        separate = np.abs(np.array(list(outcome[name].items.values())) - expected).max()
     for what, (used, seconds) in best.items():
         report[what] = {"seconds": round(seconds, 2), "processor seconds": round(used, 2)}
         report[what]["pictures per processor second"] = round(len(paths) / used, 2)
     report["throughput of the bare encoder's"] = round(best["bare encoder"][0] / best["all captions"][0], 3)
     print(json.dumps(report, indent=1))
-    print(f"largest difference of scores: {apart:.2e}")
+    print(f"largest difference of scores: {separate:.2e}")
 
 
 if __name__ == "__main__":

@@ -59,9 +59,9 @@ def composed_pairs(sentences: list[str], words: int) -> Iterator[tuple[str, str]
     def compose() -> str:
         parts: list[str] = []
         while sum(len(part.split()) for part in parts) < words:
-            own, other = (sentences[k].split() for k in random.integers(len(sentences), size=2))
-            own[int(random.integers(len(own)))] = other[int(random.integers(len(other)))].strip(".,")
-            parts.append(" ".join(own).rstrip(".,") + ".")
+            local, other = (sentences[k].split() for k in random.integers(len(sentences), size=2))
+            local[int(random.integers(len(local)))] = other[int(random.integers(len(other)))].strip(".,")
+            parts.append(" ".join(local).rstrip(".,") + ".")
         return " ".join(parts)
 
     while True:

@@ -83,7 +83,7 @@ def plain_tbr(rows: list[Row]) -> list[float]:
 
     scores = []
     for candidate, references in rows:
-        said, said_states = encode(candidate)
+        message, said_states = encode(candidate)
         encoded = [encode(reference) for reference in references]
         total = 0.0
         for base, (base_words, base_states) in enumerate(encoded):
@@ -96,19 +96,19 @@ def plain_tbr(rows: list[Row]) -> list[float]:
                     ):
                         words.append(word)
                         states.append(other_states[k])
-            weighted = weight = removed = kept = 0.0
+            weighted = weight = removed = remaining = 0.0
             for word, state in zip(words, states[1:-1] if len(states) > 2 else [], strict=False):
                 match = best(state, said_states[1:-1])
                 if match > BETA:
                     weighted, weight = weighted + idf[word] * match, weight + idf[word]
                 if word not in TBR_STOP_WORDS:
                     content = [
-                        s for s, piece in zip(said_states[1:-1], said, strict=True) if piece not in TBR_STOP_WORDS
+                        s for s, piece in zip(said_states[1:-1], message, strict=True) if piece not in TBR_STOP_WORDS
                     ]
                     match = best(state, content)
                     if match > BETA:
-                        removed, kept = removed + match, kept + 1
-            total += (weighted / weight if weight else 0.0) * (removed / kept if kept else 0.0)
+                        removed, remaining = removed + match, remaining + 1
+            total += (weighted / weight if weight else 0.0) * (removed / remaining if remaining else 0.0)
         scores.append(total / len(encoded))
     return scores
 
@@ -163,30 +163,30 @@ def main() -> None:
     options.add_argument("--plain", type=int, default=200, help="rows for the plain TBR")
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--only", default="bertscore,tbr,wmd")
-    chosen = options.parse_args()
-    only = chosen.only.split(",")
-    rows = read(chosen.captions)[: chosen.rows]
+    selection = options.parse_args()
+    only = selection.only.split(",")
+    rows = read(selection.captions)[: selection.rows]
     pairs = sum(len(references) for _, references in rows)
     print(
         f"{len(rows)} rows, {pairs} pairs, {len({s for c, r in rows for s in (c, *r)})} distinct sentences", flush=True
     )
-    for metric, peer, number in (("bertscore", "package", len(rows)), ("tbr", "plain", chosen.plain)):
+    for metric, peer, number in (("bertscore", "package", len(rows)), ("tbr", "plain", selection.plain)):
         if metric in only:
-            mine = process(metric, rows, chosen.threads)
+            mine = process(metric, rows, selection.threads)
             print(f"{metric}, {len(rows)} rows: {mine}", flush=True)
-            theirs = process(peer, rows[:number], chosen.threads)
+            theirs = process(peer, rows[:number], selection.threads)
             share = len(rows) / number
             clock, processor = share * theirs.clock / mine.clock, share * theirs.processor / mine.processor
             print(f"{peer}, {number} rows: {theirs}", flush=True)
             print(f"{clock:.1f} times {metric}'s clock a row, {processor:.1f} times its processor", flush=True)
             if peer == "plain":  # idf is of the rows at hand
-                again = process(metric, rows[:number], chosen.threads)
+                again = process(metric, rows[:number], selection.threads)
                 worst = max(abs(a - b) for a, b in zip(again.scores, theirs.scores, strict=True))
                 print(f"largest difference of a score: {worst:.1e}", flush=True)
     if "wmd" in only:
-        process("wmd", rows[:10], chosen.threads)  # distils the word vectors, once
-        empty = process("wmd", rows[:10], chosen.threads)
-        seconds = process("wmd", rows, chosen.threads).scoring - empty.scoring
+        process("wmd", rows[:10], selection.threads)  # distils the word vectors, once
+        empty = process("wmd", rows[:10], selection.threads)
+        seconds = process("wmd", rows, selection.threads).scoring - empty.scoring
         print(f"wmd: {pairs / seconds:,.0f} pairs a second of processor ({seconds:.1f} s)")
 
 

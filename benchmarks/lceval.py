@@ -51,8 +51,8 @@ def run(metrics: tuple[Metric, ...], rows: Rows) -> tuple[float, float]:
     """Seconds of a second run, whose captions the first has not seen."""
     warm = captions([("two zebras drink", ["some zebras at a pond"]), ("a train", ["a red train"])])
     Evaluation(metrics).with_collected_states(warm).run(warm)
-    wanted, clock, processor = captions(rows), time.perf_counter(), time.process_time()
-    Evaluation(metrics).with_collected_states(wanted).run(wanted)
+    target, clock, processor = captions(rows), time.perf_counter(), time.process_time()
+    Evaluation(metrics).with_collected_states(target).run(target)
     return time.perf_counter() - clock, time.process_time() - processor
 
 
@@ -71,10 +71,10 @@ def measured(metrics: tuple[Metric, ...], rows: Rows) -> Counter[str]:
 
     for kind in kinds:
         kind.measure = counting(kind)  # type: ignore[method-assign]
-    wanted = captions(rows)
-    Evaluation(metrics).with_collected_states(wanted).run(wanted)
-    for kind, own in before.items():
-        kind.measure = own  # type: ignore[method-assign]
+    target = captions(rows)
+    Evaluation(metrics).with_collected_states(target).run(target)
+    for kind, local in before.items():
+        kind.measure = local  # type: ignore[method-assign]
     return counts
 
 
@@ -84,8 +84,8 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=5000)
     options.add_argument("--references", type=int, default=5)
     options.add_argument("--key")
-    given = options.parse_args()
-    rows = read(given.file, given.rows, given.references, given.key)
+    inputs = options.parse_args()
+    rows = read(inputs.file, inputs.rows, inputs.references, inputs.key)
     lceval = LcEval()
     members = lceval.required_metrics()
     print(f"{len(rows):,} captions, {sum(len(each) for _, each in rows) / len(rows):.1f} references each")

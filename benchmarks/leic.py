@@ -51,14 +51,14 @@ def own(rows: Rows) -> CaptionSet:
 
 def shared(rows: Rows) -> CaptionSet:
     """Ten candidates for each of a tenth of the images."""
-    found = []
+    result = []
     for k, (candidates, references) in enumerate(rows[: max(1, len(rows) // _CANDIDATES)]):
         others = (rows[(k + step) % len(rows)][0][0] for step in range(1, len(rows)))
-        chosen = candidates[:_CANDIDATES]
-        while len(chosen) < _CANDIDATES:
-            chosen.append(next(others))
-        found += [Caption(f"{k}/{n}", str(k), each, tuple(references)) for n, each in enumerate(chosen)]
-    return CaptionSet.from_captions(found)
+        selection = candidates[:_CANDIDATES]
+        while len(selection) < _CANDIDATES:
+            selection.append(next(others))
+        result += [Caption(f"{k}/{n}", str(k), each, tuple(references)) for n, each in enumerate(selection)]
+    return CaptionSet.from_captions(result)
 
 
 def counted(metric: Leic, captions: CaptionSet) -> tuple[float, float, int]:
@@ -85,8 +85,8 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rows", type=int, default=5000)
     parser.add_argument("--checkpoint", default="leic")
-    given = parser.parse_args()
-    metric, rows = Leic(checkpoint=given.checkpoint), read(given.file, given.rows)
+    inputs = parser.parse_args()
+    metric, rows = Leic(checkpoint=inputs.checkpoint), read(inputs.file, inputs.rows)
     warm = own(rows[:2])
     Evaluation((metric,)).with_collected_states(warm).run(warm)
     for name, captions in (("own", own(rows)), ("shared", shared(rows))):

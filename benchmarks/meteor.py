@@ -82,21 +82,21 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=5000)
     options.add_argument("--references", type=int, default=4)
     options.add_argument("--candidate", default=None, help="take candidates from this key of the row's `captions`")
-    chosen = options.parse_args()
-    rows = read(chosen.captions, chosen.rows, chosen.references, chosen.candidate)
+    selection = options.parse_args()
+    rows = read(selection.captions, selection.rows, selection.references, selection.candidate)
     evaluate(caption_set(rows[:2]), [METRIC])
     print(f"capmeter {capmeter.__version__}, {len(rows)} captions, {sum(len(r[1]) for r in rows)} references")
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "rows.json")
         Path(path).write_text(json.dumps(rows))
-        taken = {role: [process(role, path) for _ in range(2)] for role in ("peer", "ours")}
-        results = {role: json.loads(Path(f"{path}.{role}").read_text()) for role in taken}
-    best = {role: min(each) for role, each in taken.items()}
+        picked = {role: [process(role, path) for _ in range(2)] for role in ("peer", "ours")}
+        results = {role: json.loads(Path(f"{path}.{role}").read_text()) for role in picked}
+    best = {role: min(each) for role, each in picked.items()}
     for role, (seconds, peak) in best.items():
         print(f"whole process, {role}: {seconds:.2f} s, peak {peak:.0f} MB")
     print(f"times faster: {best['peer'][0] / best['ours'][0]:.2f}")
-    apart = np.abs(np.array(results["peer"][1]) - np.array(results["ours"][1])).max()
-    print(f"largest difference: captions {apart}, corpus {abs(results['peer'][0] - results['ours'][0])}")
+    separate = np.abs(np.array(results["peer"][1]) - np.array(results["ours"][1])).max()
+    print(f"largest difference: captions {separate}, corpus {abs(results['peer'][0] - results['ours'][0])}")
 
     if hasattr(os, "sched_setaffinity"):
         cores = os.sched_getaffinity(0)

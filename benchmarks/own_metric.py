@@ -82,17 +82,17 @@ def words(references: Path, images: int) -> None:
         table.add_column(name, justify="left" if name == "one word wrong" else "right")
     everything = list(substitute_one_word(captions, range(len(captions)), seed=0))
     for kind in PLAUSIBLE_KINDS:
-        made = [wrong for wrong in everything if wrong.kind == kind]
-        originals = [captions[captions.ids[wrong.row]] for wrong in made]
+        output = [wrong for wrong in everything if wrong.kind == kind]
+        originals = [captions[captions.ids[wrong.row]] for wrong in output]
         others = CaptionSet.from_captions(
             Caption(caption.id, caption.image_id, wrong.text, caption.references)
-            for wrong, caption in zip(made, originals, strict=True)
+            for wrong, caption in zip(output, originals, strict=True)
         )
-        told = zip(made, metric.explain(others, context), strict=True)
+        told = zip(output, metric.explain(others, context), strict=True)
         words = [wrong.wrong_words[0] in marked_words(each) for wrong, each in told]
-        lower = metric.measure(others, context).values[:, 0] < scores[[wrong.row for wrong in made]]
-        table.add_row(kind, f"{len(made):,}", f"{100 * np.mean(words):.1f}", f"{100 * lower.mean():.1f}")
-        foiled = np.array([is_foil(wrong, caption) for wrong, caption in zip(made, originals, strict=True)])
+        lower = metric.measure(others, context).values[:, 0] < scores[[wrong.row for wrong in output]]
+        table.add_row(kind, f"{len(output):,}", f"{100 * np.mean(words):.1f}", f"{100 * lower.mean():.1f}")
+        foiled = np.array([is_foil(wrong, caption) for wrong, caption in zip(output, originals, strict=True)])
         if foiled.any():
             shares = (100 * np.mean(each, where=foiled) for each in (words, lower))
             table.add_row(f"{kind}, FOIL's", f"{foiled.sum():,}", *(f"{share:.1f}" for share in shares))
@@ -112,8 +112,8 @@ def is_foil(wrong: Perturbation, original: Caption) -> bool:
     if wrong.kind != "exchange":
         return False
     old, new = (bare_word(text.split()[wrong.wrong_words[0]]) for text in (original.candidate, wrong.text))
-    said = {token_concept(bare_word(word)) for reference in original.references for word in reference.split()}
-    return find_slot(old) == find_slot(new) and find_slot(new) in THINGS and token_concept(new) not in said
+    message = {token_concept(bare_word(word)) for reference in original.references for word in reference.split()}
+    return find_slot(old) == find_slot(new) and find_slot(new) in THINGS and token_concept(new) not in message
 
 
 def of_other_photos(captions: CaptionSet) -> CaptionSet:
@@ -160,13 +160,13 @@ def speed(references: Path, key: str | None, rows: int) -> None:
     table = Table(title=f"{len(captions):,} captions, {captions.references.lengths.mean():.1f} references each")
     for name in ("kept", "seconds", "captions per second"):
         table.add_column(name, justify="left" if name == "kept" else "right")
-    for name, taken in (
+    for name, selection in (
         ("the references' states", first),
         ("the candidates' as well", again),
         (f"encoder alone, {len(candidates):,} distinct candidates", encoding),
         (f"network alone: {100 * network / encoding:.0f} % of the encoder", network),
     ):
-        table.add_row(name, f"{taken:.1f}", f"{len(captions) / taken:.0f}")
+        table.add_row(name, f"{selection:.1f}", f"{len(captions) / selection:.0f}")
     Console().print(table)
 
 
@@ -200,12 +200,12 @@ def main() -> None:
     options.add_argument("--images", type=int, default=1000)
     options.add_argument("--key", help="the candidates' column")
     options.add_argument("--rows", type=int, default=2000)
-    given = options.parse_args()
+    inputs = options.parse_args()
     with show_progress():
-        if given.what == "words":
-            words(given.references, given.images)
+        if inputs.what == "words":
+            words(inputs.references, inputs.images)
         else:
-            speed(given.references, given.key, given.rows)
+            speed(inputs.references, inputs.key, inputs.rows)
 
 
 if __name__ == "__main__":

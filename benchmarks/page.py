@@ -40,26 +40,26 @@ def opened(browser: Any, page: Path) -> tuple[float, float, float]:
     tab.wait_for_selector("html[data-ready]", state="attached")
     ready = spent()
     tab.wait_for_selector("html[data-drawn]", state="attached")
-    found = ready, spent(), float(tab.evaluate("document.documentElement.dataset.ready")) / 1000
+    result = ready, spent(), float(tab.evaluate("document.documentElement.dataset.ready")) / 1000
     context.close()
-    return found
+    return result
 
 
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
-    place = os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if place is None:
+    location = os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if location is None:
         sys.exit("needs a Chromium: chromium on the path, or CAPMETER_CHROMIUM naming one")
     openings = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as running:
         page = Path(folder) / "page.html"
-        written = write_page(read_all(sys.argv[1]), page, resamples=100)
-        print(f"{written.captions:,} captions, {written.explained:,} explained: {written.size / 1e6:.2f} MB")
-        browser = running.chromium.launch(executable_path=place, args=FLAGS, timeout=PATIENCE)
+        text = write_page(read_all(sys.argv[1]), page, resamples=100)
+        print(f"{text.captions:,} captions, {text.explained:,} explained: {text.size / 1e6:.2f} MB")
+        browser = running.chromium.launch(executable_path=location, args=FLAGS, timeout=PATIENCE)
         for _ in range(openings):
-            ready, drawn, clock = opened(browser, page)
-            print(f"ready after {ready:.2f} processor seconds, drawn after {drawn:.2f}; {clock:.2f} s on the clock")
+            ready, sample, clock = opened(browser, page)
+            print(f"ready after {ready:.2f} processor seconds, drawn after {sample:.2f}; {clock:.2f} s on the clock")
         browser.close()
 
 

@@ -80,8 +80,8 @@ def child(what: str, *arguments: object) -> tuple[float, dict[str, float]]:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found["seconds"], found
+    match: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return match["seconds"], match
 
 
 def compare(rows: Rows, captions: int, part_rows: int, metrics: str, repeat: int) -> None:
@@ -156,12 +156,12 @@ class Trial:
 
         self.folder, self.metrics, self.scores, self.rows = folder, metrics, folder / "scores", part_rows
         self.path = write_captions(rows, folder / "x.jsonl", captions)
-        whole = capmeter.score(capmeter.load(self.path), metrics)
-        self.expected: Scores = {each: whole[each].items.array.tolist() for each in metrics.split(",")}
-        self.expected |= {"id": list(whole.ids.names)}
+        total = capmeter.score(capmeter.load(self.path), metrics)
+        self.expected: Scores = {each: total[each].items.array.tolist() for each in metrics.split(",")}
+        self.expected |= {"id": list(total.ids.names)}
         self.corpus = {
-            "scores": {each: whole[each].score for each in whole},
-            "intervals": {each: list(bounds) for each, bounds in whole.intervals(resamples=50, seed=3).items()},
+            "scores": {each: total[each].score for each in total},
+            "intervals": {each: list(bounds) for each, bounds in total.intervals(resamples=50, seed=3).items()},
         }
 
     def start(self, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
@@ -191,15 +191,15 @@ class Trial:
     def run(self, cluster: subprocess.Popen[bytes], **task: Any) -> int:
         """Scores the captions in a task of this cluster; the number of workers that were killed."""
         result = self.folder / "result.json"
-        given: dict[str, Any] = {
+        inputs: dict[str, Any] = {
             "metrics": self.metrics,
             "source": str(self.path),
             "output": str(self.scores),
             "result": str(result),
         }
-        given["rows"] = self.rows
+        inputs["rows"] = self.rows
         assert cluster.stdin is not None
-        cluster.stdin.write(json.dumps(given | task).encode() + b"\n")
+        cluster.stdin.write(json.dumps(inputs | task).encode() + b"\n")
         cluster.stdin.flush()
         outcome = json.loads(self.await_file(cluster, result))
         result.unlink()
@@ -231,7 +231,7 @@ class Trial:
     def compared(self) -> str:
         """Compares the scores with those of one process, and removes them."""
         corpus = json.loads((self.scores / "corpus.json").read_text())["systems"][""]
-        if any(corpus[what] != known for what, known in self.corpus.items()):
+        if any(corpus[what] != names for what, names in self.corpus.items()):
             raise SystemExit("corpus scores or intervals differ from those of one process")
         if scores_in(self.scores, self.metrics) != self.expected:
             raise SystemExit("scores differ from those of one process")
@@ -242,25 +242,25 @@ class Trial:
         )
 
 
-def kill_workers(trial: Trial, cluster: subprocess.Popen[bytes], wanted: int) -> None:
+def kill_workers(trial: Trial, cluster: subprocess.Popen[bytes], expected: int) -> None:
     lost = runs = 0
-    while lost < wanted:
-        lost += trial.run(cluster, kills=wanted - lost, each=0.2, seed=runs)
+    while lost < expected:
+        lost += trial.run(cluster, kills=expected - lost, each=0.2, seed=runs)
         runs += 1
         print(f"run {runs}: {lost} workers killed so far; {trial.compared()}", flush=True)
 
 
-def kill_drivers(trial: Trial, cluster: subprocess.Popen[bytes], wanted: int) -> None:
+def kill_drivers(trial: Trial, cluster: subprocess.Popen[bytes], expected: int) -> None:
     address = trial.await_file(cluster, trial.folder / "address.txt")
     start = time.perf_counter()
     print(f"not killed: {trial.ended(trial.command(address))}", flush=True)
     seconds = time.perf_counter() - start
     killed, in_a_row, draw = 0, 0, random.Random(0)
-    while killed < wanted or in_a_row:
+    while killed < expected or in_a_row:
         start = time.perf_counter()
         program = trial.command(address)
         try:
-            program.wait(draw.uniform(0, seconds) if killed < wanted and in_a_row < 3 else None)
+            program.wait(draw.uniform(0, seconds) if killed < expected and in_a_row < 3 else None)
         except subprocess.TimeoutExpired:
             os.killpg(program.pid, signal.SIGKILL)
             program.wait()

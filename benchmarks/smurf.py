@@ -48,13 +48,13 @@ Rows = list[tuple[str, list[str]]]
 def read(path: Path, images: int) -> Rows:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for _, line in zip(range(images), lines, strict=False)]
-    found = []
+    outcome = []
     for row in rows:
         references = list(row["references"])
         if row["captions"][SYSTEMS[0]] in references:
             references.remove(row["captions"][SYSTEMS[0]])
-        found += [(row["captions"][system], references) for system in SYSTEMS]
-    return found
+        outcome += [(row["captions"][system], references) for system in SYSTEMS]
+    return outcome
 
 
 def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
@@ -79,8 +79,8 @@ class PlainSparcs:
 
     def concepts(self, text: str) -> list[str]:
         tokens = self.tokenizer.tokenize(text)
-        kept = [each for each in tokens if each not in STOP and not set(string.punctuation) & set(each)]
-        return [self.stemmer.stem(each) for each in kept]
+        remaining = [each for each in tokens if each not in STOP and not set(string.punctuation) & set(each)]
+        return [self.stemmer.stem(each) for each in remaining]
 
     def score(self, candidate: str, references: list[str]) -> float:
         sentences = [self.concepts(each) for each in references]
@@ -88,11 +88,11 @@ class PlainSparcs:
         typicality = {each: sum(each in sentence for sentence in sentences) / len(sentences) for each in every}
         for each in references:  # the released code analyses every reference a second time
             dict.fromkeys(self.concepts(each))
-        said = {each: typicality.get(each, 1) for each in self.concepts(candidate)}
-        matched = sum(weight for each, weight in said.items() if each in every)
+        message = {each: typicality.get(each, 1) for each in self.concepts(candidate)}
+        matched = sum(weight for each, weight in message.items() if each in every)
         if not matched:
             return 0.0
-        precision, recall = matched / sum(said.values()), matched / sum(typicality.values())
+        precision, recall = matched / sum(message.values()), matched / sum(typicality.values())
         return 2 * precision * recall / (precision + recall)
 
 
@@ -108,8 +108,8 @@ def plain_flow(texts: list[str], content_only: bool) -> list[float]:
     for text in texts:
         pieces = tokenizer.tokenize(text)
         if content_only:
-            kept = [each for each in pieces if each not in string.punctuation]
-            pieces = [tokenizer.pad_token if each in STOP else each for each in kept]
+            remaining = [each for each in pieces if each not in string.punctuation]
+            pieces = [tokenizer.pad_token if each in STOP else each for each in remaining]
         tokens.append(pieces)
     order = sorted(range(len(texts)), key=lambda k: len(tokens[k]), reverse=True)
     scores: dict[int, float] = {}
@@ -147,8 +147,8 @@ def sparcs(data: Path, images: int, peer_images: int) -> None:
     theirs, peer_processor, peer_wall = timed(
         lambda: [peer.score(plain(one), [plain(each) for each in many]) for one, many in few]
     )
-    apart = np.abs(ours[: len(few)] - theirs)
-    different = int((apart > 1e-9).sum())
+    separate = np.abs(ours[: len(few)] - theirs)
+    different = int((separate > 1e-9).sum())
     report("SPARCS", len(rows), processor, wall, len(few), peer_processor, peer_wall)
     print(f"{different} of {len(few):,} scores differ (NLTK after 3.5 splits opening single quotes)")
     if different > len(few) / 500:
@@ -158,20 +158,20 @@ def sparcs(data: Path, images: int, peer_images: int) -> None:
 def flow(data: Path, captions: int, peer_captions: int) -> None:
     texts = [row[0] for row in read(data, captions)[:: len(SYSTEMS)]]
     load_encoder(find_encoder("minilm"))
-    made = CaptionSet.from_captions(Caption(str(k), str(k), text) for k, text in enumerate(texts))
+    output = CaptionSet.from_captions(Caption(str(k), str(k), text) for k, text in enumerate(texts))
     few = [plain(text) for text in texts[:peer_captions]]
     whole_processor = whole_wall = 0.0
     for name, metric, content_only in (
         ("MIMA", Mima(encoder="minilm"), False),
         ("SPURTS", Spurts(encoder="minilm"), True),
     ):
-        ours, processor, wall = timed(lambda metric=metric: metric.measure(made, RunContext()).values[:, 0])
+        ours, processor, wall = timed(lambda metric=metric: metric.measure(output, RunContext()).values[:, 0])
         theirs, peer_processor, peer_wall = timed(lambda content_only=content_only: plain_flow(few, content_only))
         theirs = np.array(theirs) if content_only else 1 - np.array(theirs)
-        apart = float(np.abs(ours[: len(few)] - theirs).max())
+        separate = float(np.abs(ours[: len(few)] - theirs).max())
         report(name, len(texts), processor, wall, len(few), peer_processor, peer_wall)
-        print(f"largest difference: {apart:.1e}")
-        if apart > 1e-5:
+        print(f"largest difference: {separate:.1e}")
+        if separate > 1e-5:
             sys.exit("the scores differ")
         whole_processor, whole_wall = whole_processor + processor, whole_wall + wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -196,11 +196,11 @@ def main() -> None:
         command.add_argument("--data", type=Path, default=DATA)
         command.add_argument(f"--{sizes[0]}", type=int, default=sizes[1])
         command.add_argument(f"--peer-{sizes[0]}", type=int, default=sizes[2])
-    given = parser.parse_args()
-    if given.command == "sparcs":
-        sparcs(given.data, given.images, given.peer_images)
+    inputs = parser.parse_args()
+    if inputs.command == "sparcs":
+        sparcs(inputs.data, inputs.images, inputs.peer_images)
     else:
-        flow(given.data, given.captions, given.peer_captions)
+        flow(inputs.data, inputs.captions, inputs.peer_captions)
 
 
 if __name__ == "__main__":

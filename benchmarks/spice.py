@@ -37,8 +37,8 @@ def by_parser(path: str, parser: str, store: str) -> None:
     settings = capmeter.Settings(cache=Path(store) if store else None)
     candidates, references = [one for one, _ in rows], [many for _, many in rows]
     name = f"spice(parser={parser})"
-    found = capmeter.score(candidates=candidates, references=references, metrics=name, settings=settings)
-    Path(path + ".scores").write_text(json.dumps(next(iter(found.values())).items.array.tolist()))
+    result = capmeter.score(candidates=candidates, references=references, metrics=name, settings=settings)
+    Path(path + ".scores").write_text(json.dumps(next(iter(result.values())).items.array.tolist()))
 
 
 def program(path: str, parser: str, store: str) -> None:
@@ -82,12 +82,12 @@ def parser_rate(sentences: list[str]) -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     parser = find_parser("caption")
     parser.parse(sentences[:100])
-    taken = []
+    picked = []
     for _ in range(3):
         wall, cpu = time.perf_counter(), time.process_time()
         parser.parse(sentences)
-        taken.append((time.perf_counter() - wall, time.process_time() - cpu))
-    wall, cpu = min(each[0] for each in taken), min(each[1] for each in taken)
+        picked.append((time.perf_counter() - wall, time.process_time() - cpu))
+    wall, cpu = min(each[0] for each in picked), min(each[1] for each in picked)
     print(
         f"parser {parser.version}, loaded, one core, {len(sentences)} distinct captions: {len(sentences) / wall:.0f} "
         f"captions/s by the clock, {len(sentences) / cpu:.0f} per processor second"
@@ -101,37 +101,37 @@ def main() -> None:
     options.add_argument("--references", type=int, default=5)
     options.add_argument("--key", default=None, help="take candidates from this key of the row's `captions`")
     options.add_argument("--parser-rows", type=int, default=2000, help="rows whose captions time the parser alone")
-    chosen = options.parse_args()
-    rows = read(chosen.captions, chosen.rows, chosen.references, chosen.key)
+    selection = options.parse_args()
+    rows = read(selection.captions, selection.rows, selection.references, selection.key)
     distinct = {text for one, many in rows for text in (one, *many)}
     print(f"capmeter {capmeter.__version__}, {len(rows)} captions, {len(distinct)} distinct texts")
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "rows.json")
         Path(path).write_text(json.dumps(rows))
-        taken = {}
+        picked = {}
         library = package_folder("pycocoevalcap", "spice", "lib")
         if library is not None and (library / MODELS).is_file():
-            taken["official program"] = process(path, "program")
+            picked["official program"] = process(path, "program")
         else:
             print(f"official program: left out, pycocoevalcap has no {MODELS}")
-        ready, said = corenlp_status()
+        ready, message = corenlp_status()
         if ready:
-            taken["official parser"] = process(path, "by_parser", "corenlp")
+            picked["official parser"] = process(path, "by_parser", "corenlp")
         else:
-            print(f"official parser: left out, {said}")
+            print(f"official parser: left out, {message}")
         store = str(Path(folder) / "store")
-        taken["capmeter"] = process(path, "by_parser", "caption")
+        picked["capmeter"] = process(path, "by_parser", "caption")
         process(path, "by_parser", "caption", store)
-        taken["capmeter, stored"] = process(path, "by_parser", "caption", store)
-    ours = taken["capmeter"]
-    for role, (wall, cpu, peak, scores) in taken.items():
+        picked["capmeter, stored"] = process(path, "by_parser", "caption", store)
+    ours = picked["capmeter"]
+    for role, (wall, cpu, peak, scores) in picked.items():
         print(f"{role}: {wall:.1f} s, {cpu:.1f} processor seconds, peak {peak:.0f} MB, mean {np.mean(scores):.4f}")
         if not role.startswith("official"):
             continue
         faster = f"{wall / ours[0]:.1f} times as fast by the clock, {cpu / ours[1]:.1f} by processor seconds"
-        alike = f"Pearson of the scores {np.corrcoef(scores, ours[3])[0, 1]:.4f}; " if len(set(scores)) > 1 else ""
-        print(f"  capmeter against it: {alike}{faster}")
-    more = read(chosen.captions, chosen.parser_rows, chosen.references, chosen.key)
+        similar = f"Pearson of the scores {np.corrcoef(scores, ours[3])[0, 1]:.4f}; " if len(set(scores)) > 1 else ""
+        print(f"  capmeter against it: {similar}{faster}")
+    more = read(selection.captions, selection.parser_rows, selection.references, selection.key)
     parser_rate(list(dict.fromkeys(text for one, many in more for text in (one, *many))))
 
 

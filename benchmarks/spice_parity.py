@@ -41,19 +41,19 @@ def compared(shared: Path, name: str, parser: str, input: str) -> tuple[str, ...
     """Rows, rows with the official score, the largest difference, and both means."""
     expected = lines(shared / "oracles" / f"{FILES[input]}_{name}.jsonl.gz")
     rows = lines(shared / "data" / f"{SETS[name]}.jsonl.gz")
-    chosen = [rows[int(each["row"])] for each in expected]
+    selection = [rows[int(each["row"])] for each in expected]
     started = time.perf_counter()
     (scores,) = capmeter.score(
-        candidates=[row["candidate"] for row in chosen],
-        references=[row["references"] for row in chosen],
+        candidates=[row["candidate"] for row in selection],
+        references=[row["references"] for row in selection],
         metrics=f"spice(parser={parser},input={input})",
     ).values()
     seconds = time.perf_counter() - started
     official = np.array([row["f"] for row in expected])
-    found = scores.items.array
-    away = np.abs(found - official)
+    result = scores.items.array
+    away = np.abs(result - official)
     equal = f"{(away < 1e-9).sum()} ({100 * (away < 1e-9).mean():.2f} %)"
-    means = f"{found.mean():.6f}", f"{official.mean():.6f}"
+    means = f"{result.mean():.6f}", f"{official.mean():.6f}"
     return name, str(len(official)), equal, f"{away.max():.4f}", *means, f"{seconds:.0f}"
 
 
@@ -64,11 +64,11 @@ def main() -> None:
     options.add_argument("--parser", default="corenlp", choices=["corenlp", "caption"])
     options.add_argument("--input", default="raw", choices=list(FILES))
     options.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
-    chosen = options.parse_args()
+    selection = options.parse_args()
     table = Table("captions", "rows", "official score", "furthest", "mean", "official mean", "seconds")
     with show_progress():
-        for name in chosen.sets:
-            table.add_row(*compared(chosen.shared, name, chosen.parser, chosen.input))
+        for name in selection.sets:
+            table.add_row(*compared(selection.shared, name, selection.parser, selection.input))
     Console(width=110).print(table)
 
 

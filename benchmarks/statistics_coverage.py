@@ -36,9 +36,9 @@ def main(runs: int) -> None:
         by_image = alone = 0
         for run in range(runs):
             points = statistic(*sample(np.random.default_rng(run)).T)
-            found = bootstrap_interval(points, IMAGE, resamples=400, seed=run)
+            result = bootstrap_interval(points, IMAGE, resamples=400, seed=run)
             wrong = bootstrap_interval(points, np.arange(len(IMAGE)), resamples=400, seed=run)
-            by_image += found.low <= truth <= found.high
+            by_image += result.low <= truth <= result.high
             alone += wrong.low <= truth <= wrong.high
         print(f"{name:8} 95 % intervals hold the truth: by image {by_image / runs:.1%}, by judgment {alone / runs:.1%}")
 

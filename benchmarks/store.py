@@ -36,13 +36,13 @@ def measure(name: str, values: list[Any]) -> None:
             store.put(name, dict(zip(names[start : start + BATCH], values[start : start + BATCH], strict=True)))
         put, put_used = time.perf_counter() - begin, time.process_time() - used
         begin, used = time.perf_counter(), time.process_time()
-        found = 0
+        result = 0
         for start in range(0, len(names), BATCH):
-            found += len(store.get(name, [names[k] for k in order[start : start + BATCH]]))
+            result += len(store.get(name, [names[k] for k in order[start : start + BATCH]]))
         got, got_used = time.perf_counter() - begin, time.process_time() - used
         size = sum(path.stat().st_size for path in store.path.rglob("*.*"))
-    if found != len(names):
-        raise SystemExit(f"{len(names) - found} entries were not found again")
+    if result != len(names):
+        raise SystemExit(f"{len(names) - result} entries were not found again")
     n = len(names)
     print(
         f"{name}: {n:,} entries, {size / 1e6:.0f} MB; put {n / put:,.0f}/s (processor {n / put_used:,.0f}/s), "
@@ -54,10 +54,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--entries", type=int, default=100_000)
     options.add_argument("--vectors", type=int, default=20_000, help="hidden states of 12 word pieces, 384 wide")
-    chosen = options.parse_args()
-    measure("parses", [parse(k) for k in range(chosen.entries)])
+    selection = options.parse_args()
+    measure("parses", [parse(k) for k in range(selection.entries)])
     states = np.random.default_rng(0).standard_normal((12, 384)).astype(np.float32)
-    measure("states", [states] * chosen.vectors)
+    measure("states", [states] * selection.vectors)
 
 
 if __name__ == "__main__":

@@ -39,11 +39,11 @@ def prepare(folder: Path, shape: UniterShape, pictures: int, captions: int) -> l
     uniter_checkpoint(initial_weights(shape, 0), shape, words, lowercase=False).save(folder / "model")
     corners = np.sort(random.random((REGIONS, 2, 2), np.float32), axis=1)
     boxes = corners.reshape(REGIONS, 4)
-    made = ((str(k), Regions(random.random((REGIONS, shape.features), np.float32), boxes)) for k in range(pictures))
-    write_npz_regions(folder / "regions", made)
-    known = np.array(words[len(SPECIAL) :])
+    output = ((str(k), Regions(random.random((REGIONS, shape.features), np.float32), boxes)) for k in range(pictures))
+    write_npz_regions(folder / "regions", output)
+    names = np.array(words[len(SPECIAL) :])
     return [
-        {"image_id": str(k % pictures), "candidate": " ".join(random.choice(known, int(random.integers(8, 15))))}
+        {"image_id": str(k % pictures), "candidate": " ".join(random.choice(names, int(random.integers(8, 15))))}
         for k in range(pictures * captions)
     ]
 
@@ -91,25 +91,25 @@ def main() -> None:
     parser.add_argument("--captions", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tiny", action="store_true", help="a tiny network, to see that this runs")
-    given = parser.parse_args()
+    inputs = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
-    shape = UniterShape(2000, 32, 2, 2, 64, 128, 64) if given.tiny else UniterShape(vocabulary=2000)
+    shape = UniterShape(2000, 32, 2, 2, 64, 128, 64) if inputs.tiny else UniterShape(vocabulary=2000)
     with tempfile.TemporaryDirectory() as folder:
-        rows = prepare(Path(folder), shape, given.pictures, given.captions)
+        rows = prepare(Path(folder), shape, inputs.pictures, inputs.captions)
         captions = capmeter.load(rows, on_missing="keep", regions=Path(folder, "regions"))
         name = f'umic(checkpoint="{Path(folder, "model")}")'
         lengths = [len(row["candidate"].split()) + 2 + REGIONS for row in rows]
-        ours = best(lambda: capmeter.score(captions, name, settings=SETTINGS), given.repeats)
-        theirs = best(bare(shape, lengths), given.repeats)
+        ours = best(lambda: capmeter.score(captions, name, settings=SETTINGS), inputs.repeats)
+        other_values = best(bare(shape, lengths), inputs.repeats)
     print(
         json.dumps(
             {
                 "captions": len(rows),
                 "captions_per_second": round(len(rows) / ours, 2),
-                "bare_per_second": round(len(rows) / theirs, 2),
-                "share_of_bare": round(theirs / ours, 3),
+                "bare_per_second": round(len(rows) / other_values, 2),
+                "share_of_bare": round(other_values / ours, 3),
             }
         )
     )

@@ -20,7 +20,7 @@ OTHER_WORDS = {"runs over": "is running on", "sleeps on": "lies on", "waits at":
 
 def people(subject: str, deed: str) -> list[str]:
     """What two people wrote."""
-    other = next((deed.replace(said, meant) for said, meant in OTHER_WORDS.items() if said in deed), deed)
+    other = next((deed.replace(message, meant) for message, meant in OTHER_WORDS.items() if message in deed), deed)
     return [f"{subject} {deed}", f"{subject} {other}"]
 
 
@@ -28,12 +28,12 @@ class Pictures(Dataset[tuple[int, torch.Tensor, int, int]]):
     """Pictures as vectors: a subject, a deed, and noise."""
 
     def __init__(self, number: int, first_id: int, seed: int) -> None:
-        drawn = torch.Generator().manual_seed(seed)
+        sample = torch.Generator().manual_seed(seed)
         self.first_id = first_id
-        self.subjects = torch.randint(len(SUBJECTS), (number,), generator=drawn)
-        self.deeds = torch.randint(len(DEEDS), (number,), generator=drawn)
-        seen = torch.cat([torch.eye(len(SUBJECTS))[self.subjects], torch.eye(len(DEEDS))[self.deeds]], 1)
-        self.vectors = seen + 0.45 * torch.randn(seen.shape, generator=drawn)
+        self.subjects = torch.randint(len(SUBJECTS), (number,), generator=sample)
+        self.deeds = torch.randint(len(DEEDS), (number,), generator=sample)
+        visits = torch.cat([torch.eye(len(SUBJECTS))[self.subjects], torch.eye(len(DEEDS))[self.deeds]], 1)
+        self.vectors = visits + 0.45 * torch.randn(visits.shape, generator=sample)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -60,10 +60,10 @@ class Captioner(lightning.LightningModule):
     def validation_step(self, batch: list[torch.Tensor], number: int) -> None:
         """Says a caption of each picture and hands it to the metric."""
         ids, vectors, subjects, deeds = batch
-        said = zip(self.subject(vectors).argmax(1).tolist(), self.deed(vectors).argmax(1).tolist(), strict=True)
+        message = zip(self.subject(vectors).argmax(1).tolist(), self.deed(vectors).argmax(1).tolist(), strict=True)
         true = zip(subjects.tolist(), deeds.tolist(), strict=True)
         self.metric.update(
-            [f"{SUBJECTS[subject]} {DEEDS[deed]}" for subject, deed in said],
+            [f"{SUBJECTS[subject]} {DEEDS[deed]}" for subject, deed in message],
             [people(SUBJECTS[subject], DEEDS[deed]) for subject, deed in true],
             ids=ids.tolist(),
         )
@@ -109,5 +109,5 @@ def train(epochs: int = 3) -> list[dict[str, float]]:
 
 
 if __name__ == "__main__":
-    for epoch, found in enumerate(train()):
-        print(f"epoch {epoch}", *(f"{name} {score:.4f}" for name, score in found.items()))
+    for epoch, result in enumerate(train()):
+        print(f"epoch {epoch}", *(f"{name} {score:.4f}" for name, score in result.items()))

@@ -48,8 +48,8 @@ def coco_captions(excluded: frozenset[str]) -> list[tuple[str, str]]:
     if folder is None:
         raise SystemExit("the captions of COCO lie in pycocoevalcap: pip install pycocoevalcap")
     with zipfile.ZipFile(folder / "spice-1.0.jar") as archive:
-        said = [each for name in ANNOTATIONS for each in json.loads(archive.read(name))["annotations"]]
-    pairs = [(str(each["image_id"]), " ".join(each["caption"].split())) for each in said]
+        message = [each for name in ANNOTATIONS for each in json.loads(archive.read(name))["annotations"]]
+    pairs = [(str(each["image_id"]), " ".join(each["caption"].split())) for each in message]
     return [pair for pair in pairs if pair[0] not in excluded]
 
 
@@ -79,24 +79,24 @@ def in_form(caption: str, draw: random.Random) -> tuple[str, str]:
     return "repeated", " ".join(words[: twice + 2] + words[twice:])
 
 
-def drawn(coco: list[tuple[str, str]], flickr: list[tuple[str, str]], known: set[str]) -> list[Drawn]:
+def drawn(coco: list[tuple[str, str]], flickr: list[tuple[str, str]], names: set[str]) -> list[Drawn]:
     """The captions, none of which is `known` or drawn twice."""
     draw = random.Random(SEED)
     draw.shuffle(coco)
     draw.shuffle(flickr)
     of_coco, of_flickr = iter(coco), iter(flickr)
-    found: list[Drawn] = []
-    seen = set(known)
-    while len(found) < MOST:
+    result: list[Drawn] = []
+    visits = set(names)
+    while len(result) < MOST:
         source = "coco" if draw.random() < COCO_SHARE else "flickr30k"
         photo, caption = next(of_coco if source == "coco" else of_flickr, ("", ""))
         if not photo:
             break
         form, text = in_form(caption, draw)
-        if text and text not in seen:
-            seen.add(text)
-            found.append(Drawn(source, photo, form, text))
-    return found
+        if text and text not in visits:
+            visits.add(text)
+            result.append(Drawn(source, photo, form, text))
+    return result
 
 
 def parsed(captions: list[Drawn], done: int) -> Iterator[str]:
@@ -118,22 +118,22 @@ def main() -> None:
     arguments.add_argument("--flickr30k", type=Path, required=True, help="rows {image_id, references}")
     arguments.add_argument("--exclusions", type=Path, required=True, help="photos of benchmarks")
     arguments.add_argument("--number", type=int, default=100_000)
-    given = arguments.parse_args()
-    exclusions = read_exclusions(given.exclusions)
-    with gzip.open(given.known, "rt", encoding="utf-8") as lines:
-        known = {json.loads(line)["caption"] for line in lines}
+    inputs = arguments.parse_args()
+    exclusions = read_exclusions(inputs.exclusions)
+    with gzip.open(inputs.known, "rt", encoding="utf-8") as lines:
+        names = {json.loads(line)["caption"] for line in lines}
     captions = drawn(
-        coco_captions(exclusions["coco"]), flickr_captions(given.flickr30k, exclusions["flickr30k"]), known
+        coco_captions(exclusions["coco"]), flickr_captions(inputs.flickr30k, exclusions["flickr30k"]), names
     )
-    part = given.output.with_name(given.output.name + ".part")
+    part = inputs.output.with_name(inputs.output.name + ".part")
     lines = part.read_text(encoding="utf-8").splitlines(keepends=True) if part.exists() else []
-    whole = [line for line in lines if line.endswith("\n")]  # a run may have been stopped within a line
-    part.write_text("".join(whole), encoding="utf-8")
+    total = [line for line in lines if line.endswith("\n")]  # a run may have been stopped within a line
+    part.write_text("".join(total), encoding="utf-8")
     with part.open("a", encoding="utf-8") as file:
-        for line in parsed(captions[: given.number], len(whole)):
+        for line in parsed(captions[: inputs.number], len(total)):
             file.write(line)
             file.flush()
-    given.output.write_bytes(gzip.compress(part.read_bytes(), mtime=0))
+    inputs.output.write_bytes(gzip.compress(part.read_bytes(), mtime=0))
     part.unlink()
 
 

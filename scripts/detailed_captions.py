@@ -111,36 +111,36 @@ def reverse_relation(text: str, other: str | None) -> Iterator[Perturbed]:
 
 def perturbations(text: str, other: str | None, foreign: str, random: np.random.Generator) -> list[Perturbed]:
     """One perturbation of each kind that the text allows."""
-    found = []
+    result = []
     changes: tuple[Callable[[str, str | None], Iterator[Perturbed]], ...]
     changes = (exchange_object, change_count, exchange_colours, reverse_relation)
     for change in changes:
         every = list(change(text, other))
-        found += [every[int(random.integers(len(every)))]] if every else []
+        result += [every[int(random.integers(len(every)))]] if every else []
     sentences = document_sentences(text)
     at = int(random.integers(1, len(sentences)))
     words = frozenset(word.lower() for word in WORD.findall(foreign))
-    found.append(Perturbed("foreign sentence", " ".join([*sentences[:at], foreign, *sentences[at:]]), words))
+    result.append(Perturbed("foreign sentence", " ".join([*sentences[:at], foreign, *sentences[at:]]), words))
     if other is None:
-        found.append(Perturbed("sentence removed", " ".join(sentences[:at] + sentences[at + 1 :]), frozenset()))
+        result.append(Perturbed("sentence removed", " ".join(sentences[:at] + sentences[at + 1 :]), frozenset()))
         third = sentences[: max(1, len(sentences) // 3)]
-        found.append(Perturbed("repeated", " ".join([*sentences, *third]), frozenset()))
-    return found
+        result.append(Perturbed("repeated", " ".join([*sentences, *third]), frozenset()))
+    return result
 
 
 def measure(rows: Sequence[tuple[str, str, Sequence[Perturbed]]], metrics: str) -> dict[str, dict[str, list[float]]]:
     """For each metric and kind: 1 for a perturbed text that scores lower than the text, else 0 (length: ties half)."""
-    captions, place = [], []
+    captions, location = [], []
     for k, (text, reference, perturbed) in enumerate(rows):
         variants = [text, *(each.text for each in perturbed)]
         captions += [Caption(f"{k}/{j}", f"{k}/{j}", variant, (reference,)) for j, variant in enumerate(variants)]
-        place.append(len(captions) - len(variants))
+        location.append(len(captions) - len(variants))
     results = capmeter.score(CaptionSet.from_captions(captions), metrics)
     columns = {name: np.asarray(scores.items.array) for name, scores in results.items()}
     columns["length"] = np.array([float(len(each.candidate.split())) for each in captions])
     lower: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in columns}
     for name, scores in columns.items():
-        for first, (_, _, perturbed) in zip(place, rows, strict=True):
+        for first, (_, _, perturbed) in zip(location, rows, strict=True):
             for j, each in enumerate(perturbed, 1):
                 gap = scores[first] - scores[first + j]
                 lower[name][each.kind].append(float(gap > 0) + 0.5 * (gap == 0) * (name == "length"))
@@ -200,13 +200,13 @@ def main() -> None:
     for row in machine:
         photos[row["image_id"]].append(str(row["candidate"]))
     pairs = [each for each in photos.values() if len(each) == 2][: options.photos]
-    own = [(t, t, perturbations(t, None, document_sentences(texts[k - 1])[0], random)) for k, t in enumerate(texts)]
+    local = [(t, t, perturbations(t, None, document_sentences(texts[k - 1])[0], random)) for k, t in enumerate(texts)]
     same = [
         (a, b, perturbations(a, b, document_sentences(pairs[k - 1][0])[0], random)) for k, (a, b) in enumerate(pairs)
     ]
     parts = options.only or ("a", "b", "marks")
     if "a" in parts:
-        print_table(f"(a) reference: the text itself; {len(own)} texts", measure(own, options.metrics))
+        print_table(f"(a) reference: the text itself; {len(local)} texts", measure(local, options.metrics))
     if "b" in parts:
         print_table(f"(b) reference: another text of the photo; {len(same)} photos", measure(same, options.metrics))
     if "marks" in parts:

@@ -46,22 +46,22 @@ Encoders, checkpoints and programs that you fetch yourself have licences of thei
 
 def needed(extras: tuple[str, ...]) -> dict[str, set[str]]:
     """Package: the extras that bring it ("core": all installations), dependencies of dependencies included."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for extra in ("core", *extras):
-        ahead, seen = [("capmeter", extra)], set[tuple[str, str]]()
+        ahead, visits = [("capmeter", extra)], set[tuple[str, str]]()
         while ahead:
-            name, wanted = ahead.pop()
-            if (name, wanted) in seen:
+            name, target = ahead.pop()
+            if (name, target) in visits:
                 continue
-            seen.add((name, wanted))
+            visits.add((name, target))
             if name != "capmeter":
-                found.setdefault(name, set()).add(extra)
-            for text in declared(name, wanted):
+                result.setdefault(name, set()).add(extra)
+            for text in declared(name, target):
                 each = Requirement(text)
-                if each.marker is None or each.marker.evaluate({"extra": "" if wanted == "core" else wanted}):
+                if each.marker is None or each.marker.evaluate({"extra": "" if target == "core" else target}):
                     inner = canonicalize_name(each.name)
                     ahead += [(inner, "core"), *((inner, more) for more in each.extras)]
-    return found
+    return result
 
 
 def declared(name: str, extra: str) -> list[str]:
@@ -79,15 +79,15 @@ def declared(name: str, extra: str) -> list[str]:
 def licence(name: str) -> str:
     """The licence that a package states, as one short name."""
     try:
-        told = distribution(name).metadata
+        message = distribution(name).metadata
     except PackageNotFoundError:
         return "not installed here"
-    if told["License-Expression"]:
-        return str(told["License-Expression"])
+    if message["License-Expression"]:
+        return str(message["License-Expression"])
     classified = [
-        each.rpartition(" :: ")[2] for each in told.get_all("Classifier", []) if each.startswith("License ::")
+        each.rpartition(" :: ")[2] for each in message.get_all("Classifier", []) if each.startswith("License ::")
     ]
-    stated = (told["License"] or "").strip()
+    stated = (message["License"] or "").strip()
     if stated not in ("", "UNKNOWN") and len(stated) < 40 and "\n" not in stated:
         return stated
     return ", ".join(classified) or "not stated in its metadata"
@@ -95,10 +95,10 @@ def licence(name: str) -> str:
 
 def page() -> str:
     """The whole page."""
-    own = needed(EXTRAS)
-    further = {name: extras for name, extras in needed(ADAPTERS).items() if name not in own}
+    local = needed(EXTRAS)
+    further = {name: extras for name, extras in needed(ADAPTERS).items() if name not in local}
     return (
-        f"{HEAD}\n## Packages\n\n{_table(own, EXTRAS)}\n\n"
+        f"{HEAD}\n## Packages\n\n{_table(local, EXTRAS)}\n\n"
         f"## Packages of adapters\n\nWhat the extras of [Where you already work](adapters.md) bring beside these.\n\n"
         f"{_table(further, ADAPTERS)}\n\n{DATA}"
     )
@@ -106,8 +106,8 @@ def page() -> str:
 
 def _table(packages: dict[str, set[str]], extras: tuple[str, ...]) -> str:
     rows = ["| package | licence | brought by |", "|---|---|---|"]
-    for name, found in sorted(packages.items()):
-        by = "capmeter itself" if "core" in found else ", ".join(f"`[{each}]`" for each in extras if each in found)
+    for name, result in sorted(packages.items()):
+        by = "capmeter itself" if "core" in result else ", ".join(f"`[{each}]`" for each in extras if each in result)
         rows.append(f"| {name} | {re.sub('[|]', '/', licence(name))} | {by} |")
     return "\n".join(rows)
 

@@ -131,12 +131,12 @@ def test_module_is_short_and_loads_nothing_heavy(path: Path) -> None:
     assert text.count("\n") <= LONGEST_MODULE, f"over {LONGEST_MODULE} lines"
     network, adapter = bool(NETWORKS.fullmatch(relative(path))), bool(ADAPTERS.fullmatch(relative(path)))
     for name, at_load in imported(ast.parse(text)):
-        own = NAMES.get(name)
-        if own is not None and module_name(path) != "capmeter":
-            assert not ADAPTERS.fullmatch(relative(own)), f"{name} needs its library: nothing imports it"
+        local = NAMES.get(name)
+        if local is not None and module_name(path) != "capmeter":
+            assert not ADAPTERS.fullmatch(relative(local)), f"{name} needs its library: nothing imports it"
         if at_load:
             assert name.split(".")[0] not in HEAVY or network or adapter, f"{name} is imported at load time"
-            loads_torch = own is not None and imports_torch(own)
+            loads_torch = local is not None and imports_torch(local)
             assert network or not loads_torch, f"{name} imports torch and is imported at load time"
 
 
@@ -144,8 +144,8 @@ def imports_torch(path: Path) -> bool:
     """Whether loading the module loads torch."""
     if not NETWORKS.fullmatch(relative(path)):
         return False
-    found = [name for name, at_load in imported(ast.parse(path.read_text(encoding="utf-8"))) if at_load]
-    return any(name.split(".")[0] == "torch" or (name in NAMES and imports_torch(NAMES[name])) for name in found)
+    result = [name for name, at_load in imported(ast.parse(path.read_text(encoding="utf-8"))) if at_load]
+    return any(name.split(".")[0] == "torch" or (name in NAMES and imports_torch(NAMES[name])) for name in result)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: module_name(path))

@@ -89,12 +89,12 @@ def test_embedding_metrics(
     pytest.importorskip("bert_score", reason="needs the benchmarks extra")
     data = shared / "data" / "flickr8k_expert.jsonl.gz"
     embedding = loaded("embedding.py")
-    apart_from_here, begun = embedding.process, []
+    apart_from_here, start = embedding.process, []
 
     def process(work: str, rows: list[Any], threads: int) -> Any:
         """The first work in a process of its own, as each has that is timed; the others here."""
-        begun.append(work)
-        if len(begun) == 1:
+        start.append(work)
+        if len(start) == 1:
             return apart_from_here(work, rows, threads)
         return embedding.Run(1, 1, 1, embedding.WORK[work](rows))
 
@@ -102,7 +102,7 @@ def test_embedding_metrics(
     printed = run_here(embedding, data, "--rows", "20", "--plain", "3", "--only", "bertscore,tbr")
     assert "20 rows, 100 pairs" in printed and "package, 20 rows" in printed
     assert len(apart(printed)) == 1 and apart(printed)[0] < 1e-5
-    assert begun == ["bertscore", "package", "tbr", "plain", "tbr"]
+    assert start == ["bertscore", "package", "tbr", "plain", "tbr"]
 
 
 def test_coverage_of_intervals() -> None:
@@ -131,8 +131,8 @@ def test_ray_loses_nothing_when_workers_and_drivers_are_killed(shared: Path) -> 
     sizes = ["--captions", "600", "--rows", "100", "--workers", "3", "--drivers", "2"]
     printed = run("scale.py", "kills", "--data", shared / "data" / "flickr8k_expert.jsonl.gz", *sizes)
     assert "3 workers killed" in printed and "driver killed 2 times" in printed
-    ended = [line for line in printed.splitlines() if not line.startswith("driver killed")]
-    assert all(line.endswith("every caption once, all scores and intervals those of one process") for line in ended)
+    end = [line for line in printed.splitlines() if not line.startswith("driver killed")]
+    assert all(line.endswith("every caption once, all scores and intervals those of one process") for line in end)
 
 
 @pytest.mark.meteor
@@ -159,8 +159,8 @@ def test_umic_against_the_bare_forward_pass(run_here: Callable[..., str], monkey
     torch = pytest.importorskip("torch", reason="needs the neural extra")
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)  # which would outlast this test
     pytest.importorskip("transformers", reason="needs the neural extra")
-    found = json.loads(run_here("umic.py", "--tiny", "--pictures", "2", "--repeats", "1"))
-    assert found["captions"] == 8 and found["share_of_bare"] > 0
+    result = json.loads(run_here("umic.py", "--tiny", "--pictures", "2", "--repeats", "1"))
+    assert result["captions"] == 8 and result["share_of_bare"] > 0
 
 
 @pytest.mark.browser
@@ -171,8 +171,8 @@ def test_the_page_is_measured(tmp_path: Path) -> None:
     save_all(systems(20), tmp_path / "scores.json")
     printed = run("page.py", tmp_path / "scores.json", "1")
     assert "60 captions, 60 explained: 0." in printed
-    ready, drawn = (float(number) for number in re.findall(r"after (\d+\.\d+)", printed))
-    assert 0 < ready <= drawn
+    ready, sample = (float(number) for number in re.findall(r"after (\d+\.\d+)", printed))
+    assert 0 < ready <= sample
 
 
 def test_leic_reads_every_sentence_once(shared: Path) -> None:

@@ -104,8 +104,8 @@ def test_cheap_commands_print_what_the_pages_say(checker: ModuleType, shared: Pa
     outputs = [(first, checker.run_command(first, shared / "data"))]
     outputs += [(check, run_here(checker, check, shared / "data")) for check in others]
     problems = {
-        f"{check.page}:{check.line}": found
+        f"{check.page}:{check.line}": result
         for check, output in outputs
-        if (found := checker.differences(check, output))
+        if (result := checker.differences(check, output))
     }
     assert problems == {}

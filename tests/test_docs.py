@@ -25,8 +25,8 @@ PAGES = sorted([*DOCS.glob("*.md"), *(ROOT / "research" / "docs").glob("*.md")])
 def test_examples_do_what_the_page_says(page: str) -> None:
     if page == "docs/training-reward.md":
         pytest.importorskip("torch", reason="its loop of training needs the neural extra")
-    found = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted > 5 and found.failed == 0
+    result = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted > 5 and result.failed == 0
 
 
 @pytest.mark.parametrize("page", [*sorted(ROOT.glob("*.md")), *PAGES], ids=lambda page: page.name)
@@ -38,8 +38,8 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
 def _is_made(target: str) -> bool:
     """Whether a link leads to a page that is made when the site is built (`make docs`)."""
     folder, _, name = target.removesuffix(".md").rpartition("/")
-    known = {"metrics": ["index", *METRICS.names()], "commands": ["index", *commands()]}
-    return name in known.get(folder, ("api", "changelog", "contributing", "examples", "plugin"))
+    expected_names = {"metrics": ["index", *METRICS.names()], "commands": ["index", *commands()]}
+    return name in expected_names.get(folder, ("api", "changelog", "contributing", "examples", "plugin"))
 
 
 def project(folder: Path = ROOT) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def test_extras_on_pages_exist(page: Path) -> None:
     named = re.findall(r"(?:capmeter|`|\.)\[([a-z]\w*(?:,\w+)*)\]", text)
     sizes = text.partition("| extra | packages | MB |")[2].partition("\n\n")[0]
     named += [name for name in re.findall(r"^\| `?(\w+)`? \|", sizes, re.MULTILINE) if name != "none"]
-    known = {extra for each in (ROOT, ROOT / "research") for extra in project(each)["optional-dependencies"]}
-    assert {extra for names in named for extra in names.split(",")} <= known
+    expected_names = {extra for each in (ROOT, ROOT / "research") for extra in project(each)["optional-dependencies"]}
+    assert {extra for names in named for extra in names.split(",")} <= expected_names
 
 
 def test_numbers_of_what_is_installed() -> None:
@@ -76,16 +76,16 @@ def test_what_aac_metrics_has_alone_is_refused() -> None:
 def test_made_parts_of_pages_are_what_metrics_declare() -> None:
     spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts" / "site" / "generate_docs.py")
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    output = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(output)
     parts = set()
-    for page in made.PAGES:
-        for _, part, text, _ in made.PART.findall((ROOT / page).read_text("utf-8")):
-            metrics = [name for name in made.metric_names() if name in re.findall(r"[\w-]+", text)]
-            expected = made.make_part(part, "docs" if page.startswith("docs/") else "", metrics)
+    for page in output.PAGES:
+        for _, part, text, _ in output.PART.findall((ROOT / page).read_text("utf-8")):
+            metrics = [name for name in output.metric_names() if name in re.findall(r"[\w-]+", text)]
+            expected = output.make_part(part, "docs" if page.startswith("docs/") else "", metrics)
             assert text == expected and len(metrics) > 25, f"{page}: run scripts/site/generate_docs.py"
             parts.add(part)
-    assert parts == set(made.PARTS)
+    assert parts == set(output.PARTS)
 
 
 def test_every_metric_says_what_the_documentation_needs() -> None:

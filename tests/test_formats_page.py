@@ -23,11 +23,11 @@ def test_every_key_of_the_results_is_explained_and_no_other() -> None:
     schema = load_json_schema()
     for kind in ("metric", "system"):
         rows = results.partition(f"| of a {kind} |")[2].partition("\n\n")[0]
-        told = {
+        message = {
             name
             for line in rows.splitlines()
             for name in re.findall(r"`([^`]+)`", line.split("|")[1] if "|" in line else "")
         }
-        assert told == set(schema["$defs"][kind]["properties"])
+        assert message == set(schema["$defs"][kind]["properties"])
     assert set(schema["$defs"]["captions"]["properties"]) <= NAMED
     assert f'"schema": {SCHEMA}' in PAGE and schema["properties"]["schema"]["const"] == SCHEMA

@@ -75,8 +75,8 @@ def test_the_container_installs_extras_that_exist_and_runs_as_a_user(project: di
 
 def test_the_wheel_has_the_examples_and_the_marker_of_types(project: dict[str, Any]) -> None:
     tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
-    included = told["wheel"]["force-include"]
+    message = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
+    included = message["wheel"]["force-include"]
     for path, inside in included.items():
         assert (ROOT / path).is_file() and inside == f"capmeter/{path}"
     assert {Path(path).name for path in included} == {each.name for each in (ROOT / "examples").glob("*.json")}

@@ -62,14 +62,14 @@ def names() -> dict[str, Any]:
 def test_samples_run(page: str, folder: Path) -> None:
     if page in NEEDS_TORCH:
         pytest.importorskip("torch", reason="needs torch")
-    known = names()
+    expected_names = names()
     if page == "README.md":
         pytest.importorskip("pandas", reason="needs pandas")
         pytest.importorskip("pycocoevalcap", reason="needs METEOR's tables")
-    found = samples(page)
-    assert found
-    for sample in found:
-        exec(compile(sample, page, "exec"), known)
+    result = samples(page)
+    assert result
+    for sample in result:
+        exec(compile(sample, page, "exec"), expected_names)
 
 
 def test_a_cached_chair_evaluator_becomes_a_file_of_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

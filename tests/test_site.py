@@ -52,7 +52,7 @@ def test_every_formula_becomes_mathml(site: Any) -> None:
 
 
 def test_a_docstring_becomes_markdown(site: Any) -> None:
-    made = site("metric_pages").as_markdown(
+    output = site("metric_pages").as_markdown(
         """F: half of P * R, with `a_b` and c_d.
 
             F = 2PR / (P + R)
@@ -63,7 +63,7 @@ def test_a_docstring_becomes_markdown(site: Any) -> None:
         2
         """
     )
-    assert made == (
+    assert output == (
         "F: half of P \\* R, with `a_b` and c\\_d.\n\n```text\nF = 2PR / (P + R)\n```\n\n"
         "See [parity](../parity.md).\n\n```pycon\n>>> 1 + 1\n2\n```"
     )
@@ -71,9 +71,9 @@ def test_a_docstring_becomes_markdown(site: Any) -> None:
 
 def test_commands_are_shown_with_what_they_print(site: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     transcript = site("console").transcript
-    shown = transcript(["capmeter schema | head -1", "capmeter list tests --format csv"], tmp_path)
-    assert shown.startswith("$ capmeter schema | head -1\n{\n$ capmeter list tests --format csv\n")
-    assert "permutation" in shown and not caplog.records
+    display = transcript(["capmeter schema | head -1", "capmeter list tests --format csv"], tmp_path)
+    assert display.startswith("$ capmeter schema | head -1\n{\n$ capmeter list tests --format csv\n")
+    assert "permutation" in display and not caplog.records
     transcript(["capmeter score missing.json"], tmp_path, 1)
     assert not caplog.records
     transcript(["capmeter score missing.json"], tmp_path)
@@ -82,11 +82,11 @@ def test_commands_are_shown_with_what_they_print(site: Any, tmp_path: Path, capl
 
 def test_what_a_page_would_load_from_elsewhere_is_found(site: Any) -> None:
     pytest.importorskip("mkdocs", reason="needs the docs extra")
-    asked = site("hooks").asked
-    assert asked('<a href="https://example.org/">read</a> <img src="a.png"> <link href="style.css">') == []
-    assert asked('<script src="https://example.org/a.js"></script>') == ['src="https://example.org/a.js']
-    assert asked("<link rel=stylesheet href=//example.org/a.css>") == ["href=//example.org/a.css"]
-    assert asked("@font-face { src: url(https://example.org/a.woff2) }") == ["url(https://example.org/a.woff2"]
+    requests = site("hooks").asked
+    assert requests('<a href="https://example.org/">read</a> <img src="a.png"> <link href="style.css">') == []
+    assert requests('<script src="https://example.org/a.js"></script>') == ['src="https://example.org/a.js']
+    assert requests("<link rel=stylesheet href=//example.org/a.css>") == ["href=//example.org/a.css"]
+    assert requests("@font-face { src: url(https://example.org/a.woff2) }") == ["url(https://example.org/a.woff2"]
 
 
 def test_links_that_leave_the_folder_of_pages_lead_to_what_the_site_has(site: Any) -> None:

@@ -8,13 +8,18 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [path for top in ("src", "research/src") for path in sorted((ROOT / top).rglob("*.py"))]
+AROUND = [
+    path
+    for top in ("tests", "scripts", "benchmarks", "examples", "research/tests")
+    for path in sorted((ROOT / top).rglob("*.py"))
+]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += [ROOT / "research" / "README.md", *sorted((ROOT / "research" / "docs").glob("*.md"))]
 # participles and adverbs that say nothing of what a name holds
@@ -53,17 +58,28 @@ def trees() -> Iterator[tuple[Path, ast.Module]]:
         yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def test_names_say_what_they_hold() -> None:
+def count_local_names(paths: Iterable[Path]) -> Counter[str]:
+    """The names of local variables, parameters and fields, with the number of places where each gets its value."""
     names: Counter[str] = Counter()
-    for _, tree in trees():
-        for node in ast.walk(tree):
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 names[node.id] += 1
             elif isinstance(node, ast.arg):
                 names[node.arg] += 1
+    return names
+
+
+@pytest.mark.parametrize("paths", [SOURCES, AROUND], ids=["packages", "tests, scripts, benchmarks and examples"])
+def test_names_say_what_they_hold(paths: list[Path]) -> None:
+    names = count_local_names(paths)
     vague = {name: count for name, count in names.items() if name.strip("_") in VAGUE}
     assert sum(vague.values()) <= MOST_VAGUE * sum(names.values()), sorted(vague.items(), key=lambda item: -item[1])
-    compound = sum(count for name, count in names.items() if "_" in name.strip("_"))  # of several words
+
+
+def test_names_of_the_packages_have_several_words() -> None:
+    names = count_local_names(SOURCES)
+    compound = sum(count for name, count in names.items() if "_" in name.strip("_"))
     assert compound >= LEAST_COMPOUND * sum(names.values())
 
 
@@ -100,8 +116,8 @@ def test_messages_and_help_use_the_fields_terms() -> None:
         skipped = docstrings(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
-                place = f"{path.relative_to(ROOT)}:{node.lineno}"
-                hits += [f"{place} {match[0]}" for match in BANNED.finditer(node.value)]
+                location = f"{path.relative_to(ROOT)}:{node.lineno}"
+                hits += [f"{location} {match[0]}" for match in BANNED.finditer(node.value)]
     assert hits == []
 
 

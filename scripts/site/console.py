@@ -31,16 +31,16 @@ _log = logging.getLogger("mkdocs.plugins.capmeter")
 
 def transcript(commands: list[str], folder: Path, expected: int = 0) -> str:
     """The commands and what they print, as in a terminal. The last may end with `expected`."""
-    said = []
+    message = []
     for k, command in enumerate(commands):
         code, text = _run(command, folder)
-        wanted = expected if k == len(commands) - 1 else 0
-        if code != wanted:
+        target = expected if k == len(commands) - 1 else 0
+        if code != target:
             _log.warning(
-                "%s: exit code %d, expected %d\n%s", command, code, wanted, text
+                "%s: exit code %d, expected %d\n%s", command, code, target, text
             )  # which a strict build refuses
-        said.append(f"$ {command}\n{_shortened(text)}".rstrip())
-    return "\n".join(said)
+        message.append(f"$ {command}\n{_shortened(text)}".rstrip())
+    return "\n".join(message)
 
 
 def _run(command: str, folder: Path) -> tuple[int, str]:
@@ -104,8 +104,8 @@ def _served(command: str, folder: Path) -> tuple[int, str]:
 
 def _shortened(text: str) -> str:
     """Lines without the blanks that fill a table, places on this machine by what they are, long outputs cut."""
-    for place, name in ((str(ROOT), "."), (sys.prefix, ".venv"), (str(Path.home()), "~")):
-        text = text.replace(place, name)
+    for location, name in ((str(ROOT), "."), (sys.prefix, ".venv"), (str(Path.home()), "~")):
+        text = text.replace(location, name)
     lines = [line.rstrip() for line in text.splitlines()]
     lines = [line for k, line in enumerate(lines) if line or (k and lines[k - 1])]
     if len(lines) > LINES:

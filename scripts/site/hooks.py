@@ -46,17 +46,17 @@ def on_config(config: Any) -> Any:
     """Commands of pages find this environment's capmeter; the parts of the navigation that are made here are filled."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.environ |= {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "CAPMETER_SITE": str(WORK)}
-    made = {"metrics": metric_pages.navigation(), "commands": command_pages.navigation()}
+    output = {"metrics": metric_pages.navigation(), "commands": command_pages.navigation()}
     for part in config.nav:
         for title, pages in part.items():
             if pages in (["metrics"], ["commands"]):
-                part[title] = made[pages[0]]
-    known = {page for part in config.nav for page in _pages(part)}
+                part[title] = output[pages[0]]
+    expected_names = {page for part in config.nav for page in _pages(part)}
     for title, folder in (
         ("Guides", Path(config.docs_dir)),
         ("Papers", PAPERS),
     ):  # a page that nobody listed is not lost
-        new = sorted(each.name for each in folder.glob("*.md") if each.name not in known)
+        new = sorted(each.name for each in folder.glob("*.md") if each.name not in expected_names)
         next(part for part in config.nav if title in part)[title].extend(new)
     return config
 
@@ -109,8 +109,8 @@ def on_post_build(config: Any) -> None:
     """No page asks the network for anything."""
     for path in Path(config.site_dir).rglob("*"):
         if path.suffix in (".html", ".css"):
-            for found in asked(path.read_text("utf-8")):
-                _log.warning("%s asks the network: %s", path.relative_to(config.site_dir), found[:100])
+            for result in asked(path.read_text("utf-8")):
+                _log.warning("%s asks the network: %s", path.relative_to(config.site_dir), result[:100])
 
 
 def asked(text: str) -> list[str]:
@@ -121,8 +121,8 @@ def asked(text: str) -> list[str]:
 def _moved(text: str, folder: PurePosixPath) -> str:
     """Markdown of a file in this folder of the project, with links as the site has them."""
 
-    def lead(found: re.Match[str]) -> str:
-        target = found.group(1)
+    def lead(result: re.Match[str]) -> str:
+        target = result.group(1)
         if "://" in target or target.startswith("mailto:"):
             return target
         place = os.path.normpath(folder / target)
@@ -184,5 +184,5 @@ def _documented(name: str) -> str:
         return f"::: capmeter.{name}"
     import capmeter
 
-    said = inspect.getdoc(capmeter.parse)
-    return f'### `capmeter.parse(text)` {{ #capmeter.parse }}\n\n{said} `parse("cider-d(sigma=5.0)")` is a metric.'
+    message = inspect.getdoc(capmeter.parse)
+    return f'### `capmeter.parse(text)` {{ #capmeter.parse }}\n\n{message} `parse("cider-d(sigma=5.0)")` is a metric.'

@@ -34,9 +34,9 @@ def navigation() -> list[Any]:
 
 def pages(work: Path) -> dict[str, str]:
     """Every page by its path; commands run in `work`, which has the demo."""
-    judged = json.loads((ROOT / "docs" / "agreement.json").read_text("utf-8"))
-    found = {"metrics/index.md": _index()}
-    return found | {f"metrics/{name}.md": _page(name, judged, work / "capmeter-demo") for name in metric_names()}
+    judgments = json.loads((ROOT / "docs" / "agreement.json").read_text("utf-8"))
+    result = {"metrics/index.md": _index()}
+    return result | {f"metrics/{name}.md": _page(name, judgments, work / "capmeter-demo") for name in metric_names()}
 
 
 def _index() -> str:
@@ -65,7 +65,7 @@ def _needs(name: str) -> tuple[str, str]:
     return ", ".join(sorted(needs)) or "captions alone", f"`{install_command(extras)}`" if extras else ""
 
 
-def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
+def _page(name: str, judgments: dict[str, Any], demo: Path) -> str:
     kind = METRICS.class_of(name)
     needs, install = _needs(name)
     facts = [f"* **Needs**: {needs}"]
@@ -73,7 +73,7 @@ def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
         facts.append(f"* **Install**: {install}")
     if METRICS.entry(name).package is not None:
         facts.append("* **Distribution**: capmeter-research (`pip install ./research` in a clone)")
-    facts += _agreement(name, judged)
+    facts += _agreement(name, judgments)
     source = inspect.getmodule(kind)
     assert source is not None and source.__doc__ is not None
     section = describe_parameters(name, kind, METRICS.entry(name).implied_parameters).split("\n\n", 2)[2:]
@@ -95,19 +95,19 @@ def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
     )
 
 
-def _agreement(name: str, judged: dict[str, Any]) -> list[str]:
-    found = judged["metrics"].get(example_of(name))
-    if found is None:
+def _agreement(name: str, judgments: dict[str, Any]) -> list[str]:
+    result = judgments["metrics"].get(example_of(name))
+    if result is None:
         return []
-    value, low, high = found["flickr8k-expert"]
-    people = judged["people"]["flickr8k-expert"]
-    told = [
+    value, low, high = result["flickr8k-expert"]
+    people = judgments["people"]["flickr8k-expert"]
+    message = [
         f"* **Agreement with people**: τ_c {value} [{low}, {high}] on Flickr8k-Expert; people among themselves "
         f"{people} ([more](../choosing.md))",
     ]
-    if "seconds" in found:
-        told.append(f"* **Cost**: {found['seconds']} processor seconds for 1,000 captions with five references")
-    return told
+    if "seconds" in result:
+        message.append(f"* **Cost**: {result['seconds']} processor seconds for 1,000 captions with five references")
+    return message
 
 
 def _run(name: str, demo: Path) -> str:
@@ -130,17 +130,17 @@ def _run(name: str, demo: Path) -> str:
 def as_markdown(docstring: str) -> str:
     """A module's docstring: formulas and examples as code, text with its symbols."""
     blocks = re.split(r"\n\s*\n", textwrap.dedent(inspect.cleandoc(docstring)))
-    made: list[str] = []
+    output: list[str] = []
     for block in blocks:
         lines = block.splitlines()
         if block.startswith(">>>"):
-            shown = re.sub(r"\s*# doctest: \+\w+", "", block)
-            made.append(f"```pycon\n{shown}\n```")
+            display = re.sub(r"\s*# doctest: \+\w+", "", block)
+            output.append(f"```pycon\n{display}\n```")
         elif all(line.startswith("    ") for line in lines):
-            made.append(f"```text\n{textwrap.dedent(block)}\n```")
+            output.append(f"```text\n{textwrap.dedent(block)}\n```")
         else:
-            made.append(_text(block))
-    return "\n\n".join(made)
+            output.append(_text(block))
+    return "\n\n".join(output)
 
 
 def _text(block: str) -> str:

@@ -50,20 +50,20 @@ def test_parts_join_to_the_whole(captions: list[Caption], ends: list[int]) -> No
     starts = [0, *sorted(ends)]
     parts = [columns_of(captions[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=True)]
     joined = CaptionSet.from_columns(CaptionColumns.join(parts))
-    whole = CaptionSet.from_captions(captions)
-    assert list(joined) == list(whole) == captions
-    assert joined.pool.sentences == whole.pool.sentences
-    assert joined.reference_set_indices.tolist() == whole.reference_set_indices.tolist()
+    total = CaptionSet.from_captions(captions)
+    assert list(joined) == list(total) == captions
+    assert joined.pool.sentences == total.pool.sentences
+    assert joined.reference_set_indices.tolist() == total.reference_set_indices.tolist()
 
 
 @given(CAPTIONS)
 def test_every_text_is_brought_into_the_unicode_form(captions: list[Caption]) -> None:
     columns = columns_of(captions)
     changed = normalise_captions(columns, "nfc")
-    found = list(CaptionSet.from_columns(columns))
-    assert changed == [new.id for new, old in zip(found, captions, strict=True) if new != old]
-    texts = [text for each in found for text in (each.candidate, *each.references)]
-    texts += [text for each in found if each.events for text in each.events.candidate.sentences]
+    result = list(CaptionSet.from_columns(columns))
+    assert changed == [new.id for new, old in zip(result, captions, strict=True) if new != old]
+    texts = [text for each in result for text in (each.candidate, *each.references)]
+    texts += [text for each in result if each.events for text in each.events.candidate.sentences]
     assert all(unicodedata.is_normalized("NFC", text) for text in texts)
 
 

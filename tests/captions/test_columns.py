@@ -188,10 +188,10 @@ def test_other_names_of_what_a_caption_is_of(name: str, tmp_path: Path) -> None:
     captions = load(rows)
     assert captions.image_ids == videos and captions.notes == {"images_by": [name]}
     assert captions.images == (videos if name.startswith("image_") else (None, None, None))
-    found = load(
+    result = load(
         [{name: row[name], "prediction": row["candidate"]} for row in rows], {"v7": ["b"], "v8": ["c"], "v9": ["d"]}
     )
-    assert [each.references for each in found] == [("d",), ("c",), ("b",)]
+    assert [each.references for each in result] == [("d",), ("c",), ("b",)]
     assert tuple(capmeter.load_references([{name: row[name], "references": ["b"]} for row in rows])) == videos
     (tmp_path / "rows.csv").write_text(f"{name},caption,ref1\n" + "".join(f"{video},a,b\n" for video in videos))
     assert load(tmp_path / "rows.csv").image_ids == videos

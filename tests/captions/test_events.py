@@ -212,9 +212,9 @@ def test_videos_without_results_are_left_out_or_count_zero() -> None:
     truth = {**GROUND_TRUTH, "v8": GROUND_TRUTH["v7"], "v9": GROUND_TRUTH["v7"]}
     captions = capmeter.load(RESULTS["ActivityNet"], truth)
     assert captions.notes == {"references_without_candidate": ["v8", "v9"]}
-    whole = capmeter.load(RESULTS["ActivityNet"], truth, on_absent="empty")
-    assert whole.notes == {"scored_as_empty": ["v8", "v9"]}
-    few, many = (capmeter.score(each, "proposals(iou=0.5),rouge-l") for each in (captions, whole))
+    total = capmeter.load(RESULTS["ActivityNet"], truth, on_absent="empty")
+    assert total.notes == {"scored_as_empty": ["v8", "v9"]}
+    few, many = (capmeter.score(each, "proposals(iou=0.5),rouge-l") for each in (captions, total))
     for name in ("proposals(iou=0.5)", "rouge-l"):
         assert many[name].score == pytest.approx(few[name].score / 3)
         assert many[name].items["v8"] == 0

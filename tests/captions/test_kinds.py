@@ -181,8 +181,8 @@ VIDEOS: dict[str, Any] = {
 @given(seed=st.integers(0, 1000))
 def test_events_keep_their_times_in_any_order(name: str, seed: int) -> None:
     captions = capmeter.load(shuffled(VIDEOS[name], random.Random(seed)), on_missing="keep")
-    found = {each.image_id: each.events.candidate for each in captions if each.events is not None}
-    assert {video: sorted(zip(events.times, events.sentences, strict=True)) for video, events in found.items()} == {
+    result = {each.image_id: each.events.candidate for each in captions if each.events is not None}
+    assert {video: sorted(zip(events.times, events.sentences, strict=True)) for video, events in result.items()} == {
         video: [(tuple(map(float, time)), text) for time, text in events] for video, events in EVENTS.items()
     }
 

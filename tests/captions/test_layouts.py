@@ -271,8 +271,8 @@ def test_splits_of_msr_vtt(tmp_path: Path) -> None:
 
 def test_chosen_columns_come_first(tmp_path: Path) -> None:
     path = write_file(tmp_path, REFERENCES["VATEX"])
-    chosen = {"videoID": "image_id", "chCap": "references"}
-    assert capmeter.load_references(path, columns=chosen) == {"7": ("狗",), "9": ("猫",)}
+    selection = {"videoID": "image_id", "chCap": "references"}
+    assert capmeter.load_references(path, columns=selection) == {"7": ("狗",), "9": ("猫",)}
 
 
 def test_workbooks(tmp_path: Path) -> None:

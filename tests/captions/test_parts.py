@@ -30,12 +30,12 @@ def test_the_parts_are_the_whole(tmp_path_factory: Any, rows: Any, size: int, ki
     parts = open_parts(path, rows=size)
     assert len(parts) == (1 if kind == "parquet" and ending else -(-len(rows) // size)) or kind == "parquet"
     read = [part.read() for part in parts]
-    whole = list(capmeter.load(path))
-    found = [caption for part in read for caption in part.systems[""][1]]
-    assert [caption.candidate for caption in found] == [caption.candidate for caption in whole]
-    assert [row.image_id for part in read for row in part.rows] == [caption.image_id for caption in whole]
+    total = list(capmeter.load(path))
+    result = [caption for part in read for caption in part.systems[""][1]]
+    assert [caption.candidate for caption in result] == [caption.candidate for caption in total]
+    assert [row.image_id for part in read for row in part.rows] == [caption.image_id for caption in total]
     numbers = number_captions([hash_images(row.image_id for row in part.rows) for part in read])
-    images = [caption.image_id for caption in whole]
+    images = [caption.image_id for caption in total]
     flat = [number for part_numbers in numbers for number in part_numbers.tolist()]
     ids = [image if number < 0 else f"{image}#{number}" for image, number in zip(images, flat, strict=True)]
     with_ids = [{"image_id": row["image_id"], "candidate": "a", "references": ["b"]} for row in rows]
@@ -53,8 +53,8 @@ def test_row_groups_of_parquet_are_read_apart(tmp_path: Path) -> None:
         spans = [(part.span.start, part.span.stop) for part in parts]
         assert spans[0] == (0, {7: 14, 30: 20, 1000: 20}[group]) and spans[-1][1] == 100
         assert [row.number for part in parts for row in part.read().rows] == [None] * 100
-        found = [caption for part in parts for caption in part.read().systems[""][1]]
-        assert found == list(capmeter.load(tmp_path / "x.parquet"))
+        result = [caption for part in parts for caption in part.read().systems[""][1]]
+        assert result == list(capmeter.load(tmp_path / "x.parquet"))
 
 
 def test_blank_lines_and_a_mistake_keep_their_numbers(tmp_path: Path) -> None:

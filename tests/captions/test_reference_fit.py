@@ -71,18 +71,18 @@ def test_equals_a_slow_recomputation(seed: int) -> None:
     references = [[sampled.choice(texts) for _ in range(sampled.choice((1, 1, 2, 3)))] for _ in range(40)]
     fit = measure(candidates, references)
     words = [set(each.split()) for each in candidates]
-    known = [set(" ".join(each).split()) for each in references]
+    names = [set(" ".join(each).split()) for each in references]
     with_words = [k for k in range(40) if words[k]]
-    own = [len(words[k] & known[k]) / len(words[k]) for k in with_words]
+    local = [len(words[k] & names[k]) / len(words[k]) for k in with_words]
     pairs = [(k, with_words[(at + len(with_words) // 2) % len(with_words)]) for at, k in enumerate(with_words)]
-    other = [len(words[k] & known[away]) / len(words[k]) for k, away in pairs if k != away]
-    differences = [a - b for a, b in zip(own, other, strict=True)]
+    other = [len(words[k] & names[away]) / len(words[k]) for k, away in pairs if k != away]
+    differences = [a - b for a, b in zip(local, other, strict=True)]
     excess = statistics.fmean(differences) / statistics.stdev(differences) * math.sqrt(len(differences))
     expected = ReferenceFit(
         candidate_words=statistics.fmean(len(each.split()) for each in candidates),
         reference_words=statistics.fmean(len(each.split()) for texts in references for each in texts),
-        vocabulary_share=len(set().union(*words) & set().union(*known)) / len(set().union(*words)),
-        own_share=statistics.fmean(own),
+        vocabulary_share=len(set().union(*words) & set().union(*names)) / len(set().union(*words)),
+        own_share=statistics.fmean(local),
         other_share=statistics.fmean(other),
         other_count=len(other),
         excess=excess,

@@ -258,8 +258,8 @@ def test_no_word_in_common_with_any_reference() -> None:
     ],
 )
 def test_words_of_chinese_and_japanese_are_compared(candidate: str, reference: str, nouns: str) -> None:
-    shown = nouns.split() + nouns.split()[::-1]
-    candidates, references = ([text.format(noun) for noun in shown] for text in (candidate, reference))
+    display = nouns.split() + nouns.split()[::-1]
+    candidates, references = ([text.format(noun) for noun in display] for text in (candidate, reference))
     captions = captions_of(candidates, references)
     assert not [reason for reason in check_captions(captions) if reason.startswith("no word")]
     fit = ReferenceFit.measure(captions)
@@ -277,8 +277,8 @@ def test_languages_equal_a_slow_count(candidate: list[str], reference: list[str]
     language = max(hits, key=lambda name: hits[name])
     has_another = max(sum(word in words for word in candidate) for words in words_of.values()) >= 2
     differs = hits[language] >= 2 and not words_of[language] & set(candidate) and has_another
-    found = compare_texts(" ".join(candidate), [" ".join(reference)])
-    assert ("in another language than its references" in found) == differs
+    result = compare_texts(" ".join(candidate), [" ".join(reference)])
+    assert ("in another language than its references" in result) == differs
     english = sum(word in words_of["en"] for word in candidate)
     most = max(sum(word in words for word in candidate) for words in words_of.values())
     assert text_checks.has_foreign_words(" ".join(candidate)) == (most > english)

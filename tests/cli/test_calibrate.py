@@ -34,11 +34,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_calibrate_gives_beta_and_baseline(run) -> None:
     code, out, _ = run("calibrate", "rows.jsonl", "--pairs", "20", "--device", "cpu", "--format", "json")
-    found = json.loads(out)
-    assert code == 0 and found["encoder"] == "minilm" and found["layer"] == 6 and found["pairs"] == 20
-    assert 0 < found["beta"] < 0.7 and 0 < found["f1"] < 0.7
+    result = json.loads(out)
+    assert code == 0 and result["encoder"] == "minilm" and result["layer"] == 6 and result["pairs"] == 20
+    assert 0 < result["beta"] < 0.7 and 0 < result["f1"] < 0.7
     code, table, _ = run("calibrate", "rows.jsonl", "--pairs", "20")
-    assert code == 0 and f"{found['beta']:.4f}" in table and "0.19" in table
+    assert code == 0 and f"{result['beta']:.4f}" in table and "0.19" in table
 
 
 def test_calibrate_says_what_is_wrong(run) -> None:

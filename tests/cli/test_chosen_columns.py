@@ -100,8 +100,8 @@ def test_rows_of_another_name_for_the_candidate_get_the_option(tmp_path: Path) -
     ids=lambda arguments: " ".join(arguments[:2]),
 )
 def test_a_wrong_choice_is_refused_before_anything_is_read(arguments: tuple[str, ...], table: Path) -> None:
-    given = [str(table) if each == "FILE" else each for each in arguments]
-    done = capmeter(*given, "--column", "wrong=said")
+    inputs = [str(table) if each == "FILE" else each for each in arguments]
+    done = capmeter(*inputs, "--column", "wrong=said")
     assert done.returncode == 1
     assert "--column wrong=said: expected FIELD=NAME" in " ".join(done.stderr.split())
 

@@ -51,8 +51,8 @@ def test_two_systems_and_the_captions_that_differ_most(folder: Path) -> None:
     assert "a cat sits" in done.stdout
     assert "(below) whose rouge-l scores differ most" in done.stdout
     assert "rank" not in done.stdout
-    alike = _run(folder, *systems, *FAST, "--differing", "2", "--by", "rouge-l", "--equal", "rouge-l")
-    assert "none: no two captions differ under rouge-l and are equal under rouge-l" in alike.stdout
+    similar = _run(folder, *systems, *FAST, "--differing", "2", "--by", "rouge-l", "--equal", "rouge-l")
+    assert "none: no two captions differ under rouge-l and are equal under rouge-l" in similar.stdout
     assert "ours − theirs" in (folder / "d.svg").read_text(encoding="utf-8")
     assert "note: ours: candidate is one of its own references" in done.stderr
     assert "signature: bleu-1|" in done.stderr
@@ -78,18 +78,18 @@ def test_many_systems_of_one_file_are_ranked(folder: Path) -> None:
 
 
 def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
-    given = ["-r", "refs.json", "a=good.json", "b=fair.json", *FAST]
-    printed = json.loads(_run(folder, *given, "--format", "json", "-k", "2", "-o", "out.json").stdout)
+    inputs = ["-r", "refs.json", "a=good.json", "b=fair.json", *FAST]
+    printed = json.loads(_run(folder, *inputs, "--format", "json", "-k", "2", "-o", "out.json").stdout)
     saved = json.loads((folder / "out.json").read_text())
-    rows = list(csv.DictReader(io.StringIO(_run(folder, *given, "--format", "csv").stdout)))
-    latex = _run(folder, *given, "--format", "latex").stdout
+    rows = list(csv.DictReader(io.StringIO(_run(folder, *inputs, "--format", "csv").stdout)))
+    latex = _run(folder, *inputs, "--format", "latex").stdout
     assert [row["metric"] for row in rows] == list(printed["metrics"]) == ["bleu-1", "rouge-l"]
     for row in rows:
-        (found,) = printed["metrics"][row["metric"]]["differences"]
-        assert float(row["difference"]) == found["difference"]
-        assert float(row["p"]) == found["p"] == 0.125  # all 2⁴ permutations: two are as far from 0
+        (result,) = printed["metrics"][row["metric"]]["differences"]
+        assert float(row["difference"]) == result["difference"]
+        assert float(row["p"]) == result["p"] == 0.125  # all 2⁴ permutations: two are as far from 0
         assert saved["metrics"][row["metric"]]["ranking"] == printed["metrics"][row["metric"]]["ranking"]
-        assert f"{found['difference']:+.4f}" in latex
+        assert f"{result['difference']:+.4f}" in latex
     assert len(printed["metrics"]["bleu-1"]["differences"][0]["differing"]) == 1  # one is better in all, a half of two
     assert latex.startswith(r"\begin{tabular}")
 
@@ -123,14 +123,14 @@ def test_a_system_that_is_worse_fails_a_check(folder: Path) -> None:
     for name, caption in (("right", "a dog number {} runs"), ("wrong", "two cats {}")):
         rows = [{"image_id": k, "caption": caption.format(k)} for k in range(12)]
         (folder / f"{name}.json").write_text(json.dumps(rows))
-    given = ["-r", "many.json", *FAST, "--fail-if-worse"]
-    done = _run(folder, *given, "new=wrong.json", "old=right.json")
+    inputs = ["-r", "many.json", *FAST, "--fail-if-worse"]
+    done = _run(folder, *inputs, "new=wrong.json", "old=right.json")
     assert done.returncode == 4
     assert "failed: new is significantly worse than old under bleu-1 (by 0." in done.stderr
     assert "win/tie/loss" in done.stdout  # the table is printed all the same
-    assert _run(folder, *given, "new=right.json", "old=wrong.json").returncode == 0
-    assert _run(folder, *given, "new=right.json", "old=right.json").returncode == 0
-    assert _run(folder, *given[:-1], "new=wrong.json", "old=right.json").returncode == 0
+    assert _run(folder, *inputs, "new=right.json", "old=wrong.json").returncode == 0
+    assert _run(folder, *inputs, "new=right.json", "old=right.json").returncode == 0
+    assert _run(folder, *inputs[:-1], "new=wrong.json", "old=right.json").returncode == 0
 
 
 def test_stored_results_and_common_images(folder: Path) -> None:

@@ -34,10 +34,10 @@ def said(command: list[str], path: str, **more: str) -> list[str]:
 
 
 def needs(shell: str) -> str:
-    place = shutil.which(shell)
-    if place is None:
+    location = shutil.which(shell)
+    if location is None:
         pytest.skip(f"needs {shell}")
-    return place
+    return location
 
 
 def test_bash(path: str) -> None:
@@ -75,8 +75,8 @@ def test_zsh(path: str, tmp_path: Path) -> None:
             'words=(capmeter "scor"); CURRENT=2; _capmeter_completion',
         ]
     )
-    shown = " ".join(said([zsh, "-f", "-c", script], path, HOME=str(tmp_path), ZDOTDIR=str(tmp_path)))
-    assert "function _capmeter_completion" in shown and '"score"' in shown
+    display = " ".join(said([zsh, "-f", "-c", script], path, HOME=str(tmp_path), ZDOTDIR=str(tmp_path)))
+    assert "function _capmeter_completion" in display and '"score"' in display
 
 
 def test_commands_complete_without_being_loaded() -> None:

@@ -38,13 +38,13 @@ def test_the_files_are_what_other_commands_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_nothing_that_is_there_is_changed(tmp_path: Path, kind: str) -> None:
-    place = tmp_path / "mine"
+    location = tmp_path / "mine"
     if kind == "file":
-        place.write_text("mine")
+        location.write_text("mine")
     else:
-        place.mkdir()
-        (place / "strong.json").write_text("mine")
-    done = capmeter("demo", place)
+        location.mkdir()
+        (location / "strong.json").write_text("mine")
+    done = capmeter("demo", location)
     assert done.returncode == 1 and "choose another" in done.stderr
-    kept = place if kind == "file" else place / "strong.json"
-    assert kept.read_text() == "mine" and (kind == "file" or len(list(place.iterdir())) == 1)
+    remaining = location if kind == "file" else location / "strong.json"
+    assert remaining.read_text() == "mine" and (kind == "file" or len(list(location.iterdir())) == 1)

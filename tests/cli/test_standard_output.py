@@ -83,8 +83,8 @@ def test_every_command_says_in_one_line_that_nobody_reads(folder: Path, mode: st
     runs = dict(part.split("\n", 1) for part in done.stderr.split("@")[1:] if part.partition("\n")[0] in COMMANDS)
     assert list(runs) == list(COMMANDS), done.stderr
     for name, err in runs.items():
-        kept = filter(None, err.splitlines())  # older versions of rich end a bar with a blank line
-        lines = [line for line in kept if not line.startswith(("capmeter: signature", "capmeter: note"))]
+        remaining = filter(None, err.splitlines())  # older versions of rich end a bar with a blank line
+        lines = [line for line in remaining if not line.startswith(("capmeter: signature", "capmeter: note"))]
         assert lines == [f"capmeter: error: {said}", "code 1"], name
     assert done.returncode == 0 and "Traceback" not in done.stderr
 
@@ -106,17 +106,17 @@ def test_the_process_leaves_with_code_1_and_one_line(folder: Path, redirect: str
 
 def terminal(folder: Path, *arguments: str, columns: int = 80) -> tuple[int, str]:
     """What a person at a terminal sees."""
-    ours, theirs = pty.openpty()
+    ours, other_values = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", "from capmeter.cli.main import main; main()", *arguments],
         cwd=folder,
         env={**os.environ, "COLUMNS": str(columns), "TERM": "dumb"},
-        stdout=theirs,
-        stderr=theirs,
+        stdout=other_values,
+        stderr=other_values,
         stdin=subprocess.DEVNULL,
     )
-    os.close(theirs)
-    seen = b""
+    os.close(other_values)
+    visits = b""
     while True:
         try:
             part = os.read(ours, 65536)
@@ -124,16 +124,16 @@ def terminal(folder: Path, *arguments: str, columns: int = 80) -> tuple[int, str
             break
         if not part:
             break
-        seen += part
+        visits += part
     os.close(ours)
-    return process.wait(), seen.decode("utf-8", "replace").replace("\r\n", "\n")
+    return process.wait(), visits.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def test_an_explanation_fits_the_terminal(folder: Path) -> None:
     metric = "combine(rouge-l(beta=1.5),cider-d(sigma=5.0),bleu-1(references=cat),weights=0.5+0.3+0.2)"
-    code, seen = terminal(folder, "explain", "a.json", "-r", "r.json", "-m", metric, "--worst", "1")
-    assert code == 0 and f"captions by {metric[:30]}" in " ".join(seen.split())
-    assert max(map(len, seen.splitlines())) <= 80
+    code, visits = terminal(folder, "explain", "a.json", "-r", "r.json", "-m", metric, "--worst", "1")
+    assert code == 0 and f"captions by {metric[:30]}" in " ".join(visits.split())
+    assert max(map(len, visits.splitlines())) <= 80
 
 
 EVIL = "a\x1b]0;owned\x07\n\n\x1b[5;45mred\x9b2J\u202e"
@@ -144,11 +144,11 @@ def test_no_text_steers_the_terminal(folder: Path, format: str) -> None:
     row = {"id": "1" + EVIL, "image_id": "1", "candidate": "", "references": ["a dog"]}
     rows = [{**row, "system": name} for name in (EVIL, "b")]
     (folder / "evil.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
-    code, seen = terminal(folder, "score", "evil.jsonl", "-m", "rouge-l,bleu-1", "--resamples", "20", "-f", format)
-    assert code == 0, seen
+    code, visits = terminal(folder, "score", "evil.jsonl", "-m", "rouge-l,bleu-1", "--resamples", "20", "-f", format)
+    assert code == 0, visits
     for harm in ("\x1b]", "\x07", "\x1b[5", "\x9b", "\u202e", "\n\n\n"):
-        assert harm not in seen
-    assert r"\x1b]0;owned" in seen.replace("\\textbackslash{}", "\\").replace("\\\\", "\\").replace(
+        assert harm not in visits
+    assert r"\x1b]0;owned" in visits.replace("\\textbackslash{}", "\\").replace("\\\\", "\\").replace(
         "\\u001b", "\\x1b"
     ).replace("\\]", "]")
 
@@ -161,17 +161,17 @@ def test_mistakes_are_told_without_steering_the_terminal(folder: Path) -> None:
         ["\x1b[5;45mred"],
         ["convert", "a.json", "x.jsonl", "--to", "jsonl", "\x1b[5;45mred", "third"],
     ):
-        code, seen = terminal(folder, *arguments)
-        assert code in (1, 2) and "\x1b[5" not in seen and "red" in seen, (arguments, seen)
+        code, visits = terminal(folder, *arguments)
+        assert code in (1, 2) and "\x1b[5" not in visits and "red" in visits, (arguments, visits)
 
 
 def test_names_are_printed_whole_at_80_columns(folder: Path) -> None:
-    code, seen = terminal(folder, "list")
+    code, visits = terminal(folder, "list")
     from capmeter.evaluation.registry import METRICS
 
     assert code == 0
-    words = set(seen.split())
-    assert all(len(line) <= 80 for line in seen.splitlines())
+    words = set(visits.split())
+    assert all(len(line) <= 80 for line in visits.splitlines())
     for name in METRICS.builtin:
         assert name in words
         for word in METRICS.class_of(name).SUMMARY.split():
@@ -179,12 +179,12 @@ def test_names_are_printed_whole_at_80_columns(folder: Path) -> None:
 
 
 def test_help_names_every_command(folder: Path) -> None:
-    code, seen = terminal(folder, "--help")
+    code, visits = terminal(folder, "--help")
     from capmeter.cli.main import commands
 
     assert code == 0
     for name in commands():
-        assert any(line.strip("│| ").split(" ")[0] == name for line in seen.splitlines()), name
+        assert any(line.strip("│| ").split(" ")[0] == name for line in visits.splitlines()), name
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,6 @@ def test_sentences_are_folded_at_blanks_in_a_terminal(folder: Path, arguments: l
         for k, row in enumerate(rows)
     ]
     (folder / "rated.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rated))
-    _, seen = terminal(folder, *arguments)
-    prose = [line for line in seen.splitlines() if "(judgments=" not in line]  # a protocol has no blanks to fold at
-    assert len(prose) > 3 and max(map(len, prose)) <= 80, seen
+    _, visits = terminal(folder, *arguments)
+    prose = [line for line in visits.splitlines() if "(judgments=" not in line]  # a protocol has no blanks to fold at
+    assert len(prose) > 3 and max(map(len, prose)) <= 80, visits

@@ -28,10 +28,10 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_good(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], pair: tuple[Path, Path]) -> None:
     assert run(monkeypatch, pair[0], "--references", pair[1]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"{pair[0]}: good, with warnings\n  format                                     coco\n")
-    assert "references per caption                     min 1, median 1.5, max 2\n" in shown
-    assert "warning: images with references but no candidate: 1 (3)\n" in shown
+    display = capsys.readouterr().out
+    assert display.startswith(f"{pair[0]}: good, with warnings\n  format                                     coco\n")
+    assert "references per caption                     min 1, median 1.5, max 2\n" in display
+    assert "warning: images with references but no candidate: 1 (3)\n" in display
 
 
 def test_bad(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], pair: tuple[Path, Path]) -> None:

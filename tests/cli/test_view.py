@@ -49,13 +49,13 @@ def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def request(address: str, path: str = "/", method: str = "GET", host: str | None = None) -> tuple[int, str, bytes]:
-    place = address.removeprefix("http://").rstrip("/")
-    connection = http.client.HTTPConnection(place, timeout=60)
-    connection.request(method, path, headers={"Host": host or place})
+    location = address.removeprefix("http://").rstrip("/")
+    connection = http.client.HTTPConnection(location, timeout=60)
+    connection.request(method, path, headers={"Host": host or location})
     answer = connection.getresponse()
-    found = answer.status, answer.headers.get("Content-Type", ""), answer.read()
+    result = answer.status, answer.headers.get("Content-Type", ""), answer.read()
     connection.close()
-    return found
+    return result
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends an interrupt as a terminal does")
@@ -75,13 +75,13 @@ def test_the_page_is_served_until_ctrl_c(scores: Path) -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 0
         assert running.stderr is not None
-        said = running.stderr.read()
-        assert said.endswith("capmeter: stopped\n") and "Traceback" not in said and "GET" not in said
+        message = running.stderr.read()
+        assert message.endswith("capmeter: stopped\n") and "Traceback" not in message and "GET" not in message
 
 
 def test_a_port_that_is_taken_is_told(scores: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as selection:
+        port = selection.getsockname()[1]
         done = capmeter("view", scores, "--port", port)
     assert done.returncode == 1 and f"port {port} cannot be used" in done.stderr and done.stdout == ""
 

@@ -23,9 +23,9 @@ FACTS = {"kind": "text", "width": 4, "word": "été"}
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     write_arrays(tmp_path / "made" / "a.index", ARRAYS, FACTS)
-    found = read_arrays(tmp_path / "made" / "a.index")
-    assert found is not None
-    arrays, facts = found
+    result = read_arrays(tmp_path / "made" / "a.index")
+    assert result is not None
+    arrays, facts = result
     assert facts == FACTS and arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)
@@ -117,12 +117,12 @@ def test_a_damaged_table_of_document_frequencies_is_named(tmp_path: Path) -> Non
     for _ in range(1000):
         path.write_bytes(mutated(good, draw))
         try:
-            found = DocumentFrequencies.read(path)
+            result = DocumentFrequencies.read(path)
         except AssetError as error:
             assert "idf.npz: not a table of document frequencies" in str(error)
             refused += 1
         else:
-            assert found.documents == 50 and found.counts.tolist() == table.counts.tolist()
+            assert result.documents == 50 and result.counts.tolist() == table.counts.tolist()
     assert refused > 700
 
 

@@ -29,9 +29,9 @@ def test_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "one").write_bytes(b"1")
     assert (state(tables).state, state(tables).path) == ("incomplete", tmp_path)
     (tmp_path / "two").write_bytes(b"2")
-    found = state(tables)
-    assert (found.state, found.sha256) == ("ready", hashlib.sha256(b"12").hexdigest())
-    assert state(replace(tables, sha256=found.sha256)).state == "ready"
+    result = state(tables)
+    assert (result.state, result.sha256) == ("ready", hashlib.sha256(b"12").hexdigest())
+    assert state(replace(tables, sha256=result.sha256)).state == "ready"
     assert state(replace(tables, sha256="0" * 64)).state == "changed"
 
 
@@ -63,14 +63,14 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_checkpoints_by_name_and_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped, own = tmp_path / "shipped", tmp_path / "own"
-    monkeypatch.setattr(assets, "weight_folders", lambda: (shipped, own))
-    for folder in (shipped / "parser", own / "parser", own / "mine", own / "empty"):
+    shipped, local = tmp_path / "shipped", tmp_path / "own"
+    monkeypatch.setattr(assets, "weight_folders", lambda: (shipped, local))
+    for folder in (shipped / "parser", local / "parser", local / "mine", local / "empty"):
         folder.mkdir(parents=True)
         if folder.name != "empty":
             (folder / "checkpoint.json").write_text(json.dumps({}))
     assert find_checkpoint("parser") == shipped / "parser"
-    assert find_checkpoint("mine") == own / "mine"
-    assert find_checkpoint(str(own / "parser")) == own / "parser"
+    assert find_checkpoint("mine") == local / "mine"
+    assert find_checkpoint(str(local / "parser")) == local / "parser"
     assert all(find_checkpoint(name) is None for name in ("empty", "", " ", "none", "../own/mine", "a\0b"))
-    assert list(checkpoint_folders()) == [shipped / "parser", own / "mine"]
+    assert list(checkpoint_folders()) == [shipped / "parser", local / "mine"]

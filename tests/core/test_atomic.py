@@ -60,15 +60,15 @@ def test_what_a_killed_run_left_is_removed_by_the_next_of_the_same_target(tmp_pa
 
 
 def test_files_that_only_look_alike_stay(tmp_path: Path) -> None:
-    alike = [".a.json.part", ".a.json.0123456789ab.parts", "a.json.0123456789ab.part", ".b.json.0123456789ab.part"]
-    for name in alike:
+    similar = [".a.json.part", ".a.json.0123456789ab.parts", "a.json.0123456789ab.part", ".b.json.0123456789ab.part"]
+    for name in similar:
         (tmp_path / name).touch()
     link, pipe = tmp_path / ".a.json.0123456789ab.part", tmp_path / ".a.json.0123456789ac.part"
     link.symlink_to(tmp_path / "alike")
     os.mkfifo(pipe)  # opening it would wait for ever
     with atomic_file(tmp_path / "a.json"):
         pass
-    assert names(tmp_path) == sorted([*alike, "a.json", link.name, pipe.name])
+    assert names(tmp_path) == sorted([*similar, "a.json", link.name, pipe.name])
 
 
 def test_a_failure_leaves_the_previous_file_and_nothing_else(tmp_path: Path) -> None:

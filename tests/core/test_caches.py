@@ -70,8 +70,8 @@ def test_a_run_that_is_killed_continues(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         ResultCache(MemoryCache(0), DiskCache(tmp_path)).results("words/1", CONTENTS, words, batch_size=2)
     assert words.computed == SENTENCES[:4]
-    kept = DiskCache(tmp_path).get("words/1", CONTENTS)
-    assert kept.keys() == {CONTENTS[0], CONTENTS[1], CONTENTS[3]}
+    remaining = DiskCache(tmp_path).get("words/1", CONTENTS)
+    assert remaining.keys() == {CONTENTS[0], CONTENTS[1], CONTENTS[3]}
 
 
 def test_arrays_are_copied_within_a_limit() -> None:

@@ -36,14 +36,14 @@ MADE = Checkpoint(
 
 def test_everything_comes_back(tmp_path: Path) -> None:
     MADE.save(tmp_path / "made" / "lceval")
-    found = Checkpoint.read(tmp_path / "made" / "lceval", "lceval")
+    result = Checkpoint.read(tmp_path / "made" / "lceval", "lceval")
     for name in ("kind", "parameters", "features", "vocabulary", "data", "training", "selection", "scores", "licence"):
-        assert getattr(found, name) == getattr(MADE, name), name
-    assert found.weights.keys() == MADE.weights.keys()
+        assert getattr(result, name) == getattr(MADE, name), name
+    assert result.weights.keys() == MADE.weights.keys()
     for name, array in MADE.weights.items():
-        np.testing.assert_array_equal(found.weights[name], array)
-        assert found.weights[name].dtype == array.dtype
-    assert found.sha256 == MADE.sha256 and found.label == f"lceval@{MADE.sha256[:12]}"
+        np.testing.assert_array_equal(result.weights[name], array)
+        assert result.weights[name].dtype == array.dtype
+    assert result.sha256 == MADE.sha256 and result.label == f"lceval@{MADE.sha256[:12]}"
     assert sorted(path.name for path in (tmp_path / "made" / "lceval").iterdir()) == [
         "checkpoint.json",
         "weights.safetensors",
@@ -68,7 +68,7 @@ def test_no_damage_is_believed(tmp_path: Path) -> None:
     draw = random.Random(1)
     for file in ("checkpoint.json", "weights.safetensors"):
         good = (tmp_path / file).read_bytes()
-        told = 0
+        message = 0
         for _ in range(500):
             data = bytearray(good)
             if draw.random() < 0.2:
@@ -81,8 +81,8 @@ def test_no_damage_is_believed(tmp_path: Path) -> None:
                 assert Checkpoint.read(tmp_path).sha256 == MADE.sha256  # white space of the JSON may differ
             except AssetError as error:
                 assert str(tmp_path) in str(error)
-                told += 1
-        assert told > 480
+                message += 1
+        assert message > 480
         (tmp_path / file).write_bytes(good)
     assert Checkpoint.read(tmp_path).sha256 == MADE.sha256
 

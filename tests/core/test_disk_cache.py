@@ -47,9 +47,9 @@ PARSES: dict[bytes, Any] = {
 def test_what_was_put_is_got(tmp_path: Path) -> None:
     for values in (ARRAYS, PARSES, {b"bytes": np.arange(7, dtype=np.uint8)}):
         DiskCache(tmp_path).put(SPACE, values)
-        found = DiskCache(tmp_path).get(SPACE, [*values, b"absent"])
-        assert found.keys() == values.keys()
-        assert all(same(found[content], value) for content, value in values.items())
+        result = DiskCache(tmp_path).get(SPACE, [*values, b"absent"])
+        assert result.keys() == values.keys()
+        assert all(same(result[content], value) for content, value in values.items())
 
 
 JSON = st.recursive(
@@ -117,9 +117,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_tables_are_kept_whole(tmp_path: Path) -> None:
     cache, table = DiskCache(tmp_path), {"ids": np.arange(5, dtype=np.uint16), "mask": np.array([True, False])}
     cache.put_table("tokens/1", table)
-    found = cache.get_table("tokens/1")
-    assert found is not None and found.keys() == table.keys()
-    assert all(same(found[name], array) for name, array in table.items())
+    result = cache.get_table("tokens/1")
+    assert result is not None and result.keys() == table.keys()
+    assert all(same(result[name], array) for name, array in table.items())
     assert cache.get_table("tokens/2") is None
 
 
@@ -144,9 +144,9 @@ class TestLimit:
         assert cache.get(SPACE, names[:10]).keys() == set(names[:10])
         for step in range(30):
             cache.put(SPACE, {f"new {step}".encode(): value})
-        kept = cache.get(SPACE, names)
-        assert set(names[:10]) <= kept.keys()
-        assert names[10] not in kept and names[39] in kept
+        remaining = cache.get(SPACE, names)
+        assert set(names[:10]) <= remaining.keys()
+        assert names[10] not in remaining and names[39] in remaining
 
     def test_what_is_larger_than_half_is_not_kept(self, tmp_path: Path) -> None:
         cache = DiskCache(tmp_path, 1 << 18)
@@ -157,20 +157,20 @@ class TestLimit:
 
 def _write(folder: Path, worker: int) -> int:
     cache = DiskCache(folder)
-    found = 0
+    result = 0
     for step in range(40):
         cache.put(SPACE, {f"{worker}-{step}-{k}".encode(): states(worker * 1000 + step * 10 + k) for k in range(5)})
         others = {f"{other}-{step}-{k}".encode(): other * 1000 + step * 10 + k for other in range(4) for k in range(5)}
         for content, value in cache.get(SPACE, others).items():
             assert same(value, states(others[content]))
-            found += 1
-    return found
+            result += 1
+    return result
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        found = pool.starmap(_write, [(tmp_path / "cache", worker) for worker in range(4)])
-    assert min(found) >= 200  # at least what each wrote itself
+        result = pool.starmap(_write, [(tmp_path / "cache", worker) for worker in range(4)])
+    assert min(result) >= 200  # at least what each wrote itself
     keys = [f"{worker}-{step}-{k}".encode() for worker in range(4) for step in range(40) for k in range(5)]
     assert DiskCache(tmp_path / "cache").get(SPACE, keys).keys() == set(keys)
 
@@ -202,10 +202,10 @@ def test_a_damaged_file_is_deleted_and_made_again(tmp_path: Path, content: bytes
     for fresh in (False, True):
         if fresh:
             module._index_of.cache_clear()
-        kept = cache.get(SPACE, [*ARRAYS, b"other"])
-        assert kept.pop(b"other") == 1
+        remaining = cache.get(SPACE, [*ARRAYS, b"other"])
+        assert remaining.pop(b"other") == 1
         if content != "values":  # numbers that were changed in a file of ours are trusted
-            assert not kept and not path.exists()
+            assert not remaining and not path.exists()
     cache.put(SPACE, ARRAYS)
     assert cache.get(SPACE, ARRAYS).keys() == ARRAYS.keys() and path.read_bytes() == good
 

@@ -154,10 +154,10 @@ def test_lists_are_read_back_too(values: list[Measure]) -> None:
 def test_no_text_is_more_than_wrong(inside: str, symbols: str) -> None:
     for text in (inside, f"combine({inside})", f"combine({symbols})", f"everything(words={symbols})"):
         try:
-            found = MEASURES.parse_list(text)
+            result = MEASURES.parse_list(text)
         except InputError:
             continue
-        assert MEASURES.parse_list(",".join(map(str, found))) == found
+        assert MEASURES.parse_list(",".join(map(str, result))) == result
 
 
 @pytest.mark.parametrize(
@@ -245,24 +245,24 @@ def test_values_are_checked_when_they_are_made(given: dict[str, Any], message: s
 def test_equal_values_have_one_text() -> None:
     import numpy as np
 
-    made = Everything(real=5, numbers=[1, np.float64(0.5)], counts=[np.int64(7)])
-    assert made == Everything(real=5.0, numbers=(1.0, 0.5), counts=(7,))
-    assert str(made) == "everything(real=5.0,numbers=1.0+0.5,counts=7)"
+    output = Everything(real=5, numbers=[1, np.float64(0.5)], counts=[np.int64(7)])
+    assert output == Everything(real=5.0, numbers=(1.0, 0.5), counts=(7,))
+    assert str(output) == "everything(real=5.0,numbers=1.0+0.5,counts=7)"
 
 
 def test_parameters_say_what_they_are() -> None:
-    known = parameters_of(Combined) | parameters_of(Everything) | parameters_of(Overlap)
-    assert known["n"].to_dict() == {
+    names = parameters_of(Combined) | parameters_of(Everything) | parameters_of(Overlap)
+    assert names["n"].to_dict() == {
         "type": "a whole number",
         "choices": [],
         "default": "4",
         "help": "longest n-gram",
     }
-    assert (known["members"].help, known["members"].expected) == ("what is combined", "measures")
-    assert known["members"].to_dict()["default"] is None
-    assert known["choices"].choices == ("own-captions", "invalid")
-    assert known["switch"].expected == "true, false or a number"
-    assert known["weights"].expected == "a number (several joined by +) or none"
+    assert (names["members"].help, names["members"].expected) == ("what is combined", "measures")
+    assert names["members"].to_dict()["default"] is None
+    assert names["choices"].choices == ("own-captions", "invalid")
+    assert names["switch"].expected == "true, false or a number"
+    assert names["weights"].expected == "a number (several joined by +) or none"
 
 
 def test_annotations_need_not_be_text(monkeypatch: pytest.MonkeyPatch) -> None:

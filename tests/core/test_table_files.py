@@ -24,10 +24,10 @@ def test_hostile_ids_come_back(tmp_path: Path, name: str, delimiter: str) -> Non
     text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
     (tmp_path / "plain").write_bytes(text.encode())
     with (tmp_path / "plain").open(newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file, delimiter=delimiter))
-    assert [row["id"] for row in found] == [row["id"] for row in ROWS]
-    assert [float(row["score"]) for row in found] == [-0.5, 0.25]
-    assert [json.loads(row["human"]) for row in found] == [[1.0, 2.0], []]
+        result = list(csv.DictReader(file, delimiter=delimiter))
+    assert [row["id"] for row in result] == [row["id"] for row in ROWS]
+    assert [float(row["score"]) for row in result] == [-0.5, 0.25]
+    assert [json.loads(row["human"]) for row in result] == [[1.0, 2.0], []]
 
 
 def test_lines_are_json(tmp_path: Path) -> None:

@@ -17,15 +17,15 @@ LENGTHS = np.random.default_rng(0).integers(1, 9, 200)
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_batches_are_of_one_length_within_the_budget_longest_first(threads: int) -> None:
-    made = list(run_batches(LENGTHS, lambda rows: rows * 2, lambda length: 30 // length, threads=threads))
-    seen = np.concatenate([rows for rows, _ in made])
-    assert sorted(seen.tolist()) == list(range(200))
-    assert (np.diff(LENGTHS[seen]) <= 0).all()
-    for rows, output in made:
+    product = list(run_batches(LENGTHS, lambda rows: rows * 2, lambda length: 30 // length, threads=threads))
+    visits = np.concatenate([rows for rows, _ in product])
+    assert sorted(visits.tolist()) == list(range(200))
+    assert (np.diff(LENGTHS[visits]) <= 0).all()
+    for rows, output in product:
         assert len(set(LENGTHS[rows])) == 1 and len(rows) <= 30 // LENGTHS[rows[0]]
         assert output.tolist() == (rows * 2).tolist()
-    assert len(made) == sum(-(-int((n == LENGTHS).sum()) // (30 // n)) for n in range(1, 9))
-    assert in_order(made, 200) == [2 * k for k in range(200)]
+    assert len(product) == sum(-(-int((n == LENGTHS).sum()) // (30 // n)) for n in range(1, 9))
+    assert in_order(product, 200) == [2 * k for k in range(200)]
 
 
 def test_a_batch_is_one_item_at_least() -> None:
@@ -43,9 +43,9 @@ def test_memory_running_out_halves_the_batch(error: Exception) -> None:
             raise error
         return rows
 
-    made = list(run_batches(np.full(10, 4), forward, lambda length: 10))
+    product = list(run_batches(np.full(10, 4), forward, lambda length: 10))
     assert sizes == [10, 5, 2, 3, 5, 2, 3]
-    assert in_order(made, 10) == list(range(10))
+    assert in_order(product, 10) == list(range(10))
 
 
 def test_one_item_that_does_not_fit_is_named() -> None:
@@ -67,10 +67,10 @@ def test_other_errors_reach_the_caller() -> None:
 def test_gradients_flow_through() -> None:
     layer = torch.nn.Linear(3, 1)
     data = torch.randn(6, 3)
-    made = run_batches(np.array([1, 2, 1, 2, 2, 1]), lambda rows: layer(data[rows])[:, 0], lambda length: 2)
-    found = torch.stack(in_order(made, 6))
-    torch.testing.assert_close(found, layer(data)[:, 0])
-    found.sum().backward()
+    product = run_batches(np.array([1, 2, 1, 2, 2, 1]), lambda rows: layer(data[rows])[:, 0], lambda length: 2)
+    result = torch.stack(in_order(product, 6))
+    torch.testing.assert_close(result, layer(data)[:, 0])
+    result.sum().backward()
     torch.testing.assert_close(layer.weight.grad[0], data.sum(0))
 
 
@@ -79,8 +79,8 @@ def test_each_thread_sets_its_own_modes() -> None:
         with torch.inference_mode():
             return threading.get_ident(), torch.ones(1, requires_grad=True).mul(2).requires_grad
 
-    made = list(run_batches(np.full(40, 3), forward, lambda length: 1, threads=2))
-    assert not any(grad for _, (_, grad) in made)
+    product = list(run_batches(np.full(40, 3), forward, lambda length: 1, threads=2))
+    assert not any(grad for _, (_, grad) in product)
     assert torch.ones(1, requires_grad=True).mul(2).requires_grad
 
 

@@ -14,28 +14,28 @@ torch = pytest.importorskip("torch", reason="needs the neural extra")
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_results_come_in_the_order_of_the_items(threads: int) -> None:
     before = torch.get_num_threads()
-    seen: list[int] = []
+    visits: list[int] = []
 
     def work(number: int) -> int:
-        seen.append(torch.get_num_threads())
+        visits.append(torch.get_num_threads())
         return number * number
 
     assert list(parallel_map(work, range(40), threads)) == [number * number for number in range(40)]
-    assert seen == [1] * 40
+    assert visits == [1] * 40
     assert torch.get_num_threads() == before
 
 
 def test_items_are_taken_only_as_far_as_results_are() -> None:
-    taken: list[int] = []
+    selection: list[int] = []
 
     def items():  # type: ignore[no-untyped-def]
         for number in range(1000):
-            taken.append(number)
+            selection.append(number)
             yield number
 
     results = parallel_map(str, items(), 2)
     assert [next(results) for _ in range(3)] == ["0", "1", "2"]
-    assert len(taken) <= 8
+    assert len(selection) <= 8
     before = threading.active_count()
     results.close()  # type: ignore[attr-defined]
     assert threading.active_count() < before

@@ -60,8 +60,8 @@ def judges(folder: Path) -> list[Judge]:
         *(f'caprl-qa(model=m,questions="{choices}",match={match})' for match in ("exact", "anls")),
         f'capeval(model=m,questions="{checklist}")',
     ]
-    found = [parse(name) for name in named]
-    return [each for each in found if isinstance(each, Judge)]
+    result = [parse(name) for name in named]
+    return [each for each in result if isinstance(each, Judge)]
 
 
 def completion(drawn: random.Random) -> Any:
@@ -127,13 +127,13 @@ def check(judge: Judge, drawn: random.Random) -> str:
 
 def fuzz(count: int, seed: int) -> Found:
     """Runs so many conversations."""
-    drawn, found = random.Random(seed), Found()
+    drawn, result = random.Random(seed), Found()
     with tempfile.TemporaryDirectory() as folder:
-        known = judges(Path(folder))
+        names = judges(Path(folder))
         for _ in range(count):
-            judge = drawn.choice(known)
-            found.add(judge.name, functools.partial(check, judge, drawn), lambda: "")
-    return found
+            judge = drawn.choice(names)
+            result.add(judge.name, functools.partial(check, judge, drawn), lambda: "")
+    return result
 
 
 if __name__ == "__main__":

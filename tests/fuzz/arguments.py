@@ -60,30 +60,30 @@ LEVELS: tuple[Any, ...] = (
 )
 
 
-def name(drawn: random.Random) -> str:
+def name(sample: random.Random) -> str:
     """The name of one metric or of several, with odd parameters or changed letters."""
-    chosen = drawn.choice(NAMES)
-    act = drawn.random()
+    selection = sample.choice(NAMES)
+    act = sample.random()
     if act < 0.5:
-        parameter = f"{drawn.choice(PARAMETERS)}={drawn.choice(VALUES)}"
-        chosen = f"{chosen[:-1]},{parameter})" if chosen.endswith(")") else f"{chosen}({parameter})"
+        parameter = f"{sample.choice(PARAMETERS)}={sample.choice(VALUES)}"
+        selection = f"{selection[:-1]},{parameter})" if selection.endswith(")") else f"{selection}({parameter})"
     elif act < 0.6:
-        depth = drawn.choice((3, 50, 5000))
-        chosen = "mean(" * depth + chosen + ")" * depth
+        depth = sample.choice((3, 50, 5000))
+        selection = "mean(" * depth + selection + ")" * depth
     elif act < 0.8:
-        chosen = mutated(chosen.encode(), drawn).decode("utf-8", "surrogateescape")
-    return chosen if drawn.random() < 0.7 else f"{chosen},{drawn.choice(NAMES)}"
+        selection = mutated(selection.encode(), sample).decode("utf-8", "surrogateescape")
+    return selection if sample.random() < 0.7 else f"{selection},{sample.choice(NAMES)}"
 
 
-def numbers(drawn: random.Random, count: int) -> Any:
+def numbers(sample: random.Random, count: int) -> Any:
     """Numbers for statistics, some of them odd, of any length or shape."""
-    values = [drawn.choice((0.0, 1.0, 2.0, 0.5, -1.0, drawn.random())) for _ in range(count)]
-    act = drawn.random()
+    values = [sample.choice((0.0, 1.0, 2.0, 0.5, -1.0, sample.random())) for _ in range(count)]
+    act = sample.random()
     if act < 0.2 and values:
-        values[drawn.randrange(len(values))] = drawn.choice((math.nan, math.inf, 1e308, -1e308, 1e-320, 2.0**1023))
+        values[sample.randrange(len(values))] = sample.choice((math.nan, math.inf, 1e308, -1e308, 1e-320, 2.0**1023))
     if act < 0.3:
-        values = values[: drawn.randrange(count + 1)]
-    return drawn.choice((values, values, np.array(values), np.array(values)[:, None], np.array(values, np.float32)))
+        values = values[: sample.randrange(count + 1)]
+    return sample.choice((values, values, np.array(values), np.array(values)[:, None], np.array(values, np.float32)))
 
 
 def is_finite(value: Any) -> bool:
@@ -106,37 +106,37 @@ def check_name(text: str) -> str:
     return "scored"
 
 
-def check_statistic(drawn: random.Random) -> str:
+def check_statistic(sample: random.Random) -> str:
     """Calls a statistic with odd values; says how that ended."""
-    count = drawn.choice((0, 1, 2, 3, 6, 12))
-    x, y = numbers(drawn, count), numbers(drawn, count)
-    resamples, seed = drawn.choice((0, 1, 7, -1, 2.5, None)), drawn.choice((0, 1, 2**40, -1, 1.5))
+    count = sample.choice((0, 1, 2, 3, 6, 12))
+    x, y = numbers(sample, count), numbers(sample, count)
+    resamples, seed = sample.choice((0, 1, 7, -1, 2.5, None)), sample.choice((0, 1, 2**40, -1, 1.5))
 
     def correlation() -> float:
-        return drawn.choice((0.5, 1, -1, 0, 0.2, math.nan, 2))
+        return sample.choice((0.5, 1, -1, 0, 0.2, math.nan, 2))
 
     finite = np.nan_to_num(np.asarray(x, np.float64))
     calls: tuple[Callable[[], Any], ...] = (
-        lambda: drawn.choice((pearson, spearman, tau_a, tau_b, tau_c))(x, y),
-        lambda: association_test(x, y, drawn.choice(("pearson", "spearman", "tau", "x")), 20, seed).p,
+        lambda: sample.choice((pearson, spearman, tau_a, tau_b, tau_c))(x, y),
+        lambda: association_test(x, y, sample.choice(("pearson", "spearman", "tau", "x")), 20, seed).p,
         lambda: paired_permutation_test(x, y, permutations=resamples, seed=seed).p,
         lambda: bootstrap_interval(mean_statistic(finite), range(len(finite)), resamples, seed).low,
-        lambda: percentile_interval(finite, drawn.choice(LEVELS)),
+        lambda: percentile_interval(finite, sample.choice(LEVELS)),
         lambda: holm_correction(x),
         lambda: williams_test(correlation(), correlation(), correlation(), count).p,
-        lambda: list(RESULTS.intervals(level=drawn.choice(LEVELS), resamples=drawn.choice(SIZES)).values()),
+        lambda: list(RESULTS.intervals(level=sample.choice(LEVELS), resamples=sample.choice(SIZES)).values()),
         lambda: (
             capmeter.compare(
                 {"a": LOADED, "b": OTHER},
                 "rouge-l",
-                permutations=drawn.choice(SIZES),
-                resamples=drawn.choice(SIZES),
-                level=drawn.choice(LEVELS),
+                permutations=sample.choice(SIZES),
+                resamples=sample.choice(SIZES),
+                level=sample.choice(LEVELS),
             ).level
         ),
     )
     try:
-        value = drawn.choice(calls)()
+        value = sample.choice(calls)()
     except CapmeterError as error:
         assert str(error).strip(), "an error without a sentence"
         return "refused"
@@ -146,17 +146,17 @@ def check_statistic(drawn: random.Random) -> str:
 
 def fuzz(count: int, seed: int) -> Found:
     """Runs so many calls."""
-    drawn, found = random.Random(seed), Found()
+    sample, result = random.Random(seed), Found()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for _ in range(count):
-            if drawn.random() < 0.6:
-                text = name(drawn)
-                found.add("name", functools.partial(check_name, text), functools.partial(str, text[:300]))
+            if sample.random() < 0.6:
+                text = name(sample)
+                result.add("name", functools.partial(check_name, text), functools.partial(str, text[:300]))
             else:
-                state = drawn.getstate()
-                found.add("statistic", functools.partial(check_statistic, drawn), functools.partial(hash, state))
-    return found
+                state = sample.getstate()
+                result.add("statistic", functools.partial(check_statistic, sample), functools.partial(hash, state))
+    return result
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def check(source: Path, target: Path, use: Callable[[Path], float], drawn: rando
 
 def fuzz(count: int, seed: int) -> Found:
     """Runs so many inputs."""
-    drawn, found = random.Random(seed), Found()
+    drawn, result = random.Random(seed), Found()
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(name)
@@ -214,8 +214,8 @@ def fuzz(count: int, seed: int) -> Found:
             def content(target: Path = target) -> Any:
                 return (target / "checkpoint.json").read_bytes()[:400]
 
-            found.add(kind, functools.partial(check, folder / kind, target, uses[kind], drawn), content)
-    return found
+            result.add(kind, functools.partial(check, folder / kind, target, uses[kind], drawn), content)
+    return result
 
 
 if __name__ == "__main__":

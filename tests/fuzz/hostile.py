@@ -154,11 +154,11 @@ def expected_ids(source: Any) -> dict[str, str]:
     if isinstance(source, Mapping):
         pairs = [pair for pair in source.items() if pair[0] not in ("predictions", "results")]
     elif isinstance(source, list):
-        for place, row in enumerate(source):
+        for location, row in enumerate(source):
             if isinstance(row, Mapping):
                 pairs += [(row.get("image_id"), row.get(name)) for name in ("candidate", "caption", "prediction")]
             else:
-                pairs.append((place, row))
+                pairs.append((location, row))
     marked: dict[str, set[str | None]] = {}
     for key, value in pairs:
         plain = type(key) is str or (type(key) is int and abs(key) < 10**9)
@@ -170,36 +170,36 @@ def expected_ids(source: Any) -> dict[str, str]:
 
 def check(source: Any, references: Any, how: dict[str, Any], rng: random.Random) -> str:
     """Loads, whole and in parts, and scores; an AssertionError says what must not be. The answer says how it ended."""
-    wanted = {} if isinstance(source, Path) else expected_ids(source)
+    expected = {} if isinstance(source, Path) else expected_ids(source)
     try:
         captions = load(source, references, **how)
     except CapmeterError as error:
         assert str(error).strip(), "an error without a sentence"
-        whole: CaptionSet | None = None
+        total: CaptionSet | None = None
     else:
-        whole = captions
-    if whole is None:
+        total = captions
+    if total is None:
         return "refused"
     if isinstance(source, Path) and references is None and "on_absent" not in how:
-        parts = open_parts(source, rows=len(whole), **how)
+        parts = open_parts(source, rows=len(total), **how)
         systems = [each for part in parts for _, each in part.read().systems.values()]
         if len(systems) == len(parts):
-            assert [caption for each in systems for caption in each] == list(whole), (
+            assert [caption for each in systems for caption in each] == list(total), (
                 "parts are other captions than load"
             )
-    for caption in whole:
-        if caption.candidate in wanted:
-            assert caption.image_id == wanted[caption.candidate], f"{caption} under another image's id"
+    for caption in total:
+        if caption.candidate in expected:
+            assert caption.image_id == expected[caption.candidate], f"{caption} under another image's id"
     try:
-        results = evaluate(whole, METRICS)
+        results = evaluate(total, METRICS)
     except CapmeterError:
         return "read, not scored"
     for metric in METRICS:
         scores = results[metric]
-        assert list(scores.items) == list(whole.ids), "the ids of the scores are not those of the captions"
+        assert list(scores.items) == list(total.ids), "the ids of the scores are not those of the captions"
         assert np.isfinite(scores.values).all() and math.isfinite(scores.score), f"{metric} is not finite"
-    id = rng.choice(whole.ids)
-    alone = evaluate(CaptionSet.from_captions([whole[id]]), ALONE)[ALONE[0]]
+    id = rng.choice(total.ids)
+    alone = evaluate(CaptionSet.from_captions([total[id]]), ALONE)[ALONE[0]]
     assert results[ALONE[0]].items[id] == alone.score, "the score stands under another id"
     return "scored"
 
@@ -247,8 +247,8 @@ def fuzz(count: int, seed: int) -> Found:
     return found
 
 
-def _describe(source: Any, *given: Any) -> Any:
-    return (source.read_bytes()[:300] if isinstance(source, Path) else source, *given)
+def _describe(source: Any, *arguments: Any) -> Any:
+    return (source.read_bytes()[:300] if isinstance(source, Path) else source, *arguments)
 
 
 if __name__ == "__main__":

@@ -51,17 +51,17 @@ class Found:
 
 def make_inputs(folder: Path, captions: int, seed: int) -> None:
     """Captions of two systems with references, rated rows, and saved results of them."""
-    drawn = random.Random(seed)
+    sample = random.Random(seed)
 
     def sentence() -> str:
-        return " ".join(drawn.choice(WORDS) for _ in range(drawn.randint(4, 12)))
+        return " ".join(sample.choice(WORDS) for _ in range(sample.randint(4, 12)))
 
     references = {str(k): [sentence() for _ in range(3)] for k in range(captions)}
     (folder / "r.json").write_text(json.dumps(references))
     for name in ("a", "b"):
         (folder / f"{name}.json").write_text(json.dumps({key: [sentence()] for key in references}))
     rows = [
-        {"image_id": key, "candidate": sentence(), "references": texts, "human": [drawn.randint(1, 5)]}
+        {"image_id": key, "candidate": sentence(), "references": texts, "human": [sample.randint(1, 5)]}
         for key, texts in references.items()
     ]
     (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -97,7 +97,7 @@ def run(folder: Path, command: str) -> float:
     return time.monotonic() - start
 
 
-def killed(folder: Path, command: str, seconds: float, drawn: random.Random, writing: bool) -> bool:
+def killed(folder: Path, command: str, seconds: float, sample: random.Random, writing: bool) -> bool:
     """Begins a command and kills it; whether it had not ended by itself."""
     process = begin(folder, command)
     if writing:
@@ -105,9 +105,9 @@ def killed(folder: Path, command: str, seconds: float, drawn: random.Random, wri
         while not list((folder / "out").glob(".*.part")) and time.monotonic() < limit:
             if os.waitpid(process, os.WNOHANG)[0]:
                 return False
-        time.sleep(drawn.random() * 0.004)
+        time.sleep(sample.random() * 0.004)
     else:
-        time.sleep(drawn.random() * seconds * 1.05)
+        time.sleep(sample.random() * seconds * 1.05)
     os.kill(process, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(process, 0)[1])
 
@@ -119,35 +119,35 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def fuzz(kills: int, captions: int, seed: int, commands: dict[str, str] = COMMANDS) -> Found:
     """So many kills, spread evenly over the commands."""
-    found, drawn = Found(), random.Random(seed)
+    found, sample = Found(), random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         out = folder / "out"
         out.mkdir()
         make_inputs(folder, captions, seed)
-        for place, (title, command) in enumerate(commands.items()):
+        for location, (title, command) in enumerate(commands.items()):
             seconds = run(folder, command)
             new = contents(out)
             run(folder, command)
             if contents(out) != new:
                 found.faults.append(f"{title}: two runs wrote different files")
-            for number in range(kills // len(commands) + (place < kills % len(commands))):
-                earlier = drawn.random() < 0.7  # else there is no file of an earlier run
+            for number in range(kills // len(commands) + (location < kills % len(commands))):
+                earlier = sample.random() < 0.7  # else there is no file of an earlier run
                 for path in list(out.iterdir()):
                     if not path.name.endswith(".part"):
                         path.unlink()
                 for file in new if earlier else ():
                     (out / file).write_bytes(EARLIER)
-                cut = killed(folder, command, seconds, drawn, writing=number % 2 == 0)
+                cut = killed(folder, command, seconds, sample, writing=number % 2 == 0)
                 after = contents(out)
                 for file, data in after.items():
                     if file not in new or data not in (new[file], EARLIER):
                         found.faults.append(f"{title}: kill {number} left {file} with {len(data)} bytes: {data[:60]!r}")
                 if earlier and len(after) < len(new):
                     found.faults.append(f"{title}: kill {number} lost {sorted(set(new) - set(after))}")
-                written = sum(after.get(file) == data for file, data in new.items())
+                text = sum(after.get(file) == data for file, data in new.items())
                 part = any(path.name.endswith(".part") for path in out.iterdir())
-                state = "all written" if written == len(new) else "some written" if written else "none written"
+                state = "all written" if text == len(new) else "some written" if text else "none written"
                 found.ends[f"{'killed' if cut else 'ended'}, {state}{', while writing' if part and cut else ''}"] += 1
             run(folder, command)
             if contents(out) != new:
@@ -165,20 +165,20 @@ def main() -> None:
     parser.add_argument("--captions", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--commands", default="", help="some of the commands, separated by commas")
-    given = parser.parse_args()
-    chosen = {title: COMMANDS[title] for title in filter(None, given.commands.split(","))} or COMMANDS
+    inputs = parser.parse_args()
+    selection = {title: COMMANDS[title] for title in filter(None, inputs.commands.split(","))} or COMMANDS
     import importlib
 
     from capmeter.cli.main import commands as command_modules
 
-    for command in chosen.values():
+    for command in selection.values():
         importlib.import_module(command_modules()[command.split()[0]])
     # what a fresh process would spend its time on
     import matplotlib.backends.backend_agg  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
-    found = fuzz(given.kills, given.captions, given.seed, chosen)
-    print(json.dumps({"kills": given.kills, "ends": dict(found.ends), "faults": found.faults}, indent=1))
+    found = fuzz(inputs.kills, inputs.captions, inputs.seed, selection)
+    print(json.dumps({"kills": inputs.kills, "ends": dict(found.ends), "faults": found.faults}, indent=1))
     sys.exit(bool(found.faults))
 
 

@@ -70,14 +70,14 @@ def damage(random_: random.Random, saved: Any) -> None:
 def outcomes(folder: Path, number: int, seed: int) -> Counter[str]:
     """How many of so many damaged files gave a page and how many a sentence; anything else is raised."""
     source, page = folder / "results.json", folder / "page.html"
-    given = {
+    inputs = {
         name: scored(candidates(5, k), metrics="bleu-4,cider-d,sparcs", image="https://example.org/a.png")
         for k, name in enumerate(("one", "two"))
     }
-    save_all(given, source)
+    save_all(inputs, source)
     good = json.loads(source.read_text(encoding="utf-8"))
     alone = {**good, "systems": {"one": good["systems"]["one"]}}
-    random_, seen = random.Random(seed), Counter[str]()
+    random_, visits = random.Random(seed), Counter[str]()
     for _ in range(number):
         saved = copy.deepcopy(random_.choice([good, good, alone]))
         for _ in range(random_.choice([1, 1, 1, 2, 3])):
@@ -92,11 +92,11 @@ def outcomes(folder: Path, number: int, seed: int) -> Counter[str]:
             write_page(read_all(source), page, resamples=10, explained=2, images=random_.choice(["link", "none"]))
         except CapmeterError as problem:
             assert str(problem) and not page.exists()
-            seen["sentence"] += 1
+            visits["sentence"] += 1
         else:
             assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
-            seen["page"] += 1
-    return seen
+            visits["page"] += 1
+    return visits
 
 
 def main() -> None:
@@ -104,10 +104,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    inputs = parser.parse_args()
     warnings.simplefilter("error")
     with tempfile.TemporaryDirectory() as folder:
-        print(dict(outcomes(Path(folder), given.inputs, given.seed)))
+        print(dict(outcomes(Path(folder), inputs.inputs, inputs.seed)))
 
 
 if __name__ == "__main__":

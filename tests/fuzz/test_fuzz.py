@@ -26,37 +26,37 @@ def hostile() -> ModuleType:
 
 @pytest.mark.parametrize(("name", "ends"), [("answers", ("score", "no score")), ("arguments", ("scored", "computed"))])
 def test_hostile_answers_and_arguments_give_finite_numbers_or_a_sentence(name: str, ends: tuple[str, ...]) -> None:
-    found = load_script(name).fuzz(600, seed=4)
-    assert found.faults == []
-    assert all(found.ends[each] > 5 for each in ends), found.ends
+    result = load_script(name).fuzz(600, seed=4)
+    assert result.faults == []
+    assert all(result.ends[each] > 5 for each in ends), result.ends
 
 
 def test_hostile_checkpoints_are_used_or_refused_with_a_sentence() -> None:
     pytest.importorskip("torch", reason="needs the neural extra")
-    found = load_script("checkpoints").fuzz(400, seed=4)
-    assert found.faults == []
-    assert found.ends["used"] > 20 and found.ends["refused"] > 200, "both ends are reached"
+    result = load_script("checkpoints").fuzz(400, seed=4)
+    assert result.faults == []
+    assert result.ends["used"] > 20 and result.ends["refused"] > 200, "both ends are reached"
 
 
 def test_hostile_captions_are_scored_or_refused_with_a_sentence(hostile: ModuleType) -> None:
-    found = hostile.fuzz(1500, seed=20)
-    assert found.faults == []
-    assert found.inputs == 1500
-    assert found.ends["scored"] > 100 and found.ends["refused"] > 500, "both ends are reached"
+    result = hostile.fuzz(1500, seed=20)
+    assert result.faults == []
+    assert result.inputs == 1500
+    assert result.ends["scored"] > 100 and result.ends["refused"] > 500, "both ends are reached"
 
 
 def test_the_fuzzer_finds_what_is_wrong(hostile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that puts captions under other ids, and one that lets an error through, are both found."""
     sound = hostile.load
 
-    def swapped(*given: object, **how: object) -> object:
-        captions = sound(*given, **how)
+    def swapped(*inputs: object, **how: object) -> object:
+        captions = sound(*inputs, **how)
         return captions.select(range(len(captions))[::-1])
 
     monkeypatch.setattr(hostile, "load", swapped)
     assert any("other captions than load" in fault for fault in hostile.fuzz(300, seed=1).faults)
 
-    def raising(*given: object, **how: object) -> object:
+    def raising(*inputs: object, **how: object) -> object:
         raise KeyError("image_id")
 
     monkeypatch.setattr(hostile, "load", raising)

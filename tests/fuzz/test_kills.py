@@ -21,10 +21,10 @@ def kills(*options: str) -> dict:
 @pytest.mark.slow
 def test_killed_runs_leave_whole_files() -> None:
     """A kill of each command; `make fuzz` does 300."""
-    found = kills("--kills", "8", "--captions", "40", "--seed", "1")
-    assert found["faults"] == []
-    assert sum(found["ends"].values()) == 8
-    assert any(end.startswith("killed") for end in found["ends"])
+    result = kills("--kills", "8", "--captions", "40", "--seed", "1")
+    assert result["faults"] == []
+    assert sum(result["ends"].values()) == 8
+    assert any(end.startswith("killed") for end in result["ends"])
 
 
 def test_half_written_files_are_found() -> None:

@@ -43,13 +43,13 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
 )
 def test_preprocessing_is_the_models_own_to_the_bit(made: Any, processor: str, tmp_path: Path) -> None:
     folder = made(tmp_path)
-    own, ours = getattr(transformers, processor).from_pretrained(folder), Preprocessing(Path(folder))
+    local, ours = getattr(transformers, processor).from_pretrained(folder), Preprocessing(Path(folder))
     for mode in ("RGB", "L", "RGBA", "P"):
         for k, name in enumerate(pictures(tmp_path, ODD, seed=3)):
             Image.open(name).convert(mode).save(name)
-            expected = own(images=Image.open(name).convert("RGB"), return_tensors="np")["pixel_values"][0]
-            found = ours(read_image(ImageRef(name, str(k))).pixels)
-            assert found.dtype == np.float32 and np.array_equal(found, expected), (mode, ODD[k])
+            expected = local(images=Image.open(name).convert("RGB"), return_tensors="np")["pixel_values"][0]
+            result = ours(read_image(ImageRef(name, str(k))).pixels)
+            assert result.dtype == np.float32 and np.array_equal(result, expected), (mode, ODD[k])
 
 
 def test_settings_of_preprocessing_are_part_of_its_identity(tmp_path: Path) -> None:
@@ -64,11 +64,11 @@ class Counted:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.read: list[str] = []
         self.encoded = self.texts = 0
-        whole, embedded, text = read_image, JointEncoder.encode_images, JointEncoder.encode_text
+        total, embedded, text = read_image, JointEncoder.encode_images, JointEncoder.encode_text
 
-        def read(place: ImageRef) -> Any:
-            self.read.append(Path(place.path).name)
-            return whole(place)
+        def read(location: ImageRef) -> Any:
+            self.read.append(Path(location.path).name)
+            return total(location)
 
         def encode(encoder: JointEncoder, inputs: Any) -> Any:
             self.encoded += len(inputs)
@@ -93,15 +93,15 @@ def test_ten_captions_of_a_picture_cost_one_pass(tmp_path: Path, monkeypatch: py
         for k, name in enumerate([*names, str(tmp_path / "copy.png")])
     ]
     load_joint_encoder(find_joint_encoder(folder), ON_CPU)
-    counted = Counted(monkeypatch)
+    counts = Counted(monkeypatch)
     metrics = [
         f'clipscore(encoder="{folder}")',
         f'refclipscore(encoder="{folder}")',
         f'clipscore(encoder="{folder}",scale=1.0)',
     ]
     capmeter.score(CaptionSet.from_captions(rows), metrics, settings=ON_CPU)
-    assert counted.encoded == 4 and sorted(counted.read) == ["0.png", "1.png", "2.png", "3.png"]
-    assert counted.texts == 11  # ten captions and the reference, whatever the number of metrics
+    assert counts.encoded == 4 and sorted(counts.read) == ["0.png", "1.png", "2.png", "3.png"]
+    assert counts.texts == 11  # ten captions and the reference, whatever the number of metrics
 
 
 def test_a_second_run_reads_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,11 +116,11 @@ def test_a_second_run_reads_no_picture(tmp_path: Path, monkeypatch: pytest.Monke
         Settings(device="cpu", precision="float32", cache=tmp_path / "cache", memory=MemoryCache()) for _ in range(2)
     )
     name = f'clipscore(encoder="{folder}")'
-    counted = Counted(monkeypatch)
+    counts = Counted(monkeypatch)
     first = capmeter.score(captions, [name], settings=first_run)[name]
-    assert counted.encoded == 3
+    assert counts.encoded == 3
     second = capmeter.score(captioned(names, ["a", "b", "c"]), [name], settings=second_run)[name]
-    assert counted.encoded == 3 and len(counted.read) == 3
+    assert counts.encoded == 3 and len(counts.read) == 3
     assert list(second.items.values()) == list(first.items.values())
     assert second.notes == first.notes and first.notes["image: turned as its EXIF says"] == ["1"]
 
@@ -166,13 +166,13 @@ def test_unusual_pictures_are_scored_and_listed(clip: str, tmp_path: Path) -> No
     notes = unusual(tmp_path)
     name = f'clipscore(encoder="{clip}",scale=1.0,clamp=false)'
     captions = captioned([str(tmp_path / each) for each in notes], ["a dog"] * len(notes))
-    found = capmeter.score(captions, [name], settings=ON_CPU)[name]
+    result = capmeter.score(captions, [name], settings=ON_CPU)[name]
     for k, note in enumerate(notes.values()):
-        assert found.notes[f"image: {note}"] == [str(k)]
+        assert result.notes[f"image: {note}"] == [str(k)]
     red = Image.open(tmp_path / "animated.gif").convert("RGB")
     red.save(tmp_path / "plain.png")
     alone = capmeter.score(captioned([str(tmp_path / "plain.png")], ["a dog"]), [name], settings=ON_CPU)[name]
-    assert found.items["0"] == pytest.approx(alone.items["0"], abs=1e-6)  # of the first frame, as a still picture
+    assert result.items["0"] == pytest.approx(alone.items["0"], abs=1e-6)  # of the first frame, as a still picture
 
 
 def test_bad_pictures_are_named_together(clip: str, tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def test_a_plain_picture(tmp_path: Path) -> None:
 
 def test_of_an_animation_the_first_frame(tmp_path: Path) -> None:
     second = Image.new("RGB", (6, 4), BLUE)
-    place = drawn(tmp_path / "a.gif", save_all=True, append_images=[second])
-    picture = read_image(place)
+    location = drawn(tmp_path / "a.gif", save_all=True, append_images=[second])
+    picture = read_image(location)
     assert picture.notes == ("first frame of an animation",)
     assert picture.pixels[0, 0].tolist() == list(RED)
 
@@ -104,9 +104,9 @@ def test_too_many_pixels_are_refused_before_they_are_decoded(tmp_path: Path, wid
 
 
 def test_floating_point_grey_is_refused(tmp_path: Path) -> None:
-    place = drawn(tmp_path / "a.tiff", colour=0.5, mode="F")
+    location = drawn(tmp_path / "a.tiff", colour=0.5, mode="F")
     with pytest.raises(InputError, match="'seven': its grey values have neither 8 nor 16 bits"):
-        read_image(place)
+        read_image(location)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF"])
@@ -156,7 +156,7 @@ def test_what_is_no_regular_file(tmp_path: Path, read: Any, monkeypatch: pytest.
 def test_no_mutation_of_a_picture_is_a_traceback(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     image = Image.fromarray(rng.integers(0, 255, (20, 20, 3), np.uint8))
-    place, read = ImageRef(str(tmp_path / "a"), "seven"), 0
+    location, read = ImageRef(str(tmp_path / "a"), "seven"), 0
     for kind in ("PNG", "JPEG", "GIF", "TIFF", "BMP", "WEBP"):
         content = io.BytesIO()
         image.save(content, kind)
@@ -164,11 +164,11 @@ def test_no_mutation_of_a_picture_is_a_traceback(tmp_path: Path) -> None:
             data = bytearray(content.getvalue())
             for at in rng.integers(0, len(data), rng.integers(1, 12)):
                 data[at] = rng.integers(256)
-            Path(place.path).write_bytes(bytes(data))
+            Path(location.path).write_bytes(bytes(data))
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
-                    assert read_image(place).pixels.shape[2] == 3
+                    assert read_image(location).pixels.shape[2] == 3
                 read += 1
             except InputError as error:
                 assert "'seven'" in str(error)
@@ -176,10 +176,10 @@ def test_no_mutation_of_a_picture_is_a_traceback(tmp_path: Path) -> None:
 
 
 def test_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = drawn(tmp_path / "a.png")
+    location = drawn(tmp_path / "a.png")
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingBackend, match=r"pip install 'capmeter\[images\]'"):
-        read_image(place)
+        read_image(location)
 
 
 ROWS = [
@@ -197,7 +197,7 @@ def test_each_picture_of_a_set_stands_once(tmp_path: Path) -> None:
     assert captions.image_pool[1] == ImageRef(str(tmp_path / "c.png"), "c")
     part = captions.select([4, 1, 0])
     assert part.image_indices.tolist() == [1, -1, 0]
-    assert [place.image_id for place in part.image_pool.items] == ["a", "e"]
+    assert [location.image_id for location in part.image_pool.items] == ["a", "e"]
     assert captions.select([1]).image_indices.tolist() == [-1] and len(captions.select([1]).image_pool) == 0
     again = pickle.loads(pickle.dumps(part))
     assert again.image_indices.tolist() == [1, -1, 0] and again.image_pool[0] == part.image_pool[0]

@@ -39,11 +39,11 @@ def good(**changed) -> dict:
 def test_npz_files_come_back(tmp_path: Path) -> None:
     regions = random_regions(3, labels=tuple(f"thing {k}" for k in range(12)))
     write_npz_regions(tmp_path, [("7", regions)], half=False)
-    found = open_regions(tmp_path).read("7.npz")
-    np.testing.assert_array_equal(found.features, regions.features)
-    np.testing.assert_array_equal(found.boxes, regions.boxes)
-    np.testing.assert_array_equal(found.confidence, regions.confidence)
-    assert found.labels == regions.labels
+    result = open_regions(tmp_path).read("7.npz")
+    np.testing.assert_array_equal(result.features, regions.features)
+    np.testing.assert_array_equal(result.boxes, regions.boxes)
+    np.testing.assert_array_equal(result.confidence, regions.confidence)
+    assert result.labels == regions.labels
 
 
 def test_labels_that_are_no_characters(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_arrays_get_a_sentence(tmp_path: Path, name: str) -> None:
-    changed, said = BROKEN[name]
-    with pytest.raises(InputError, match=said) as caught:
+    changed, message = BROKEN[name]
+    with pytest.raises(InputError, match=message) as caught:
         saved(tmp_path / "r", **good(**changed)).read("1.npz")
     assert "1.npz" in str(caught.value), "the message names the picture"
 

@@ -110,8 +110,8 @@ def test_references_of_other_images_are_refused_and_the_captions_kept(tmp_path: 
     task = CaptionTask("coco", FAST, image_id="question_id", references="answer")
     with pytest.raises(InputError, match=r"task coco: not scored: .*the references belong to other images"):
         evaluate_task(task, shifted, SimpleNamespace(output_path=str(tmp_path)))
-    kept = capmeter.load(tmp_path / "submissions" / "coco_captions.jsonl")
-    assert [caption.candidate for caption in kept] == [row["candidate"] for row in rows]
+    remaining = capmeter.load(tmp_path / "submissions" / "coco_captions.jsonl")
+    assert [caption.candidate for caption in remaining] == [row["candidate"] for row in rows]
     warned = CaptionTask("coco", FAST, image_id="question_id", references="answer", on_mismatch="warn")
     with pytest.warns(CapmeterWarning, match="belong to other images"):
         assert evaluate_task(warned, shifted)["coco_CIDEr"] < 1

@@ -243,8 +243,8 @@ def test_spice_has_the_shapes_types_and_numbers_of_the_standard_code(
     write_spice(tmp_path / "written.json", rows)
 
     def program(command: list[str], cwd: str) -> None:
-        written = json.loads((tmp_path / "written.json").read_text())
-        result = [{**row, "image_id": int(row["image_id"])} for row in written]
+        file_text = json.loads((tmp_path / "written.json").read_text())
+        result = [{**row, "image_id": int(row["image_id"])} for row in file_text]
         Path(command[command.index("-out") + 1]).write_text(json.dumps(result))
 
     monkeypatch.setattr(official, "get_stanford_models", lambda: None)

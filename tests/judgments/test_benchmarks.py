@@ -190,9 +190,9 @@ def test_original_pascal_folder(tmp_path: Path) -> None:
     from scipy.io import savemat
 
     def cells(values: list[object]) -> np.ndarray:
-        made = np.empty((1, len(values)), object)
-        made[0, :] = values
-        return made
+        output = np.empty((1, len(values)), object)
+        output[0, :] = values
+        return output
 
     def pair(image: str, a: str, b: str) -> np.ndarray:
         return cells([image, a, b])[0].reshape(3, 1)
@@ -226,14 +226,14 @@ def test_original_thumb(tmp_path: Path) -> None:
 def test_original_foil(tmp_path: Path) -> None:
     sentences = ["a dog runs", "the dog", "a brown dog", "dog", "one dog"]
     coco = [{"image_id": 5, "caption": text} for text in sentences]
-    made = [
+    output = [
         {"id": 1, "image_id": 5, "caption": "a dog runs", "foil": False},
         {"id": 1, "image_id": 5, "caption": "a cat runs", "foil": True, "foil_id": 0},
         {"id": 1, "image_id": 5, "caption": "a cow runs", "foil": True, "foil_id": 1},
     ]
     images = [{"id": 5, "file_name": "COCO_5.jpg"}]
     (tmp_path / "captions_val2014.json").write_text(json.dumps({"annotations": coco}))
-    (tmp_path / "foilv1.0_test_2017.json").write_text(json.dumps({"images": images, "annotations": made}))
+    (tmp_path / "foilv1.0_test_2017.json").write_text(json.dumps({"images": images, "annotations": output}))
     found = find_benchmark("foil-coco").load(tmp_path)
     assert found.better.tolist() == [1, 1] and found.clusters == ("COCO_5.jpg",) * 2
     assert found.captions["1/b"].candidate == "a cow runs" and found.captions["1/b"].references == tuple(sentences[1:])

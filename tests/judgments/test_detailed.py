@@ -97,21 +97,21 @@ def test_longcap_arena_as_csv_and_parquet(tmp_path: Path) -> None:
     (tmp_path / "desc_dci_val.csv").write_text(
         "imgid,cand,score,refs\nsa_1.jpg,a long caption,0.8,\"['one, long', 'two']\"\nsa_2.jpg,b,0.2,\"['c']\"\n"
     )
-    found = find_benchmark("longcap-arena").load(tmp_path / "desc_dci_val.csv")
-    assert isinstance(found, Points) and found.human.tolist() == [0.8, 0.2]
-    assert found.captions["sa_1.jpg"].references == ("one, long", "two")
+    result = find_benchmark("longcap-arena").load(tmp_path / "desc_dci_val.csv")
+    assert isinstance(result, Points) and result.human.tolist() == [0.8, 0.2]
+    assert result.captions["sa_1.jpg"].references == ("one, long", "two")
     rows = [{"file_name": "sa_1.jpg", "cand": "x", "refs": ["y"], "score": 0.5, "image": {"bytes": b"z", "path": "p"}}]
-    found = find_benchmark("longcap-arena").load(write_parquet(tmp_path / "p.parquet", rows * 2))
-    assert isinstance(found, Points) and found.ids == ("sa_1.jpg#0", "sa_1.jpg#1")
+    result = find_benchmark("longcap-arena").load(write_parquet(tmp_path / "p.parquet", rows * 2))
+    assert isinstance(result, Points) and result.ids == ("sa_1.jpg#0", "sa_1.jpg#1")
 
 
 def test_detailcaps_has_three_captions_an_image(tmp_path: Path) -> None:
     """The image without ratings is counted."""
     path = write_parquet(tmp_path / "d.parquet", [DETAIL, {**DETAIL, "image": "2.jpg", "GPT4_Eval": None}])
-    found = find_benchmark("detailcaps").load(path)
-    assert isinstance(found, Points) and found.human.tolist() == [4, 2.5, 1]
-    assert found.notes == {"without ratings": 3} and found.captions["1.jpg#1"].candidate == "cat"
-    assert found.captions["1.jpg#0"].references == ("a dog", "the dog", "one dog")
+    result = find_benchmark("detailcaps").load(path)
+    assert isinstance(result, Points) and result.human.tolist() == [4, 2.5, 1]
+    assert result.notes == {"without ratings": 3} and result.captions["1.jpg#1"].candidate == "cat"
+    assert result.captions["1.jpg#0"].references == ("a dog", "the dog", "one dog")
 
 
 @pytest.mark.parametrize(

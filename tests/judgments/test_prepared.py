@@ -99,8 +99,8 @@ def test_raw_judgments_are_kept_beside_what_the_protocol_makes_of_them() -> None
     assert prepare_points("mine", rows, Protocol(name="p", ratings="mean")).ratings == ((1, 0), (1, 1), (1, 2))
     voted = [RatedPair(str(k), "i", ("a", "b"), (), 1, votes=(1, 1, -1)[k:]) for k in range(2)]
     tied = RatedPair("tied", "i", ("a", "b"), (), 0, votes=(1, -1))
-    judged = prepare_pairs("mine", [*voted, tied], Protocol(name="p", statistic="accuracy"))
-    assert judged.votes == ((1, 1, -1), (1, -1)) and not judged.by_votes
+    judgments = prepare_pairs("mine", [*voted, tied], Protocol(name="p", statistic="accuracy"))
+    assert judgments.votes == ((1, 1, -1), (1, -1)) and not judgments.by_votes
     assert prepare_pairs("mine", [voted[0], RatedPair("none", "i", ("a", "b"), (), 1)], Protocol(name="p")).votes == ()
 
 
@@ -149,6 +149,6 @@ def test_systems() -> None:
         JudgedSystem("b", 0.2, (), {}),
         JudgedSystem("input", 0.1, (), {}, True),
     ]
-    found = prepare_systems("mine", rows, Protocol(name="p", leave_out=("baselines",)))
-    assert found.names == ("a", "b") and found.members[0].tolist() == [0, 1, 2] and len(found.members[1]) == 0
-    assert found.published_scores["m2"][0] == 3.0 and np.isnan(found.published_scores["m2"][1])
+    result = prepare_systems("mine", rows, Protocol(name="p", leave_out=("baselines",)))
+    assert result.names == ("a", "b") and result.members[0].tolist() == [0, 1, 2] and len(result.members[1]) == 0
+    assert result.published_scores["m2"][0] == 3.0 and np.isnan(result.published_scores["m2"][1])

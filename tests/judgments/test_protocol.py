@@ -22,8 +22,8 @@ def test_every_preset_is_one_line_that_parses_back(benchmark: str, preset: Proto
 
 
 def test_named_presets_exist() -> None:
-    known = {preset.name for _, preset in PRESETS}
-    assert {"clipscore2021", "cui2018", "averaged", "pascal-consensus", "pascal-direct", "lceval", "umic"} <= known
+    names = {preset.name for _, preset in PRESETS}
+    assert {"clipscore2021", "cui2018", "averaged", "pascal-consensus", "pascal-direct", "lceval", "umic"} <= names
 
 
 def test_wrong_number_is_refused() -> None:

@@ -73,25 +73,25 @@ def test_constant_scores_have_no_value_but_a_note(rated: Points) -> None:
 
 
 def test_one_judgment_has_no_value_but_a_note() -> None:
-    judged = prepare_points("mine", [RatedCaption("0", "i", "a dog", ("a dog runs",), (1,))], Protocol(name="p"))
-    (found,) = measure_agreement(judged, {"m": np.ones(1)}, resamples=20).results
+    rated_rows = prepare_points("mine", [RatedCaption("0", "i", "a dog", ("a dog runs",), (1,))], Protocol(name="p"))
+    (found,) = measure_agreement(rated_rows, {"m": np.ones(1)}, resamples=20).results
     assert found.value is None and found.note == "has a score for one caption only; a correlation needs at least two"
 
 
 def test_systems_that_no_two_files_share(tmp_path) -> None:
     rows = [{"system": name, "expected_wins": wins} for wins, name in enumerate("ABCD")]
     data = write(tmp_path / "systems.jsonl", rows)
-    apart = {"m": {"A": 1.0, "B": 2.0}, "n": {"C": 1.0, "D": 2.0}}
+    separate = {"m": {"A": 1.0, "B": 2.0}, "n": {"C": 1.0, "D": 2.0}}
     with pytest.raises(InputError, match="no system with a score by every one of m, n"):
-        run(benchmark="conll14", data=data, scores=apart, sample=True)
+        run(benchmark="conll14", data=data, scores=separate, sample=True)
 
 
 def test_systems_differ_by_williams_test() -> None:
     human = np.asarray([0.1, 0.4, 0.35, 0.8, 0.5, 0.9, 0.2, 0.6])
     rows = [JudgedSystem(f"s{k}", value) for k, value in enumerate(human)]
-    judged = prepare_systems("mine", rows, Protocol(name="p", statistic="pearson"))
+    rated_rows = prepare_systems("mine", rows, Protocol(name="p", statistic="pearson"))
     first, second = human + np.asarray([0.1, 0, -0.1, 0, 0.1, 0, 0, -0.1]), human[[3, 1, 2, 0, 5, 4, 7, 6]]
-    report = measure_agreement(judged, {"a": first, "b": second}, resamples=200)
+    report = measure_agreement(rated_rows, {"a": first, "b": second}, resamples=200)
     r = np.corrcoef([human, first, second])
     assert report.difference("a", "b").p == pytest.approx(williams_test(r[0, 1], r[0, 2], r[1, 2], 8).p)
     assert report["a"].p == association_test(human, first).p
@@ -110,10 +110,10 @@ def test_pairs_by_category() -> None:
         RatedPair(str(k), str(k), ("a", "b"), (), 1 if k % 3 else -1, groups={"category": "HC" if k < 10 else "MM"})
         for k in range(30)
     ]
-    judged = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category", ties="strict"))
+    rated_rows = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category", ties="strict"))
     values = np.zeros(60)
-    values[judged.first] = np.where(np.arange(30) < 10, judged.better, 0)  # right on HC, tied on MM
-    report = measure_agreement(judged, {"m": values}, resamples=50)
+    values[rated_rows.first] = np.where(np.arange(30) < 10, rated_rows.better, 0)  # right on HC, tied on MM
+    report = measure_agreement(rated_rows, {"m": values}, resamples=50)
     assert report.categories("m") == {"HC": 100.0, "MM": 0.0} and report["m"].value == 50.0
     assert report.find("equal_scores", "m").value == 20
     with pytest.raises(ProtocolError, match="has pairs, for which tau-b is not defined"):
@@ -144,8 +144,8 @@ def test_run_on_a_native_file(tmp_path) -> None:
     ]
     data = write(tmp_path / "rated.jsonl", rows)
     ids = [f"{image}#{k}" for image in range(6) for k in range(4)]
-    mine = {id: -float(id[-1]) for id in ids}
-    report = run("rouge-l,bleu-1", benchmark="rated", data=data, scores={"mine": mine}, resamples=50)
+    own_values = {id: -float(id[-1]) for id in ids}
+    report = run("rouge-l,bleu-1", benchmark="rated", data=data, scores={"mine": own_values}, resamples=50)
     assert report["mine"].value == pytest.approx(100.0)
     assert report["rouge-l"].value > 90 and "tokenizer" in str(report["rouge-l"].signature)
     assert report["mine"].signature == ""
@@ -153,9 +153,9 @@ def test_run_on_a_native_file(tmp_path) -> None:
     with pytest.raises(InputError, match="nothing to evaluate"):
         run(benchmark="rated", data=data)
     with pytest.raises(InputError, match="no score for 1 id,"):
-        run(benchmark="rated", data=data, scores={"mine": dict(list(mine.items())[1:])})
+        run(benchmark="rated", data=data, scores={"mine": dict(list(own_values.items())[1:])})
     with pytest.raises(InputError, match="two sets of scores are named rouge-l"):
-        run("rouge-l", benchmark="rated", data=data, scores={"rouge-l": mine})
+        run("rouge-l", benchmark="rated", data=data, scores={"rouge-l": own_values})
 
 
 def test_scores_by_reference_are_averaged(tmp_path) -> None:

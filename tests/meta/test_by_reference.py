@@ -28,19 +28,19 @@ REFERENCES = [
 def test_each_value_is_the_metrics_own_with_the_frequencies_of_the_whole_set() -> None:
     captions = load(CANDIDATES, REFERENCES)
     metrics = parse_list("cider-d,rouge-l")
-    found = score_by_reference(captions, metrics)
-    assert [(each.id, each.metric) for each in found] == [(str(k), str(m)) for k in range(3) for m in metrics]
-    whole = evaluate(captions, metrics)
-    for each in found:
-        assert each.score == whole[each.metric].items[each.id]
+    result = score_by_reference(captions, metrics)
+    assert [(each.id, each.metric) for each in result] == [(str(k), str(m)) for k in range(3) for m in metrics]
+    total = evaluate(captions, metrics)
+    for each in result:
+        assert each.score == total[each.metric].items[each.id]
         assert len(each.values) == len(each.references) and each.spread == max(each.values) - min(each.values)
-    cider = found[0]
+    cider = result[0]
     # CIDEr-D is the mean over references, so that the mean of the single values is the score itself
     assert sum(cider.values) / 3 == pytest.approx(cider.score) and cider.spread > 1
-    rouge = found[1]
+    rouge = result[1]
     alone = evaluate(load(CANDIDATES[:1], [REFERENCES[0][1:2]]), parse_list("rouge-l"))
     assert rouge.values[1] == alone["rouge-l"].score and rouge.values[0] == 1.0
-    assert found[4].spread == 0.0  # one reference
+    assert result[4].spread == 0.0  # one reference
     (only,) = score_by_reference(captions, "rouge-l", ids=["1"])
     assert only.references == ("two cats sleep on a sofa", "kittens")
 
@@ -53,14 +53,14 @@ def test_what_cannot_be_told_apart_by_reference_is_refused() -> None:
 
 
 def test_the_file_has_a_row_for_each_reference(tmp_path: Path) -> None:
-    found = score_by_reference(load(CANDIDATES, REFERENCES), "rouge-l")
-    write_by_reference({"mine": found}, tmp_path / "r.csv")
+    result = score_by_reference(load(CANDIDATES, REFERENCES), "rouge-l")
+    write_by_reference({"mine": result}, tmp_path / "r.csv")
     with (tmp_path / "r.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 6 and rows[1]["reference"] == "an animal plays outside"
-    assert float(rows[1]["value"]) == found[0].values[1] and float(rows[0]["spread"]) == found[0].spread
+    assert float(rows[1]["value"]) == result[0].values[1] and float(rows[0]["spread"]) == result[0].spread
     with pytest.raises(InputError, match=r"ends in \.parquet, \.csv, \.tsv or \.jsonl"):
-        write_by_reference({"mine": found}, tmp_path / "r.txt")
+        write_by_reference({"mine": result}, tmp_path / "r.txt")
 
 
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,5 +83,5 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert json.loads(out)["by_reference"][0]["values"][0] == 1.0
     code, _ = run("score", "rows.jsonl", "-m", "rouge-l,bleu-1", "--resamples", "10", "--by-reference", "r.jsonl")
     assert code == 0
-    written = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
-    assert len(written) == 12 and {row["system"] for row in written} == {"rows"}
+    file_text = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert len(file_text) == 12 and {row["system"] for row in file_text} == {"rows"}

@@ -50,8 +50,8 @@ def three() -> dict[str, CaptionSet]:
 
 
 def test_the_difference_is_that_of_the_corpus_scores(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["bleu-4", "cider-d"], resamples=200, permutations=500)
-    for name, verdict in found.items():
+    result = compare(three, ["bleu-4", "cider-d"], resamples=200, permutations=500)
+    for name, verdict in result.items():
         scores = {system: evaluate(captions, [parse(name)])[name] for system, captions in three.items()}
         for each in verdict.differences:
             assert each.difference == scores[each.first].score - scores[each.second].score
@@ -59,7 +59,7 @@ def test_the_difference_is_that_of_the_corpus_scores(three: dict[str, CaptionSet
             assert (each.wins, each.ties, each.losses) == tuple((np.sign(gap) == sign).sum() for sign in (1, 0, -1))
             assert each.low <= each.difference <= each.high
     # BLEU of the corpus is not the mean of its captions' BLEU
-    bleu = found.results["poor"]["bleu-4"]
+    bleu = result.results["poor"]["bleu-4"]
     assert abs(bleu.score - bleu.items.array.mean()) > 1e-3
 
 
@@ -67,8 +67,8 @@ def test_p_by_hand_over_all_permutations_of_bleu() -> None:
     random = np.random.default_rng(3)
     references = _references(6, random)
     one, two = (_system(references, noise, random) for noise in (0.3, 0.6))
-    found = compare({"a": _set(one, references), "b": _set(two, references)}, ["bleu-2"], resamples=20)
-    observed = found["bleu-2"].differences[0].difference
+    result = compare({"a": _set(one, references), "b": _set(two, references)}, ["bleu-2"], resamples=20)
+    observed = result["bleu-2"].differences[0].difference
 
     def bleu(candidates: list[str]) -> float:
         return evaluate(_set(candidates, references), [parse("bleu-2")])["bleu-2"].score
@@ -78,7 +78,7 @@ def test_p_by_hand_over_all_permutations_of_bleu() -> None:
         first = [b if swap else a for a, b, swap in zip(one, two, swaps, strict=True)]
         second = [a if swap else b for a, b, swap in zip(one, two, swaps, strict=True)]
         extreme += abs(bleu(first) - bleu(second)) >= abs(observed) - 1e-12
-    assert found["bleu-2"].differences[0].p == extreme / 64
+    assert result["bleu-2"].differences[0].p == extreme / 64
 
 
 def test_captions_of_one_image_change_places_together() -> None:
@@ -91,31 +91,31 @@ def test_captions_of_one_image_change_places_together() -> None:
 @pytest.mark.parametrize("test", ["permutation", "bootstrap"])
 def test_p_is_uniform_where_systems_do_not_differ(test: str) -> None:
     """Systems of the same quality: 5% of comparisons are significant at .05, 50% at .5."""
-    found = []
+    result = []
     for seed in range(150):
         random = np.random.default_rng(seed)
         references = _references(30, random)
         systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
-        found.append(
+        result.append(
             compare(systems, ["bleu-1"], test=test, resamples=200, permutations=200, seed=seed)["bleu-1"]
             .differences[0]
             .p
         )
-    p = np.array(found)
+    p = np.array(result)
     assert 0.01 <= (p <= 0.05).mean() <= 0.11
     assert 0.4 <= (p <= 0.5).mean() <= 0.6
     assert 0.7 <= (p <= 0.8).mean() <= 0.9
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    held = 0
+    content = 0
     for seed in range(150):
         random = np.random.default_rng(1000 + seed)
         references = _references(40, random)
         systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
         (each,) = compare(systems, ["rouge-l"], test="bootstrap", resamples=300, seed=seed)["rouge-l"].differences
-        held += each.low <= 0 <= each.high
-    assert 0.89 <= held / 150 <= 0.99
+        content += each.low <= 0 <= each.high
+    assert 0.89 <= content / 150 <= 0.99
 
 
 def test_order_and_ids_of_a_system_do_not_matter(three: dict[str, CaptionSet]) -> None:
@@ -133,17 +133,17 @@ def test_order_and_ids_of_a_system_do_not_matter(three: dict[str, CaptionSet]) -
 
 
 def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l"], resamples=200, permutations=2000)["rouge-l"]
-    assert [each.rank for each in found.ranking] == [1, 1, 2]
-    assert found.ranking[2].system == "poor"
-    assert all(each.p_holm >= each.p for each in found.differences)
-    best = found.ranking[0]
+    result = compare(three, ["rouge-l"], resamples=200, permutations=2000)["rouge-l"]
+    assert [each.rank for each in result.ranking] == [1, 1, 2]
+    assert result.ranking[2].system == "poor"
+    assert all(each.p_holm >= each.p for each in result.differences)
+    best = result.ranking[0]
     assert best.low <= best.score <= best.high
 
 
 def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l", "bleu-1"], resamples=50, permutations=1000)
-    for verdict in found.values():
+    result = compare(three, ["rouge-l", "bleu-1"], resamples=50, permutations=1000)
+    for verdict in result.values():
         p = sorted(each.p for each in verdict.differences)
         assert min(each.p_holm for each in verdict.differences) == pytest.approx(3 * p[0])
     two = {name: three[name] for name in ("poor", "good")}
@@ -152,28 +152,28 @@ def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> Non
 
 
 def test_a_pair_can_be_asked_for_either_way_round(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l"], resamples=50, permutations=100)["rouge-l"]
-    one, other = found.between("poor", "good"), found.between("good", "poor")
+    result = compare(three, ["rouge-l"], resamples=50, permutations=100)["rouge-l"]
+    one, other = result.between("poor", "good"), result.between("good", "poor")
     assert (other.difference, other.low, other.high) == (-one.difference, -one.high, -one.low)
     assert (other.wins, other.losses, other.p) == (one.losses, one.wins, one.p)
     assert (other.first_score, other.second_score) == (one.second_score, one.first_score)
-    assert found.between() is found.differences[0]
+    assert result.between() is result.differences[0]
     with pytest.raises(InputError, match="the compared systems are"):
-        found.between("poor", "best")
+        result.between("poor", "best")
 
 
 def test_the_captions_that_differ_most(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l"], resamples=50, permutations=100)
-    shown = found.most_different("rouge-l", "good", "poor", 6)
-    items = {name: found.results[name]["rouge-l"].items for name in ("good", "poor")}
+    result = compare(three, ["rouge-l"], resamples=50, permutations=100)
+    display = result.most_different("rouge-l", "good", "poor", 6)
+    items = {name: result.results[name]["rouge-l"].items for name in ("good", "poor")}
     gap = {id: items["good"][id] - items["poor"][id] for id in items["good"]}
-    assert [each.first_score - each.second_score for each in shown[:3]] == sorted(gap.values(), reverse=True)[:3]
-    assert [each.first_score - each.second_score for each in shown[3:]] == sorted(gap.values())[: len(shown) - 3]
-    one = shown[0]
+    assert [each.first_score - each.second_score for each in display[:3]] == sorted(gap.values(), reverse=True)[:3]
+    assert [each.first_score - each.second_score for each in display[3:]] == sorted(gap.values())[: len(display) - 3]
+    one = display[0]
     assert (one.first, one.references) == (three["good"][one.id].candidate, three["good"][one.id].references)
     assert (one.first_score, one.second_score) == (items["good"][one.id], items["poor"][one.id])
     with pytest.raises(InputError, match="unknown system 'best'"):
-        found.most_different("rouge-l", "best", "poor")
+        result.most_different("rouge-l", "best", "poor")
 
 
 def test_captions_that_one_metric_scores_equally_and_another_does_not() -> None:
@@ -187,19 +187,19 @@ def test_captions_that_one_metric_scores_equally_and_another_does_not() -> None:
         name: CaptionSet.from_captions(Caption(str(k), str(k), text, references) for k, text in enumerate(each))
         for name, each in texts.items()
     }
-    found = compare(systems, "rouge-l,bleu-1", permutations=100, resamples=50)
-    assert [each.id for each in found.most_different("rouge-l", number=4)] == ["0", "1"]
-    assert [each.id for each in found.most_different("rouge-l", number=4, equal="bleu-1")] == ["0"]
+    result = compare(systems, "rouge-l,bleu-1", permutations=100, resamples=50)
+    assert [each.id for each in result.most_different("rouge-l", number=4)] == ["0", "1"]
+    assert [each.id for each in result.most_different("rouge-l", number=4, equal="bleu-1")] == ["0"]
 
 
 def test_equal_systems_differ_in_nothing(three: dict[str, CaptionSet]) -> None:
-    found = compare({"a": three["good"], "b": three["good"]}, ["bleu-4", "cider-d"], resamples=50, permutations=100)
-    for verdict in found.values():
+    result = compare({"a": three["good"], "b": three["good"]}, ["bleu-4", "cider-d"], resamples=50, permutations=100)
+    for verdict in result.values():
         (each,) = verdict.differences
         assert (each.difference, each.low, each.high, each.p) == (0, 0, 0, 1)
         assert (each.wins, each.ties, each.losses) == (0, 80, 0)
         assert [standing.rank for standing in verdict.ranking] == [1, 1]
-    assert found.most_different("bleu-4") == []
+    assert result.most_different("bleu-4") == []
 
 
 def test_a_seed_gives_the_same_and_the_file_holds_what_the_value_holds(
@@ -219,16 +219,16 @@ def test_files_and_lists_are_read_with_references_given_once(tmp_path: Path) -> 
     for name, texts in (("a", ["a dog runs", "two cats", "a ball"]), ("b", ["a cow", "two cats", "ball"])):
         rows = [{"image_id": id, "caption": text} for id, text in zip(references, texts, strict=True)]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    found = capmeter.compare(
+    result = capmeter.compare(
         {"a": tmp_path / "a.json", "b": {"1": "a cow", "2": "two cats", "3": "ball"}},
         "rouge-l",
         references=references,
         resamples=20,
     )
-    (each,) = found["rouge-l"].differences
+    (each,) = result["rouge-l"].differences
     assert (each.wins, each.ties, each.losses) == (2, 1, 0)
     with pytest.raises(KeyError, match="cider was not compared"):
-        found["cider"]
+        result["cider"]
 
 
 @pytest.mark.parametrize("test", ["permutation", "bootstrap"])
@@ -237,9 +237,9 @@ def test_many_systems_can_still_be_told_apart(test: str) -> None:
     random = np.random.default_rng(0)
     references = _references(40, random)
     systems = {f"s{k}": _set(_system(references, k / 8, random), references) for k in range(8)}
-    found = compare(systems, ["rouge-l"], test=test, resamples=100, permutations=100)
-    assert found["rouge-l"].between("s0", "s7").p_holm < 0.05
-    assert (found.permutations, found.resamples) == ((2800, 100) if test == "permutation" else (100, 2800))
+    result = compare(systems, ["rouge-l"], test=test, resamples=100, permutations=100)
+    assert result["rouge-l"].between("s0", "s7").p_holm < 0.05
+    assert (result.permutations, result.resamples) == ((2800, 100) if test == "permutation" else (100, 2800))
 
 
 class TestRefusals:
@@ -298,9 +298,9 @@ def test_stored_results_are_not_computed_again(three: dict[str, CaptionSet], mon
         raise AssertionError("computed again")
 
     monkeypatch.setattr(comparison, "evaluate", refuse)
-    found = compare(stored, "bleu-4,rouge-l", resamples=200, permutations=200)
+    result = compare(stored, "bleu-4,rouge-l", resamples=200, permutations=200)
     for name in expected:
-        for one, other in zip(found[name].differences, expected[name].differences, strict=True):
+        for one, other in zip(result[name].differences, expected[name].differences, strict=True):
             assert one.difference == pytest.approx(other.difference, abs=1e-12)
             assert (one.wins, one.losses) == (other.wins, other.losses)
 
@@ -316,9 +316,9 @@ def test_notes_of_stored_results_are_kept(three: dict[str, CaptionSet]) -> None:
 
 def test_of_stored_results_only_what_lacks_is_computed(three: dict[str, CaptionSet]) -> None:
     mixed = {"good": _results(three["good"], "rouge-l"), "poor": three["poor"]}
-    found = compare(mixed, "rouge-l,cider-d", resamples=200, permutations=200)
+    result = compare(mixed, "rouge-l,cider-d", resamples=200, permutations=200)
     expected = compare({name: three[name] for name in mixed}, "rouge-l,cider-d", resamples=200, permutations=200)
-    assert [each.difference for name in found for each in found[name].differences] == pytest.approx(
+    assert [each.difference for name in result for each in result[name].differences] == pytest.approx(
         [each.difference for name in expected for each in expected[name].differences], abs=1e-12
     )
 
@@ -327,13 +327,13 @@ def test_common_captions_only(three: dict[str, CaptionSet]) -> None:
     part = three["poor"].select(range(10, 40))
     with pytest.raises(InputError, match=r"do not have the same captions: .*--common"):
         compare({"good": three["good"], "poor": part}, "cider-d")
-    found = compare({"good": three["good"], "poor": part}, "cider-d", common=True, resamples=200, permutations=200)
+    result = compare({"good": three["good"], "poor": part}, "cider-d", common=True, resamples=200, permutations=200)
     expected = compare(
         {"good": three["good"].select(range(10, 40)), "poor": part}, "cider-d", resamples=200, permutations=200
     )
-    assert found["cider-d"].differences == expected["cider-d"].differences
-    (reason,) = (reason for reason in found.results["good"].notes if "left out" in reason)
-    assert len(found.results["good"].notes[reason]) == 50
+    assert result["cider-d"].differences == expected["cider-d"].differences
+    (reason,) = (reason for reason in result.results["good"].notes if "left out" in reason)
+    assert len(result.results["good"].notes[reason]) == 50
     # stored scores whose document frequencies come from other images are computed again
     stored = {"good": _results(three["good"]), "poor": _results(part)}
     again = compare(stored, "cider-d", common=True, resamples=200, permutations=200)

@@ -23,10 +23,10 @@ def report() -> AgreementTable:
     random = np.random.default_rng(4)
     human = random.integers(5, size=150)
     rows = [RatedCaption(str(k), str(k // 2), "x", (), (int(rating),)) for k, rating in enumerate(human)]
-    judged = prepare_points("mine", rows, Protocol(name="p", statistic="tau-b"))
+    ratings = prepare_points("mine", rows, Protocol(name="p", statistic="tau-b"))
     left, right = human + 2 * random.normal(size=150), 1000 * (human + 2.2 * random.normal(size=150))
     return measure_agreement(
-        judged, {"left": left, "right": right, "copy": left * 3, "flat": np.ones(150)}, resamples=200
+        ratings, {"left": left, "right": right, "copy": left * 3, "flat": np.ones(150)}, resamples=200
     )
 
 
@@ -39,9 +39,9 @@ def test_rank_correlations(report: AgreementTable) -> None:
 
 
 def test_two_that_err_differently_are_better_together(report: AgreementTable) -> None:
-    found = report.add(combine_pairs(report))
-    sums = {frozenset(row.metric.split(" + ")): row for row in found.of("combinations")}
-    gains = {frozenset(row.metric.split(" + ")): row for row in found.of("gains")}
+    result = report.add(combine_pairs(report))
+    sums = {frozenset(row.metric.split(" + ")): row for row in result.of("combinations")}
+    gains = {frozenset(row.metric.split(" + ")): row for row in result.of("gains")}
     assert len(sums) == len(gains) == 3
     together, gain = sums[frozenset(("left", "right"))], gains[frozenset(("left", "right"))]
     better = max(report["left"].value, report["right"].value)  # type: ignore[type-var]
@@ -71,11 +71,11 @@ def test_more_than_two_are_named(tmp_path: Path) -> None:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     names = ["bleu-1", "rouge-l", "cider-d"]
-    whole = f"mean({','.join(names)},standardised=true)"
-    report = run([*names, whole], benchmark="rated", data=path, resamples=50)
+    total = f"mean({','.join(names)},standardised=true)"
+    report = run([*names, total], benchmark="rated", data=path, resamples=50)
     standard = [(report.items[name] - report.items[name].mean()) / report.items[name].std() for name in names]
-    assert report.items[whole] == pytest.approx(np.mean(standard, axis=0), abs=1e-9)
-    assert report[whole].value is not None and report.difference(whole, "bleu-1").p <= 1
+    assert report.items[total] == pytest.approx(np.mean(standard, axis=0), abs=1e-9)
+    assert report[total].value is not None and report.difference(total, "bleu-1").p <= 1
     raw = run("mean(bleu-1,rouge-l,cider-d)", benchmark="rated", data=path, resamples=50)
     assert raw.items["mean(bleu-1,rouge-l,cider-d)"] == pytest.approx(
         np.mean([report.items[name] for name in names], axis=0), abs=1e-12
@@ -84,13 +84,13 @@ def test_more_than_two_are_named(tmp_path: Path) -> None:
 
 def test_a_published_sum_stands_beside_ours() -> None:
     """Sharif et al. 2019, Table 8.5: BLEU-4 + WEmbSim by ELMo, word2vec, GloVe, fastText."""
-    made = [
+    output = [
         JudgedSystem(f"t{k}", k / 20, (), {"bleu-4": float(k * 7 % 12), "wembsim": float(k * 5 % 12)})
         for k in range(12)
     ]
-    judgments = prepare_systems("coco2015", made, find_benchmark("coco2015").protocol("cui2018"))
+    judgments = prepare_systems("coco2015", output, find_benchmark("coco2015").protocol("cui2018"))
     report = measure_agreement(judgments, dict(judgments.published_scores), resamples=20)
-    found = report.add(combine_pairs(report))
-    assert found.find("published_otherwise", found.of("combinations")[0].metric).value == 52.0
-    table = combination_table(found)
+    result = report.add(combine_pairs(report))
+    assert result.find("published_otherwise", result.of("combinations")[0].metric).value == 52.0
+    table = combination_table(result)
     assert table.columns[-1] == "published" and table.rows[0][-1].startswith("other encoder: 52 (elmo, Sharif")

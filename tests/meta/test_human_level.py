@@ -18,29 +18,29 @@ from capmeter.report.agreement import agreement_notes, agreement_table
 def test_experts_of_flickr8k(shared: Path) -> None:
     data = shared / "data/flickr8k_expert.jsonl.gz"
     rows = human_level(find_benchmark("flickr8k-expert").load(data), resamples=300)
-    (found, *_) = rows
-    assert found.n == 16992
-    assert found.value == pytest.approx(55.4, abs=0.05)
-    assert 3 < found.high - found.low < 5.5 and found.low < found.value < found.high
-    two, columns = found.note.split("\n")[1:]
+    (result, *_) = rows
+    assert result.n == 16992
+    assert result.value == pytest.approx(55.4, abs=0.05)
+    assert 3 < result.high - result.low < 5.5 and result.low < result.value < result.high
+    two, columns = result.note.split("\n")[1:]
     assert two == "every two ratings of a caption, both ways round: tau-b 63.0, tau-c 47.9"
     assert "mean tau-b of 73.62 (77.47, 65.52, 77.85)" in columns and "inflated by the sorting" in columns
     assert "inter-human 73.6 of Cui et al. 2018, Table 1" in columns
 
 
 def test_the_crowd_of_flickr8k(shared: Path) -> None:
-    (found,) = human_level(find_benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz"), resamples=20)
-    assert found.n == 144_860
-    assert found.value == pytest.approx(53.4, abs=0.05) and found.note.count("\n") == 1
+    (result,) = human_level(find_benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz"), resamples=20)
+    assert result.n == 144_860
+    assert result.value == pytest.approx(53.4, abs=0.05) and result.note.count("\n") == 1
 
 
 def test_votes_of_pascal50s(shared: Path) -> None:
     data = shared / "data/samples/pascal50s.jsonl.gz"
-    found, *groups = human_level(find_benchmark("pascal50s").load(data, sample=True), resamples=50)
+    result, *groups = human_level(find_benchmark("pascal50s").load(data, sample=True), resamples=50)
     values = {row.subset: row.value for row in groups}
-    assert values == pytest.approx({"HC": 56.0, "HI": 100.0, "HM": 96.0, "MM": 88.0}) and found.value == 85
+    assert values == pytest.approx({"HC": 56.0, "HI": 100.0, "HM": 96.0, "MM": 88.0}) and result.value == 85
     unanimous = "pairs on which all votes agree: 5 of 50 HC, 35 of 50 HI, 30 of 50 HM, 17 of 50 MM"
-    assert found.note == f"the majority of the direct votes against the label\n{unanimous}"
+    assert result.note == f"the majority of the direct votes against the label\n{unanimous}"
     direct, *groups = human_level(find_benchmark("pascal50s").load(data, "pascal-direct", sample=True), resamples=50)
     direct_values = {row.subset: row.value for row in groups}
     assert direct.note.startswith("one vote against the majority of the others")
@@ -78,7 +78,7 @@ def test_the_protocol_decides_the_coefficient_and_groups() -> None:
 def test_no_level_without_two_judgments() -> None:
     single = [RatedCaption(str(k), str(k), "x", ("y",), (k,)) for k in range(4)]
     assert human_level(prepare_points("mine", single, Protocol(name="p"))) == []
-    alike = [RatedCaption(str(k), str(k), "x", ("y",), (1, 1)) for k in range(4)]
-    assert human_level(prepare_points("mine", alike, Protocol(name="p"))) == []
+    similar = [RatedCaption(str(k), str(k), "x", ("y",), (1, 1)) for k in range(4)]
+    assert human_level(prepare_points("mine", similar, Protocol(name="p"))) == []
     unvoted = [RatedPair(str(k), "i", ("a", "b"), (), 1) for k in range(3)]
     assert human_level(prepare_pairs("mine", unvoted, Protocol(name="p", statistic="accuracy"))) == []

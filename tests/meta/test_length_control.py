@@ -37,12 +37,12 @@ def test_what_only_length_explains_is_gone() -> None:
     points, lengths = rated("pearson")
     scores = lengths + np.random.default_rng(1).normal(0, 8, 90)
     report = measure_agreement(points, {"m": scores}, resamples=100)  # type: ignore[arg-type]
-    (given,) = control_length(report)
-    assert given.value is not None and report["m"].value > 50 and abs(given.value) < 25 and given.n == 90
+    (inputs,) = control_length(report)
+    assert inputs.value is not None and report["m"].value > 50 and abs(inputs.value) < 25 and inputs.n == 90
     human = points.human  # type: ignore[attr-defined]
     left = [values - np.polyval(np.polyfit(lengths, values, 1), lengths) for values in (human, scores)]
-    assert given.value == pytest.approx(100 * pearsonr(*left).statistic)
-    assert given.low < given.value < given.high
+    assert inputs.value == pytest.approx(100 * pearsonr(*left).statistic)
+    assert inputs.low < inputs.value < inputs.high
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_pairs_weigh_longer_and_shorter_alike() -> None:
     judgments = pairs([(9, 3, 1), (9, 3, 1), (3, 9, -1), (9, 3, -1), (5, 5, 1), (9, 3, 0)])
     scores = np.array([2.0, 1, 1, 2, 1, 2, 2, 1, 1, 3, 1, 1])
     report = measure_agreement(judgments, {"m": scores}, resamples=50)  # type: ignore[arg-type]
-    given, of_length = control_length(report.add(length_rows(judgments, resamples=50)))  # type: ignore[arg-type]
-    assert given.value == pytest.approx(100 / 3) and given.n == 4
+    inputs, of_length = control_length(report.add(length_rows(judgments, resamples=50)))  # type: ignore[arg-type]
+    assert inputs.value == pytest.approx(100 / 3) and inputs.n == 4
     assert of_length.metric == "length" and of_length.value == 50
 
 

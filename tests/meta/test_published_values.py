@@ -126,9 +126,9 @@ def test_tables_and_plots_keep_other_encoders_apart(shared: Path) -> None:
     ids = find_benchmark("flickr8k-expert").load(data).ids
     scores = {"bertscore": {id: k % 7 for k, id in enumerate(ids)}, "polos": {id: k % 5 for k, id in enumerate(ids)}}
     report = run(benchmark="flickr8k-expert", data=data, scores=scores, resamples=10)
-    shown = {row[1]: row[-1] for row in agreement_table(report).rows}
-    assert shown["bertscore"] == "other encoder: 39.2 (roberta, Hessel et al. 2021)"
-    assert shown["polos"] == "56.4 (Wada et al. 2024)"
+    display = {row[1]: row[-1] for row in agreement_table(report).rows}
+    assert display["bertscore"] == "other encoder: 39.2 (roberta, Hessel et al. 2021)"
+    assert display["polos"] == "56.4 (Wada et al. 2024)"
     axis = agreement_figure(report).axes[0]
     diamonds = [line.get_xdata()[0] for line in axis.lines if line.get_marker() == "D"]
     assert diamonds == [56.4]
@@ -307,8 +307,8 @@ def test_corrections_are_judged_on_thirteen_systems(shared: Path) -> None:
     assert pearson["m2"].value == pytest.approx(62.5, abs=0.05)
     assert run(benchmark="conll14", data=data, protocol="without-input", resamples=10)["m2"].n == 12
     # published ρ that need whole sums of squared rank differences
-    for rho, whole in ((0.852, 54), (0.648, 128)):
-        assert round(1 - 6 * whole / (13**3 - 13), 3) == rho
+    for rho, total in ((0.852, 54), (0.648, 128)):
+        assert round(1 - 6 * total / (13**3 - 13), 3) == rho
         assert all(round(1 - 6 * d / (12**3 - 12), 3) != rho for d in range(0, 573, 2))
 
 

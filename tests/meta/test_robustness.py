@@ -59,8 +59,8 @@ class Ratio(AdditiveMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         rows = []
         for caption in part:
-            words, known = caption.candidate.split(), set(" ".join(caption.references).split())
-            rows.append([sum(word in known for word in words), len(words)])
+            words, names = caption.candidate.split(), set(" ".join(caption.references).split())
+            rows.append([sum(word in names for word in words), len(words)])
         return Measurement(np.array(rows, float))
 
     def from_sums(self, sums: Any, counts: Any) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def _four_words() -> CaptionSet:
 
 def test_a_curve_and_its_area_by_hand() -> None:
     # four words; removal leaves 4, 2 (γ = .5) and 1 (γ = 1): relative 1, .5, .25; trapezia .375 + .1875
-    found = robustness(_four_words(), [Words()], ["removal"], strengths=[0, 0.5, 1], resamples=50)
-    (curve,) = found
+    result = robustness(_four_words(), [Words()], ["removal"], strengths=[0, 0.5, 1], resamples=50)
+    (curve,) = result
     assert curve.scores.tolist() == [4, 2, 1]
     assert curve.normalised.values.tolist() == [1, 0.5, 0.25]
     assert curve.area.value == pytest.approx(0.5625, abs=1e-15)
     assert (curve.area.low, curve.area.high) == pytest.approx((0.5625, 0.5625))  # every caption is alike
     assert curve.preferred.values.tolist() == [0, 1, 1]
     assert curve.tied.tolist() == [1, 0, 0]
-    assert found.unchanged["removal"].tolist() == [1, 0, 0]
+    assert result.unchanged["removal"].tolist() == [1, 0, 0]
 
 
 def test_an_uneven_grid_and_one_that_does_not_reach_1() -> None:
@@ -105,11 +105,11 @@ def test_corpus_scores_are_the_metrics_own_not_means_of_captions() -> None:
 def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
     metric = parse(name)
     captions = leave_one_out(REFERENCES, seed=4)
-    found = robustness(captions, [metric], ["replacement", "rc"], strengths=[0.4, 1], resamples=20, seed=4)
+    result = robustness(captions, [metric], ["replacement", "rc"], strengths=[0.4, 1], resamples=20, seed=4)
     from capmeter.transforms.registry import parse as degradation
 
-    assert found[0].scores[0] == pytest.approx(evaluate(captions, [metric])[metric].score, rel=1e-12)
-    for curve in found:
+    assert result[0].scores[0] == pytest.approx(evaluate(captions, [metric])[metric].score, rel=1e-12)
+    for curve in result:
         degrade = degradation(curve.degradation).fit(captions, seed=4)
         rows = [
             Caption(each.id, each.image_id, degrade(row, 0.4), each.references) for row, each in enumerate(captions)
@@ -139,12 +139,12 @@ def test_bands_are_the_bootstrap_of_the_ratio_by_image() -> None:
 
 
 def test_a_metric_that_does_not_see_order_is_flat_under_permutation_and_another_is_not() -> None:
-    found = robustness(REFERENCES, ["bleu-1", "bleu-2"], ["wp"], strengths=[0, 0.5, 1], resamples=20)
-    assert found.curve("bleu-1", "T_WP").normalised.values == pytest.approx([1, 1, 1])
-    assert found.curve("bleu-2", "permutation").normalised.values[2] < 0.8
-    assert (found.metrics, found.degradations) == (["bleu-1", "bleu-2"], ["permutation"])
+    result = robustness(REFERENCES, ["bleu-1", "bleu-2"], ["wp"], strengths=[0, 0.5, 1], resamples=20)
+    assert result.curve("bleu-1", "T_WP").normalised.values == pytest.approx([1, 1, 1])
+    assert result.curve("bleu-2", "permutation").normalised.values[2] < 0.8
+    assert (result.metrics, result.degradations) == (["bleu-1", "bleu-2"], ["permutation"])
     with pytest.raises(InputError, match="rouge-l under permutation was not measured; this study has bleu-1, bleu-2"):
-        found.curve("rouge-l", "wp")
+        result.curve("rouge-l", "wp")
 
 
 def test_the_same_seed_gives_the_same_study_and_another_another() -> None:
@@ -174,8 +174,8 @@ class TestLeaveOneOut:
             assert sorted([caption.candidate, *caption.references]) == sorted(texts)
 
     def test_every_reference_has_its_turn(self) -> None:
-        chosen = {leave_one_out(REFERENCES, seed=seed)["image0"].candidate for seed in range(60)}
-        assert chosen == set(REFERENCES["image0"])
+        selection = {leave_one_out(REFERENCES, seed=seed)["image0"].candidate for seed in range(60)}
+        assert selection == set(REFERENCES["image0"])
 
     def test_the_choice_for_an_image_does_not_depend_on_the_others(self) -> None:
         alone = leave_one_out({"image5": REFERENCES["image5"]}, seed=3)
@@ -203,19 +203,19 @@ class TestLeaveOneOut:
 
 def test_captions_of_a_set_are_degraded_as_they_are() -> None:
     captions = _four_words()
-    found = robustness(captions, [Words()], ["removal"], strengths=[1], resamples=20, images=2)
-    assert len(found.captions) == 4
-    assert found.captions.ids[0] in captions.ids
-    assert found.examples["removal"][0] == found.captions[found.captions.ids[0]].candidate
+    result = robustness(captions, [Words()], ["removal"], strengths=[1], resamples=20, images=2)
+    assert len(result.captions) == 4
+    assert result.captions.ids[0] in captions.ids
+    assert result.examples["removal"][0] == result.captions[result.captions.ids[0]].candidate
 
 
 def test_a_file_of_references_and_the_saved_study(tmp_path: Path) -> None:
     file = tmp_path / "refs.json"
     file.write_text(json.dumps(REFERENCES))
-    found = robustness(file, "bleu-1,rouge-l", "removal", strengths=[0.5, 1], resamples=20)
-    found.save(tmp_path / "study.json")
+    result = robustness(file, "bleu-1,rouge-l", "removal", strengths=[0.5, 1], resamples=20)
+    result.save(tmp_path / "study.json")
     saved = json.loads((tmp_path / "study.json").read_text())
-    assert saved == found.to_dict()
+    assert saved == result.to_dict()
     assert saved["captions"] == saved["images"] == 24
     assert [curve["metric"] for curve in saved["curves"]] == ["bleu-1", "rouge-l"]
     assert saved["curves"][0]["normalised"][0] == 1
@@ -248,18 +248,18 @@ def test_a_metric_that_cannot_be_measured_is_left_out_beside_others() -> None:
 
 def test_real_captions_behave_as_published(shared: Path) -> None:
     """Cui et al., Fig. 6: CIDEr is the most robust to other captions, BLEU-4 to permuted words; ROUGE-L to neither."""
-    found = robustness(
+    result = robustness(
         shared / "data" / "coco_karpathy_test_captions.jsonl.gz",
         ["bleu-4", "rouge-l", "cider-d"],
         strengths=[0, 0.25, 0.5, 0.75, 1],
         images=200,
         resamples=100,
     )
-    area = {(curve.degradation, curve.metric): curve.area.value for curve in found}
-    for way in found.degradations:
-        assert area[way, "rouge-l"] == max(area[way, metric] for metric in found.metrics)
+    area = {(curve.degradation, curve.metric): curve.area.value for curve in result}
+    for way in result.degradations:
+        assert area[way, "rouge-l"] == max(area[way, metric] for metric in result.metrics)
     assert area["other-caption", "cider-d"] < area["other-caption", "bleu-4"]
     assert area["permutation", "bleu-4"] < area["permutation", "cider-d"]
-    for curve in found:
+    for curve in result:
         assert curve.normalised.values[-1] < 0.85
         assert (curve.normalised.low <= curve.normalised.values + 1e-12).all()

@@ -32,9 +32,9 @@ FORMS = {
 def test_forms(tmp_path: Path, name: str, zipped: bool) -> None:
     path = tmp_path / (name + ".gz" if zipped else name)
     path.write_bytes(gzip.compress(FORMS[name].encode()) if zipped else FORMS[name].encode())
-    found = read_scores(path, IDS)
-    assert list(found) == ["mine"]
-    assert {id: found["mine"][id] for id in IDS} == WANTED
+    result = read_scores(path, IDS)
+    assert list(result) == ["mine"]
+    assert {id: result["mine"][id] for id in IDS} == WANTED
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ BAD = [f"two cats see {k}" for k in range(40)]
 
 
 def test_chance_and_difference_are_told_apart() -> None:
-    found = rank_systems({"good": scored(GOOD), "same": scored(SAME), "bad": scored(BAD)}, resamples=300)
-    for standing in found.values():
+    result = rank_systems({"good": scored(GOOD), "same": scored(SAME), "bad": scored(BAD)}, resamples=300)
+    for standing in result.values():
         assert standing.best == {"good", "same"}
         assert standing.significantly_worse == {"good": {"bad"}, "same": {"bad"}, "bad": set()}
 
@@ -44,8 +44,8 @@ def test_it_says_what_the_comparison_says() -> None:
     some = [worse if k % 5 == 0 else good for k, (good, worse) in enumerate(zip(GOOD, BAD, strict=True))]
     systems = {"good": GOOD, "same": SAME, "some": some, "bad": BAD}
     compared = compare({name: scored(candidates).captions for name, candidates in systems.items()}, METRICS)
-    found = rank_systems({name: scored(candidates) for name, candidates in systems.items()}, resamples=100)
-    for metric, standing in found.items():
+    result = rank_systems({name: scored(candidates) for name, candidates in systems.items()}, resamples=100)
+    for metric, standing in result.items():
         for each in compared[metric].differences:
             above, below = (each.first, each.second) if each.difference > 0 else (each.second, each.first)
             assert (below in standing.significantly_worse[above]) == (each.p_holm < 0.05)
@@ -63,20 +63,20 @@ def test_order_of_the_captions_changes_no_comparison() -> None:
 
 def test_the_same_captions_in_another_order_are_no_better() -> None:
     order = np.random.default_rng(2).permutation(40).tolist()
-    found = rank_systems({"one": scored(GOOD), "two": scored(GOOD, order)}, resamples=200)
-    assert all(standing.best == {"one", "two"} for standing in found.values())
+    result = rank_systems({"one": scored(GOOD), "two": scored(GOOD, order)}, resamples=200)
+    assert all(standing.best == {"one", "two"} for standing in result.values())
 
 
 def test_other_images_are_not_compared_but_have_intervals() -> None:
-    found = rank_systems({"good": scored(GOOD), "bad": scored(BAD, prefix="x")}, resamples=200)["rouge-l"]
-    assert found.best == frozenset() and found.significantly_worse == {"good": set(), "bad": set()}
-    assert set(found.intervals) == {"good", "bad"}
+    result = rank_systems({"good": scored(GOOD), "bad": scored(BAD, prefix="x")}, resamples=200)["rouge-l"]
+    assert result.best == frozenset() and result.significantly_worse == {"good": set(), "bad": set()}
+    assert set(result.intervals) == {"good", "bad"}
 
 
 def test_intervals_are_those_of_results() -> None:
     results = scored(GOOD)
-    found = rank_systems({"good": results}, resamples=300, seed=3)
-    assert {name: each.intervals["good"] for name, each in found.items()} == results.intervals(resamples=300, seed=3)
+    result = rank_systems({"good": results}, resamples=300, seed=3)
+    assert {name: each.intervals["good"] for name, each in result.items()} == results.intervals(resamples=300, seed=3)
 
 
 def test_saved_results_give_the_same_standing(tmp_path: object) -> None:

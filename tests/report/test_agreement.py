@@ -35,28 +35,28 @@ from capmeter.report.agreement import (
 def rated() -> AgreementTable:
     random = np.random.default_rng(0)
     rows = [RatedCaption(str(k), str(k), f"text {k}", ("r",), (k % 4 + 1, 1 + k % 3)) for k in range(60)]
-    judged = prepare_points("mine", rows, Protocol(name="p", statistic="tau-c"))
+    judgments = prepare_points("mine", rows, Protocol(name="p", statistic="tau-c"))
     base = np.arange(60) % 4
     scores = {"good": base + 0.3 * random.normal(size=60), "weak": base + 4.0 * random.normal(size=60)}
-    return measure_agreement(judged, {**scores, "flat": np.zeros(60)}, resamples=100)
+    return measure_agreement(judgments, {**scores, "flat": np.zeros(60)}, resamples=100)
 
 
 def paired() -> AgreementTable:
     rows = [
         RatedPair(str(k), str(k), ("a", "b"), (), 1, groups={"category": "MM" if k % 2 else "HC"}) for k in range(20)
     ]
-    judged = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
+    judgments = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
     values = np.random.default_rng(0).normal(size=40)
     values[:4] = 0
-    return measure_agreement(judged, {"m": values}, resamples=50)
+    return measure_agreement(judgments, {"m": values}, resamples=50)
 
 
 def ranked() -> AgreementTable:
-    judged = prepare_systems(
+    judgments = prepare_systems(
         "mine", [JudgedSystem(f"s{k}", k / 9) for k in range(6)], Protocol(name="p", statistic="pearson")
     )
     return measure_agreement(
-        judged, {"m": np.asarray([1.0, 2, 2.5, 4, 3, 6]), "n": np.asarray([3.0, 1, 2, 6, 5, 4])}, resamples=50
+        judgments, {"m": np.asarray([1.0, 2, 2.5, 4, 3, 6]), "n": np.asarray([3.0, 1, 2, 6, 5, 4])}, resamples=50
     )
 
 
@@ -77,8 +77,8 @@ def test_table_of_ratings() -> None:
 
 def test_one_judgment_is_counted_in_the_singular() -> None:
     rows = [RatedCaption("1", "1", "a dog", ("a dog runs",), (1,))]
-    judged = prepare_points("mine", rows, Protocol(name="p", statistic="tau-b"))
-    report = measure_agreement(judged, {"m": np.ones(1)}, resamples=10)
+    judgments = prepare_points("mine", rows, Protocol(name="p", statistic="tau-b"))
+    report = measure_agreement(judgments, {"m": np.ones(1)}, resamples=10)
     assert agreement_table(report).title == "mine: 1 judgment of 1 image"
 
 

@@ -23,16 +23,16 @@ CAPTIONS = load(
 )
 
 
-def plain(found: list[Explanation]) -> str:
+def plain(result: list[Explanation]) -> str:
     text = io.StringIO()
-    Console(file=text, width=160, color_system=None).print(render_explanations(found))
+    Console(file=text, width=160, color_system=None).print(render_explanations(result))
     return text.getvalue()
 
 
 def test_the_worst_are_found_by_the_metric_that_was_named() -> None:
-    found = explain(CAPTIONS, "rouge-l,cider-d", worst=2, by="bleu-1")
-    assert [each.caption.id for each in found] == ["two", "one"]
-    assert list(found[0].scores) == ["rouge-l", "cider-d", "bleu-1"] and list(found[0].evidence) == [
+    result = explain(CAPTIONS, "rouge-l,cider-d", worst=2, by="bleu-1")
+    assert [each.caption.id for each in result] == ["two", "one"]
+    assert list(result[0].scores) == ["rouge-l", "cider-d", "bleu-1"] and list(result[0].evidence) == [
         "rouge-l",
         "cider-d",
     ]
@@ -48,9 +48,9 @@ def test_one_caption_is_explained_as_it_was_scored_among_all() -> None:
 
 
 def test_json_names_the_words_of_every_match() -> None:
-    (found,) = json.loads(json.dumps(to_dicts(explain(CAPTIONS, "rouge-l", ids=["one"]))))
-    assert found["candidate"] == "a dog runs on grass" and found["references"] == ["the dog runs on the grass"]
-    links = found["evidence"]["rouge-l"]["links"]
+    (result,) = json.loads(json.dumps(to_dicts(explain(CAPTIONS, "rouge-l", ids=["one"]))))
+    assert result["candidate"] == "a dog runs on grass" and result["references"] == ["the dog runs on the grass"]
+    links = result["evidence"]["rouge-l"]["links"]
     assert {link["words"] for link in links} and all(link["words"] == link["reference_words"] for link in links)
     assert "grass" in " ".join(link["words"] for link in links)
 
@@ -64,9 +64,9 @@ def test_the_terminal_shows_words_weights_and_marks() -> None:
         {"chunks": 1.0, "rule": "greedy"},
     )
     caption = CAPTIONS["one"]
-    shown = plain([Explanation(caption, {"m": 0.25}, {"m": evidence})])
+    display = plain([Explanation(caption, {"m": 0.25}, {"m": evidence})])
     for text in ("0.2500", "dog 1.5", "runs ~ run 0.6", "chunks 1", "rule greedy", "unmatched", "cut", "stem"):
-        assert text in shown
+        assert text in display
     scored = replace(evidence, links=(), marks=(), word_scores=(1.0, 0.9, 1.0))  # of a metric that matches no words
     assert "nothing" not in plain([Explanation(caption, {"m": 0.25}, {"m": scored})])
     colours = io.StringIO()
@@ -84,9 +84,9 @@ def test_an_unknown_id_and_a_mute_metric_are_errors() -> None:
 def test_hostile_captions_cannot_steer_the_terminal() -> None:
     rows = [Caption(str(k), str(k), text, ("a dog runs",)) for k, text in enumerate(HOSTILE)]
     captions = CaptionSet.from_captions(rows)
-    shown = plain(explain(captions, "rouge-l"))
-    assert not any(c in shown for c in "\x1b\x00\u202e\u2066\u2028\ud83d")
-    assert "\\u202eright" in shown
+    display = plain(explain(captions, "rouge-l"))
+    assert not any(c in display for c in "\x1b\x00\u202e\u2066\u2028\ud83d")
+    assert "\\u202eright" in display
 
 
 def test_printable_leaves_all_scripts_alone() -> None:
@@ -95,16 +95,16 @@ def test_printable_leaves_all_scripts_alone() -> None:
 
 
 def test_contributions_to_a_learned_score_are_shown_largest_first() -> None:
-    told = Contributions("the mean caption", -0.5, 1.0, (("meteor", 0.25, 0.2, 0.5), ("spice", 0.75, 0.125, 1.0)))
-    evidence = Evidence(("a", "dog"), (("a", "dog"),), contributions=told)
-    found = Explanation(Caption("1", "1", "a dog", ("a dog",)), {"learned": 0.73}, {"learned": evidence})
-    text = plain([found])
+    output = Contributions("the mean caption", -0.5, 1.0, (("meteor", 0.25, 0.2, 0.5), ("spice", 0.75, 0.125, 1.0)))
+    evidence = Evidence(("a", "dog"), (("a", "dog"),), contributions=output)
+    result = Explanation(Caption("1", "1", "a dog", ("a dog",)), {"learned": 0.73}, {"learned": evidence})
+    text = plain([result])
     assert "1.000 = -0.500 (the mean caption) + contributions" in text
     assert text.index("+1.000  spice 0.75 (base 0.125)") < text.index("+0.500  meteor 0.25 (base 0.2)")
-    (said,) = json.loads(json.dumps(to_dicts([found])))
-    kept = said["evidence"]["learned"]["contributions"]
-    assert kept["base_logit"] + sum(each["contribution"] for each in kept["inputs"]) == kept["logit"]
-    assert [each["input"] for each in kept["inputs"]] == ["meteor", "spice"]
+    (message,) = json.loads(json.dumps(to_dicts([result])))
+    remaining = message["evidence"]["learned"]["contributions"]
+    assert remaining["base_logit"] + sum(each["contribution"] for each in remaining["inputs"]) == remaining["logit"]
+    assert [each["input"] for each in remaining["inputs"]] == ["meteor", "spice"]
     table = EvidenceTable()
     table.add(0, 3, evidence)
     assert table.to_dict()["records"][0][7:] == [

@@ -30,19 +30,19 @@ def unpack_json(text: str):  # type: ignore[no-untyped-def]
 
 
 def data_of(page: Path):  # type: ignore[no-untyped-def]
-    found = re.search(r'id="capmeter-data">([^<]*)<', page.read_text(encoding="utf-8"))
-    assert found is not None
-    return unpack_json(found.group(1))
+    result = re.search(r'id="capmeter-data">([^<]*)<', page.read_text(encoding="utf-8"))
+    assert result is not None
+    return unpack_json(result.group(1))
 
 
 def test_the_page_holds_every_caption_score_and_reference(tmp_path: Path) -> None:
-    given = systems()
-    written = write_page(given, tmp_path / "page.html", resamples=50)
-    data = data_of(written.path)
-    assert (written.captions, written.size) == (180, written.path.stat().st_size)
-    assert [metric["name"] for metric in data["metrics"]] == list(given["exact"])
+    inputs = systems()
+    file_text = write_page(inputs, tmp_path / "page.html", resamples=50)
+    data = data_of(file_text.path)
+    assert (file_text.captions, file_text.size) == (180, file_text.path.stat().st_size)
+    assert [metric["name"] for metric in data["metrics"]] == list(inputs["exact"])
     row = 60 + 7
-    results = given["close"]
+    results = inputs["close"]
     assert results.captions is not None
     caption = results.captions["image 7"]
     assert data["systems"][data["system"][row]] == "close"
@@ -112,19 +112,19 @@ def test_every_script_has_the_hash_that_the_policy_names(tmp_path: Path) -> None
 
 
 def test_the_page_brings_no_foreign_code_and_stays_small(tmp_path: Path) -> None:
-    written = write_page(systems(12), tmp_path / "page.html", resamples=50)
-    assert written.size < 110_000
-    text = written.path.read_text(encoding="utf-8")
+    file_text = write_page(systems(12), tmp_path / "page.html", resamples=50)
+    assert file_text.size < 110_000
+    text = file_text.path.read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//|@import|url\(""", text)
 
 
 def test_explanations_give_way_to_the_size(tmp_path: Path) -> None:
-    given = systems(400)
-    small = write_page(given, tmp_path / "small.html", resamples=50, megabytes=0.15, explained=1200)
-    large = write_page(given, tmp_path / "large.html", resamples=50, explained=1200)
+    inputs = systems(400)
+    small = write_page(inputs, tmp_path / "small.html", resamples=50, megabytes=0.15, explained=1200)
+    large = write_page(inputs, tmp_path / "large.html", resamples=50, explained=1200)
     assert small.size <= 150_000
     assert 0 < small.explained < large.explained == 1200
-    none = write_page(given, tmp_path / "none.html", resamples=50, explained=0)
+    none = write_page(inputs, tmp_path / "none.html", resamples=50, explained=0)
     assert none.explained == 0 and data_of(none.path)["evidence"]["records"] == []
 
 
@@ -138,8 +138,8 @@ def test_the_extremes_come_first() -> None:
 
 
 def test_systems_scored_by_different_metrics_have_gaps(tmp_path: Path) -> None:
-    given = {"a": scored(candidates(12, 0), metrics="bleu-1"), "b": scored(candidates(12, 1), metrics="rouge-l")}
-    data = data_of(write_page(given, tmp_path / "page.html", resamples=50).path)
+    inputs = {"a": scored(candidates(12, 0), metrics="bleu-1"), "b": scored(candidates(12, 1), metrics="rouge-l")}
+    data = data_of(write_page(inputs, tmp_path / "page.html", resamples=50).path)
     assert [metric["name"] for metric in data["metrics"]] == ["bleu-1", "rouge-l"]
     assert set(data["scores"][0][12:]) == {None} and None not in data["scores"][0][:12]
 
@@ -162,29 +162,29 @@ def test_pictures_are_linked_embedded_or_left_out(tmp_path: Path) -> None:
     pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
     (tmp_path / "pictures").mkdir()
     pil.fromarray(np.zeros((300, 500, 3), np.uint8)).save(tmp_path / "pictures" / "a #1.png")
-    given = {"a": scored(candidates(3, 0), image="a #1.png")}
+    inputs = {"a": scored(candidates(3, 0), image="a #1.png")}
     (tmp_path / "pages").mkdir()
     page = tmp_path / "pages" / "page.html"
     root = tmp_path / "pictures"
-    write_page(given, page, resamples=50, images="link", images_root=root)
+    write_page(inputs, page, resamples=50, images="link", images_root=root)
     assert data_of(page)["imageSources"] == ["../pictures/a%20%231.png"] * 3
     assert "img-src data: file:" in page.read_text(encoding="utf-8")
-    write_page(given, page, resamples=50, images="embed", images_root=root)
+    write_page(inputs, page, resamples=50, images="embed", images_root=root)
     assert all(each.startswith("data:image/jpeg;base64,") for each in data_of(page)["imageSources"])
     assert "img-src data:;" in page.read_text(encoding="utf-8")
-    write_page(given, page, resamples=50, images="none")
+    write_page(inputs, page, resamples=50, images="none")
     assert data_of(page)["imageSources"] == [None] * 3
     with pytest.raises(InputError, match=r"none of the 3 images could .*\(No such file or directory\).*--images-root"):
-        write_page(given, page, resamples=50, images="embed", images_root=tmp_path)
+        write_page(inputs, page, resamples=50, images="embed", images_root=tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_in_place_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image", reason="needs Pillow")
     os.mkfifo(tmp_path / "pipe.png")
-    given = {"a": scored(candidates(3, 0), image="pipe.png")}
+    inputs = {"a": scored(candidates(3, 0), image="pipe.png")}
     with pytest.raises(InputError, match=r"none of the 3 images could be read, the first: pipe.png \(not a file\)"):
-        write_page(given, tmp_path / "page.html", resamples=50, images="embed", images_root=tmp_path)
+        write_page(inputs, tmp_path / "page.html", resamples=50, images="embed", images_root=tmp_path)
 
 
 def test_captions_without_references_are_not_explained_by_metrics_that_need_some(tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_captions_without_references_are_not_explained_by_metrics_that_need_some
 
 
 def test_pictures_that_are_not_there_are_said_and_not_linked(tmp_path: Path) -> None:
-    given = {"a": scored(candidates(3, 0), image="nowhere.png")}
-    page = write_page(given, tmp_path / "page.html", resamples=50, images_root=tmp_path).path
+    inputs = {"a": scored(candidates(3, 0), image="nowhere.png")}
+    page = write_page(inputs, tmp_path / "page.html", resamples=50, images_root=tmp_path).path
     assert data_of(page)["imageSources"] == [None] * 3
     text = page.read_text(encoding="utf-8")
     assert "3 of 3 images were not found" in text and "img-src data:;" in text
@@ -242,18 +242,18 @@ def test_disagreement_claims_no_more_than_is_known(tmp_path: Path) -> None:
 
 
 def test_notes_stand_beside_the_scores_that_they_concern(tmp_path: Path) -> None:
-    given = {"copies": scored(candidates(12, 0)), "empty": scored(["a cow lies here"] * 11 + [""])}
-    page = write_page(given, tmp_path / "page.html", resamples=10).path
+    inputs = {"copies": scored(candidates(12, 0)), "empty": scored(["a cow lies here"] * 11 + [""])}
+    page = write_page(inputs, tmp_path / "page.html", resamples=10).path
     rows = re.findall(r"<tr>(.*?)</tr>", page.read_text(encoding="utf-8").split("<tbody>")[1], re.DOTALL)
-    own = "candidate is one of its own references"
+    local = "candidate is one of its own references"
     for row, (mark, what) in zip(
-        rows[:2], (("†", f"{own}: 12 of 12 captions"), ("‡", "empty candidate: 1 of 12 captions")), strict=True
+        rows[:2], (("†", f"{local}: 12 of 12 captions"), ("‡", "empty candidate: 1 of 12 captions")), strict=True
     ):
         cells = re.findall(r"<td(.*?)</td>", row, re.DOTALL)
         assert len(cells) == 4
         for cell in cells:
             assert re.search(rf'title="{what}"[^>]*>{re.escape(mark)}</span>\s*<span class="value">', cell)
-    assert f"† {own}: copies 12 of 12 captions. ‡ empty candidate: empty 1 of 12 captions." in text_of(page)
+    assert f"† {local}: copies 12 of 12 captions. ‡ empty candidate: empty 1 of 12 captions." in text_of(page)
 
 
 def test_cut_off_captions_are_counted_with_examples(tmp_path: Path) -> None:
@@ -266,16 +266,16 @@ def test_cut_off_captions_are_counted_with_examples(tmp_path: Path) -> None:
     assert "finished" not in text.partition("How they end")[2].partition("Method")[0]
     notes = {note["reason"]: note["rows"] for note in data_of(page)["notes"]}
     assert notes["ends in a function word"] == [0, 1]
-    whole = write_page({"finished": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10).path
-    assert "function word" not in text_of(whole)
+    total = write_page({"finished": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10).path
+    assert "function word" not in text_of(total)
 
 
 def test_long_captions_are_listed_but_not_explained(tmp_path: Path) -> None:
-    given = {"a": scored(["a dog " * 800, *candidates(5, 0)])}
-    written = write_page(given, tmp_path / "page.html", resamples=10)
-    assert (written.captions, written.explained) == (6, 5)
-    assert {row for _, row, *_ in data_of(written.path)["evidence"]["records"]} == {1, 2, 3, 4, 5}
-    assert "1 caption is not explained: the text or a reference has over 4,000 characters." in text_of(written.path)
+    inputs = {"a": scored(["a dog " * 800, *candidates(5, 0)])}
+    file_text = write_page(inputs, tmp_path / "page.html", resamples=10)
+    assert (file_text.captions, file_text.explained) == (6, 5)
+    assert {row for _, row, *_ in data_of(file_text.path)["evidence"]["records"]} == {1, 2, 3, 4, 5}
+    assert "1 caption is not explained: the text or a reference has over 4,000 characters." in text_of(file_text.path)
 
 
 def test_a_number_that_no_column_holds_is_refused(tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ def with_ellipses(open_page: Any, **options: Any) -> Opened:
 def test_every_text_has_the_contrast_of_wcag_aa(open_page: Any, trained: Path, width: int, scheme: str) -> None:
     options = {"width": width, "scheme": scheme}
     for page in (whole(open_page, **options), with_ellipses(open_page, training=[trained], **options)):
-        found = page.tab.evaluate(CONTRAST)
-        assert len(found) > 200
-        assert [each for each in found if each[0] < each[1]] == []
+        result = page.tab.evaluate(CONTRAST)
+        assert len(result) > 200
+        assert [each for each in result if each[0] < each[1]] == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
@@ -61,9 +61,9 @@ def test_axe_finds_nothing(open_page: Any, trained: Path, width: int, scheme: st
     options = {"width": width, "scheme": scheme}
     for page in (whole(open_page, **options), with_ellipses(open_page, training=[trained], **options)):
         page.tab.evaluate(Path(axe).read_text("utf-8"))
-        found = page.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        told = [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found["violations"]]
-        assert len(found["passes"]) > 20 and told == []
+        result = page.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        message = [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in result["violations"]]
+        assert len(result["passes"]) > 20 and message == []
 
 
 def focused(tab: Any) -> str:
@@ -75,15 +75,15 @@ def test_everything_is_reached_by_keyboard_alone(open_page: Any) -> None:
     tab = page.tab
     tab.keyboard.press("Tab")
     assert focused(tab) == "Skip to the captions"
-    seen = []
+    visits = []
     for _ in range(120):
         tab.keyboard.press("Tab")
-        seen.append(focused(tab))
+        visits.append(focused(tab))
         ring = tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert ring != "none" or seen[-1] == "", f"{seen[-1]} shows no focus"
-        if seen[-1] == "next":
+        assert ring != "none" or visits[-1] == "", f"{visits[-1]} shows no focus"
+        if visits[-1] == "next":
             break
-    wanted = {
+    target = {
         "theme",
         "pair-x",
         "pair-y",
@@ -94,8 +94,8 @@ def test_everything_is_reached_by_keyboard_alone(open_page: Any) -> None:
         "only-note",
         "order",
     }
-    wanted |= {"reset", "Lowest", "Most disagreed", "Longest", "page", "next", "Columns"}
-    assert wanted <= set(seen)
+    target |= {"reset", "Lowest", "Most disagreed", "Longest", "page", "next", "Columns"}
+    assert target <= set(visits)
     assert tab.evaluate("document.querySelectorAll('[tabindex]:not([tabindex=\"0\"])').length") == 0
     # a caption opens and closes, and the focus stays with it
     tab.locator("#list .caption").nth(2).focus()
@@ -118,9 +118,9 @@ def test_the_scatter_lists_captions_by_keyboard(open_page: Any) -> None:
     plot = tab.locator("#scatter svg")
     plot.focus()
     assert tab.locator("#scatter circle[visibility=visible]").count() == 1
-    told = tab.text_content("#scatter-place")
-    assert "Enter lists them" in told
-    number = int(told.split(": ")[1].split()[0])
+    message = tab.text_content("#scatter-place")
+    assert "Enter lists them" in message
+    number = int(message.split(": ")[1].split()[0])
     tab.keyboard.press("Enter")
     assert page.count() == f"{number} of 180 captions"
     assert focused(tab) == "region"
@@ -156,8 +156,8 @@ def test_views_of_the_list(open_page: Any) -> None:
     tab.get_by_role("button", name="Most disagreed").click()
     assert tab.is_visible("#disagreement") and page.count() == "64 captions"
     tab.get_by_role("button", name="Lowest").click()
-    shown = [float(text) for text in tab.locator("#list tbody td[data-label='cider-d']").all_text_contents()]
-    assert shown == sorted(shown) and len(shown) == 25
+    display = [float(text) for text in tab.locator("#list tbody td[data-label='cider-d']").all_text_contents()]
+    assert display == sorted(display) and len(display) == 25
     tab.select_option("#order", "length")
     tab.select_option("#direction", "up")
     lengths = [len(text) for text in page.captions()]
@@ -167,11 +167,11 @@ def test_views_of_the_list(open_page: Any) -> None:
 def test_embedded_pictures_are_thumbnails_in_the_list(open_page: Any, tmp_path: Path) -> None:
     pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
     pil.fromarray(np.random.default_rng(0).integers(0, 255, (60, 90, 3), np.uint8)).save(tmp_path / "one.jpg")
-    given = {"a": scored(candidates(3, 0), image="one.jpg")}
-    tab = open_page(given, images="embed", images_root=tmp_path).tab
+    inputs = {"a": scored(candidates(3, 0), image="one.jpg")}
+    tab = open_page(inputs, images="embed", images_root=tmp_path).tab
     assert tab.locator("#list .thumbnail").count() == 3
     tab.wait_for_function("document.querySelector('.thumbnail').naturalWidth > 0")
-    linked = open_page(given, images="link", images_root=tmp_path)
+    linked = open_page(inputs, images="link", images_root=tmp_path)
     assert linked.tab.locator("#list .thumbnail").count() == 0 and len(linked.asked) == 1
 
 

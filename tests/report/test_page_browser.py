@@ -24,9 +24,9 @@ def test_it_loads_in_silence_and_without_a_request(open_page, width: int, scheme
 
 
 def test_the_table_sorts_by_every_column(open_page) -> None:
-    given = systems()
-    tab = open_page(given).tab
-    ranked = sorted(given, key=lambda name: -given[name]["rouge-l"].score)
+    inputs = systems()
+    tab = open_page(inputs).tab
+    ranked = sorted(inputs, key=lambda name: -inputs[name]["rouge-l"].score)
 
     def names() -> list[str]:
         found: list[str] = tab.locator("#score-table tbody th bdi").all_text_contents()
@@ -65,12 +65,12 @@ def test_search_knows_words_phrases_and_what_is_not_wanted(open_page) -> None:
 
 
 def test_captions_are_ordered_and_filtered(open_page) -> None:
-    given = systems()
-    page = open_page(given)
+    inputs = systems()
+    page = open_page(inputs)
     tab = page.tab
     tab.select_option("#order", label="cider-d")
-    lowest = min(min(results["cider-d"].items.array) for results in given.values())
-    highest = max(max(results["cider-d"].items.array) for results in given.values())
+    lowest = min(min(results["cider-d"].items.array) for results in inputs.values())
+    highest = max(max(results["cider-d"].items.array) for results in inputs.values())
     first = "#list tbody tr:first-child [data-label='cider-d']"
     assert tab.text_content(first) == f"{lowest:.3f}"
     tab.select_option("#direction", "down")
@@ -114,9 +114,9 @@ def test_an_explanation_opens_by_keyboard(open_page) -> None:
 
 def test_plots_are_saved_as_svg(open_page, tmp_path: Path) -> None:
     tab = open_page(systems(), scheme="dark").tab
-    for place in ("#intervals", "#histograms", "#scatter"):
+    for location in ("#intervals", "#histograms", "#scatter"):
         with tab.expect_download() as waiting:
-            tab.locator(f"{place} .save").first.click()
+            tab.locator(f"{location} .save").first.click()
         waiting.value.save_as(tmp_path / "plot.svg")
         assert waiting.value.suggested_filename.endswith(".svg")
         root = ElementTree.parse(tmp_path / "plot.svg").getroot()
@@ -128,8 +128,8 @@ def test_plots_are_saved_as_svg(open_page, tmp_path: Path) -> None:
 def test_a_point_of_the_scatter_leads_to_its_captions(open_page) -> None:
     page = open_page(systems())
     spot = page.tab.locator("#scatter svg path:has(title)").first.bounding_box()
-    place = {"clientX": spot["x"] + 3, "clientY": spot["y"] + 3, "bubbles": True}
-    page.tab.locator("#scatter svg path:has(title)").first.dispatch_event("click", place)
+    location = {"clientX": spot["x"] + 3, "clientY": spot["y"] + 3, "bubbles": True}
+    page.tab.locator("#scatter svg path:has(title)").first.dispatch_event("click", location)
     assert page.tab.is_visible("#region")
     assert " of 180 captions" in page.count()
     page.tab.click("#region")
@@ -257,8 +257,8 @@ def test_the_bars_under_the_scores_are_explained(open_page, width: int) -> None:
 
 
 def test_one_far_system_does_not_shrink_the_intervals_of_the_others(open_page) -> None:
-    near = {f"near {k}": scored(candidates(60, k), metrics="bleu-1,rouge-l") for k in (1, 2, 3)}
-    tab = open_page({**near, "broken": scored(["zzz"] * 60, metrics="bleu-1,rouge-l")}).tab
+    neighbours = {f"near {k}": scored(candidates(60, k), metrics="bleu-1,rouge-l") for k in (1, 2, 3)}
+    tab = open_page({**neighbours, "broken": scored(["zzz"] * 60, metrics="bleu-1,rouge-l")}).tab
     plot = tab.locator("#intervals svg").first
     lengths = plot.locator("line[stroke-width='3']").evaluate_all(
         "l => l.map((x) => x.x2.baseVal.value - x.x1.baseVal.value)"
@@ -285,16 +285,16 @@ def test_work_for_long_captions_is_linear_in_words(open_page) -> None:
     import random
 
     def page(words: int) -> Opened:
-        drawn = random.Random(0)
-        texts = [" ".join(f"word{drawn.randrange(800)}" for _ in range(words)) for _ in range(60)]
-        return open_page({name: scored(given, metrics="bleu-1,rouge-l") for name, given in
+        sample = random.Random(0)
+        texts = [" ".join(f"word{sample.randrange(800)}" for _ in range(words)) for _ in range(60)]
+        return open_page({name: scored(inputs, metrics="bleu-1,rouge-l") for name, inputs in
                           (("a", texts), ("b", texts[::-1]))})  # fmt: skip
 
     long = page(2000)
     assert long.said == [] and long.count() == "120 captions"
-    taken = steps(long)
+    selection = steps(long)
     assert len(long.tab.text_content(".whole").split()) == 2000
-    assert taken < 4 * steps(page(500))
+    assert selection < 4 * steps(page(500))
 
 
 def test_cut_off_captions_can_be_listed(open_page) -> None:
@@ -325,13 +325,13 @@ def test_rank_correlations_are_those_of_scipy(open_page) -> None:
     import numpy as np
     from scipy.stats import spearmanr
 
-    given = {"a": scored(candidates(60, 1)), "b": scored(candidates(60, 2), metrics="bleu-1,rouge-l")}
-    tab = open_page(given).tab
+    inputs = {"a": scored(candidates(60, 1)), "b": scored(candidates(60, 2), metrics="bleu-1,rouge-l")}
+    tab = open_page(inputs).tab
     cells = [row.locator("td").all_text_contents() for row in tab.locator(".correlations tbody tr").all()]
 
     def rho(first: str, second: str, systems: str) -> float:
         # rounded as in the page: BLEU's smoothing tells captions apart in the tenth decimal, which means nothing
-        values = [np.concatenate([given[s][name].items.array for s in systems]).round(4) for name in (first, second)]
+        values = [np.concatenate([inputs[s][name].items.array for s in systems]).round(4) for name in (first, second)]
         return float(spearmanr(*values).statistic)
 
     assert float(cells[2][0]) == pytest.approx(rho("rouge-l", "bleu-1", "ab"), abs=0.00501)

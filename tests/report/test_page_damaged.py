@@ -18,8 +18,8 @@ from capmeter.report.page import write_page
 @pytest.mark.filterwarnings("error")
 def test_damaged_results_give_a_page_or_a_sentence(tmp_path: Path) -> None:
     """A few; `make fuzz` tries thousands."""
-    seen = outcomes(tmp_path, 400, 1)
-    assert seen["sentence"] > 60 and seen["page"] > 60
+    visits = outcomes(tmp_path, 400, 1)
+    assert visits["sentence"] > 60 and visits["page"] > 60
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def test_a_composite_shows_each_member_with_its_own_links(open_page, width: int)
     tab.wait_for_selector(".explanation .member")
     names = tab.locator(".explanation .member > h4").all_text_contents()
     assert names == ["rouge-l", "bleu-1", "mean(cider-d,sparcs)", "cider-d", "sparcs"]
-    own = tab.locator(".member").evaluate_all("l => l.map((x) => x.querySelectorAll('.token.linked').length)")
-    assert own[0] > 0 and own[1] > 0 and own[2] == own[3] + own[4] > 0
+    local = tab.locator(".member").evaluate_all("l => l.map((x) => x.querySelectorAll('.token.linked').length)")
+    assert local[0] > 0 and local[1] > 0 and local[2] == local[3] + local[4] > 0
     assert page.said == [] and tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -36,13 +36,13 @@ def test_scene_graphs_stand_side_by_side(open_page, width: int) -> None:
     tab = page.tab
     tab.fill("#search", "brown sits")
     tab.locator("#list .caption").click()
-    mine, theirs = tab.locator(".scene").all()
-    assert mine.locator(".agreed").all_text_contents() == ["dog", "brown", "grass"]
-    alone = mine.locator(".said:not(.agreed)")
+    own_values, other_values = tab.locator(".scene").all()
+    assert own_values.locator(".agreed").all_text_contents() == ["dog", "brown", "grass"]
+    alone = own_values.locator(".said:not(.agreed)")
     assert alone.all_text_contents() == ["sit on"]
     assert alone.get_attribute("title") == "nearest on the other side: dog – run over – grass"
-    assert theirs.locator(".said:not(.agreed)").all_text_contents() == ["run over", "picture", "show"]
-    beside = mine.bounding_box()["x"] < theirs.bounding_box()["x"]
+    assert other_values.locator(".said:not(.agreed)").all_text_contents() == ["run over", "picture", "show"]
+    beside = own_values.bounding_box()["x"] < other_values.bounding_box()["x"]
     assert beside == (width == 1400)
     tab.locator(".choices button", has_text="spider").click()
     assert tab.locator(".scene").count() == 2

@@ -41,11 +41,11 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tmp_path: Path, mon
     columns = type(results).to_columns
     calls: list[slice] = []
 
-    def full(self: object, *given: object, rows: slice = slice(None), **named: object) -> object:
+    def full(self: object, *inputs: object, rows: slice = slice(None), **named: object) -> object:
         calls.append(rows)
         if len(calls) == 2:
             raise OSError(28, "No space left on device")
-        return columns(self, *given, rows=rows, **named)  # type: ignore[arg-type]
+        return columns(self, *inputs, rows=rows, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(results), "to_columns", full)
     for ending in ("jsonl", "parquet"):

@@ -84,7 +84,7 @@ def test_latex_is_ready_for_a_paper() -> None:
     """The field's names, bold without intervals too, scores times 100, and one orientation either way."""
     systems = {"good": scored(candidates(40, 0)), "bad_one": scored(candidates(40, 2)), "c": scored(candidates(40, 2))}
     systems |= {"d": systems["c"]}
-    plain, bounded = (rank_systems(systems, resamples=50, intervals=given) for given in (False, True))
+    plain, bounded = (rank_systems(systems, resamples=50, intervals=inputs) for inputs in (False, True))
     text = render(score_table(systems, plain, 1, 100), {}, "latex")
     assert "system & BLEU-1 & BLEU-4 & ROUGE-L & CIDEr-D \\\\" in text
     assert "good & \\textbf{100.0} & \\textbf{100.0} & \\textbf{100.0} & \\textbf{" in text
@@ -121,8 +121,8 @@ def test_machines_are_told_who_is_best() -> None:
 
 
 def data_row(data: dict) -> str:  # type: ignore[type-arg]
-    found = data["bad"]["metrics"]["rouge-l"]
-    return f"{found['score']:.4f} [{found['low']:.4f}, {found['high']:.4f}]"
+    result = data["bad"]["metrics"]["rouge-l"]
+    return f"{result['score']:.4f} [{result['low']:.4f}, {result['high']:.4f}]"
 
 
 def test_unknown_formats_are_refused() -> None:

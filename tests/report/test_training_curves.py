@@ -58,11 +58,11 @@ def test_the_page_summarises_the_curves(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     a_run(tmp_path / "net" / "seed-0")
     a_run(tmp_path / "net" / "seed-1", epoch=None)
-    ended, running = embed_curves(tmp_path / "net")
-    assert (ended.name, running.name) == ("net/seed-0", "net/seed-1")
-    assert ended.summary == "3 epochs; epoch 2 was selected: tau 0.3, accuracy 0.9"
+    end, running = embed_curves(tmp_path / "net")
+    assert (end.name, running.name) == ("net/seed-0", "net/seed-1")
+    assert end.summary == "3 epochs; epoch 2 was selected: tau 0.3, accuracy 0.9"
     assert running.summary == "3 epochs; the run has not ended; its last epoch: tau 0.2, accuracy 0.9"
-    kind, _, content = ended.source.partition(",")
+    kind, _, content = end.source.partition(",")
     assert kind == "data:image/svg+xml;base64"
     assert b"<svg" in base64.b64decode(content)
 

@@ -99,7 +99,7 @@ def covered(
     """The share of runs whose 95 % interval holds the true τ = 2 asin(ρ) / π of normal scores that share an image's
     luck.
     """
-    truth, held = 2 / pi * asin(rho), 0
+    truth, content = 2 / pi * asin(rho), 0
     mix = np.linalg.cholesky(np.asarray([[1, rho], [rho, 1]]))
     clusters = Clusters(np.repeat(np.arange(images), per_image))
     for run in range(runs):
@@ -107,8 +107,8 @@ def covered(
         luck = np.repeat(random.normal(size=(images, 2)) @ mix.T, per_image, axis=0)
         points = luck + random.normal(size=(images * per_image, 2)) @ mix.T
         result = bootstrap_interval(statistic(*points.T), clusters, resamples=resamples, seed=run)
-        held += result.low <= truth <= result.high
-    return held / runs
+        content += result.low <= truth <= result.high
+    return content / runs
 
 
 def test_intervals_hold_the_truth() -> None:

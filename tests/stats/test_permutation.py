@@ -102,14 +102,14 @@ def test_little_is_held_at_once(images: int, monkeypatch: pytest.MonkeyPatch) ->
     scores = PairedSums(random.random((4, images, 6)), np.ones((4, images)))
     complete = permutation_tests([scores] * 3, permutations=500)
     monkeypatch.setattr("capmeter.stats.permutation._CELLS", 1000)  # 84 numbers per permutation: eleven at once
-    held: list[int] = []
+    content: list[int] = []
 
     def score_function(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        held.append(sums[..., 0].size)
+        content.append(sums[..., 0].size)
         return sums[..., 0] / counts
 
     parts = permutation_tests([PairedSums(scores.sums, scores.counts, score_function)] * 3, permutations=500)
-    assert parts == complete and max(held) == 11
+    assert parts == complete and max(content) == 11
 
 
 def test_association_over_all_pairings() -> None:
@@ -200,8 +200,8 @@ def test_association_of_clustered_points() -> None:
 def test_association_of_clusters_of_different_sizes() -> None:
     clusters = ["a", "a", "b", "c", "c", "d", "d", "e", "f", "f", "g", "h", "h"]
     x = np.arange(13.0)
-    found = clustered_association_test(lambda values: float(pearson(values, x)), x, clusters, 199)
-    assert found.value == pytest.approx(1) and found.p == 1 / 200 and found.permutations == 199
+    outcome = clustered_association_test(lambda values: float(pearson(values, x)), x, clusters, 199)
+    assert outcome.value == pytest.approx(1) and outcome.p == 1 / 200 and outcome.permutations == 199
 
 
 @pytest.mark.parametrize(("number", "seed"), [(2.5, 0), (None, 0), ("3", 0), (3, -1), (3, 1.5)])

@@ -23,8 +23,8 @@ class Opened:
         tab.wait_for_selector("html[data-ready][data-drawn]", state="attached")
 
     def captions(self) -> list[str]:
-        found: list[str] = self.tab.locator("#list .caption").all_text_contents()
-        return found
+        result: list[str] = self.tab.locator("#list .caption").all_text_contents()
+        return result
 
     def count(self) -> str:
         return str(self.tab.text_content("#count"))

@@ -17,15 +17,15 @@ def steps(call: Callable[[], object]) -> int:
     What C does inside one call (a search in a list, a product of matrices) counts as one step: count that apart.
     Threads that are started meanwhile count too.
     """
-    taken = itertools.count()  # whose steps are never lost between threads
+    selection = itertools.count()  # whose steps are never lost between threads
 
     def line(frame: FrameType, event: str, argument: Any) -> Any:
-        next(taken)
+        next(selection)
         return line
 
     def called(frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
-            next(taken)
+            next(selection)
 
     tracer, profiler = sys.gettrace(), sys.getprofile()
     of_threads = threading.gettrace(), threading.getprofile()
@@ -40,4 +40,4 @@ def steps(call: Callable[[], object]) -> int:
         sys.setprofile(profiler)
         threading.settrace(of_threads[0])  # type: ignore[arg-type]
         threading.setprofile(of_threads[1])
-    return next(taken)
+    return next(selection)

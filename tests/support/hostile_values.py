@@ -71,11 +71,11 @@ class Found:
             self.ends[check()] += 1
         except Exception as error:  # noqa: BLE001  any other error is what is looked for
             where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(where.filename).name}:{where.lineno}"
-            given = describe()
-            shown = "(a huge number)" if _has_huge(given) else ascii(given)[:500]
+            location = f"{Path(where.filename).name}:{where.lineno}"
+            arguments = describe()
+            display = "(a huge number)" if _has_huge(arguments) else ascii(arguments)[:500]
             self.faults.append(
-                f"{self.inputs - 1} {kind}: {type(error).__name__} at {place}: {str(error)[:200]}: {shown}"
+                f"{self.inputs - 1} {kind}: {type(error).__name__} at {location}: {str(error)[:200]}: {display}"
             )
 
 
@@ -154,12 +154,12 @@ def main(fuzz: Callable[[int, int], Found], description: str | None, inputs: int
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--inputs", type=int, default=inputs)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    found = fuzz(given.inputs, given.seed)
-    kinds = Counter(" ".join(fault.split(":")[1:3]).strip()[:100] for fault in found.faults)
-    print(f"{found.inputs:,} inputs (seed {given.seed}): {dict(found.ends)}, {len(found.faults)} faults")
+    arguments = parser.parse_args()
+    result = fuzz(arguments.inputs, arguments.seed)
+    kinds = Counter(" ".join(fault.split(":")[1:3]).strip()[:100] for fault in result.faults)
+    print(f"{result.inputs:,} inputs (seed {arguments.seed}): {dict(result.ends)}, {len(result.faults)} faults")
     for kind, often in kinds.most_common():
         print(f"{often:6} {kind}")
-    for fault in found.faults[:40]:
+    for fault in result.faults[:40]:
         print(fault)
-    return 1 if found.faults else 0
+    return 1 if result.faults else 0

@@ -14,15 +14,15 @@ def captioned(count: int, seed: int = 0) -> list[CaptionedImage]:
     random = np.random.default_rng(seed)
     images = []
     for number in range(count):
-        thing, deed, place = (str(random.choice(each)) for each in (THINGS, DEEDS, PLACES))
+        thing, deed, location = (str(random.choice(each)) for each in (THINGS, DEEDS, PLACES))
         human = (
-            f"a {thing} {deed} in the {place}",
-            f"the {thing} {deed} near a {place}",
-            f"in the {place} a {thing} {deed}",
+            f"a {thing} {deed} in the {location}",
+            f"the {thing} {deed} near a {location}",
+            f"in the {location} a {thing} {deed}",
         )
         machine = (
-            MachineText(f"a {thing} on a {thing} in a {place}", (0,), "first"),
+            MachineText(f"a {thing} on a {thing} in a {location}", (0,), "first"),
             MachineText(f"a {deed} {deed}", (), "second"),
         )
-        images.append(CaptionedImage(str(number), human, machine, (MachineText(f"some {place} {thing}"),)))
+        images.append(CaptionedImage(str(number), human, machine, (MachineText(f"some {location} {thing}"),)))
     return images

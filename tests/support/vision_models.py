@@ -63,12 +63,12 @@ def tiny_blip(folder: Path) -> str:
 
     letters = sorted({letter.lower() for letter in LETTERS})
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters)]
-    made = Tokenizer(models.WordPiece({word: k for k, word in enumerate(words)}, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer()
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    output = Tokenizer(models.WordPiece({word: k for k, word in enumerate(words)}, unk_token="[UNK]"))
+    output.normalizer = normalizers.BertNormalizer()
+    output.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    output.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+        tokenizer_object=output, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
     ).save_pretrained(folder)
     _processor("Blip", size={"height": 32, "width": 32}).save_pretrained(folder)
     text = {"vocab_size": len(words), "max_position_embeddings": 64, "encoder_hidden_size": 16, **VISION}
@@ -99,10 +99,10 @@ def pictures(folder: Path, sizes: Sequence[tuple[int, int]], seed: int = 0) -> l
 
 def captioned(names: Sequence[str], texts: Sequence[str], references: Sequence[tuple[str, ...]] = ()) -> CaptionSet:
     """One caption of each picture."""
-    known = references or [()] * len(names)
+    expected_names = references or [()] * len(names)
     rows = (
         Caption(str(k), f"image {k}", text, tuple(refs), name)
-        for k, (name, text, refs) in enumerate(zip(names, texts, known, strict=True))
+        for k, (name, text, refs) in enumerate(zip(names, texts, expected_names, strict=True))
     )
     return CaptionSet.from_captions(rows)
 
@@ -118,11 +118,11 @@ def _unigram(words: list[str]) -> Any:
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    made = Tokenizer(models.Unigram([(word, -float(k + 1)) for k, word in enumerate(words)], unk_id=0))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    output = Tokenizer(models.Unigram([(word, -float(k + 1)) for k, word in enumerate(words)], unk_id=0))
+    output.pre_tokenizer = pre_tokenizers.Metaspace()
+    output.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token="</s>", pad_token="</s>", unk_token="<unk>", model_max_length=24
+        tokenizer_object=output, eos_token="</s>", pad_token="</s>", unk_token="<unk>", model_max_length=24
     )
 
 

@@ -39,12 +39,12 @@ def test_counts_equal_those_of_a_counter(rows) -> None:
 def test_some_sentences_have_the_table_of_a_pool_of_these(rows, rng) -> None:
     pool = caption_set(rows).pool
     indices = rng.sample(range(len(pool)), rng.randint(0, len(pool)))
-    taken = pool.analyse(NGrams(3, "whitespace")).take(np.array(indices, np.int64))
+    selection = pool.analyse(NGrams(3, "whitespace")).take(np.array(indices, np.int64))
     alone = SentencePool([pool[k] for k in indices]).analyse(NGrams(3, "whitespace"))
     for array in ("counts", "order", "hashes", "lengths"):
-        assert getattr(taken, array).tolist() == getattr(alone, array).tolist(), array
-    assert taken.entries.values.tolist() == alone.entries.values.tolist()
-    assert taken.entries.offsets.tolist() == alone.entries.offsets.tolist()
+        assert getattr(selection, array).tolist() == getattr(alone, array).tolist(), array
+    assert selection.entries.values.tolist() == alone.entries.values.tolist()
+    assert selection.entries.offsets.tolist() == alone.entries.offsets.tolist()
 
 
 @given(ROWS)

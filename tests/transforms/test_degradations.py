@@ -101,21 +101,21 @@ class TestOtherCaption:
 
     def test_the_whole_strength_reaches_every_other_image_and_never_the_own(self) -> None:
         captions = _set()
-        seen = {OtherCaption().fit(captions, seed)(0, 1.0) for seed in range(200)}
-        assert seen == {text for text, _ in SENTENCES[1:]}
+        visits = {OtherCaption().fit(captions, seed)(0, 1.0) for seed in range(200)}
+        assert visits == {text for text, _ in SENTENCES[1:]}
 
     def test_half_the_strength_reaches_the_nearer_half(self) -> None:
         matrix = np.arange(36.0).reshape(6, 6)  # the later image is the more similar
         similar = OtherCaption(similarity=lambda these, others: [[int(id[1]) for id in others] for _ in these])
-        seen = {similar.fit(_set(), seed)(5, 0.6) for seed in range(200)}
-        assert seen == {SENTENCES[k][0] for k in (4, 3, 2)}
+        visits = {similar.fit(_set(), seed)(5, 0.6) for seed in range(200)}
+        assert visits == {SENTENCES[k][0] for k in (4, 3, 2)}
         assert matrix.shape == (6, 6)
 
     def test_captions_of_the_same_image_are_never_taken(self) -> None:
         rows = [Caption(f"{k}", "one" if k < 3 else "two", f"caption {k}", ("a dog",)) for k in range(5)]
         captions = CaptionSet.from_captions(rows)
-        seen = {OtherCaption().fit(captions, seed)(0, 1.0) for seed in range(50)}
-        assert seen == {"caption 3", "caption 4"}
+        visits = {OtherCaption().fit(captions, seed)(0, 1.0) for seed in range(50)}
+        assert visits == {"caption 3", "caption 4"}
 
     def test_a_metrics_name_needs_a_scorer(self) -> None:
         with pytest.raises(InputError, match="unknown similarity 'bleu-1'"):
@@ -183,8 +183,8 @@ class TestNames:
         assert str(parse(name)) == name
 
     def test_a_list_is_split_at_commas_outside_of_brackets(self) -> None:
-        found = parse_list("rc(similarity=cider-d(n=2,sigma=5.0)), wp")
-        assert [each.NAME for each in found] == ["other-caption", "permutation"]
+        result = parse_list("rc(similarity=cider-d(n=2,sigma=5.0)), wp")
+        assert [each.NAME for each in result] == ["other-caption", "permutation"]
 
     @pytest.mark.parametrize(
         ("text", "message"),

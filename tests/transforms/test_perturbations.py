@@ -28,7 +28,7 @@ VOCABULARY = ReplacementWords.of(
 
 
 def _differing(one: list[str], other: list[str]) -> set[int]:
-    return {place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
+    return {location for location, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_replaced_words_are_other_words_of_the_vocabulary(words: list[str], touc
     result = replace_words(words, touched, np.random.default_rng(seed), VOCABULARY)
     changed = _differing(words, result)
     assert len(changed) == min(touched, len(words))
-    assert {result[place] for place in changed} <= set(VOCABULARY.words)
+    assert {result[location] for location in changed} <= set(VOCABULARY.words)
     more = replace_words(words, touched + 1, np.random.default_rng(seed), VOCABULARY)
-    assert all(more[place] == result[place] for place in changed)
+    assert all(more[location] == result[location] for location in changed)
 
 
 def test_every_word_of_the_vocabulary_is_as_likely_to_replace() -> None:
@@ -105,10 +105,10 @@ def test_every_word_of_the_vocabulary_is_as_likely_to_replace() -> None:
 def test_substitution_touches_content_words_alone(words: list[str], touched: int, seed: int) -> None:
     result = substitute_words(words, touched, np.random.default_rng(seed), VOCABULARY)
     changed = _differing(words, result)
-    content = {place for place, word in enumerate(words) if is_content(word)}
+    content = {location for location, word in enumerate(words) if is_content(word)}
     assert changed <= content
     assert len(changed) == min(touched, len(content))
-    assert all(is_content(result[place]) for place in changed)
+    assert all(is_content(result[location]) for location in changed)
 
 
 def test_a_substitute_fits_the_word_before_and_is_no_form_of_the_same_word() -> None:
@@ -130,8 +130,8 @@ def test_without_a_fitting_frame_any_content_word_substitutes() -> None:
 def test_repetition_says_some_words_twice(words: list[str], touched: int, seed: int) -> None:
     result = repeat_words(words, touched, np.random.default_rng(seed))
     assert len(result) == len(words) + min(touched, len(words))
-    kept = iter(result)
-    assert all(word in kept for word in words)  # the sentence is still inside, in order
+    remaining = iter(result)
+    assert all(word in remaining for word in words)  # the sentence is still inside, in order
 
 
 def test_repeated_words_follow_each_other() -> None:

@@ -33,42 +33,42 @@ def test_from_files_to_scores(tmp_path: Path) -> None:
         "train", "captioner", captions, "--regions", regions, "--held-out", held_out, "-o", made, *how, "-f", "json"
     )
     assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert set(shown["captions"]) == {"cross-entropy", "self-critical"}
-    assert shown["captions"]["cross-entropy"]["cider_d"] > 0.5
+    display = json.loads(done.stdout)
+    assert set(display["captions"]) == {"cross-entropy", "self-critical"}
+    assert display["captions"]["cross-entropy"]["cider_d"] > 0.5
     assert "% of the time of self-critical steps" in done.stderr
     again = run(
         "train", "captioner", captions, "--regions", regions, "--held-out", held_out, "-o", made, *how, "-f", "json"
     )
-    assert json.loads(again.stdout)["captions"] == shown["captions"]
+    assert json.loads(again.stdout)["captions"] == display["captions"]
 
-    given = ("caption", "--captioner", made, "--regions", regions)
+    inputs = ("caption", "--captioner", made, "--regions", regions)
     (tmp_path / "link.json").symlink_to(held_out)
     for output in (held_out, tmp_path / "link.json"):
-        lost = run(*given, "--images", held_out, "-o", output)
+        lost = run(*inputs, "--images", held_out, "-o", output)
         assert lost.returncode == 2 and "would be lost" in " ".join(lost.stderr.replace("│", " ").split())
-    done = run(*given, "--images", held_out, "-o", results)
+    done = run(*inputs, "--images", held_out, "-o", results)
     assert done.returncode == 0, done.stderr
     assert "40 captions of 40 images by captioner@" in done.stderr and "captioner(decode=beam)" in done.stderr
-    written = json.loads(results.read_text())
-    assert [row["image_id"] for row in written] == list(map(int, references))[90:]
+    file_text = json.loads(results.read_text())
+    assert [row["image_id"] for row in file_text] == list(map(int, references))[90:]
     shuffled = tmp_path / "shuffled.json"
-    assert run(*given, "--images", held_out, "-o", shuffled, "--decode", "greedy", "--shuffle").returncode == 0
+    assert run(*inputs, "--images", held_out, "-o", shuffled, "--decode", "greedy", "--shuffle").returncode == 0
     done = run("score", results, shuffled, "--references", held_out, "--metrics", "cider-d", "-f", "json")
     assert done.returncode == 0, done.stderr
-    own, other = (each["metrics"]["cider-d"]["score"] for each in json.loads(done.stdout)["systems"].values())
-    assert own > 2 * other
+    local, other = (each["metrics"]["cider-d"]["score"] for each in json.loads(done.stdout)["systems"].values())
+    assert local > 2 * other
     coco = tmp_path / "coco"
     coco.mkdir()
     shutil.copy(regions / "1003.npz", coco / "COCO_val2014_000000001003.npz")
     assert run("caption", "--captioner", made, "--regions", coco, "-o", shuffled).returncode == 0
     assert [row["image_id"] for row in json.loads(shuffled.read_text())] == [1003]
     samples = tmp_path / "samples.json"
-    done = run(*given, "-o", samples, "--decode", "captioner(decode=sample,temperature=2.0)", "--samples", "3")
+    done = run(*inputs, "-o", samples, "--decode", "captioner(decode=sample,temperature=2.0)", "--samples", "3")
     assert len(json.loads(samples.read_text())) == 390
-    for wrong, said, code in (
-        ((*given, "-o", results, "--decode", "beam", "--samples", "2"), "samples=2", 1),
-        ((*given, "-o", results, "--decode", "best"), "best", 1),
+    for wrong, message, code in (
+        ((*inputs, "-o", results, "--decode", "beam", "--samples", "2"), "samples=2", 1),
+        ((*inputs, "-o", results, "--decode", "best"), "best", 1),
         (("caption", "--captioner", made, "-o", results), "--regions", 2),
         (("caption", "--captioner", tmp_path, "--regions", regions, "-o", results), "no checkpoint", 3),
         (("caption", "--captioner", made, "--regions", tmp_path / "none", "-o", results), "no such folder", 1),
@@ -80,7 +80,7 @@ def test_from_files_to_scores(tmp_path: Path) -> None:
     ):
         failed = run(*wrong)
         assert failed.returncode == code, (wrong, failed.stderr)
-        assert said in failed.stderr, (wrong, failed.stderr)
+        assert message in failed.stderr, (wrong, failed.stderr)
 
 
 def test_from_synthetic_scenes(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ def folder(tmp_path: Path) -> Path:
     ]
     (tmp_path / "machine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in machine))
     (tmp_path / "exclusions.json.gz").write_bytes(gzip.compress(b'{"coco": [7, 8], "flickr": []}'))
-    for name, place in (("a", 0), ("b", 1)):
-        said = [{"image_id": image.id, "caption": image.machine[place].caption} for image in images[:60]]
-        (tmp_path / f"{name}.json").write_text(json.dumps(said))
+    for name, location in (("a", 0), ("b", 1)):
+        output = [{"image_id": image.id, "caption": image.machine[location].caption} for image in images[:60]]
+        (tmp_path / f"{name}.json").write_text(json.dumps(output))
     return tmp_path
 
 
@@ -68,9 +68,9 @@ def test_capability_and_words(folder: Path) -> None:
     given = ("coco=people.jsonl", "--exclusions", "exclusions.json.gz", "--machine", "machine.jsonl", *SIZES)
     done = capmeter("study", "leic", "capability", *given, "-o", "critics", "--format", "json", folder=folder)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert list(found) == ["with augmentation", "without augmentation"]
-    assert set(found["with augmentation"]["scores"]) == {"human", "first", "second"}
+    result = json.loads(done.stdout)
+    assert list(result) == ["with augmentation", "without augmentation"]
+    assert set(result["with augmentation"]["scores"]) == {"human", "first", "second"}
     words = capmeter("study", "leic", "words", "a=a.json", "-r", "people.jsonl", "--bins", "2", folder=folder)
     assert words.returncode == 0 and "rank in the references" in words.stdout
 
@@ -93,12 +93,12 @@ def test_mistakes_get_a_sentence(folder: Path, changed: tuple[str, ...], message
     assert done.returncode in (1, 2) and message in " ".join(done.stderr.replace("│", " ").split())
 
 
-def rated(folder: Path, system: str, place: int, rating: float) -> str:
+def rated(folder: Path, system: str, location: int, rating: float) -> str:
     rows = [
         {
             "image_id": image.id,
-            "candidate": image.machine[place].caption if place >= 0 else image.human[0],
-            "references": list(image.human[1:] if place < 0 else image.human),
+            "candidate": image.machine[location].caption if location >= 0 else image.human[0],
+            "references": list(image.human[1:] if location < 0 else image.human),
             "human": [rating + (int(image.id) % 3) / 10],
             "system": system,
         }
@@ -114,15 +114,15 @@ def test_submissions_beside_people_with_samples(folder: Path) -> None:
     samples = [{"image_id": image.id, "candidate": image.samples[0].caption} for image in captioned(60)]
     (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
     given = ("--negatives", "machine=1,permutation=1,monte-carlo=1", *SIZES, "-o", "judged", "--format", "json")
-    drawn = tuple(part for name in ("first", "second", "people") for part in ("--samples", f"{name}=samples.jsonl"))
-    done = capmeter("study", "leic", "submission", *files, *drawn, *given, "--plot", "m1.png", folder=folder)
+    sample = tuple(part for name in ("first", "second", "people") for part in ("--samples", f"{name}=samples.jsonl"))
+    done = capmeter("study", "leic", "submission", *files, *sample, *given, "--plot", "m1.png", folder=folder)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert [round(found[name]["people"], 2) for name in ("first", "second", "people")] == [2.1, 1.1, 4.1]
-    assert all(0 < found[name]["score"] < 1 for name in found) and (folder / "m1.png").stat().st_size > 5000
+    result = json.loads(done.stdout)
+    assert [round(result[name]["people"], 2) for name in ("first", "second", "people")] == [2.1, 1.1, 4.1]
+    assert all(0 < result[name]["score"] < 1 for name in result) and (folder / "m1.png").stat().st_size > 5000
     (folder / "m1.json").write_text('{"first": 0.2, "second": 0.1, "people": 0.6}')
-    table = capmeter("study", "leic", "submission", *files, *drawn, *given[:-2], "--human", "m1.json", folder=folder)
-    by_system = [(human, found[name]["score"]) for name, human in (("first", 0.2), ("second", 0.1), ("people", 0.6))]
+    table = capmeter("study", "leic", "submission", *files, *sample, *given[:-2], "--human", "m1.json", folder=folder)
+    by_system = [(human, result[name]["score"]) for name, human in (("first", 0.2), ("second", 0.1), ("people", 0.6))]
     r = np.corrcoef(np.array(by_system).T)[0, 1]
     assert f"Pearson's r with people: {r:.3f} (p " in " ".join(table.stdout.split()) and "0.6000" in table.stdout
 
@@ -183,9 +183,9 @@ def test_cases_and_figures(folder: Path) -> None:
         folder=folder,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["captions"] == 120 and len(found["better"]) == len(found["worse"]) == 2
-    best = found["better"][0]
+    result = json.loads(done.stdout)
+    assert result["captions"] == 120 and len(result["better"]) == len(result["worse"]) == 2
+    best = result["better"][0]
     assert len(best["contributions"]["inputs"]) == len(best["candidate"].split()) and len(best["ranks"]) == 3
     words = capmeter(
         *("study", "leic", "words", "a=a.json", "-r", "people.jsonl", "--bins", "2", "--plot", "words.png"),
@@ -204,8 +204,8 @@ def test_the_made_world_with_pictures(folder: Path) -> None:
         folder=folder,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert list(found) == ["none", "both"] and found["none"]["falls"] is None and 0 <= found["both"]["falls"] <= 1
+    result = json.loads(done.stdout)
+    assert list(result) == ["none", "both"] and result["none"]["falls"] is None and 0 <= result["both"]["falls"] <= 1
     assert len(list((folder / "critics").glob("features-world-reader-*.npz"))) == 1 and (folder / "world.png").exists()
     judged = capmeter(
         *("study", "leic", "scenes", "-o", "elsewhere", worlds[2], worlds[3], "--format", "json"),
@@ -213,7 +213,7 @@ def test_the_made_world_with_pictures(folder: Path) -> None:
         folder=folder,
     )
     assert judged.returncode == 0, judged.stderr
-    assert list(json.loads(judged.stdout).values()) == list(found.values())  # the features are drawn again
+    assert list(json.loads(judged.stdout).values()) == list(result.values())  # the features are drawn again
     assert not (folder / "elsewhere" / "both").exists()
     (data,) = json.loads((folder / "critics" / "both" / "checkpoint.json").read_text("utf-8"))["data"]
     assert data["name"] == "world(size=60)" and data["examples"] == 60

@@ -33,14 +33,14 @@ def metric(place: Path) -> str:
 
 
 def test_score_and_compare(place: Path) -> None:
-    given = [place / "rows.jsonl", "-m", metric(place), "--regions", place / "regions", "--format", "json"]
-    done = capmeter("score", *given, "--no-intervals")
+    inputs = [place / "rows.jsonl", "-m", metric(place), "--regions", place / "regions", "--format", "json"]
+    done = capmeter("score", *inputs, "--no-intervals")
     assert done.returncode == 0, done.stderr
     (scores,) = json.loads(done.stdout)["systems"]["rows"]["metrics"].values()
     assert 0 < scores["score"] < 1
     without = capmeter("score", place / "rows.jsonl", "-m", metric(place))
     assert without.returncode == 1 and "--regions" in without.stderr
-    both = capmeter("compare", f"a={place / 'rows.jsonl'}", f"b={place / 'rows.jsonl'}", *given[1:])
+    both = capmeter("compare", f"a={place / 'rows.jsonl'}", f"b={place / 'rows.jsonl'}", *inputs[1:])
     assert both.returncode == 0, both.stderr
 
 
@@ -50,8 +50,8 @@ def test_explain_shows_the_regions(place: Path) -> None:
 
 
 def test_the_page_shows_the_regions_that_it_is_given(place: Path, tmp_path: Path) -> None:
-    given = ["-m", metric(place), "--regions", place / "regions", "--output", tmp_path / "scores.json"]
-    assert capmeter("score", place / "rows.jsonl", *given).returncode == 0
+    inputs = ["-m", metric(place), "--regions", place / "regions", "--output", tmp_path / "scores.json"]
+    assert capmeter("score", place / "rows.jsonl", *inputs).returncode == 0
     done = capmeter("report", tmp_path / "scores.json", "--regions", place / "regions", "-o", tmp_path / "page.html")
     assert done.returncode == 0 and "4 of them explained" in done.stderr, done.stderr
     without = capmeter("report", tmp_path / "scores.json", "-o", tmp_path / "other.html")
@@ -60,11 +60,11 @@ def test_the_page_shows_the_regions_that_it_is_given(place: Path, tmp_path: Path
 
 
 def test_meta_and_robustness(place: Path) -> None:
-    given = ["-m", metric(place), "--regions", place / "regions", "--resamples", 20, "--format", "json"]
-    done = capmeter("meta", "-b", "rated", "-d", place / "rows.jsonl", *given)
+    inputs = ["-m", metric(place), "--regions", place / "regions", "--resamples", 20, "--format", "json"]
+    done = capmeter("meta", "-b", "rated", "-d", place / "rows.jsonl", *inputs)
     assert done.returncode == 0, done.stderr
     ways = "pos-substitution,repetition-removal,other-caption(nearest=1)"
-    done = capmeter("robustness", place / "rows.jsonl", "--degradations", ways, "--strengths", "0,0.3", *given)
+    done = capmeter("robustness", place / "rows.jsonl", "--degradations", ways, "--strengths", "0,0.3", *inputs)
     assert done.returncode == 0, done.stderr
     assert all(way in done.stdout for way in ways.split(","))
 
@@ -72,8 +72,8 @@ def test_meta_and_robustness(place: Path) -> None:
 def test_negatives_are_shown_and_written(place: Path, tmp_path: Path) -> None:
     done = capmeter("negatives", place / "rows.jsonl", "--show", 2, "-o", tmp_path / "n.jsonl", "--format", "json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert [each["kind"] for each in found["examples"][:6]] == [
+    result = json.loads(done.stdout)
+    assert [each["kind"] for each in result["examples"][:6]] == [
         *("caption", "substitution", "random", "hard", "repetition-removal", "permutation")
     ]
     rows = [json.loads(line) for line in (tmp_path / "n.jsonl").read_text().splitlines()]
@@ -81,7 +81,7 @@ def test_negatives_are_shown_and_written(place: Path, tmp_path: Path) -> None:
         *("caption", "substitution", "random", "repetition-removal", "permutation")
     }
     again = capmeter("negatives", place / "rows.jsonl", "--show", 2, "--format", "json")
-    assert json.loads(again.stdout) == found, "the same seed, the same negatives"
+    assert json.loads(again.stdout) == result, "the same seed, the same negatives"
 
 
 def test_hard_negatives_are_chosen_by_a_metric_or_by_features(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_hard_negatives_are_chosen_by_a_metric_or_by_features(tmp_path: Path) ->
     angles = np.array([0.0, 2.0, 4.0, 0.1, 2.1, 4.1])  # other pairs than the words'
     np.savez(tmp_path / "f.npz", image_ids=list("012345"), features=np.stack([np.cos(angles), np.sin(angles)], axis=1))
     for similarity, near in (("cider-d", [1, 0, 3, 2, 5, 4]), (f"{tmp_path / 'f.npz'}", [3, 4, 5, 0, 1, 2])):
-        drawn = f'paper(nearest=1,similarity="{similarity}")'
-        done = capmeter("negatives", tmp_path / "rows.jsonl", "--show", 6, "-n", drawn, "--format", "json")
+        plot = f'paper(nearest=1,similarity="{similarity}")'
+        done = capmeter("negatives", tmp_path / "rows.jsonl", "--show", 6, "-n", plot, "--format", "json")
         assert done.returncode == 0, done.stderr
         texts = [each["text"] for each in json.loads(done.stdout)["examples"]]
         assert {texts[k]: texts[k + 3] for k in range(0, 36, 6)} == {said[k]: said[near[k]] for k in range(6)}
@@ -134,14 +134,14 @@ def test_runs_and_ablations_of_training(tmp_path: Path) -> None:
     """Every variant and seed leaves a checkpoint and its curves; the run with the lowest loss is the result."""
     pytest.importorskip("matplotlib")
     short = ["--scenes", 4, "--epochs", 1, "--batches", 8, "--batch", 4, "--held-out-pairs", 10]
-    drawn = "paper(without=permutation+random)"
-    given = [*short, "--runs", 2, "--ablate", "--negatives", drawn, "--format", "json"]
-    done = capmeter("train", "umic", *given, "-o", tmp_path / "umic")
+    plot = "paper(without=permutation+random)"
+    inputs = [*short, "--runs", 2, "--ablate", "--negatives", plot, "--format", "json"]
+    done = capmeter("train", "umic", *inputs, "-o", tmp_path / "umic")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["umic"]
-    assert list(found) == ["all", "without substitution", "without repetition-removal"]
-    assert all(each.keys() >= {"hard", "repetition", "removal", "swapped picture"} for each in found.values())
-    told = {}
+    result = json.loads(done.stdout)["umic"]
+    assert list(result) == ["all", "without substitution", "without repetition-removal"]
+    assert all(each.keys() >= {"hard", "repetition", "removal", "swapped picture"} for each in result.values())
+    output = {}
     for folder in (tmp_path / "umic", *(tmp_path / "umic").glob("without-*")):
         losses = {}
         for place in (folder, *folder.glob("seed-*")):
@@ -150,8 +150,8 @@ def test_runs_and_ablations_of_training(tmp_path: Path) -> None:
             losses[place.name] = checkpoint["scores"]["minus_loss"], checkpoint["weights"]
             assert checkpoint["training"]["pairs"] == 10
         assert losses.pop(folder.name) == max(losses.values()) and len(losses) == 2
-        told[folder.name] = losses
-    assert len({weights for losses in told.values() for _, weights in losses.values()}) == 6
+        output[folder.name] = losses
+    assert len({weights for losses in output.values() for _, weights in losses.values()}) == 6
 
 
 def test_distribution(shared: Path) -> None:

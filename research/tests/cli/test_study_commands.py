@@ -57,11 +57,11 @@ def test_the_failures_command(run, tmp_path: Path) -> None:
 
 
 def test_the_ties_command(run, tmp_path: Path) -> None:
-    said = {"a dog runs": ([4, 4], [1]), "a dog": ([3], [1, 0]), "cats": ([1], [0])}
+    message = {"a dog runs": ([4, 4], [1]), "a dog": ([3], [1, 0]), "cats": ([1], [0])}
     for name, column in (("experts", 0), ("crowd", 1)):
         rows = [
             {"image_id": "p", "candidate": text, "references": ["the dog runs"], "human": ratings[column]}
-            for text, ratings in said.items()
+            for text, ratings in message.items()
         ]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, out, err = run("ties", "experts.jsonl", "crowd.jsonl", "-m", "sparcs", *DRAWN)
@@ -77,9 +77,9 @@ def test_the_degradation_command(run, tmp_path: Path) -> None:
     command = ("degradation", "text.txt", "-e", "minilm", "--steps", "2", "-f", "json", *DRAWN)
     code, out, err = run(*command)
     assert code == 0, err
-    found = json.loads(out)
-    assert found["fractions"] == [0, 0.5, 1]
-    means = found["encoders"]["minilm"]
+    result = json.loads(out)
+    assert result["fractions"] == [0, 0.5, 1]
+    means = result["encoders"]["minilm"]
     assert all(low <= mean <= high for low, mean, high in zip(means["low"], means["mima"], means["high"], strict=True))
     assert run(*command)[1] == out
     assert run(*command, "--seed", "5")[1] != out

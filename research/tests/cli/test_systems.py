@@ -52,18 +52,18 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def test_systems_gives_a_table_and_both_figures(run, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     figures = [str(folder / f"systems.{kind}") for kind in ("png", "svg")]
-    drawn = [each for figure in figures for each in ("--plot", figure)]
-    command = ("systems", "ours=machine.jsonl", "--human", "human.jsonl", "--hold-out", "-e", "minilm", *drawn)
+    sample = [each for figure in figures for each in ("--plot", figure)]
+    command = ("systems", "ours=machine.jsonl", "--human", "human.jsonl", "--hold-out", "-e", "minilm", *sample)
     code, out, err = run(*command, "--format", "json", "--sample", "3")
     assert code == 0
     assert "constants: sparcs 0.400826" in err
-    found = json.loads(out)
-    assert found["human"] == "human"
-    ours = found["by_system"]["ours"]
+    result = json.loads(out)
+    assert result["human"] == "human"
+    ours = result["by_system"]["ours"]
     assert ours["captions"] == 4
     assert ours["centroid"]["caption"] in MACHINE
     assert 0 <= ours["overlap"] <= 1
-    assert found["by_system"]["human"]["overlap"] == pytest.approx(1)
+    assert result["by_system"]["human"]["overlap"] == pytest.approx(1)
     assert (folder / "systems.png").read_bytes().startswith(b"\x89PNG")
     svg = (folder / "systems.svg").read_text(encoding="utf-8")
     assert ours["centroid"]["caption"] in svg
@@ -102,9 +102,9 @@ def test_wrong_use_is_refused_before_anything_is_encoded(run) -> None:
 def test_standardize_saves_what_smurf_can_use(run, folder: Path) -> None:
     code, out, _ = run("standardize", "human.jsonl", "--hold-out", "-o", "mine.json", "-f", "json")
     assert code == 0
-    found = read_constants(str(folder / "mine.json"))
-    assert found.captions == 4 and found.source == "human.jsonl"
-    assert json.loads(out)["mima"] == {"mean": found.mima.mean, "deviation": found.mima.deviation}
+    result = read_constants(str(folder / "mine.json"))
+    assert result.captions == 4 and result.source == "human.jsonl"
+    assert json.loads(out)["mima"] == {"mean": result.mima.mean, "deviation": result.mima.deviation}
     metric = "smurf(encoder=minilm,standard=mine.json)"
     assert run("score", "human.jsonl", "-m", metric, "-o", "scores.json", "--no-intervals")[0] == 0
     parts = json.loads((folder / "scores.json").read_text())["systems"]["human"]["metrics"][metric]["parts"]

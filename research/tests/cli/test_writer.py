@@ -20,17 +20,17 @@ def test_the_commands(tmp_path: Path) -> None:
     done = run("train", "writer", f"coco={corpus}", "--exclusions", exclusions, "-o", made, *small, "-f", "json")
     assert done.returncode == 0, done.stderr
     assert "coco: 142 photos; 2 benchmark photos were left out" in done.stderr
-    shown = json.loads(done.stdout)
-    assert shown["writer"].startswith("writer@")
-    assert 1 < shown["held_out"]["perplexity"] < 20
+    display = json.loads(done.stdout)
+    assert display["writer"].startswith("writer@")
+    assert 1 < display["held_out"]["perplexity"] < 20
     systems = ("--system", "weak=writer(strength=100)", "--system", "near=writer(near=0.5,decode=sample)")
     how = ("--writer", made, "--photos", "40", *systems)
     done = run("write", f"coco={corpus}", "--exclusions", exclusions, "-o", rows, *how, "--references", "--seed", "3")
     assert done.returncode == 0, done.stderr
-    written = [json.loads(line) for line in gzip.decompress(rows.read_bytes()).splitlines()]
-    assert len(written) == 80
-    assert {row["photo"] for row in written}.isdisjoint({"5", "7"})
-    for row in written:
+    file_text = [json.loads(line) for line in gzip.decompress(rows.read_bytes()).splitlines()]
+    assert len(file_text) == 80
+    assert {row["photo"] for row in file_text}.isdisjoint({"5", "7"})
+    for row in file_text:
         photo = made_photo("coco", int(row["photo"]))
         assert row["candidate"]
         assert row["references"] == [text for place, text in enumerate(photo.captions) if place not in row["read"]]
@@ -45,12 +45,12 @@ def test_the_commands(tmp_path: Path) -> None:
         *("--exclusions", exclusions, "-f", "json"),
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["systems"]
-    assert set(found) == {"human", "weak", "near"}
-    assert found["human"]["captions"] == 40
+    result = json.loads(done.stdout)["systems"]
+    assert set(result) == {"human", "weak", "near"}
+    assert result["human"]["captions"] == 40
     link = tmp_path / "link.jsonl.gz"
     link.symlink_to(corpus)
-    for given, option, code in (
+    for inputs, option, code in (
         (("train", "writer", f"coco={corpus}", "--exclusions", exclusions, "-o", made, "--steps", "150"), "--steps", 2),
         (("write", "captions.jsonl", "-o", rows), "SOURCE=FILE", 1),
         (("write", f"coco={corpus}", "-o", link), "would be lost", 2),
@@ -64,6 +64,6 @@ def test_the_commands(tmp_path: Path) -> None:
         ),
         (("write", f"coco={corpus}", "-o", rows, "--writer", made), "no weights of strength 300", 3),
     ):
-        failed = run(*given)
+        failed = run(*inputs)
         assert failed.returncode == code, failed.stderr
         assert option in " ".join(failed.stderr.replace("│", " ").split())

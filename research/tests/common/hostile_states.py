@@ -48,15 +48,15 @@ class Mean(Learner[int]):
         return {"fit": -float((self.module(torch.ones(1, 1)) - 2).square())}
 
 
-def check(folder: Path, saved: Any, packed: bytes, drawn: random.Random) -> str:
+def check(folder: Path, saved: Any, packed: bytes, sample: random.Random) -> str:
     """Damages a state and resumes from it; says how that ended."""
     state = folder / STATE
-    if drawn.random() < 0.3:
-        state.write_bytes(mutated(packed, drawn))
+    if sample.random() < 0.3:
+        state.write_bytes(mutated(packed, sample))
     else:
         damaged = copy.deepcopy(saved)
-        for _ in range(drawn.choice((1, 1, 2))):
-            damaged = hostile(damaged, drawn)
+        for _ in range(sample.choice((1, 1, 2))):
+            damaged = hostile(damaged, sample)
         try:
             torch.save(damaged, state)
         except Exception:  # noqa: BLE001  nothing that a file can hold
@@ -72,7 +72,7 @@ def check(folder: Path, saved: Any, packed: bytes, drawn: random.Random) -> str:
 
 def fuzz(count: int, seed: int) -> Found:
     """Runs so many inputs."""
-    drawn, found = random.Random(seed), Found()
+    sample, result = random.Random(seed), Found()
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(name)
@@ -80,10 +80,10 @@ def fuzz(count: int, seed: int) -> Found:
         packed = (folder / STATE).read_bytes()
         saved = torch.load(folder / STATE, weights_only=True)
         for _ in range(count):
-            found.add(
-                "state", lambda: check(folder, saved, packed, drawn), lambda: (folder / STATE).read_bytes()[-200:]
+            result.add(
+                "state", lambda: check(folder, saved, packed, sample), lambda: (folder / STATE).read_bytes()[-200:]
             )
-    return found
+    return result
 
 
 if __name__ == "__main__":

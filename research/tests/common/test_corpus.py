@@ -41,10 +41,10 @@ def test_photo_numbers(source: str, image: str, number: str) -> None:
 def test_renamed_photos_of_benchmarks_are_left_out(tmp_path: Path) -> None:
     rows = [("12_ab.jpg", ["a dog", "a cat"]), ("13.jpg", ["two", "words"]), ("14.jpg", ["one"])]
     path = rows_file(tmp_path / "rows.jsonl", rows)
-    found = read_corpus("flickr30k", path, {"flickr30k": frozenset({"12"})})
-    assert [photo.number for photo in found.photos] == ["13"]  # 14 has no other caption to read
-    assert found.excluded == 1
-    assert found.data.examples == 2
+    result = read_corpus("flickr30k", path, {"flickr30k": frozenset({"12"})})
+    assert [photo.number for photo in result.photos] == ["13"]  # 14 has no other caption to read
+    assert result.excluded == 1
+    assert result.data.examples == 2
 
 
 def test_the_hash_is_that_of_the_captions_in_any_format(tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="same photo number"):
         read_corpus("flickr30k", twice, NONE)
     with pytest.warns(CapmeterWarning, match="no --exclusions"):
-        found = read_corpus("mine", twice, read_exclusions(None))  # of one's own, the whole name
-    assert [photo.number for photo in found.photos] == ["7", "7_x"]
+        result = read_corpus("mine", twice, read_exclusions(None))  # of one's own, the whole name
+    assert [photo.number for photo in result.photos] == ["7", "7_x"]
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"x")[:-3])
     with pytest.raises(CapmeterError):
         read_corpus("coco", tmp_path / "x.gz", NONE)
-    for given in ("file.jsonl", "=file", "coco="):
+    for inputs in ("file.jsonl", "=file", "coco="):
         with pytest.raises(InputError, match="expected SOURCE=FILE"):
-            split_source_file(given)
+            split_source_file(inputs)
     assert split_source_file("coco=a=b.json") == ("coco", "a=b.json")
 
 

@@ -58,9 +58,9 @@ def test_an_lmdb_of_vectors(tmp_path: Path) -> None:
     folder = tmp_path / "vectors"
 
     def npy(array: np.ndarray) -> bytes:
-        made = io.BytesIO()
-        np.save(made, array)
-        return made.getvalue()
+        output = io.BytesIO()
+        np.save(output, array)
+        return output.getvalue()
 
     with lmdb.open(str(folder), map_size=1 << 20) as file, file.begin(write=True) as writing:
         for name, value in (("a", npy(np.array([1.0, 2.0]))), ("b", npy(np.array([3.0, 4.0]))), ("bad", b"nothing")):
@@ -91,14 +91,14 @@ def test_a_network_reads_every_distinct_picture_once(tmp_path: Path, monkeypatch
     (tmp_path / "c.png").write_bytes((tmp_path / "a.png").read_bytes())
     pool = ImagePool([ImageRef(str(tmp_path / f"{name}.png"), name) for name in "abc"])
     source = parse_feature_source(f"network(path={tmp_path / 'net'})")
-    seen: list[object] = []
+    visits: list[object] = []
     encode = VisionEncoder.encode
-    monkeypatch.setattr(VisionEncoder, "encode", lambda *given: (seen.append(given), encode(*given))[1])
+    monkeypatch.setattr(VisionEncoder, "encode", lambda *inputs: (visits.append(inputs), encode(*inputs))[1])
     settings = Settings(device="cpu", cache=tmp_path / "store")
     table = pool.analyse(ImageFeatures(source, settings))
-    assert table.features.shape == (3, 32) and (table.features[0] == table.features[2]).all() and len(seen) == 2
+    assert table.features.shape == (3, 32) and (table.features[0] == table.features[2]).all() and len(visits) == 2
     again = ImagePool(pool.items).analyse(ImageFeatures(source, settings))
-    assert (again.features == table.features).all() and len(seen) == 2  # from the store
+    assert (again.features == table.features).all() and len(visits) == 2  # from the store
     released = ImageFeatures(parse_feature_source(f"network(path={tmp_path / 'net'},pool=overlapping)"), settings)
     assert not np.allclose(ImagePool(pool.items).analyse(released).features, table.features)
     (tmp_path / "d.png").write_bytes(b"nothing")

@@ -101,19 +101,19 @@ def test_a_state_with_other_values_is_refused(tmp_path: Path, place: tuple[Any, 
 
 
 def test_it_learns_and_logs(tmp_path: Path) -> None:
-    found = trained(tmp_path, 60, recipe=replace(RECIPE, epochs=60))
-    assert found.scores["fit"] > -0.1  # of a variance of about 5
+    result = trained(tmp_path, 60, recipe=replace(RECIPE, epochs=60))
+    assert result.scores["fit"] > -0.1  # of a variance of about 5
     # dropout of p acts like a ridge: the weights are 1 - p of the line's
-    assert np.allclose(found.weights["1.weight"], [[0.9, -1.8, 0.45]], atol=0.05)
+    assert np.allclose(result.weights["1.weight"], [[0.9, -1.8, 0.45]], atol=0.05)
     (course,) = read_courses(tmp_path)
     log = course.history
     assert [line["epoch"] for line in log] == list(range(1, 61))
     assert log[-1]["step"] == 360
     assert log[-1]["losses"]["square"] < log[0]["losses"]["square"]
-    said = json.loads((tmp_path / METRICS).read_text())
-    assert course.epoch == said["epoch"]
-    assert said["scores"] == log[-1]["scores"]
-    assert said["recipe"]["lr"] == 0.05
+    output = json.loads((tmp_path / METRICS).read_text())
+    assert course.epoch == output["epoch"]
+    assert output["scores"] == log[-1]["scores"]
+    assert output["recipe"]["lr"] == 0.05
 
 
 def test_a_run_is_a_function_of_its_seed(tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ def test_measuring_does_not_change_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize("parts", [(1, 4), (2, 1, 1, 1)])
 @pytest.mark.parametrize("recipe", [RECIPE, replace(RECIPE, ema_decay=0.0, accumulate=4)])
 def test_a_resumed_run_gives_the_same_weights(tmp_path: Path, parts: tuple[int, ...], recipe: Recipe) -> None:
-    whole = trained(tmp_path / "whole", 5, recipe=recipe)
+    total = trained(tmp_path / "whole", 5, recipe=recipe)
     resumed = trained(tmp_path / "parts", *parts, recipe=recipe)
-    assert same(whole, resumed)
-    assert [line["losses"] for line in whole.history] == [line["losses"] for line in resumed.history]
+    assert same(total, resumed)
+    assert [line["losses"] for line in total.history] == [line["losses"] for line in resumed.history]
 
 
 def test_a_run_that_stops_within_an_epoch_repeats_no_batch(tmp_path: Path) -> None:
-    whole = trained(tmp_path / "whole", 5)
+    total = trained(tmp_path / "whole", 5)
 
     class Stops(Line):
         save_seconds = -1.0
@@ -157,14 +157,14 @@ def test_a_run_that_stops_within_an_epoch_repeats_no_batch(tmp_path: Path) -> No
         Run(first, RECIPE, tmp_path / "stopped", description="a line").train()
     second = Line()
     resumed = Run(second, RECIPE, tmp_path / "stopped", description="a line").train()
-    assert same(whole, resumed)
-    assert [line["losses"] for line in whole.history] == [line["losses"] for line in resumed.history]
+    assert same(total, resumed)
+    assert [line["losses"] for line in total.history] == [line["losses"] for line in resumed.history]
     assert len(first.seen) + len(second.seen) == 30
 
 
 def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
-    found = trained(tmp_path, 2, recipe=replace(RECIPE, epochs=2, accumulate=4))
-    assert found.history[-1]["step"] == 4  # 6 batches: 4 and the remaining 2
+    result = trained(tmp_path, 2, recipe=replace(RECIPE, epochs=2, accumulate=4))
+    assert result.history[-1]["step"] == 4  # 6 batches: 4 and the remaining 2
 
 
 def test_the_best_epoch_is_selected_and_patience_ends_the_run(tmp_path: Path) -> None:
@@ -194,11 +194,11 @@ def test_a_finished_run_goes_on_with_more_epochs(tmp_path: Path) -> None:
     trained(tmp_path / "b", 5, recipe=steady)
     assert same(at_once, trained(tmp_path / "b", 8, recipe=longer))
     assert len(at_once.history) == 8
-    for folder, done, wanted in (("b", 8, 6), ("c", 2, 8)):  # fewer, and more before it has ended
+    for folder, done, target in (("b", 8, 6), ("c", 2, 8)):  # fewer, and more before it has ended
         if done < 5:
             trained(tmp_path / folder, done, recipe=steady)
         with pytest.raises(InputError, match="other settings"):
-            trained(tmp_path / folder, 1, recipe=replace(steady, epochs=wanted))
+            trained(tmp_path / folder, 1, recipe=replace(steady, epochs=target))
 
 
 def test_what_does_not_belong_to_the_run_is_refused(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def test_the_learning_rate_follows_its_formula() -> None:
 
 
 def test_repeated_runs_give_mean_and_spread() -> None:
-    found = run_with_seeds(lambda seed: {"tau": float(seed), "one": 1.0}, 3, seed=4)
-    assert found == {"tau": (5.0, 1.0), "one": (1.0, 0.0)}
+    result = run_with_seeds(lambda seed: {"tau": float(seed), "one": 1.0}, 3, seed=4)
+    assert result == {"tau": (5.0, 1.0), "one": (1.0, 0.0)}
     assert run_with_seeds(lambda seed: {"tau": 2.0}, 1) == {"tau": (2.0, 0.0)}
     with pytest.raises(InputError, match="runs: expected 1 or more"):
         run_with_seeds(lambda seed: {}, 0)
@@ -283,7 +283,7 @@ sys.exit(code)
 
 def test_killed_runs_end_with_the_same_weights(tmp_path: Path) -> None:
     recipe = replace(RECIPE, epochs=12)
-    whole = trained(tmp_path / "whole", 12, recipe=recipe)
+    total = trained(tmp_path / "whole", 12, recipe=recipe)
     here = Path(__file__)
     command = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(here.parents[2] / "src"), str(here.parent)]
     done = subprocess.run(
@@ -292,7 +292,7 @@ def test_killed_runs_end_with_the_same_weights(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     killed = int(done.stdout)
     assert killed >= 1
-    assert same(whole, trained(tmp_path / "killed", 0, recipe=recipe))
+    assert same(total, trained(tmp_path / "killed", 0, recipe=recipe))
     assert not list((tmp_path / "killed").glob("*.part"))
 
 

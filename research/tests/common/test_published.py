@@ -19,8 +19,8 @@ from capmeter.meta.published import published
     ],
 )
 def test_values_of_smurfs_studies(study: str, reference: str, metric: str, value: float, encoder: str) -> None:
-    found = published(study, reference, metric, study_tables())
-    assert (found.value, found.made_with) == (value, encoder)
+    result = published(study, reference, metric, study_tables())
+    assert (result.value, result.made_with) == (value, encoder)
 
 
 def test_sources() -> None:

@@ -31,9 +31,9 @@ def test_lmdb_comes_back(tmp_path: Path, compress: bool) -> None:
     assert write_lmdb_regions(tmp_path / "feat_th0.2_max100_min10", pictures.items(), compress=compress) == 5
     source = open_regions(tmp_path)  # the folder that holds UNITER's folder
     assert len(source) == 5 and source.find("3") == "coco_val2014_000000000003.npz"
-    found = source.read("coco_val2014_000000000003.npz")
-    np.testing.assert_array_equal(found.features, pictures["coco_val2014_000000000003"].features.astype(np.float16))
-    np.testing.assert_allclose(found.boxes, pictures["coco_val2014_000000000003"].boxes, atol=1e-6)
+    result = source.read("coco_val2014_000000000003.npz")
+    np.testing.assert_array_equal(result.features, pictures["coco_val2014_000000000003"].features.astype(np.float16))
+    np.testing.assert_allclose(result.boxes, pictures["coco_val2014_000000000003"].boxes, atol=1e-6)
     assert [path.name for path in tmp_path.iterdir()] == ["feat_th0.2_max100_min10"]
 
 
@@ -54,8 +54,8 @@ def test_lmdb_of_msgpack_numpy(tmp_path: Path) -> None:
         writing.put(b"d.npz", msgpack.dumps([1, 2]))
     source = open_regions(tmp_path)
     assert source.read("a.npz").boxes.tolist() == [[0, 0, 1, 1]] * 2
-    for name, said in (("b", "pickled objects"), ("c", "neither an .npz file nor msgpack"), ("d", "holds list")):
-        with pytest.raises(InputError, match=said):
+    for name, message in (("b", "pickled objects"), ("c", "neither an .npz file nor msgpack"), ("d", "holds list")):
+        with pytest.raises(InputError, match=message):
             source.read(f"{name}.npz")
     assert not (tmp_path / "ran").exists()
 
@@ -73,13 +73,13 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_msgpack_gets_a_sentence(tmp_path: Path, name: str) -> None:
     lmdb, msgpack = pytest.importorskip("lmdb"), pytest.importorskip("msgpack")
-    changed, said = HOSTILE[name]
+    changed, message = HOSTILE[name]
     array = np.ones((2, 6), np.float32)
     packed = {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": array.shape, b"data": array.tobytes()}
     features = packed | changed if isinstance(changed, dict) else changed
     with lmdb.open(str(tmp_path / "all"), map_size=1 << 20) as file, file.begin(write=True) as writing:
         writing.put(b"a.npz", msgpack.packb({"features": features, "norm_bb": packed}))
-    with pytest.raises(InputError, match=said) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         open_regions(tmp_path).read("a.npz")
     assert "a.npz" in str(caught.value), "the message names the picture"
 

@@ -83,12 +83,12 @@ def test_a_torchvision_resnet_reads_the_picture_as_it_is(resnet50: tuple[ResNet,
     network, path = resnet50
     pixels = picture(*size)
     mean, deviation = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    given = ((torch.from_numpy(pixels).float() / 255 - mean) / deviation).permute(2, 0, 1)[None]
+    inputs = ((torch.from_numpy(pixels).float() / 255 - mean) / deviation).permute(2, 0, 1)[None]
     with torch.no_grad():
-        expected = network.maps(given)[0].numpy()
-    made = VisionNetwork(path, "cpu").feature_map(pixels)
-    assert made.shape == (256, -(-size[0] // 32), -(-size[1] // 32))
-    assert np.allclose(made, expected, atol=1e-4)
+        expected = network.maps(inputs)[0].numpy()
+    output = VisionNetwork(path, "cpu").feature_map(pixels)
+    assert output.shape == (256, -(-size[0] // 32), -(-size[1] // 32))
+    assert np.allclose(output, expected, atol=1e-4)
 
 
 def test_pools_by_hand() -> None:

@@ -112,8 +112,8 @@ def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureReq
     for layer in range(4):
         states = encoder.hidden_states(pieces, layer)
         for row, output in enumerate(expected):
-            mine = states[pieces.offsets[row] : pieces.offsets[row + 1]]
-            np.testing.assert_allclose(mine, output.hidden_states[layer][0].numpy(), atol=2e-6)
+            own_values = states[pieces.offsets[row] : pieces.offsets[row + 1]]
+            np.testing.assert_allclose(own_values, output.hidden_states[layer][0].numpy(), atol=2e-6)
     model = transformers.AutoModel.from_pretrained(str(encoder.handle.folder))
     np.testing.assert_array_equal(encoder.embeddings(), model.get_input_embeddings().weight.detach().numpy())
     for batch in encoder.encode_ids(pieces, attentions=True):

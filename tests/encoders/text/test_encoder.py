@@ -88,16 +88,16 @@ def test_hidden_states_are_the_models(plain: Any, exact: Any, layer: int) -> Non
     pieces = encoder.pieces(SENTENCES)
     states = encoder.hidden_states(pieces, layer)
     assert states.shape == (len(pieces.ids), 384)
-    own, the_models = [], []
+    local, the_models = [], []
     for row, sentence in enumerate(SENTENCES):
         expected = exact(sentence)[layer][0].numpy()
-        own.append(np.abs(states[pieces.offsets[row] : pieces.offsets[row + 1]] - expected).max())
+        local.append(np.abs(states[pieces.offsets[row] : pieces.offsets[row + 1]] - expected).max())
         the_models.append(np.abs(plain(sentence).hidden_states[layer][0].numpy() - expected).max())
-    assert max(own) < 3 * max(the_models) < 2e-5
+    assert max(local) < 3 * max(the_models) < 2e-5
 
 
 def test_attentions_are_the_models_and_cover_all_layers(plain: Any) -> None:
-    seen = []
+    visits = []
     for batch in load_encoder(find_encoder("minilm")).batches(SENTENCES, hidden=2, attentions=True):
         assert batch.attentions is not None and batch.hidden is not None
         for row, maps, states in zip(batch.rows, batch.attentions, batch.hidden, strict=True):
@@ -106,8 +106,8 @@ def test_attentions_are_the_models_and_cover_all_layers(plain: Any) -> None:
             for layer in range(6):
                 np.testing.assert_allclose(maps[layer], expected.attentions[layer][0].numpy(), atol=2e-6)
             np.testing.assert_allclose(states, expected.hidden_states[2][0].numpy(), atol=2e-6)
-            seen.append(int(row))
-    assert sorted(seen) == list(range(len(SENTENCES)))
+            visits.append(int(row))
+    assert sorted(visits) == list(range(len(SENTENCES)))
 
 
 def test_a_masked_piece_keeps_its_place_and_gets_no_attention() -> None:
@@ -127,16 +127,16 @@ def test_a_masked_piece_keeps_its_place_and_gets_no_attention() -> None:
 @given(order=st.permutations(range(len(SENTENCES))), tokens=st.sampled_from([1, 9, 40, 10_000]))
 def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int) -> None:
     encoder = load_encoder(find_encoder("minilm"))
-    whole = encoder.pieces(SENTENCES)
-    expected = encoder.hidden_states(whole, 6)
+    total = encoder.pieces(SENTENCES)
+    expected = encoder.hidden_states(total, 6)
     shuffled = load_encoder(find_encoder("minilm"), Settings(tokens=tokens, memory=MemoryCache(0)))
     largest = max(len(batch.ids.ravel()) for batch in shuffled.batches(SENTENCES))
-    assert largest <= max(tokens, max(whole.lengths))
+    assert largest <= max(tokens, max(total.lengths))
     pieces = shuffled.pieces([SENTENCES[row] for row in order])
     states = shuffled.hidden_states(pieces, 6)
-    for place, row in enumerate(order):
-        got = states[pieces.offsets[place] : pieces.offsets[place + 1]]
-        np.testing.assert_allclose(got, expected[whole.offsets[row] : whole.offsets[row + 1]], atol=3e-6)
+    for location, row in enumerate(order):
+        got = states[pieces.offsets[location] : pieces.offsets[location + 1]]
+        np.testing.assert_allclose(got, expected[total.offsets[row] : total.offsets[row + 1]], atol=3e-6)
 
 
 def test_a_long_caption_is_cut_and_keeps_its_end() -> None:
@@ -191,15 +191,15 @@ def test_states_have_the_encoder_s_precision_within_a_training_as_well(tmp_path:
     torch.set_num_threads(1)  # so that the encoder runs in the thread that asks
     try:
         with torch.autocast("cpu", torch.bfloat16):
-            found = inside.hidden_states(pieces, 3)
+            result = inside.hidden_states(pieces, 3)
     finally:
         torch.set_num_threads(threads)
     (expected,) = (batch.hidden for batch in inside.batches(sentences[:1], hidden=3))
     assert expected is not None
     first = slice(0, int(pieces.lengths[0]))
-    np.testing.assert_allclose(found[first], expected[0], atol=1e-5)
+    np.testing.assert_allclose(result[first], expected[0], atol=1e-5)
     np.testing.assert_array_equal(
-        load_encoder(find_encoder("minilm"), Settings(cache=str(tmp_path))).hidden_states(pieces, 3), found
+        load_encoder(find_encoder("minilm"), Settings(cache=str(tmp_path))).hidden_states(pieces, 3), result
     )
 
 
@@ -251,8 +251,8 @@ def test_analyses_of_a_pool() -> None:
 
 def test_taking_rows_of_a_piece_table() -> None:
     table = PieceTable.of([[1, 2, 3], [4], [5, 6]], truncated=[False, True, False])
-    taken = table.take(np.array([2, 0, 2]))
-    assert [row.tolist() for row in (taken[0], taken[1], taken[2])] == [[5, 6], [1, 2, 3], [5, 6]]
+    selection = table.take(np.array([2, 0, 2]))
+    assert [row.tolist() for row in (selection[0], selection[1], selection[2])] == [[5, 6], [1, 2, 3], [5, 6]]
     assert table.take(np.array([1])).truncated.tolist() == [True]
     assert len(table.take(np.array([], np.int64))) == 0
 
@@ -299,10 +299,10 @@ def test_half_precision_stays_near() -> None:
     pieces = exact.pieces(SENTENCES)
     expected = exact.hidden_states(pieces, 6)
     half = load_encoder(find_encoder("minilm"), Settings(precision="half"))
-    near = half.hidden_states(pieces, 6)
+    neighbours = half.hidden_states(pieces, 6)
     assert half.precision.name == "bfloat16"  # a GPU's float16 has a place of its own in the cache
-    assert not np.array_equal(near, expected)
-    np.testing.assert_allclose(near, expected, atol=0.025)
+    assert not np.array_equal(neighbours, expected)
+    np.testing.assert_allclose(neighbours, expected, atol=0.025)
 
 
 def test_bfloat16_holds_for_products_alone() -> None:

@@ -67,14 +67,14 @@ def test_factors_beside_a_matrix_are_the_sum_and_need_no_gradient_of_it() -> Non
         for factor, shape in ((LORA_A, (2, inputs)), (LORA_B, (outputs, 2))):
             random = torch.randn(*shape, dtype=torch.float64) * 0.3
             factors[f"layers.0.{name}.{factor}"] = random.requires_grad_()
-    x, found, gradients = torch.randn(6, 4, dtype=torch.float64), [], []
+    x, result, gradients = torch.randn(6, 4, dtype=torch.float64), [], []
     for each in (merge_factors(layer, factors, 0), attach_factors(layer, factors, 0)):
         states, _ = transformer_layer(each, x, None, (2, 2), 1e-12)
-        found.append(states)
+        result.append(states)
         gradients.append(torch.autograd.grad(states.square().sum() + states[0, 0], list(factors.values())))
-    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*result)
     torch.testing.assert_close(*gradients)
-    assert not torch.equal(found[0], transformer_layer(layer, x, None, (2, 2), 1e-12)[0])
+    assert not torch.equal(result[0], transformer_layer(layer, x, None, (2, 2), 1e-12)[0])
 
 
 def test_a_metric_s_checkpoint_may_adapt_the_first_layers(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_metric_s_checkpoint_may_adapt_the_first_layers(tmp_path: Path) -> Non
             name = f"judge.layers.{number}.{MATRICES[matrix]}"
             weights[f"{name}.{LORA_A}"] = rng.normal(0, 0.05, (2, inputs)).astype(np.float16)
             weights[f"{name}.{LORA_B}"] = rng.normal(0, 0.02, (outputs, 2)).astype(np.float16)
-    made = Checkpoint(kind="other", parameters={}, weights=weights)
-    made.save(tmp_path)
-    adapter = Adapter(tmp_path, made.sha256, "judge.")
+    output = Checkpoint(kind="other", parameters={}, weights=weights)
+    output.save(tmp_path)
+    adapter = Adapter(tmp_path, output.sha256, "judge.")
     assert set(adapter.factors()) == {name.removeprefix("judge.") for name in weights} - {"project.weight"}
     base = find_encoder("minilm")
     handle = base.with_adapter(adapter, "adapted")
@@ -121,24 +121,24 @@ def test_an_adapted_encoder_is_another_one_by_name_and_hash(tmp_path: Path) -> N
     assert base.unadapted == base
     assert handle.sha256 != base.sha256
     assert handle.software == base.software
-    own = capmeter.score(
+    local = capmeter.score(
         candidates=["a dog runs"], references=[["a cat sleeps"]], metrics=["sbert", f'sbert(encoder="{name}")']
     )
-    one, other = (each.score for each in own.values())
+    one, other = (each.score for each in local.values())
     assert abs(one - other) > 1e-4
-    assert handle.sha256[:12] in list(own.values())[1].signature
+    assert handle.sha256[:12] in list(local.values())[1].signature
 
 
 def test_states_of_an_adapted_encoder_are_kept_apart(tmp_path: Path) -> None:
     name = adaptation(tmp_path / "adapted", 0.02)
     settings = Settings(cache=str(tmp_path / "cache"))
-    found = []
+    result = []
     for each in ("minilm", name, "minilm", name):
         encoder = load_encoder(find_encoder(each), settings)
-        found.append(encoder.hidden_states(encoder.pieces(["a dog runs"]), 6))
-    np.testing.assert_array_equal(found[0], found[2])
-    np.testing.assert_array_equal(found[1], found[3])
-    assert not np.allclose(found[0], found[1], atol=1e-4)
+        result.append(encoder.hidden_states(encoder.pieces(["a dog runs"]), 6))
+    np.testing.assert_array_equal(result[0], result[2])
+    np.testing.assert_array_equal(result[1], result[3])
+    assert not np.allclose(result[0], result[1], atol=1e-4)
 
 
 def test_other_weights_than_those_that_were_adapted_are_refused(tmp_path: Path) -> None:

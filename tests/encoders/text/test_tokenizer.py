@@ -60,8 +60,8 @@ def test_nothing_is_cut_or_padded() -> None:
 
 
 def test_a_tokenizer_without_begin_and_end_is_refused(tmp_path: Path) -> None:
-    made = json.loads((FOLDER / "tokenizer.json").read_text())
-    (tmp_path / "tokenizer.json").write_text(json.dumps(made | {"post_processor": None}))
+    output = json.loads((FOLDER / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(output | {"post_processor": None}))
     with pytest.raises(ValueError, match="adds no begin and end tokens"):
         Tokenizer(tmp_path, plain=True)
 

@@ -74,12 +74,12 @@ def test_objects_of_references_of_coco_and_of_both(tmp_path: Path) -> None:
 
 def test_an_incomplete_sentence_can_be_dropped(objects: Path) -> None:
     captions = CaptionSet.from_captions([Caption("1", "42", "A man. A dog", ()), Caption("2", "42", "A dog", ())])
-    dropped, kept = (
+    dropped, remaining = (
         Chair(objects=str(objects), references=False, drop_incomplete_sentence=drop).measure(captions, RunContext())
         for drop in (True, False)
     )
     assert dropped.values[:, 1].tolist() == [1, 1]  # a caption without a full stop stays whole
-    assert kept.values[:, 1].tolist() == [2, 1]
+    assert remaining.values[:, 1].tolist() == [2, 1]
 
 
 def test_double_words_and_toilets() -> None:

@@ -95,8 +95,8 @@ def test_a_possessive_is_its_noun_however_its_apostrophe_is_written() -> None:
     assert straight == curly and [each.lemma for each in curly] == ["dog", "ball"]
 
 
-def word(place: int, lemma: str, names_thing: bool = True) -> Word:
-    return Word(place, lemma, lemma, names_thing)
+def word(location: int, lemma: str, names_thing: bool = True) -> Word:
+    return Word(location, lemma, lemma, names_thing)
 
 
 def sentence_findings(right: float) -> SentenceFindings:
@@ -212,9 +212,9 @@ def test_parts_of_many_captions_are_scored_as_the_whole() -> None:
     """Also where captions of several sentences, empty ones and their neighbours are read in different blocks."""
     texts = ("a dog runs on the piano", "A dog runs. Two cats sit there.", "", "two cats on a lawn")
     part = captions(*(texts[k % 4] for k in range(300)))
-    whole = Hallucination().measure(part, RunContext()).values
+    total = Hallucination().measure(part, RunContext()).values
     expected = Hallucination().measure(captions(*texts), RunContext()).values
-    np.testing.assert_allclose(whole, np.tile(expected, (75, 1)), atol=1e-6)
+    np.testing.assert_allclose(total, np.tile(expected, (75, 1)), atol=1e-6)
 
 
 @pytest.mark.neural

@@ -70,8 +70,8 @@ def test_decapbenchs_facts(shared: Path) -> None:
         if "trusted description" in prompt:
             listed = [json.loads(line) for line in prompt.split("<facts>\n")[1].split("\n</facts>")[0].splitlines()]
             return completion(json.dumps({"verdicts": [{"id": each["id"], "true": 1} for each in listed]}))
-        own = facts[prompt.split("<caption>\n")[1].split("\n</caption>")[0]]
-        listed = list(dict.fromkeys(own))
+        local = facts[prompt.split("<caption>\n")[1].split("\n</caption>")[0]]
+        listed = list(dict.fromkeys(local))
         return completion(
             json.dumps({"facts": [{"fact": f"{k} {text}", "descriptive": 1} for k, text in enumerate(listed)]})
         )
@@ -80,8 +80,8 @@ def test_decapbenchs_facts(shared: Path) -> None:
     with JudgeServer(plan).running() as server:
         results = score(captions, f'judge(model=m,task=facts,endpoint="{server.url}",questions="{path}")')
     for row in rows:
-        own = facts[row["candidate"]]
-        recall = len(dict.fromkeys(own)) / len(own)  # a few files name a fact twice
+        local = facts[row["candidate"]]
+        recall = len(dict.fromkeys(local)) / len(local)  # a few files name a fact twice
         assert results.items[row["id"]] == pytest.approx(2 * recall / (1 + recall))
 
 

@@ -33,11 +33,11 @@ def test_a_task_of_ones_own_with_labels(tmp_path: Path) -> None:
 
 def test_an_edited_task_is_read_anew(tmp_path: Path) -> None:
     task = tmp_path / "edited.yaml"
-    asked = []
+    requests = []
     for word in ("first", "then second"):
         task.write_text(f"prompt: '{word} {{candidate}}'\nread: {{number: [0, 100]}}\n")
-        run({"1": "a"}, f'judge(task="{task}")', lambda body: str(asked.append(prompt_of(body)) or 50))
-    assert asked == ["first a", "then second a"]
+        run({"1": "a"}, f'judge(task="{task}")', lambda body: str(requests.append(prompt_of(body)) or 50))
+    assert requests == ["first a", "then second a"]
 
 
 def test_an_empty_caption_is_scored_on_the_questions_of_the_others(tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ def test_autodq_extracts_the_references_events_and_refuses_incomplete_answers() 
 def slow_dcscore(facts: list[dict[str, Any]], oracle: int) -> float:
     """From the paper, with the released weights: an oracle fact is shared among all facts that match it."""
     scores = []
-    for chosen in (facts, [fact for fact in facts if fact["descriptive"]]):
-        if not chosen:
+    for selection in (facts, [fact for fact in facts if fact["descriptive"]]):
+        if not selection:
             scores.append(0.0)
             continue
         correct, total, right = 0.0, float(oracle), 0
-        for fact in chosen:
+        for fact in selection:
             if not fact["true"]:
                 continue
             right += 1
@@ -75,7 +75,7 @@ def slow_dcscore(facts: list[dict[str, Any]], oracle: int) -> float:
                 correct, total = correct + 1, total + 1
             else:
                 correct += 1 / len([other for other in facts if other["match"] == fact["match"]])
-        precision, recall = right / len(chosen), correct / total
+        precision, recall = right / len(selection), correct / total
         scores.append(0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall))
     return sum(scores) / 2
 
@@ -92,11 +92,11 @@ def test_dcscore_equals_a_slow_recomputation() -> None:
             }
             for _ in range(generator.randint(1, 8))
         ]
-        judged = [
+        judgments = [
             PrimitiveFact(str(k), bool(fact["descriptive"]), bool(fact["true"]), fact["match"])
             for k, fact in enumerate(facts)
         ]
-        assert score_facts(judged, oracle)[0] == pytest.approx(slow_dcscore(facts, oracle), abs=1e-12)
+        assert score_facts(judgments, oracle)[0] == pytest.approx(slow_dcscore(facts, oracle), abs=1e-12)
 
 
 def test_dcscore_by_hand(tmp_path: Path) -> None:
@@ -152,16 +152,16 @@ def test_posh_grades_elements_of_both_graphs() -> None:
             return str(grades.get(statement.split()[-3], 3))
         return "2"
 
-    asked: list[str] = []
+    requests: list[str] = []
 
     def noted(body: dict[str, Any]) -> str:
-        asked.append(prompt_of(body).split("say that ")[1].split("? Synonyms")[0])
+        requests.append(prompt_of(body).split("say that ")[1].split("? Synonyms")[0])
         return answers(body)
 
     texts = {"1": "a brown dog chases a ball"}
     results = run(texts, "judge(task=elements)", noted, references=("a dog", "a black cat"))
-    objects = [statement for statement in asked if statement.endswith("is mentioned")]
-    details = [statement for statement in asked if not statement.endswith("is mentioned")]
+    objects = [statement for statement in requests if statement.endswith("is mentioned")]
+    details = [statement for statement in requests if not statement.endswith("is mentioned")]
     assert len(objects) == 4 and not any("cat is described" in each for each in details)
     assert any("the dog is described as" in each for each in details)
     # of the candidate: dog 5, ball 4, brown 2, chase 2; of the reference: dog 5, cat 1, black 1 (not asked: no cat)

@@ -107,10 +107,10 @@ def test_a_file_of_another_judge(tmp_path: Path, judge: str, file: str) -> None:
 def test_names_with_and_without_their_ending(tmp_path: Path) -> None:
     rows = [{"id": name, "question": "q?", "answer": name} for name in ("a", "b.jpg", "x/c.jpg", "d", "y/d.png", "e.f")]
     file = read_items(write(tmp_path / "rows.json", rows))
-    found = {
+    result = {
         name: file.key(name) for name in ("a.jpg", "z/a.png", "b", "b.png", "c", "c.jpg", "d", "d.jpg", "y/d.png", "e")
     }
-    assert found == {
+    assert result == {
         "a.jpg": "a", "z/a.png": "a", "b": "b.jpg", "b.png": "b.jpg", "c": "x/c.jpg", "c.jpg": "x/c.jpg",
         "d": "d", "d.jpg": "", "y/d.png": "y/d.png", "e": "e.f",
     }  # fmt: skip

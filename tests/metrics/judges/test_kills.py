@@ -103,9 +103,9 @@ def test_killed_three_times(tmp_path: Path) -> None:
         assert all(run(kill_at) < 0 for kill_at in (800, 1800, 3000))
         assert not (tmp_path / "scores.json").exists()
         assert run(None) == 0, output[-1]
-        asked = {json.dumps(body, sort_keys=True): number_of(body) for body in server.received}
-        assert len(asked) == CAPTIONS * QUESTIONS
-        stored = {text: number for text, number in asked.items() if number not in MALFORMED}
+        requests = {json.dumps(body, sort_keys=True): number_of(body) for body in server.received}
+        assert len(requests) == CAPTIONS * QUESTIONS
+        stored = {text: number for text, number in requests.items() if number not in MALFORMED}
         assert all(server.good[text] == 1 for text in stored)  # no stored answer was asked for again
         count = len(server.received)
         assert run(None) == 0
@@ -114,12 +114,12 @@ def test_killed_three_times(tmp_path: Path) -> None:
     (results,) = next(iter(json.loads((tmp_path / "scores.json").read_text())["systems"].values()))["metrics"].values()
     unanswered = {
         "c" + prompt_of(json.loads(text)).split("number ")[1].split("\n")[0]
-        for text, number in asked.items()
+        for text, number in requests.items()
         if number in MALFORMED or number in REFUSED
     }
     assert set(results["notes"]["some questions without a readable answer"]) == unanswered
-    answered = [number for number in asked.values() if number not in MALFORMED and number not in REFUSED]
-    assert 0.85 * len(asked) < len(answered) < 0.97 * len(asked)
+    answered = [number for number in requests.values() if number not in MALFORMED and number not in REFUSED]
+    assert 0.85 * len(requests) < len(answered) < 0.97 * len(requests)
     assert 0.3 < results["score"] < 0.7  # options are shuffled: A is right about half the time
     everything = [*output, *(path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file())]
     assert not any(KEY in text or KEY[3:] in text for text in everything)

@@ -83,12 +83,12 @@ def test_agreement_with_pairs(tmp_path: Path) -> None:
 def test_consistency_and_cost_stand_beside_the_agreement(tmp_path: Path) -> None:
     """Asked three times, the judge answers differently about every fifth caption: there 1 of 3 pairs is equal."""
     path = rated(tmp_path, 20)
-    asked: Counter[int] = Counter()
+    requests: Counter[int] = Counter()
 
     def fickle(body: dict[str, Any], before: int) -> Reply:
         number = grade(body)
-        asked[number] += 1
-        return completion(json.dumps({"score": number - (asked[number] == 3 and number % 5 == 0)}))
+        requests[number] += 1
+        return completion(json.dumps({"score": number - (requests[number] == 3 and number % 5 == 0)}))
 
     with JudgeServer(fickle).running() as server:
         name = f'clair(model=m,endpoint="{server.url}",repeats=3,temperature=1.0)'

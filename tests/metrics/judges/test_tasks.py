@@ -72,9 +72,9 @@ def test_captionqa_equals_a_slow_recomputation(tmp_path: Path) -> None:
             letter = re.search(r"\b([A-F])\b(?!.*\b[A-F]\b)", letters[prompt])
             if letter is None or "sorry" in letters[prompt] or "ABCDEF".index(letter[1]) >= len(shuffled):
                 continue
-            chosen = shuffled["ABCDEF".index(letter[1])]
-            points = 1.0 if chosen == question["answer"] else 0.0
-            if chosen.startswith("Cannot"):
+            selection = shuffled["ABCDEF".index(letter[1])]
+            points = 1.0 if selection == question["answer"] else 0.0
+            if selection.startswith("Cannot"):
                 points, abstained = 1 / len(question["choices"]) + 0.05, abstained + 1
             credit, count, right = credit + points, count + 1, right + (points == 1.0)
             items.setdefault(f"cnat_{row['id'][-1]}", []).append(points)
@@ -130,16 +130,16 @@ def test_capeval_as_the_released_aggregation(tmp_path: Path) -> None:
 
 def test_capevals_prompt_lists_the_checklist(tmp_path: Path) -> None:
     path = write(tmp_path / "checklist.jsonl", CHECKLIST, lines=True)
-    seen: list[dict[str, Any]] = []
+    visits: list[dict[str, Any]] = []
 
     def answers(body: dict[str, Any]) -> str:
-        seen.append(body)
+        visits.append(body)
         return verdicts("yes", "yes", "yes")
 
     run({"DK001": "a robot"}, f'capeval(questions="{path}")', answers)
-    prompt = prompt_of(seen[0])
+    prompt = prompt_of(visits[0])
     assert "  item_index=2  tag='color'  type=attribute_checklist  Q: Is the ball white?\n\nReturn ONLY" in prompt
-    assert seen[0]["messages"][0]["role"] == "system" and seen[0]["max_tokens"] == 8192
+    assert visits[0]["messages"][0]["role"] == "system" and visits[0]["max_tokens"] == 8192
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,11 @@ def test_caprl_qa(tmp_path: Path) -> None:
         {"image_id": "2", "prompt": "What does it say?", "answer": "Main Street"},
     ]
     path = write(tmp_path / "rows.json", rows)
-    seen: list[str] = []
+    visits: list[str] = []
 
     def answers(body: dict[str, Any]) -> str:
         prompt = prompt_of(body)
-        seen.append(prompt)
+        visits.append(prompt)
         if "How many?" in prompt:
             return "<think>hm</think> <answer>\\boxed{41}</answer>"
         return "B" if "Which?" in prompt else "Answer: Main Streat"
@@ -203,7 +203,7 @@ def test_caprl_qa(tmp_path: Path) -> None:
     anls = run(texts, f'caprl-qa(questions="{path}",match=anls)', answers)
     assert anls.score == pytest.approx((1 + 1 + 10 / 11) / 3)  # one of eleven letters differs
     start = "Here is a detailed caption of an image: a. Please answer the question based on the caption."
-    assert f"{start}How many?" in seen and f"{start}Which?\nA. cat\nB. dog" in seen
+    assert f"{start}How many?" in visits and f"{start}Which?\nA. cat\nB. dog" in visits
 
 
 @pytest.mark.parametrize("accepted", ["json_object", ""])

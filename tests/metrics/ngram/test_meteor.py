@@ -68,9 +68,9 @@ def test_captions_of_a_set_that_was_analysed_before_score_as_in_it() -> None:
     """The vocabulary is that of the set: words that the caption lacks have synonyms and paraphrases in it."""
     folder = Path(__file__).resolve().parents[3] / "examples"
     captions = capmeter.load(folder / "weak.json", references=folder / "references.json")
-    whole = Meteor().measure(captions, RunContext()).values
+    total = Meteor().measure(captions, RunContext()).values
     for row in range(len(captions)):
-        assert Meteor().measure(captions.select([row]), RunContext()).values.tolist() == [whole[row].tolist()]
+        assert Meteor().measure(captions.select([row]), RunContext()).values.tolist() == [total[row].tolist()]
 
 
 def test_the_corpus_score_sums_counts_and_leaves_out_a_perfect_captions_chunk(small: Meteor) -> None:

@@ -22,17 +22,17 @@ def test_words_and_bounds() -> None:
 
 
 def test_exchanged_colours_contradict_though_both_texts_have_both() -> None:
-    own = build_scene_graph([("dog",), ("dog", "red"), ("sofa",), ("sofa", "green")], no_synsets)
+    local = build_scene_graph([("dog",), ("dog", "red"), ("sofa",), ("sofa", "green")], no_synsets)
     other = build_scene_graph([("dog",), ("dog", "green"), ("sofa",), ("sofa", "red")], no_synsets)
-    found = find_contradicted_words(CANDIDATE, [REFERENCE], own, other)
+    found = find_contradicted_words(CANDIDATE, [REFERENCE], local, other)
     assert {CANDIDATE.words[k]: REFERENCE.words[at] for k, (_, at) in found.items()} == {"red": "green", "green": "red"}
-    assert find_contradicted_words(CANDIDATE, [REFERENCE], own, own) == {}
+    assert find_contradicted_words(CANDIDATE, [REFERENCE], local, local) == {}
 
 
 def test_an_object_that_has_both_values_contradicts_nothing() -> None:
-    own = build_scene_graph([("dog",), ("dog", "red")], no_synsets)
+    local = build_scene_graph([("dog",), ("dog", "red")], no_synsets)
     both = build_scene_graph([("dog",), ("dog", "red"), ("dog", "green")], no_synsets)
-    assert find_contradicted_words(CANDIDATE, [REFERENCE], own, both) == {}
+    assert find_contradicted_words(CANDIDATE, [REFERENCE], local, both) == {}
 
 
 def test_a_place_is_compared_with_that_of_the_same_object_alone() -> None:

@@ -45,11 +45,11 @@ def test_the_score_is_the_mean_of_both_sides_claims_and_of_the_graphs() -> None:
     metric = Capmeter()
     (score, correctness, coverage, fluency) = metric.measure(part, context).values[0]
     block = DocumentBlock.of(part, np.array([0]), metric.load(context.settings), context.settings)
-    ((own, (others,)),) = block.claims
-    claims = [(block.sentences[k], [block.sentences[j] for j in nearest]) for k, nearest in (*own, *others)]
+    ((local, (others,)),) = block.claims
+    claims = [(block.sentences[k], [block.sentences[j] for j in nearest]) for k, nearest in (*local, *others)]
     assert ("Behind the sofa a man in a blue shirt holds a white cup.", [OTHER.split(". ")[2] + "."]) in claims
     columns = values(claims)
-    candidate, reference = columns[: len(own)].mean(axis=0), columns[len(own) :].mean(axis=0)
+    candidate, reference = columns[: len(local)].mean(axis=0), columns[len(local) :].mean(axis=0)
     tuples = match(*block.graphs[0]).counts["all"].f
     assert 0 < tuples < 1
     assert score == pytest.approx((candidate[0] + reference[0] + tuples) / 3, abs=1e-4)
@@ -63,8 +63,8 @@ def test_a_contradicted_sentence_counts_half() -> None:
     metric = Capmeter()
     score, correctness, coverage, fluency = metric.measure(part, context).values[0]
     block = DocumentBlock.of(part, np.array([0]), metric.load(context.settings), context.settings)
-    ((own, (others,)),) = block.claims
-    sides = [np.array([block.claim_scores[claim] for claim in claims]) for claims in (own, others)]
+    ((local, (others,)),) = block.claims
+    sides = [np.array([block.claim_scores[claim] for claim in claims]) for claims in (local, others)]
     for side in sides:
         side[4, :2] /= 2
     candidate, reference = (side.mean(axis=0) for side in sides)

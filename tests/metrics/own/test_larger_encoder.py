@@ -59,17 +59,17 @@ def test_the_score_is_the_networks_logit_and_that_of_the_reader(large: str) -> N
 
 
 def test_it_uses_as_many_threads_as_the_settings_say(large: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, seen = ReferenceReader.read, []
+    read, visits = ReferenceReader.read, []
 
     def reading(self: ReferenceReader, *inputs: Any) -> torch.Tensor:
-        seen.append(torch.get_num_threads())
+        visits.append(torch.get_num_threads())
         return read(self, *inputs)
 
     monkeypatch.setattr(ReferenceReader, "read", reading)
     before = torch.get_num_threads()
     for threads in (before + 1, 0):
         Capmeter(size=large).measure(caption_set(ROWS), RunContext(settings=Settings(threads=threads)))
-    assert seen == [before + 1, before]
+    assert visits == [before + 1, before]
 
 
 def test_sentences_of_documents_are_scored_with_it(large: str) -> None:

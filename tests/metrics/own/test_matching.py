@@ -41,8 +41,8 @@ def test_a_long_reference_among_many_short_ones_counts_as_if_all_were_alike() ->
             for side in (candidates, references)
         ]
         alone[1] = alone[1]._replace(positions=alone[1].positions[:, :sentences, :longest])
-        for found, expected in zip(together, matching_features(*alone), strict=True):
-            torch.testing.assert_close(found[row : row + 1], expected, atol=1e-5, rtol=0)
+        for result, expected in zip(together, matching_features(*alone), strict=True):
+            torch.testing.assert_close(result[row : row + 1], expected, atol=1e-5, rtol=0)
 
 
 def test_a_long_reference_among_many_short_ones_takes_no_more_memory_than_the_pairs_of_pieces() -> None:

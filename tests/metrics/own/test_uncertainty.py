@@ -98,10 +98,10 @@ def test_it_is_a_probability_and_lower_for_scores_farther_from_the_middle(
     score: float, nearer: float, correction: float, count: int
 ) -> None:
     scores = np.array([score, 0.5 + (score - 0.5) * nearer])
-    far, near = expected_errors(scores, np.full(2, correction), np.full(2, count))
-    assert 0 <= far <= 1 and 0 <= near <= 1
+    far, neighbours = expected_errors(scores, np.full(2, correction), np.full(2, count))
+    assert 0 <= far <= 1 and 0 <= neighbours <= 1
     if (scores[0] >= 0.5) == (scores[1] >= 0.5):
-        assert far <= near + 1e-9
+        assert far <= neighbours + 1e-9
 
 
 def test_corrections_are_those_of_captions_without_each_reference_in_turn() -> None:
@@ -115,8 +115,8 @@ def test_corrections_are_those_of_captions_without_each_reference_in_turn() -> N
             expected.append(0.0)
             continue
         rows = [(candidate, references), *((candidate, references[:k] + references[k + 1 :]) for k in range(count))]
-        whole, *left_out = metric.component_logits(caption_set(rows), context)["score"].tolist()
-        expected.append(slope * (count - 1) * (whole - sum(left_out) / count))
+        total, *left_out = metric.component_logits(caption_set(rows), context)["score"].tolist()
+        expected.append(slope * (count - 1) * (total - sum(left_out) / count))
     np.testing.assert_allclose(corrections(ROWS, trained), expected, atol=1e-4)
 
 
@@ -208,8 +208,8 @@ def test_the_command_line_writes_it_by_id_whole_and_in_parts(tmp_path: Path) -> 
         for k, (candidate, references) in enumerate(ROWS[:5])
     ]
     (tmp_path / "shards").mkdir()
-    for name, own in (("all", rows), ("shards/a", rows[:2]), ("shards/b", rows[2:])):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
+    for name, local in (("all", rows), ("shards/a", rows[:2]), ("shards/b", rows[2:])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in local))
     expected = uncertainties(ROWS[:5])
     run = command("score", "all.jsonl", "-m", METRIC, "-o", "scores.json", "--no-intervals", folder=tmp_path)
     assert run.returncode == 0, run.stderr

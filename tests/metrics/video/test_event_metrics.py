@@ -128,8 +128,8 @@ def test_as_released_each_video_is_a_corpus() -> None:
     assert score([video(half, TRUTH)], name)[name].score == pytest.approx(3 / 6)  # of six words three are right
     cider = "dense(metric=cider-d,iou=0.5,as_released=true)"
     texts, references = list(half.sentences), [["a dog eats"], ["zqzqzq"]]
-    own = capmeter.score(candidates=texts, references=references, metrics="cider-d")["cider-d"].score
-    assert score([video(half, TRUTH)], cider)[cider].score == pytest.approx(own)
+    local = capmeter.score(candidates=texts, references=references, metrics="cider-d")["cider-d"].score
+    assert score([video(half, TRUTH)], cider)[cider].score == pytest.approx(local)
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_names_are_read_back_and_parts_add_up() -> None:
         assert str(parse(name)) == name
     captions = [video(THREE, TRUTH, id="a"), video(TRUTH, THREE, id="b"), video(Events(), TRUTH, id="c")]
     metrics = [parse(name) for name in (f"soda-c({ROUGE})", "dense(metric=cider-d)", "proposals")]
-    whole = CaptionSet.from_captions(captions)
-    in_parts = evaluate([whole.select([0]), whole.select([1, 2])], metrics)
-    for name, scores in evaluate(whole, metrics).items():
+    total = CaptionSet.from_captions(captions)
+    in_parts = evaluate([total.select([0]), total.select([1, 2])], metrics)
+    for name, scores in evaluate(total, metrics).items():
         assert in_parts[name].score == pytest.approx(scores.score)
 
 

@@ -41,8 +41,8 @@ def list_paraphrases(index: Paraphrases, sentence: str) -> list[tuple[int, int, 
     start, length, node = index.phrases(words, np.array([0, len(words)]))
     left, right, rank = index.rights(node)
     paraphrases_of: dict[tuple[int, int], list[tuple[int, str]]] = {}
-    for k, other, place in zip(left.tolist(), right.tolist(), rank.tolist(), strict=True):
-        paraphrases_of.setdefault((int(start[k]), int(length[k])), []).append((place, node_phrase(index, other)))
+    for k, other, location in zip(left.tolist(), right.tolist(), rank.tolist(), strict=True):
+        paraphrases_of.setdefault((int(start[k]), int(length[k])), []).append((location, node_phrase(index, other)))
     return [(*key, [phrase for _, phrase in sorted(paraphrases_of[key])]) for key in sorted(paraphrases_of)]
 
 

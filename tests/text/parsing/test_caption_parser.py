@@ -198,9 +198,9 @@ def test_agreement_with_corenlp(shared: Path, parser: CaptionParser) -> None:
     tags = arcs = words = equal_sets = tuples = common = 0
     for row, parse in zip(rows, parser.parse([row["caption"] for row in rows]), strict=True):
         assert parse is not None
-        official, own = set(extract_tuples(CaptionParse.from_dict(row))), set(extract_tuples(parse))
-        equal_sets += official == own
-        tuples, common = tuples + len(official) + len(own), common + len(official & own)
+        official, local = set(extract_tuples(CaptionParse.from_dict(row))), set(extract_tuples(parse))
+        equal_sets += official == local
+        tuples, common = tuples + len(official) + len(local), common + len(official & local)
         for one, two in zip(row["sentences"], parse.sentences, strict=False):
             if tuple(one["words"]) == two.words:
                 words += len(two)

@@ -175,11 +175,11 @@ def test_passives():
 
 
 def graph_rows(graph: DependencyGraph) -> list[tuple[int, int, int, int, str]]:
-    seen: dict[int, int] = {}
+    visits: dict[int, int] = {}
     copies = []
     for position in graph.position:
-        copies.append(seen.get(position, 0))
-        seen[position] = copies[-1] + 1
+        copies.append(visits.get(position, 0))
+        visits[position] = copies[-1] + 1
     rows = [(0, 0, graph.position[root], copies[root], "root") for root in graph.roots]
     for head in range(1, len(graph)):
         rows += [

@@ -102,17 +102,17 @@ TUPLES = st.lists(st.one_of(st.tuples(WORDS), st.tuples(WORDS, WORDS), st.tuples
 
 def plain_counts(candidate: SceneGraph, reference: SceneGraph) -> tuple[int, int, int]:
     """The definition, pair by pair."""
-    theirs = list(reference.tuples())
+    other_values = list(reference.tuples())
     true = sum(
-        any(len(a) == len(b) and all(x.similar(y) for x, y in zip(a, b, strict=True)) for b in theirs)
+        any(len(a) == len(b) and all(x.similar(y) for x, y in zip(a, b, strict=True)) for b in other_values)
         for a in candidate.tuples()
     )
-    return true, len(list(candidate.tuples())), len(theirs)
+    return true, len(list(candidate.tuples())), len(other_values)
 
 
 @given(TUPLES, TUPLES)
-def test_matching_is_its_definition(mine, theirs):
-    candidate, reference = build_scene_graph(mine, synsets), build_scene_graph(theirs, synsets)
+def test_matching_is_its_definition(own_values, other_values):
+    candidate, reference = build_scene_graph(own_values, synsets), build_scene_graph(other_values, synsets)
     counts = match(candidate, reference).counts
     assert plain_counts(candidate, reference) == (counts["all"].true, counts["all"].candidate, counts["all"].reference)
     for kind in KINDS:

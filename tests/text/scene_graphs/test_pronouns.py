@@ -16,8 +16,8 @@ def resolved(line: str) -> set[tuple[str, str, str]]:
 
 
 def test_a_possessive_pronoun():
-    found = resolved("Men/NNS/man/2/nsubj hold/VBP/hold/0/root their/PRP$/they/4/nmod:poss dogs/NNS/dog/2/dobj")
-    assert found == {("hold", "Men", "nsubj"), ("hold", "dogs", "dobj"), ("dogs", "Men", "nmod:poss")}
+    result = resolved("Men/NNS/man/2/nsubj hold/VBP/hold/0/root their/PRP$/they/4/nmod:poss dogs/NNS/dog/2/dobj")
+    assert result == {("hold", "Men", "nsubj"), ("hold", "dogs", "dobj"), ("dogs", "Men", "nmod:poss")}
 
 
 def test_a_singular_pronoun_means_a_singular_noun():

@@ -79,13 +79,13 @@ def test_the_rules_one_by_one(line, expected):
 
 
 def test_the_rules_keep_the_programs_order():
-    found = extract_tuples(
+    result = extract_tuples(
         caption(
             "A/DT/a/3/det young/JJ/young/3/amod girl/NN/girl/4/nsubj rides/VBZ/ride/0/root two/CD/two/6/nummod "
             "horses/NNS/horse/4/dobj"
         )
     )
-    assert found == [("girl", "horse", "ride"), ("girl", "young"), ("horse", "two"), ("horse",), ("girl",)]
+    assert result == [("girl", "horse", "ride"), ("girl", "young"), ("horse", "two"), ("horse",), ("girl",)]
 
 
 def test_sentences_of_a_caption_follow_each_other():
@@ -98,10 +98,10 @@ def official_differences(shared: Path, every: int) -> tuple[int, int, int]:
     count = sets = lists = 0
     for row in official_rows(shared, every):
         expected = [tuple(each) for each in row["tuples"]]
-        found = extract_tuples(CaptionParse.from_dict(row))
+        result = extract_tuples(CaptionParse.from_dict(row))
         count += 1
-        sets += set(found) != set(expected)
-        lists += found != expected
+        sets += set(result) != set(expected)
+        lists += result != expected
     return count, sets, lists
 
 
@@ -150,13 +150,13 @@ def trees(draw: st.DrawFn) -> Parse:
 @settings(max_examples=300)
 @given(st.lists(trees(), min_size=1, max_size=2))
 def test_any_tree_gives_tuples(sentences):
-    found = extract_tuples(CaptionParse(tuple(sentences)))
-    assert found == extract_tuples(CaptionParse(tuple(sentences)))
-    assert all(1 <= len(each) <= 3 and all(isinstance(word, str) for word in each) for each in found)
+    result = extract_tuples(CaptionParse(tuple(sentences)))
+    assert result == extract_tuples(CaptionParse(tuple(sentences)))
+    assert all(1 <= len(each) <= 3 and all(isinstance(word, str) for word in each) for each in result)
     nouns = {
         word.lower() for one in sentences for word, tag in zip(one.words, one.tags, strict=True) if tag[:2] == "NN"
     }
-    assert {each[0] for each in found if len(each) == 1} <= nouns
+    assert {each[0] for each in result if len(each) == 1} <= nouns
 
 
 def chain(count: int, label: str, tag: str = "NN", word: str = "dog") -> Parse:
@@ -187,9 +187,9 @@ def star(count: int, labels: tuple[str, ...], tag: str = "NN") -> Parse:
 )
 def test_a_sentence_of_ten_thousand_words_costs_no_more_than_its_first_thousand(parse):
     read, long = CaptionParse((parse(MAX_WORDS),)), CaptionParse((parse(10 * MAX_WORDS),))
-    taken = steps(lambda: extract_tuples(read))
-    assert taken < 4 * MAX_WORDS**2  # n² relations at most, nothing of third order
-    assert steps(lambda: extract_tuples(long)) < 1.5 * taken
+    selection = steps(lambda: extract_tuples(read))
+    assert selection < 4 * MAX_WORDS**2  # n² relations at most, nothing of third order
+    assert steps(lambda: extract_tuples(long)) < 1.5 * selection
 
 
 def test_five_hundred_nested_phrases():
@@ -203,8 +203,8 @@ def test_five_hundred_nested_phrases():
         labels += ["case", "det", "nmod"]
     parse = Parse(words, tags, words, tuple(heads), tuple(labels))
     assert len(parse) > MAX_WORDS
-    found = extract_tuples(CaptionParse((parse,)))
-    assert found.count(("dog", "dog", "of")) == 332  # of the first 1,000 words
+    result = extract_tuples(CaptionParse((parse,)))
+    assert result.count(("dog", "dog", "of")) == 332  # of the first 1,000 words
     assert extract_tuples(CaptionParse((truncate_parse(parse, 5),))) == [("dog", "dog", "of"), ("dog",), ("dog",)]
 
 

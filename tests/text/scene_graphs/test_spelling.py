@@ -56,6 +56,6 @@ def test_words_stay_words(words: list[str]) -> None:
 
 
 @given(st.sampled_from(FREQUENT), st.integers(0, 10), st.sampled_from("xqz"))
-def test_an_inserted_letter_is_removed(word: str, place: int, letter: str) -> None:
-    misspelt = word[: min(place, len(word))] + letter + word[min(place, len(word)) :]
+def test_an_inserted_letter_is_removed(word: str, location: int, letter: str) -> None:
+    misspelt = word[: min(location, len(word))] + letter + word[min(location, len(word)) :]
     assert SPELLING.correct([misspelt]) == [word] or len(misspelt) < 4 or "-" in misspelt

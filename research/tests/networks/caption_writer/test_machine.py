@@ -27,7 +27,7 @@ def test_a_reference_is_always_left() -> None:
         places = read_places(FIVE, count, "salt")
         assert len(set(places)) == count
         assert len(unread(FIVE, places)) == 5 - count
-        assert not {FIVE.captions[place] for place in places} & set(unread(FIVE, places))
+        assert not {FIVE.captions[location] for location in places} & set(unread(FIVE, places))
     with pytest.raises(InputError, match="photo 9 of coco has 5 captions; expected more than the 5"):
         read_places(FIVE, 5, "salt")
 
@@ -39,10 +39,10 @@ def test_every_caption_is_read_for_some_photo() -> None:
 
 
 def test_systems_are_drawn_for_each_photo() -> None:
-    drawn = [sample_systems(("a", "b", "c", "d"), 2, Photo("coco", str(number), ()), 0) for number in range(300)]
-    assert {len(each) for each in drawn} == {2}
+    sample = [sample_systems(("a", "b", "c", "d"), 2, Photo("coco", str(number), ()), 0) for number in range(300)]
+    assert {len(each) for each in sample} == {2}
     for name in "abcd":
-        assert 110 < sum(name in each for each in drawn) < 190
+        assert 110 < sum(name in each for each in sample) < 190
     assert sample_systems(("a", "b"), 0, FIVE, 0) == {"a", "b"}
 
 
@@ -50,9 +50,9 @@ def test_near_captions_are_of_other_photos_with_the_same_words() -> None:
     dogs = [Photo("coco", f"d{k}", (f"a dog on a beach {k}", "dogs play near the sea")) for k in range(12)]
     trains = [Photo("coco", f"t{k}", (f"a train in a station {k + 99}", "trains at a platform")) for k in range(12)]
     photos = [*dogs, *trains]
-    near = near_captions(photos, seed=1)
-    assert near == near_captions(photos, seed=1)
-    for photo, text in zip(photos, near, strict=True):
+    neighbours = near_captions(photos, seed=1)
+    assert neighbours == near_captions(photos, seed=1)
+    for photo, text in zip(photos, neighbours, strict=True):
         assert ("dog" in text) == ("dog" in photo.captions[0])
         assert text != photo.captions[0]
     assert near_captions(dogs[:1]) == [""]
@@ -139,32 +139,32 @@ def test_perplexity() -> None:
 
 def test_measures() -> None:
     photos = {f"coco {number}": made_photo("coco", number) for number in range(144)}
-    known = ReferenceNgrams.of(list(photos.values()))
+    names = ReferenceNgrams.of(list(photos.values()))
     keys = list(photos)
-    own = {key: photo.captions[1] for key, photo in photos.items()}
+    local = {key: photo.captions[1] for key, photo in photos.items()}
     wrong = {key: photos[other].captions[2] for key, other in zip(keys, keys[1:] + keys[:1], strict=True)}
     new = dict.fromkeys(keys, "Purple, purple ducks!")
-    found = describe({"own": own, "wrong": wrong, "new": new}, {"own": {key: [2] for key in keys}}, photos, known)
-    assert list(found["own"].to_dict())[-1] == "cider_d"
-    assert list(found) == ["human", "own", "wrong", "new"]
-    assert {each.captions for each in found.values()} == {144}
-    assert found["own"].cider_d > found["wrong"].cider_d > found["new"].cider_d == 0
-    assert found["new"].novel == 1
-    assert found["own"].novel < 0.1
-    assert (found["new"].words, found["new"].distinct_1, found["new"].distinct_2) == (3, 2 / 432, 2 / 288)
-    assert found["new"].perplexity > 2 * found["own"].perplexity
+    result = describe({"own": local, "wrong": wrong, "new": new}, {"own": {key: [2] for key in keys}}, photos, names)
+    assert list(result["own"].to_dict())[-1] == "cider_d"
+    assert list(result) == ["human", "own", "wrong", "new"]
+    assert {each.captions for each in result.values()} == {144}
+    assert result["own"].cider_d > result["wrong"].cider_d > result["new"].cider_d == 0
+    assert result["new"].novel == 1
+    assert result["own"].novel < 0.1
+    assert (result["new"].words, result["new"].distinct_1, result["new"].distinct_2) == (3, 2 / 432, 2 / 288)
+    assert result["new"].perplexity > 2 * result["own"].perplexity
     with pytest.raises(InputError, match="none of 1 photos is held out"):
         ReferenceNgrams.of([next(photo for photo in photos.values() if not photo.held_out)])
 
 
 def test_critics_tell_people_from_systems() -> None:
     photos = {f"coco {number}": made_photo("coco", number) for number in range(144)}
-    known = ReferenceNgrams.of(list(photos.values()))
+    names = ReferenceNgrams.of(list(photos.values()))
     wrong = dict.fromkeys(photos, "Purple, purple ducks!")
-    found = describe({"wrong": wrong}, {}, photos, known, critics={"overlap": parse("rouge-l")})
+    result = describe({"wrong": wrong}, {}, photos, names, critics={"overlap": parse("rouge-l")})
     # against themselves: every pair has its mirror image
-    assert found["human"].to_dict()["pairwise accuracy of overlap"] == 0.5
-    assert found["wrong"].pairwise_accuracy == {"overlap": 1.0}
+    assert result["human"].to_dict()["pairwise accuracy of overlap"] == 0.5
+    assert result["wrong"].pairwise_accuracy == {"overlap": 1.0}
 
 
 def test_the_page_lists_the_systems_as_they_are() -> None:

@@ -46,18 +46,18 @@ def rows(*each: list[int]) -> Ragged:
 
 
 def read(
-    reader: SourceReader, subwords: Subwords, own: Ragged, other: int | None = None, **how: Any
+    reader: SourceReader, subwords: Subwords, local: Ragged, other: int | None = None, **how: Any
 ) -> list[list[str]]:
     """The words that are read of each photo."""
-    nearest = None if other is None else np.full(len(own), other)
+    nearest = None if other is None else np.full(len(local), other)
     rng = np.random.default_rng(0)
-    sources = reader.read(own, WriterSystem(**how).sight(len(own)), np.zeros(len(own), np.int64), rng, nearest)
-    return [text.split() for text in subwords.decode([sources[k][2:].tolist() for k in range(len(own))])]
+    sources = reader.read(local, WriterSystem(**how).sight(len(local)), np.zeros(len(local), np.int64), rng, nearest)
+    return [text.split() for text in subwords.decode([sources[k][2:].tolist() for k in range(len(local))])]
 
 
-def shares(found: list[list[str]]) -> dict[str, float]:
-    counts = Counter(chain.from_iterable(found))
-    return {word: count / len(found) for word, count in counts.items()}
+def shares(result: list[list[str]]) -> dict[str, float]:
+    counts = Counter(chain.from_iterable(result))
+    return {word: count / len(result) for word, count in counts.items()}
 
 
 def test_subwords_give_every_text_back(subwords: Subwords) -> None:
@@ -81,10 +81,10 @@ def test_captions_are_read_as_they_are(reader: SourceReader, subwords: Subwords)
 
 
 def test_bags_hold_the_content_words_of_all_captions(reader: SourceReader, subwords: Subwords) -> None:
-    found = [sorted(each) for each in read(reader, subwords, rows([0], [0, 1], [3], []))]
-    assert found[0] == ["beach", "brown", "dog", "runs"]
-    assert found[1] == ["beach", "brown", "dog", "dogs", "play", "runs", "two"]
-    assert found[2] == found[3] == []
+    result = [sorted(each) for each in read(reader, subwords, rows([0], [0, 1], [3], []))]
+    assert result[0] == ["beach", "brown", "dog", "runs"]
+    assert result[1] == ["beach", "brown", "dog", "dogs", "play", "runs", "two"]
+    assert result[2] == result[3] == []
     nouns = read(reader, subwords, rows([0], [2]), form="nouns")
     assert [sorted(each) for each in nouns] == [["beach", "dog"], ["boat", "lake"]]
 
@@ -94,26 +94,26 @@ def test_bags_are_shuffled(reader: SourceReader, subwords: Subwords) -> None:
 
 
 def test_shares_are_what_they_say(reader: SourceReader, subwords: Subwords) -> None:
-    own = rows(*[[0]] * 4000)
-    kept = shares(read(reader, subwords, own, kept=0.7))
-    assert kept == pytest.approx(dict.fromkeys(("brown", "dog", "runs", "beach"), 0.7), abs=0.03)
-    noisy = shares(read(reader, subwords, own, noise=0.5))
+    local = rows(*[[0]] * 4000)
+    remaining = shares(read(reader, subwords, local, kept=0.7))
+    assert remaining == pytest.approx(dict.fromkeys(("brown", "dog", "runs", "beach"), 0.7), abs=0.03)
+    noisy = shares(read(reader, subwords, local, noise=0.5))
     assert sum(noisy.values()) == 4
     assert noisy["dog"] == pytest.approx(0.5 + 4 * 0.5 / 10, abs=0.03)  # ten content words in all captions
     assert noisy["boat"] == pytest.approx(4 * 0.5 / 10, abs=0.03)
-    assert not any(read(reader, subwords, own, kept=0.0))
+    assert not any(read(reader, subwords, local, kept=0.0))
 
 
 def test_words_of_a_similar_photo(reader: SourceReader, subwords: Subwords) -> None:
-    own = rows(*[[0]] * 4000)
-    found = shares(read(reader, subwords, own, 2, near=0.25))
-    assert found == pytest.approx(
+    local = rows(*[[0]] * 4000)
+    result = shares(read(reader, subwords, local, 2, near=0.25))
+    assert result == pytest.approx(
         dict.fromkeys(("brown", "dog", "runs", "beach"), 0.75) | dict.fromkeys(("red", "boat", "lake"), 0.25), abs=0.03
     )
-    whole = shares(read(reader, subwords, own, 2, near=0.25, form="captions"))
-    assert (whole["boat"], whole["dog"]) == pytest.approx((0.25, 0.75), abs=0.03)
+    total = shares(read(reader, subwords, local, 2, near=0.25, form="captions"))
+    assert (total["boat"], total["dog"]) == pytest.approx((0.25, 0.75), abs=0.03)
     with pytest.raises(InputError, match="no similar photo"):
-        read(reader, subwords, own, near=0.25)
+        read(reader, subwords, local, near=0.25)
 
 
 def test_long_sources_are_cut(subwords: Subwords) -> None:

@@ -60,8 +60,8 @@ READ = [list(made_photo("coco", number).captions[:1]) for number in range(0, 144
 
 def test_it_writes_other_captions_of_what_it_reads(writer: Writer) -> None:
     photos = [made_photo("coco", number) for number in range(100, 144)]
-    written = writer.write([photo.captions[:1] for photo in photos], WriterSystem(form="captions"))
-    right = [text in photo.captions for photo, text in zip(photos, written, strict=True)]
+    file_text = writer.write([photo.captions[:1] for photo in photos], WriterSystem(form="captions"))
+    right = [text in photo.captions for photo, text in zip(photos, file_text, strict=True)]
     assert np.mean(right) > 0.9
     badly = writer.write([photo.captions[:1] for photo in photos], WriterSystem(kept=0.0))
     assert np.mean([text in photo.captions for photo, text in zip(photos, badly, strict=True)]) < 0.5
@@ -78,8 +78,8 @@ def test_it_learns_twenty_captions_by_heart(tmp_path: Path) -> None:
     photos = [p for p in photos if not p.held_out] + [Photo("coco", kept_out, ("n0", texts[0]))]
     recipe = replace(RECIPE, lost=0.0, blank=0.0, captions=1.0, nouns=0.0, epochs=6, strengths=())
     train_writer([replace(corpus, photos=tuple(photos))], recipe, tmp_path, nouns=())
-    made = Writer(tmp_path)
-    assert made.write([[photo.captions[0]] for photo in photos], WriterSystem(form="captions")) == [
+    output = Writer(tmp_path)
+    assert output.write([[photo.captions[0]] for photo in photos], WriterSystem(form="captions")) == [
         photo.captions[1] for photo in photos
     ]
 
@@ -107,11 +107,11 @@ def matrix(writer: Writer) -> Any:
 def test_greedy_decoding_equals_that_without_a_cache(writer: Writer) -> None:
     sources = matrix(writer)
     with torch.inference_mode():
-        written = decoding.greedy_search(writer.module, sources)
-    for source, found in zip(sources, written, strict=True):
+        file_text = decoding.greedy_search(writer.module, sources)
+    for source, result in zip(sources, file_text, strict=True):
         pieces, total = without_cache(writer, source[source != PAD])
-        assert list(found.pieces) == pieces
-        assert found.log_probability == pytest.approx(total, abs=1e-4)
+        assert list(result.pieces) == pieces
+        assert result.log_probability == pytest.approx(total, abs=1e-4)
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
@@ -124,11 +124,11 @@ def test_beam_search_is_at_least_as_likely_as_greedy(writer: Writer, width: int)
         )
     for one, other in zip(greedy, beam, strict=True):
         assert other.log_probability >= one.log_probability
-    targets = [torch.tensor([[*found.pieces, END]]) for found in beam]
-    for source, target, found in zip(sources, targets, beam, strict=True):  # the sum that it says is the network's
+    targets = [torch.tensor([[*result.pieces, END]]) for result in beam]
+    for source, target, result in zip(sources, targets, beam, strict=True):  # the sum that it says is the network's
         with torch.inference_mode():
             (total,) = decoding.log_probabilities(writer.module, source[None], target).tolist()
-        assert found.log_probability == pytest.approx(total, abs=1e-4)
+        assert result.log_probability == pytest.approx(total, abs=1e-4)
 
 
 def test_a_wide_beam_finds_the_likeliest_of_all_short_captions(writer: Writer) -> None:
@@ -153,8 +153,8 @@ def test_a_wide_beam_finds_the_likeliest_of_all_short_captions(writer: Writer) -
             open_ended = [each for each in further if each[1] > best]
             if not open_ended:
                 break
-        (found,) = decoding.beam_search(writer.module, source, 16)
-    assert found.log_probability >= best - 1e-4
+        (result,) = decoding.beam_search(writer.module, source, 16)
+    assert result.log_probability >= best - 1e-4
 
 
 def test_sampling(writer: Writer) -> None:
@@ -171,21 +171,21 @@ def test_samples_have_the_writers_probabilities(writer: Writer) -> None:
     sources = matrix(writer)[-1:].repeat(4000, 1)
     uniform = np.random.default_rng(0).random((4000, LONGEST_TARGET), dtype=np.float32)
     with torch.inference_mode():
-        written = decoding.sample(writer.module, sources, uniform)
+        file_text = decoding.sample(writer.module, sources, uniform)
         scores = writer.module(sources[:1], torch.tensor([[BEGIN]]))[0, 0].clone()
         scores[:END] = -torch.inf
     expected = scores.softmax(-1)
-    first = torch.tensor([found.pieces[0] if found.pieces else END for found in written])
-    counted = torch.bincount(first, minlength=len(expected)) / 4000
-    assert float((counted - expected).abs().max()) < 0.03
+    first = torch.tensor([result.pieces[0] if result.pieces else END for result in file_text])
+    counts = torch.bincount(first, minlength=len(expected)) / 4000
+    assert float((counts - expected).abs().max()) < 0.03
 
 
 def test_log_probabilities(writer: Writer) -> None:
-    own, foreign = "A dog runs in the beach.", "Beach the in runs dog a."
-    likely, unlikely = writer.log_probabilities([own, foreign])
+    local, foreign = "A dog runs in the beach.", "Beach the in runs dog a."
+    likely, unlikely = writer.log_probabilities([local, foreign])
     assert likely > unlikely
-    (known,) = writer.log_probabilities([own], [["There is a dog in a beach."]])
-    assert known > likely
+    (names,) = writer.log_probabilities([local], [["There is a dog in a beach."]])
+    assert names > likely
     assert writer.log_probabilities([]).shape == (0,)
 
 
@@ -236,17 +236,17 @@ def test_examples_read_other_captions_of_the_photo() -> None:
     bounds = np.array([0, 2, 5, 10])
     targets = np.random.default_rng(1).integers(0, 10, 5000)
     photo = np.searchsorted(bounds, targets, side="right") - 1
-    own = others(bounds, photo, targets, replace(RECIPE, two=0.5, blank=0.1), np.random.default_rng(0))
-    assert (photo[own.rows] == np.searchsorted(bounds, own.values, side="right") - 1).all()
-    assert (own.values != targets[own.rows]).all()
-    two = own.lengths == 2
-    pairs = own.values[own.offsets[:-1][two][:, None] + [0, 1]]
+    local = others(bounds, photo, targets, replace(RECIPE, two=0.5, blank=0.1), np.random.default_rng(0))
+    assert (photo[local.rows] == np.searchsorted(bounds, local.values, side="right") - 1).all()
+    assert (local.values != targets[local.rows]).all()
+    two = local.lengths == 2
+    pairs = local.values[local.offsets[:-1][two][:, None] + [0, 1]]
     assert (pairs[:, 0] != pairs[:, 1]).all()
     assert not two[photo == 0].any()  # a photo of two captions has but one other
     assert two[photo == 2].mean() == pytest.approx(0.45, abs=0.05)
-    assert (own.lengths == 0).mean() == pytest.approx(0.1, abs=0.02)
-    seen = {(int(targets[row]), int(value)) for row, value in zip(own.rows, own.values, strict=True)}
-    assert len(seen) == 2 + 6 + 20  # every other caption is read
+    assert (local.lengths == 0).mean() == pytest.approx(0.1, abs=0.02)
+    visits = {(int(targets[row]), int(value)) for row, value in zip(local.rows, local.values, strict=True)}
+    assert len(visits) == 2 + 6 + 20  # every other caption is read
 
 
 def test_photos_are_needed(tmp_path: Path) -> None:
@@ -276,9 +276,9 @@ def test_hostile_input(writer: Writer) -> None:
     captions = [[""], ["\x00"], ["🐕 日本語 <end><pad><begin>"], ["dog " * 5000], ["\n\t"], []]
     for form in ("captions", "words", "nouns"):
         for decode in ("greedy", "beam", "sample"):
-            written = writer.write(captions, WriterSystem(form=form, decode=decode))
-            assert len(written) == 6
-            assert all("<" not in text and len(text) < 1000 for text in written)
+            file_text = writer.write(captions, WriterSystem(form=form, decode=decode))
+            assert len(file_text) == 6
+            assert all("<" not in text and len(text) < 1000 for text in file_text)
     assert np.isfinite(writer.log_probabilities(["", "dog " * 5000, "🐕"])).all()
     assert writer.write([]) == []
     with pytest.raises(InputError, match="style 'poems': this writer was trained on coco"):
@@ -296,19 +296,19 @@ def test_hostile_input(writer: Writer) -> None:
 
 
 def test_damaged_checkpoints(folder: Path, tmp_path: Path) -> None:
-    whole = Checkpoint.read(folder)
+    complete = Checkpoint.read(folder)
     for number, change in enumerate(
         (
             {"parameters": {}},
-            {"parameters": {**whole.parameters, "subwords": "no tokenizer"}},
-            {"parameters": {**whole.parameters, "shape": {"width": 64}}},
+            {"parameters": {**complete.parameters, "subwords": "no tokenizer"}},
+            {"parameters": {**complete.parameters, "shape": {"width": 64}}},
             {"weights": {}},
         )
     ):
-        replace(whole, **change).save(tmp_path / str(number))  # type: ignore[arg-type]
+        replace(complete, **change).save(tmp_path / str(number))  # type: ignore[arg-type]
         with pytest.raises(AssetError, match="train"):
             Writer(tmp_path / str(number))
-    replace(whole, kind="parser").save(tmp_path / "parser")
+    replace(complete, kind="parser").save(tmp_path / "parser")
     with pytest.raises(AssetError, match="expected a checkpoint of 'writer'"):
         Writer(tmp_path / "parser")
 

@@ -189,18 +189,18 @@ def test_counts_of_a_photo_are_subtracted_from_the_language_model() -> None:
         other_photo = row.perturbation is not None and row.perturbation.kind == OTHER_PHOTO
         original = row.candidate if other_photo else batch.rows[row.original].candidate
         assert original in examples.captions[row.photo]
-    counted = [photo >= examples.matcher_count for photo in batch.photos]
-    assert any(counted) and not all(counted)
+    totals = [photo >= examples.matcher_count for photo in batch.photos]
+    assert any(totals) and not all(totals)
     laid_out = learner.lay_out(batch)
     features, leaking = laid_out.lm_features, model.features(laid_out.candidates)
     differing = 0
     for k, row in enumerate(batch.rows):
         photo_pieces = [examples.pieces[each] for each in examples.captions[row.photo].tolist()]
-        counts = model.count_captions(photo_pieces) if counted[k] else None
+        counts = model.count_captions(photo_pieces) if totals[k] else None
         (expected,) = model.features(learner.lay_out(CaptionBatch([row])).candidates, [counts])
         np.testing.assert_array_equal(features[k, : len(expected)], expected)
         changed = not np.array_equal(features[k], leaking[k])
-        assert counted[k] or not changed
+        assert totals[k] or not changed
         differing += changed
     assert differing > 5
 

@@ -75,7 +75,7 @@ def test_judgments_select_weights_and_perturbed_captions_break_ties(tmp_path: Pa
     judgments = load_selection_judgments("flickr8k-cf:clipscore2021(expect=none)", judgments_file(tmp_path))
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        judged, held_out = random_terms(rng, len(judgments.captions)), random_terms(rng, 60)
+        ratings, held_out = random_terms(rng, len(judgments.captions)), random_terms(rng, 60)
         perturbed = [PerturbedCaption(("cut", "swap")[k % 5 % 2], k, 0.0, ()) if k % 5 else None for k in range(60)]
         batch = CaptionBatch(
             BatchRow(k, np.zeros(0, np.int64), perturbation=each, original=k - k % 5)
@@ -83,7 +83,7 @@ def test_judgments_select_weights_and_perturbed_captions_break_ties(tmp_path: Pa
         )
         expected = []
         for weights in weight_grid():
-            tau = kendalltau(score_by_hand(judged, weights)[judgments.rows], judgments.human).statistic
+            tau = kendalltau(score_by_hand(ratings, weights)[judgments.rows], judgments.human).statistic
             scores = score_by_hand(held_out, weights)
             below = [
                 np.mean(
@@ -93,7 +93,7 @@ def test_judgments_select_weights_and_perturbed_captions_break_ties(tmp_path: Pa
             ]
             expected.append((tau, np.mean(below), weights))
         best = max(tau for tau, _, _ in expected)
-        tuned = tune_weights(judged, judgments, held_out, batch)
+        tuned = tune_weights(ratings, judgments, held_out, batch)
         tau, accuracy = next((tau, accuracy) for tau, accuracy, weights in expected if weights == tuned.weights)
         assert tuned.tau == pytest.approx(tau, abs=1e-9)
         assert tau >= best - 0.0005

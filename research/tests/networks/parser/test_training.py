@@ -33,12 +33,12 @@ NOUNS, VERBS, PLACES = ["dog", "cat", "girl", "boy"], ["sees", "likes", "holds"]
 def grammar_row(number: int) -> dict[str, Any]:
     """A sentence of a small grammar, of a photo with this number."""
     rng = np.random.default_rng(number)
-    subject, verb, thing, place = (str(rng.choice(words)) for words in (NOUNS, VERBS, NOUNS, PLACES))
-    words = ["a", subject, verb, "a", thing, "in", "the", place]
+    subject, verb, thing, location = (str(rng.choice(words)) for words in (NOUNS, VERBS, NOUNS, PLACES))
+    words = ["a", subject, verb, "a", thing, "in", "the", location]
     sentence = {
         "words": words,
         "tags": ["DT", "NN", "VBZ", "DT", "NN", "IN", "DT", "NN"],
-        "lemmas": ["a", subject, verb[:-1], "a", thing, "in", "the", place],
+        "lemmas": ["a", subject, verb[:-1], "a", thing, "in", "the", location],
         "heads": [2, 3, 0, 5, 3, 8, 8, 3],
         "labels": ["det", "nsubj", "root", "det", "dobj", "case", "det", "nmod"],
     }

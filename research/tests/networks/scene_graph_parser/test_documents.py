@@ -96,13 +96,13 @@ def test_runs_of_different_seeds_are_averaged(tmp_path: Path) -> None:
 
 
 def test_folds_are_judged_by_networks_that_did_not_learn_from_them(tmp_path: Path) -> None:
-    known, empty = DocumentGraph(TEXT, TRIPLES[:4]), DocumentGraph(TEXT, (("zebra",),))
+    names, empty = DocumentGraph(TEXT, TRIPLES[:4]), DocumentGraph(TEXT, (("zebra",),))
     recipe = replace(ONE_RUN, epochs=6)
-    same = cross_validate([known, known], BUNDLED, tmp_path / "same", 2, recipe=recipe)
+    same = cross_validate([names, names], BUNDLED, tmp_path / "same", 2, recipe=recipe)
     assert min(same) > 80
-    assert cross_validate([known, empty], BUNDLED, tmp_path / "other", 2, recipe=recipe) == [0, 0]
+    assert cross_validate([names, empty], BUNDLED, tmp_path / "other", 2, recipe=recipe) == [0, 0]
     with pytest.raises(InputError, match="3 folds of 2 documents"):
-        cross_validate([known, empty], BUNDLED, tmp_path, 3)
+        cross_validate([names, empty], BUNDLED, tmp_path, 3)
 
 
 def test_the_command_names_the_parser_with_its_new_network(tmp_path: Path) -> None:

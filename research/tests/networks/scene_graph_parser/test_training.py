@@ -44,10 +44,10 @@ DICTIONARY = "glass\n1\nglasses\n2\nman\n3\ndog\n4\npuppy\n4\nwear\n5\nhave\n6\n
 def grammar_row(number: int) -> dict[str, Any]:
     """A caption of a small grammar."""
     rng = np.random.default_rng(number)
-    entity, colour, place = (str(rng.choice(words)) for words in (NOUNS, COLOURS, PLACES))
+    entity, colour, location = (str(rng.choice(words)) for words in (NOUNS, COLOURS, PLACES))
     return {
-        "caption": f"two {colour} {entity}s in the {place} {number % 7}",
-        "graph": [[f"{entity}s", "is", "2"], [f"{entity}s", "is", colour], [f"{entity}s", "in", place]],
+        "caption": f"two {colour} {entity}s in the {location} {number % 7}",
+        "graph": [[f"{entity}s", "is", "2"], [f"{entity}s", "is", colour], [f"{entity}s", "in", location]],
         "split": "dev" if number % 10 == 0 else "train",
     }
 
@@ -163,8 +163,8 @@ def test_the_vocabulary_has_tokens_that_cannot_be_copied() -> None:
     ]
     once = SceneGraphExample("wood desk", (("desk", "is", "wooden"), ("desk", "stand near", "wall")))
     assert learn_vocabulary([*rows, once], LEMMAS, AS_WRITTEN).tokens[6:] == (PREDICATE + "is", "2")
-    seen = SceneGraphExample("a cat sitting on a mat", (("cat", "sit on", "mat"),))
-    assert learn_vocabulary([seen, seen], LEMMAS, AS_WRITTEN).tokens[6:] == (PREDICATE + "on",)
+    visits = SceneGraphExample("a cat sitting on a mat", (("cat", "sit on", "mat"),))
+    assert learn_vocabulary([visits, visits], LEMMAS, AS_WRITTEN).tokens[6:] == (PREDICATE + "on",)
 
 
 def test_packing() -> None:

@@ -37,13 +37,13 @@ SMALL = EncoderRecipe(
 
 
 def captions(number: int) -> tuple[str, ...]:
-    thing, place = THINGS[number % len(THINGS)], PLACES[number % len(PLACES)]
+    thing, location = THINGS[number % len(THINGS)], PLACES[number % len(PLACES)]
     return (
-        f"Two red {thing}s are standing in the {place}.",
-        f"Two {thing}s in a {place}.",
-        f"A pair of {thing}s by the {place}",
-        f"The {thing}s stand together at the {place} number {number}.",
-        f"red {thing}s near the {place}",
+        f"Two red {thing}s are standing in the {location}.",
+        f"Two {thing}s in a {location}.",
+        f"A pair of {thing}s by the {location}",
+        f"The {thing}s stand together at the {location} number {number}.",
+        f"red {thing}s near the {location}",
     )
 
 
@@ -109,14 +109,14 @@ def test_the_loss_by_hand(learner: EncoderLearner) -> None:
         for i in range(len(numbers)):
             references = learner.embed(learner.captions[numbers[i], order[i, 1 : 1 + reference_count]]).mean(0)
             for j in range(len(numbers)):
-                own = numbers[i] == numbers[j]
-                kind = "own" if own else "cluster" if clusters[i] == clusters[j] else "other"
+                local = numbers[i] == numbers[j]
+                kind = "own" if local else "cluster" if clusters[i] == clusters[j] else "other"
                 candidate = learner.embed(learner.captions[numbers[j], order[j, :1]])[0]
                 cosine = candidate @ references / references.norm()
                 similarity = max(
                     float(learner.photo_embeddings[numbers[i]] @ learner.photo_embeddings[numbers[j]]), 0.0
                 )
-                target = torch.tensor(1.0 if own else similarity**SMALL.target_power)
+                target = torch.tensor(1.0 if local else similarity**SMALL.target_power)
                 losses[kind][1].append(binary_cross_entropy_with_logits(10 * cosine - 6, target))
         expected = sum(weight * float(torch.stack(each).mean()) for weight, each in losses.values() if each)
     assert loss == pytest.approx(expected, abs=1e-5)
@@ -143,12 +143,12 @@ def test_a_reader_s_loss_by_hand(reading_learner: ReadingLearner) -> None:
         counts = rng.integers(1, CAPTIONS_PER_PHOTO, len(numbers))
         losses = {"own": (0.3, []), "cluster": (0.45, []), "other": (0.25, [])}
         for j, i in zip(candidates, references, strict=True):
-            own = numbers[i] == numbers[j]
-            kind = "own" if own else "cluster" if clusters[i] == clusters[j] else "other"
+            local = numbers[i] == numbers[j]
+            kind = "own" if local else "cluster" if clusters[i] == clusters[j] else "other"
             row = Ragged.from_rows([learner.captions[numbers[i], order[i, 1 : 1 + counts[i]]]], np.int64)
             logit = learner.module.reader().read(learner.pieces, learner.captions[numbers[j], order[j, :1]], row)[0]
             similarity = max(float(learner.photo_embeddings[numbers[i]] @ learner.photo_embeddings[numbers[j]]), 0.0)
-            target = torch.tensor(1.0 if own else similarity**SMALL.target_power)
+            target = torch.tensor(1.0 if local else similarity**SMALL.target_power)
             losses[kind][1].append(binary_cross_entropy_with_logits(logit, target))
         expected = sum(weight * float(torch.stack(each).mean()) for weight, each in losses.values() if each)
     assert loss == pytest.approx(expected, abs=1e-5)

@@ -57,10 +57,10 @@ def test_regions_are_the_models_patches(family: tuple[str, str], tmp_path: Path)
     assert found.mask.all() and found.boxes[1, 0].tolist() == [0, 0, 0.25, 0.25]
     assert found.boxes[1, 6].tolist() == [0.5, 0.25, 0.75, 0.5]  # the third patch of the second row
     if kind != "blip":
-        whole = load_joint_encoder(find_joint_encoder(folder), ON_CPU).image_features(
+        total = load_joint_encoder(find_joint_encoder(folder), ON_CPU).image_features(
             ["00" * 32, "11" * 32, "22" * 32], lambda k: pixels[k]
         )
-        assert np.abs(found.features - whole).max() < 1e-5
+        assert np.abs(found.features - total).max() < 1e-5
     assert encoder.shape == (16, expected.shape[2], 16, 12 if kind != "siglip" else 16)
 
 
@@ -75,27 +75,27 @@ def test_pieces_are_the_models_tokens_and_know_their_words(family: tuple[str, st
         padded = ids + [tokenizer.pad_token_id] * (24 - len(ids)) if kind == "siglip" else ids
         with torch.no_grad():
             if kind == "blip":
-                given = torch.tensor([padded])
-                states = model.text_encoder(given, torch.ones_like(given)).last_hidden_state
+                inputs = torch.tensor([padded])
+                states = model.text_encoder(inputs, torch.ones_like(inputs)).last_hidden_state
                 says = model.text_proj(states)
             else:
                 states = model.text_model(input_ids=torch.tensor([padded])).last_hidden_state
                 says = model.text_projection(states) if kind == "clip" else states
         tokens = tokenizer.convert_ids_to_tokens(ids)
-        own = [k for k, token in enumerate(tokens) if token not in tokenizer.all_special_tokens]
+        local = [k for k, token in enumerate(tokens) if token not in tokenizer.all_special_tokens]
         before = len(tokenizer(prefix.strip(), add_special_tokens=False)["input_ids"])
         assert found.region_weights[row].shape == (len(found.states[row]), 0)
-        for each, kept in ((states, found.states[row]), (says, found.projections[row])):
-            expected = each[0, own[before:]].numpy()
+        for each, remaining in ((states, found.states[row]), (says, found.projections[row])):
+            expected = each[0, local[before:]].numpy()
             if kind == "siglip":  # a blank is a piece of its own, and no word's
-                assert all(np.abs(expected - one).max(axis=1).min() < 1e-5 for one in kept)
+                assert all(np.abs(expected - one).max(axis=1).min() < 1e-5 for one in remaining)
             else:
-                assert np.abs(kept - expected).max() < 1e-5
+                assert np.abs(remaining - expected).max() < 1e-5
         assert sorted(set(found.word_indices[row].tolist())) == list(range(len(text.split())))
     if kind != "blip":
         joint = load_joint_encoder(find_joint_encoder(folder), ON_CPU)
-        whole = joint.text_features(joint.pieces([prefix + text for text in TEXTS]))
-        assert np.abs(found.features - whole).max() < 1e-5
+        total = joint.text_features(joint.pieces([prefix + text for text in TEXTS]))
+        assert np.abs(found.features - total).max() < 1e-5
 
 
 def test_a_cut_sentence_keeps_the_words_before_the_cut(tmp_path: Path) -> None:

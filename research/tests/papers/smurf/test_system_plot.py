@@ -48,7 +48,7 @@ def test_without_the_scores_there_is_no_plot() -> None:
 
 def test_the_page_has_the_section_only_with_the_plot(tmp_path: Path) -> None:
     options: dict[str, Any] = {"resamples": 50, "explained": 0}
-    drawn = write_page({"a": fused((0, 0), 1)}, tmp_path / "a.html", human="a", **options).path.read_text("utf-8")
-    assert 'id="systems"' in drawn and "H∩M / M" in drawn
+    rendering = write_page({"a": fused((0, 0), 1)}, tmp_path / "a.html", human="a", **options).path.read_text("utf-8")
+    assert 'id="systems"' in rendering and "H∩M / M" in rendering
     plain = write_page({"a": scored(candidates(5, 0))}, tmp_path / "b.html", **options).path.read_text("utf-8")
     assert 'id="systems"' not in plain

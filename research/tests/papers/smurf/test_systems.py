@@ -52,10 +52,10 @@ def shipped(shared: Path) -> dict[str, Components]:
 def test_equals_the_released_analysis(shared: Path) -> None:
     with gzip.open(shared / "oracles" / "smurf_system_analysis.json.gz", "rt", encoding="utf-8") as stream:
         official = json.load(stream)
-    found = summarise_systems(shipped(shared), "human", read_constants("paper"))
-    assert [round(each.penalty, 3) for each in found.values()] == [-44.925, -7.467, -7.561, -4.465]
-    assert [round(each.overlap, 4) for each in found.values()] == [1, 0.4902, 0.7917, 0.7110]
-    for each, ellipse_of in zip(found.values(), official["ellipses"], strict=True):
+    result = summarise_systems(shipped(shared), "human", read_constants("paper"))
+    assert [round(each.penalty, 3) for each in result.values()] == [-44.925, -7.467, -7.561, -4.465]
+    assert [round(each.overlap, 4) for each in result.values()] == [1, 0.4902, 0.7917, 0.7110]
+    for each, ellipse_of in zip(result.values(), official["ellipses"], strict=True):
         np.testing.assert_allclose(each.mean, ellipse_of["mean"], atol=1e-12)
         assert each.centroid == ellipse_of["center_index"]
         assert polygon_area(each.outline) == pytest.approx(ellipse_of["area"], abs=1e-12)
@@ -94,13 +94,13 @@ def test_an_ellipse_lies_its_deviations_around_the_mean() -> None:
 def test_summary_by_hand() -> None:
     human = made([0, 1, -1, 0, 0], [0, 0, 0, 1, -1])
     machine = made([1, 2, 0, 1, 1], [0, 0, 0, 1, -1], [-2, -1.96, -3, 0, 0])
-    found = summarise_systems({"machine": machine, "people": human}, "people", UNIT)
-    assert list(found) == ["people", "machine"]
-    assert found["machine"].penalty == pytest.approx(-0.04 - 1.04)
-    assert found["machine"].mean.tolist() == [1, 0]
-    assert found["machine"].example == "say i0"
-    assert 0 < found["machine"].overlap < 1
-    assert found["people"].overlap == pytest.approx(1)
+    result = summarise_systems({"machine": machine, "people": human}, "people", UNIT)
+    assert list(result) == ["people", "machine"]
+    assert result["machine"].penalty == pytest.approx(-0.04 - 1.04)
+    assert result["machine"].mean.tolist() == [1, 0]
+    assert result["machine"].example == "say i0"
+    assert 0 < result["machine"].overlap < 1
+    assert result["people"].overlap == pytest.approx(1)
 
 
 def test_what_cannot_be_analysed_says_why() -> None:

@@ -16,11 +16,11 @@ from capmeter_research.papers.subicap.segmentation import KINDS, Segmentation, p
 from capmeter.core.errors import AssetError, InputError
 
 CAPTIONS = [
-    f"a {colour} {thing} {where} the {place}"
+    f"a {colour} {thing} {where} the {location}"
     for colour in ("red", "green", "sleeping", "running")
     for thing in ("cat", "dogs", "elephant", "umbrella")
     for where in ("on", "behind", "next to")
-    for place in ("table", "street", "mountain")
+    for location in ("table", "street", "mountain")
 ]
 SIZES = {"word": 60, "char": 95, "bpe": 140, "unigram": 140}
 

@@ -37,13 +37,13 @@ def test_the_papers_lengths_on_coco() -> None:
     except AssetError as error:
         pytest.skip(f"needs the captions of COCO: {error}")
     captions = [text for photo in corpus.sample(20_000) for text in photo.captions]
-    found = {(row.segmentation, row.entries): row.longest for row in token_lengths(captions)}
+    result = {(row.segmentation, row.entries): row.longest for row in token_lengths(captions)}
     lengths = _paper_lengths()
     for key, paper in lengths.items():
         if key[0] in ("unigram", "bpe"):
-            assert abs(found[key] - paper) <= 1, (key, found[key])
-    assert abs(found["char", 95] - lengths["char", 95]) <= 2
-    assert [longest for (kind, _), longest in found.items() if kind == "word"] == [16]
+            assert abs(result[key] - paper) <= 1, (key, result[key])
+    assert abs(result["char", 95] - lengths["char", 95]) <= 2
+    assert [longest for (kind, _), longest in result.items() if kind == "word"] == [16]
 
 
 def test_published_sizes_are_the_networks() -> None:

@@ -56,8 +56,8 @@ CRITICAL = SelfCriticalRecipe(epochs=3, lr=2e-3, batch=16, samples=3, checked=40
 
 
 def rewards(metric: str, references: Mapping[str, Sequence[str]], end: str) -> Any:
-    given: Any = dict(references)
-    return reward(metric, references=given, eos=end or None)
+    inputs: Any = dict(references)
+    return reward(metric, references=inputs, eos=end or None)
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +79,14 @@ def test_it_says_what_it_sees(folder: Path) -> None:
     unseen = made_pictures(60, 2)
     captioner = Captioner(folder)
     scorer = rewards("cider-d", unseen.references, "")
-    own, other = score_captioner(captioner, unseen, scorer), score_captioner(captioner, unseen.shuffled(), scorer)
-    assert own["cider_d"] > 3 * other["cider_d"]
-    assert own["distinct"] > 0.5
-    assert 5 < own["words"] < 9
-    written = captioner.write(unseen, DecodingStrategy(decode="beam"))
-    assert np.mean([text in known for text, known in zip(written, unseen.captions, strict=True)]) > 0.45
+    local, other = score_captioner(captioner, unseen, scorer), score_captioner(captioner, unseen.shuffled(), scorer)
+    assert local["cider_d"] > 3 * other["cider_d"]
+    assert local["distinct"] > 0.5
+    assert 5 < local["words"] < 9
+    file_text = captioner.write(unseen, DecodingStrategy(decode="beam"))
+    assert np.mean([text in names for text, names in zip(file_text, unseen.captions, strict=True)]) > 0.45
     again = captioner.write(unseen.take([3, 4]), DecodingStrategy(decode="beam"))
-    assert again == written[3:5]
+    assert again == file_text[3:5]
 
 
 def test_samples_follow_their_seed(folder: Path) -> None:
@@ -100,13 +100,13 @@ def test_samples_follow_their_seed(folder: Path) -> None:
 
 
 def test_the_checkpoint_says_how_it_was_made(folder: Path) -> None:
-    found, first = Checkpoint.read(folder, "captioner"), Checkpoint.read(folder / "cross-entropy", "captioner")
-    assert found.training["self-critical"]["reward"] == "cider-d"
-    assert "eos:<end>" in found.training["reward"]
-    assert found.training["cross-entropy"]["segmentation"] == "word"
-    assert found.parameters == first.parameters and found.sha256 != first.sha256
-    assert found.scores["cider_d"] > first.scores["cider_d"]
-    assert found.data[0].examples == 160
+    result, first = Checkpoint.read(folder, "captioner"), Checkpoint.read(folder / "cross-entropy", "captioner")
+    assert result.training["self-critical"]["reward"] == "cider-d"
+    assert "eos:<end>" in result.training["reward"]
+    assert result.training["cross-entropy"]["segmentation"] == "word"
+    assert result.parameters == first.parameters and result.sha256 != first.sha256
+    assert result.scores["cider_d"] > first.scores["cider_d"]
+    assert result.data[0].examples == 160
     for stage in ("cross-entropy", "self-critical"):
         assert (folder / stage / "log.jsonl").read_text().count("\n") == {"c": 6, "s": 3}[stage[0]]
 
@@ -142,8 +142,8 @@ def test_an_interrupted_run_ends_with_the_same_weights(
                 train(tmp_path / "killed")
         assert not (tmp_path / "killed" / "checkpoint.json").exists()
     train(tmp_path / "killed")
-    whole, resumed = (Checkpoint.read(tmp_path / name, "captioner") for name in ("whole", "killed"))
-    assert whole.sha256 == resumed.sha256
+    total, resumed = (Checkpoint.read(tmp_path / name, "captioner") for name in ("whole", "killed"))
+    assert total.sha256 == resumed.sha256
 
 
 def test_another_metric_is_a_reward_too(pictures: Any, tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ class Fixed:
 
 def test_the_advantage_by_hand(pictures: Any) -> None:
     """r(sample) - r(greedy), with an end for what ended."""
-    seen: list[Any] = []
+    visits: list[Any] = []
 
     def scorer(candidates: Sequence[str], images: Sequence[str]) -> Any:
-        seen.append((list(candidates), list(images)))
+        visits.append((list(candidates), list(images)))
         return np.array([1.0, 4.0, 2.0, 0.0, 3.0, 0.5])
 
     module = torch.nn.Linear(1, 1)
@@ -204,22 +204,22 @@ def test_the_advantage_by_hand(pictures: Any) -> None:
     )
     Fixed(learner, ["a", "b b", "c", "", "greedy", "best"])
     rows = [DecodedCaption((5,) * count, -1.0) for count in (1, 4, 1, 0, 2, 2)]
-    found = learner._advantage(rows[:4], rows[4:], ["x", "y"])
-    assert found.tolist() == [-2.0, 1.0, 1.5, -0.5]
-    assert seen == [(["a <end>", "b b", "c <end>", "<end>", "greedy <end>", "best <end>"], [*"xxyyxy"])]
+    result = learner._advantage(rows[:4], rows[4:], ["x", "y"])
+    assert result.tolist() == [-2.0, 1.0, 1.5, -0.5]
+    assert visits == [(["a <end>", "b b", "c <end>", "<end>", "greedy <end>", "best <end>"], [*"xxyyxy"])]
 
 
 def test_captions_of_about_one_length_are_together() -> None:
-    made = _together([[7] * 3, [8], [9] * 9], longest=5)
-    (rows, targets), *rest = made
+    output = _together([[7] * 3, [8], [9] * 9], longest=5)
+    (rows, targets), *rest = output
     assert not rest and rows.tolist() == [1, 0, 2]
     assert targets.tolist() == [[8, END, PAD, PAD, PAD], [7, 7, 7, END, PAD], [9] * 5]
 
 
 def test_the_gradient_raises_what_scores_better(folder: Path, pictures: Any) -> None:
     """One step with a reward of one caption: its probability rises, that of the others falls."""
-    made = Captioner(folder / "cross-entropy")
-    module, few = made.module, pictures.take(range(2))
+    output = Captioner(folder / "cross-entropy")
+    module, few = output.module, pictures.take(range(2))
     before = {name: values.clone() for name, values in module.state_dict().items()}
 
     def scorer(candidates: Sequence[str], images: Sequence[str]) -> Any:
@@ -231,13 +231,13 @@ def test_the_gradient_raises_what_scores_better(folder: Path, pictures: Any) -> 
         scorer,
         "",
         None,
-        made.segmentation,
+        output.segmentation,
         replace(CRITICAL, samples=40),  # type: ignore[arg-type]
     )
 
     def share() -> float:
-        written = made.write(few, DecodingStrategy(decode="sample"), samples=60, seed=3)
-        return float(np.mean(["left" in text for text in written]))
+        file_text = output.write(few, DecodingStrategy(decode="sample"), samples=60, seed=3)
+        return float(np.mean(["left" in text for text in file_text]))
 
     first = share()
     optimizer = learner.optimizer(3e-3)
@@ -253,15 +253,15 @@ def test_the_gradient_raises_what_scores_better(folder: Path, pictures: Any) -> 
 def test_pictures_from_files(tmp_path: Path) -> None:
     references = write_files(tmp_path, 70)
     regions = str(tmp_path / "regions")
-    found = file_pictures({**references, "5": ["not there"]}, regions)
-    assert len(found) == 70 and found.features == 7
-    assert found.references["1003"] == tuple(references["1003"])
-    train, held_out = divided(found)
+    result = file_pictures({**references, "5": ["not there"]}, regions)
+    assert len(result) == 70 and result.features == 7
+    assert result.references["1003"] == tuple(references["1003"])
+    train, held_out = divided(result)
     assert set(train.ids) | set(held_out.ids) == set(references)
     assert len(held_out) >= 1 and not set(train.ids) & set(held_out.ids)
     alone = uncaptioned_pictures(regions, ["1004", "1002"])
     assert alone.ids == ("1004", "1002")
-    assert np.array_equal(alone.regions(1)[0], found.regions(2)[0])
+    assert np.array_equal(alone.regions(1)[0], result.regions(2)[0])
     assert len(uncaptioned_pictures(regions)) == 70
     pytest.importorskip("lmdb", reason="an LMDB needs the regions extra")
     pytest.importorskip("msgpack", reason="an LMDB needs the regions extra")
@@ -269,10 +269,10 @@ def test_pictures_from_files(tmp_path: Path) -> None:
     named = ((f"coco_val2014_{int(name):012d}", source.read(f"{name}.npz")) for name in references)
     write_lmdb_regions(tmp_path / "lmdb", named)
     packed = file_pictures(references, str(tmp_path / "lmdb"))
-    assert packed.ids == found.ids and np.allclose(packed.regions(5)[0], found.regions(5)[0])
-    shuffled = found.shuffled(3)
-    assert shuffled.ids == found.ids and (shuffled.rows != found.rows).all()
-    assert sorted(shuffled.rows.tolist()) == found.rows.tolist()
+    assert packed.ids == result.ids and np.allclose(packed.regions(5)[0], result.regions(5)[0])
+    shuffled = result.shuffled(3)
+    assert shuffled.ids == result.ids and (shuffled.rows != result.rows).all()
+    assert sorted(shuffled.rows.tolist()) == result.rows.tolist()
 
 
 def test_pictures_of_the_made_world_have_what_the_encoder_sees() -> None:
@@ -281,13 +281,13 @@ def test_pictures_of_the_made_world_have_what_the_encoder_sees() -> None:
     from capmeter_research.synthetic_scenes.scenes import World
 
     world, encoder = World(split="dev", size=3), load_world_encoder()
-    found = world_pictures(world, encoder)
+    result = world_pictures(world, encoder)
     for number, scene in enumerate(world):
-        features, positions = found.regions(number)
+        features, positions = result.regions(number)
         alone = encoder.regions(np.asarray(scene.render()), scene.regions().boxes)
         assert features == pytest.approx(alone, abs=1e-4)
         assert positions[:, :4] == pytest.approx(scene.regions().boxes / 96, abs=1e-6)
-        assert len(found.captions[number]) == 5
+        assert len(result.captions[number]) == 5
 
 
 def test_how_captions_are_prepared() -> None:
@@ -321,12 +321,12 @@ def test_wrong_input_gets_a_sentence(folder: Path, pictures: Any, tmp_path: Path
         file_pictures({"1000": ["  "]}, str(tmp_path / "regions"))
     with pytest.raises(InputError, match=r"1 of 2 images have no regions here \(the first: '7'\)"):
         uncaptioned_pictures(str(tmp_path / "regions"), ["1000", "7"])
-    for text, said in (("beam search", "beam search"), ("captioner(beams=0)", "beams=0"), ("writer", "expected")):
-        with pytest.raises(InputError, match=said):
+    for text, message in (("beam search", "beam search"), ("captioner(beams=0)", "beams=0"), ("writer", "expected")):
+        with pytest.raises(InputError, match=message):
             parse_decoding(text)
     assert parse_decoding("beam") == DecodingStrategy(decode="beam")
-    for wrong, said in (({"segmentation": "x"}, "segmentation"), ({"batch": 0}, "batch"), ({"heads": 5}, "heads")):
-        with pytest.raises(InputError, match=said):
+    for wrong, message in (({"segmentation": "x"}, "segmentation"), ({"batch": 0}, "batch"), ({"heads": 5}, "heads")):
+        with pytest.raises(InputError, match=message):
             replace(RECIPE, **wrong)
     with pytest.raises(InputError, match="temperature"):
         replace(CRITICAL, temperature=0.0)

@@ -50,8 +50,8 @@ def run(model: Uniter, ids: list, features: list, boxes: list, *, padding: int =
         mask = torch.nn.functional.pad(mask, (0, padding))
     with torch.inference_mode():
         embedded = model.words(torch.from_numpy(np.concatenate(ids)), torch.from_numpy(layout.places))
-        seen = model.regions(torch.from_numpy(np.concatenate(features)), torch.from_numpy(np.concatenate(boxes)))
-        return model.states(embedded, seen, index, mask)
+        visits = model.regions(torch.from_numpy(np.concatenate(features)), torch.from_numpy(np.concatenate(boxes)))
+        return model.states(embedded, visits, index, mask)
 
 
 def pairs(inputs: dict, batch: dict) -> tuple[list, list, list]:
@@ -83,8 +83,8 @@ def test_single_pairs_equal_the_official_batches(oracle: tuple, number: int) -> 
     model, inputs, outputs, batches = oracle
     for row, (ids, features, boxes) in enumerate(zip(*pairs(inputs, batches[number]), strict=True)):
         states = run(model, [ids], [features], [boxes])
-        wanted = outputs[f"b{number}_sequence_output"][row, : states.shape[1]]
-        np.testing.assert_allclose(states[0], wanted, atol=1e-5)
+        target = outputs[f"b{number}_sequence_output"][row, : states.shape[1]]
+        np.testing.assert_allclose(states[0], target, atol=1e-5)
         np.testing.assert_allclose(model.pooled(states)[0], outputs[f"b{number}_pooled"][row], atol=1e-5)
 
 

@@ -105,12 +105,12 @@ def test_a_run_writes_a_reader_of_its_encoder(tmp_path: Path) -> None:
 def test_what_stands_before_what_counts_ten_times() -> None:
     """Three relations of one pair at chance: one false, one unclear; and *behind*, which is so."""
     names = list(RELATIONS)
-    judged = torch.full((1, len(names)), -1.0)
-    judged[0, names.index("on")], judged[0, names.index("behind")] = 0, 1
-    loss = relation_loss(torch.zeros(1, len(names)), judged)
+    judgments = torch.full((1, len(names)), -1.0)
+    judgments[0, names.index("on")], judgments[0, names.index("behind")] = 0, 1
+    loss = relation_loss(torch.zeros(1, len(names)), judgments)
     assert float(loss) == pytest.approx((1 + 10) / 2 * np.log(2), rel=1e-6)
-    judged[0, names.index("behind")] = 0  # that nothing stands before anything counts once
-    assert float(relation_loss(torch.zeros(1, len(names)), judged)) == pytest.approx(np.log(2), rel=1e-6)
+    judgments[0, names.index("behind")] = 0  # that nothing stands before anything counts once
+    assert float(relation_loss(torch.zeros(1, len(names)), judgments)) == pytest.approx(np.log(2), rel=1e-6)
 
 
 def test_weights_of_another_network_are_refused() -> None:
@@ -139,15 +139,15 @@ def test_the_reader_that_ships_says_what_scenes_show() -> None:
             int(table[-len(BACKGROUNDS) :].argmax()) == list(BACKGROUNDS).index(scene.background)
         )
         for a, group in enumerate(scene.groups):
-            own = row[names.index(group.look.kind)]
-            right["count"].append(int(own[1:6].argmax()) == group.look.count - 1)
-            right["colour"].append(int(own[6:17].argmax()) == colours.index(group.look.colour))
-            said = {
+            local = row[names.index(group.look.kind)]
+            right["count"].append(int(local[1:6].argmax()) == group.look.count - 1)
+            right["colour"].append(int(local[6:17].argmax()) == colours.index(group.look.colour))
+            message = {
                 name for b in range(len(scene.groups)) for name in RELATIONS if b != a and scene.relation(a, name, b)
             }
-            stands = own[22:32]
-            right["relation"] += [stands[relations.index(name)] > 0.5 for name in said]
+            stands = local[22:32]
+            right["relation"] += [stands[relations.index(name)] > 0.5 for name in message]
             behind, in_front = (stands[relations.index(name)] for name in ("behind", "in front of"))
-            right["before"] += [(behind > in_front) == (name == "behind") for name in said if name in _BEFORE]
+            right["before"] += [(behind > in_front) == (name == "behind") for name in message if name in _BEFORE]
     least = {"presence": 0.98, "count": 0.95, "colour": 0.93, "relation": 0.9, "before": 0.9, "background": 0.98}
     assert {name: bool(np.mean(each) >= least[name]) for name, each in right.items()} == dict.fromkeys(right, True)

@@ -33,29 +33,29 @@ SMALL = {"width": 64, "layers": 1, "slot": 8, "batch": 8}
 
 
 def test_examples_are_what_the_world_knows() -> None:
-    found = draw_examples("train", 6, 2, seed=3)
-    assert found.pixels.shape == (6, 96, 96, 3) and found.true.shape == (6, 2, LENGTH)
-    known = vocabulary()
-    words = {number: word for word, number in known.items()}
+    result = draw_examples("train", 6, 2, seed=3)
+    assert result.pixels.shape == (6, 96, 96, 3) and result.true.shape == (6, 2, LENGTH)
+    names = vocabulary()
+    words = {number: word for word, number in names.items()}
     world = World(split="train", size=6, seed=3)
-    first = [words[number] for number in found.true[0, 0].tolist()]
+    first = [words[number] for number in result.true[0, 0].tolist()]
     assert first[:4] == [START, "a", "photo", "depicts"] and END in first
     text = true_captions(world[0], 3, 2)[0].text
     assert " ".join(first[4 : first.index(END)]) == text
-    assert (found.true[..., 0] == known[START]).all() and not (found.true == known["<unknown>"]).any()
-    there = found.wrong[..., 0] >= 0
-    assert there.any() and there.shape == (6, 2, len(KINDS))
-    for row, k, kind in np.argwhere(there).tolist():
-        assert not np.array_equal(found.wrong[row, k, kind], found.true[row, k])
-    assert np.array_equal(found.pixels[0], np.asarray(world[0].render().convert("RGB")))
+    assert (result.true[..., 0] == names[START]).all() and not (result.true == names["<unknown>"]).any()
+    mask = result.wrong[..., 0] >= 0
+    assert mask.any() and mask.shape == (6, 2, len(KINDS))
+    for row, k, kind in np.argwhere(mask).tolist():
+        assert not np.array_equal(result.wrong[row, k, kind], result.true[row, k])
+    assert np.array_equal(result.pixels[0], np.asarray(world[0].render().convert("RGB")))
     again = draw_examples("train", 6, 2, seed=3)
-    assert again.digest == found.digest != draw_examples("train", 6, 2, seed=4).digest
+    assert again.digest == result.digest != draw_examples("train", 6, 2, seed=4).digest
 
 
 def test_an_unknown_word_and_a_long_sentence() -> None:
-    known = vocabulary()
-    numbers = numbers_of("a xylophone " + "dog " * 60, known)
-    assert len(numbers) == LENGTH and known["<unknown>"] in numbers and numbers[-1] == known[END]
+    names = vocabulary()
+    numbers = numbers_of("a xylophone " + "dog " * 60, names)
+    assert len(numbers) == LENGTH and names["<unknown>"] in numbers and numbers[-1] == names[END]
 
 
 @pytest.fixture(scope="module")
@@ -88,20 +88,20 @@ def test_the_folder_is_a_clip_that_clipscore_reads(seeing: WorldEncoder, trained
     from capmeter.encoders.joint.encoder import load_joint_encoder
 
     encoder = load_joint_encoder(find_joint_encoder(str(trained)), Settings(device="cpu", cache=None))
-    known = vocabulary()
+    names = vocabulary()
     pieces = encoder.pieces(["A photo depicts a red dog"])
-    assert pieces[0].tolist() == [each for each in numbers_of("a red dog", known) if each != 0] + [0]
+    assert pieces[0].tolist() == [each for each in numbers_of("a red dog", names) if each != 0] + [0]
     card = json.loads((trained / CARD).read_text())
     assert card["recipe"]["pictures"] == 32 and card["licence"] == "Apache-2.0" and len(card["data"]) == 64
     register()
-    own = transformers.AutoModel.from_pretrained(str(trained)).eval()
-    assert isinstance(own, transformers.CLIPModel)
+    local = transformers.AutoModel.from_pretrained(str(trained)).eval()
+    assert isinstance(local, transformers.CLIPModel)
     world = World(split="dev", size=3)
     example = draw_examples("dev", 3, 1, 0)
     from capmeter_research.synthetic_scenes.clip.training import WorldClipLearner
 
     learner = WorldClipLearner(example, example, WorldClipRecipe(pictures=3, held_out=3, **SMALL), seeing, "cpu")
-    learner.module.load_state_dict(own.state_dict())
+    learner.module.load_state_dict(local.state_dict())
     with torch.no_grad():
         expected = learner.image_features(torch.from_numpy(seeing.pictures(list(example.pixels)))).numpy()
     features = encoder.image_features(["00" * 32, "11" * 32, "22" * 32], lambda k: np.asarray(world[k].render()))
@@ -131,16 +131,16 @@ def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path) -> None:
     world = World(split="dev", size=2)
     for scene in world:
         scene.render().save(tmp_path / f"{scene.id}.png")
-    found = capmeter.score(world.captions(str(tmp_path)), [name], settings=Settings(device="cpu", cache=None))[name]
-    assert 0 < found.score < 1
+    result = capmeter.score(world.captions(str(tmp_path)), [name], settings=Settings(device="cpu", cache=None))[name]
+    assert 0 < result.score < 1
 
 
 def test_a_sentences_feature_does_not_know_its_padding(seeing: WorldEncoder) -> None:
-    known = vocabulary()
+    names = vocabulary()
     torch.manual_seed(1)
     model = WorldClip(clip_config(WorldClipRecipe(**SMALL), seeing.shape)).eval()
     texts = ["a red dog", "two small cats to the left of a striped ball at night"]
-    rows = torch.tensor([numbers_of(text, known) for text in texts])
+    rows = torch.tensor([numbers_of(text, names) for text in texts])
     with torch.no_grad():
         together = model.get_text_features(input_ids=rows).pooler_output
         for row, alone in zip(rows, together, strict=True):
@@ -155,9 +155,9 @@ def test_words_add_to_the_slots_that_they_speak_of(seeing: WorldEncoder) -> None
     with torch.no_grad():
         output = model.text_model(input_ids=ids)
         states = output.last_hidden_state[0, : int((ids != 0).sum()) + 1]
-        about, said = model.text_model.about, model.text_model.said
-        for k, found in enumerate(output.pooler_output.view(-1, SMALL["slot"])):
+        about, message = model.text_model.about, model.text_model.said
+        for k, result in enumerate(output.pooler_output.view(-1, SMALL["slot"])):
             weights = [max(0.0, float(about.weight[k] @ state + about.bias[k])) for state in states]
-            assert any(weights) or not found.any()
-            expected = sum(weight * said(state) for weight, state in zip(weights, states, strict=True))
-            assert torch.allclose(found, torch.as_tensor(expected), atol=1e-5)
+            assert any(weights) or not result.any()
+            expected = sum(weight * message(state) for weight, state in zip(weights, states, strict=True))
+            assert torch.allclose(result, torch.as_tensor(expected), atol=1e-5)

@@ -16,14 +16,14 @@ from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS
 def test_slots_say_which_kinds_are_there() -> None:
     world, encoder = World(split="test", size=60), load_world_encoder()
     slots = encoder.pictures([np.asarray(scene.render()) for scene in world]).reshape(60, len(KINDS) + 1, -1)
-    there = np.array([[kind in {group.look.kind for group in scene.groups} for kind in KINDS] for scene in world])
+    mask = np.array([[kind in {group.look.kind for group in scene.groups} for kind in KINDS] for scene in world])
     lengths = np.linalg.norm(slots[:, :-1], axis=2)
-    assert lengths[there].mean() > 4 * lengths[~there].mean()
+    assert lengths[mask].mean() > 4 * lengths[~mask].mean()
     # the largest slots of a picture are those of its kinds
-    found = [
-        set(np.argsort(-row)[: own.sum()]) == set(np.flatnonzero(own)) for row, own in zip(lengths, there, strict=True)
+    result = [
+        set(np.argsort(-row)[: own.sum()]) == set(np.flatnonzero(own)) for row, own in zip(lengths, mask, strict=True)
     ]
-    assert np.mean(found) > 0.65
+    assert np.mean(result) > 0.65
 
 
 def test_slots_are_whitened() -> None:

@@ -33,9 +33,9 @@ def test_features_of_pictures_and_regions(tmp_path: Path) -> None:
     scene = World(size=1)[0]
     pixels = np.asarray(scene.render())
     large = np.asarray(World(size=1, pixels=192)[0].render())
-    made = encoder.pictures([pixels, large, pixels])
-    assert made.shape == (3, 24) == (3, encoder.width) and np.allclose(made[0], made[2], atol=1e-6)
-    assert not np.allclose(made[0], encoder.pictures([255 - pixels])[0])
+    output = encoder.pictures([pixels, large, pixels])
+    assert output.shape == (3, 24) == (3, encoder.width) and np.allclose(output[0], output[2], atol=1e-6)
+    assert not np.allclose(output[0], encoder.pictures([255 - pixels])[0])
     boxes = scene.regions().boxes
     regions = encoder.regions(pixels, boxes)
     assert regions.shape == (len(boxes), 16) and np.isfinite(regions).all()
@@ -49,11 +49,11 @@ def test_a_region_sees_its_own_part_of_the_map() -> None:
     maps = torch.zeros(1, 8, 24, 24)
     maps[0, :, 6:12, 12:18] = 1.0
     inside, outside = torch.tensor([[0.55, 0.3, 0.7, 0.45]]), torch.tensor([[0.0, 0.6, 0.3, 0.9]])
-    place = torch.zeros(1, dtype=torch.int64)
+    location = torch.zeros(1, dtype=torch.int64)
     expected = torch.relu(network.region(torch.ones(1, 16 * 8)))
-    assert torch.allclose(network.regions(maps, inside, place), expected, atol=1e-5)
+    assert torch.allclose(network.regions(maps, inside, location), expected, atol=1e-5)
     empty = torch.relu(network.region.bias)[None]
-    assert torch.allclose(network.regions(maps, outside, place), empty, atol=1e-6)
+    assert torch.allclose(network.regions(maps, outside, location), empty, atol=1e-6)
 
 
 def test_boxes_and_checkpoints_that_cannot_be_get_a_sentence() -> None:

@@ -20,14 +20,14 @@ def test_examples_hold_what_the_scenes_show() -> None:
         regions = scene.regions()
         assert (examples.pixels[row] == np.asarray(scene.render())).all()
         assert np.allclose(examples.regions[row, : len(regions.labels)] * 96, regions.boxes, atol=1e-4)
-        known = examples.what[row, : len(regions.labels)]
-        assert [LABELS[k] for k in known[:, 0]] == list(regions.labels)
-        assert [tuple(COLOURS)[k] for k in known[:-1, 1]] == [each[0] for each in regions.attributes[:-1]]
+        names = examples.what[row, : len(regions.labels)]
+        assert [LABELS[k] for k in names[:, 0]] == list(regions.labels)
+        assert [tuple(COLOURS)[k] for k in names[:-1, 1]] == [each[0] for each in regions.attributes[:-1]]
         assert (examples.what[row, len(regions.labels) :] == -1).all()
         assert list(BACKGROUNDS)[examples.background[row]] == scene.background
-        for place, group in enumerate(scene.groups):
-            assert LABELS[examples.groups[row, place, 0]] == group.look.kind
-            assert examples.groups[row, place, 1] == group.look.count
+        for location, group in enumerate(scene.groups):
+            assert LABELS[examples.groups[row, location, 0]] == group.look.kind
+            assert examples.groups[row, location, 1] == group.look.count
         for a, name, b in scene.relations():
             assert examples.relations[row, a, b, list(RELATIONS).index(name)] == 1
 
@@ -43,7 +43,7 @@ def test_a_run_writes_a_checkpoint_and_its_loss_falls(tmp_path: Path) -> None:
     outcome = train_world_encoder(examples, held_out, recipe, tmp_path)
     totals = [sum(line["losses"].values()) for line in outcome.history]
     assert totals[-1] < 0.85 * totals[0]
-    said = json.loads((tmp_path / "checkpoint.json").read_text())
-    assert said["data"][0]["sha256"] == examples.digest and said["training"]["pictures"] == 32
+    message = json.loads((tmp_path / "checkpoint.json").read_text())
+    assert message["data"][0]["sha256"] == examples.digest and message["training"]["pictures"] == 32
     encoder = load_world_encoder(str(tmp_path))
     assert encoder.pictures([examples.pixels[0]]).shape == (1, encoder.width)

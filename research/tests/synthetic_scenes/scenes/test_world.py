@@ -56,9 +56,9 @@ def test_scenes_of_a_split_are_distinct_and_splits_share_none_whatever_their_see
     keys = {}
     for split in ("train", "dev", "test"):
         for seed in (0, 4):
-            made = [scene.key for scene in World(split=split, size=60, seed=seed)]  # type: ignore[arg-type]
-            assert len(set(made)) == 60
-            keys.setdefault(split, set()).update(made)
+            output = [scene.key for scene in World(split=split, size=60, seed=seed)]  # type: ignore[arg-type]
+            assert len(set(output)) == 60
+            keys.setdefault(split, set()).update(output)
     assert not (keys["train"] & keys["dev"] or keys["train"] & keys["test"] or keys["dev"] & keys["test"])
 
 
@@ -104,12 +104,12 @@ def judged_by_geometry(scene: Scene, a: int, name: str, b: int) -> bool:
 
 
 def test_stated_relations_are_there_in_the_boxes() -> None:
-    seen: Counter[str] = Counter()
+    visits: Counter[str] = Counter()
     for scene in FLOW:
         for a, name, b in scene.relations():
             assert judged_by_geometry(scene, a, name, b), (scene, a, name, b)
-            seen[name] += 1
-    assert min(seen[name] for name in RELATIONS) >= 12
+            visits[name] += 1
+    assert min(visits[name] for name in RELATIONS) >= 12
 
 
 def test_opposite_relations_are_never_both_true() -> None:
@@ -128,8 +128,8 @@ def test_relations_by_hand() -> None:
     assert scene.relation(0, "left of", 1) is True and scene.relation(1, "left of", 0) is False
     assert scene.relation(0, "above", 1) is None or scene.relation(0, "above", 1) is False
     assert scene.relation(0, "next to", 1) is False and scene.relation(0, "on", 1) is False
-    near = Scene("y", "plain", 0, (group("ball", (0.1, 0.1, 0.2, 0.2)), group("star", (0.23, 0.1, 0.33, 0.2))))
-    assert near.relation(0, "next to", 1) is True and near.relation(0, "left of", 1) is None
+    neighbours = Scene("y", "plain", 0, (group("ball", (0.1, 0.1, 0.2, 0.2)), group("star", (0.23, 0.1, 0.33, 0.2))))
+    assert neighbours.relation(0, "next to", 1) is True and neighbours.relation(0, "left of", 1) is None
     ground = Scene(
         "z", "grass", 0, (group("dog", (0.1, 0.6, 0.3, 0.7), True), group("cat", (0.1, 0.75, 0.3, 0.9), True))
     )
@@ -164,17 +164,17 @@ def test_graded_truth_by_hand() -> None:
 
 @pytest.mark.parametrize("kind", CONTENT_ERRORS)
 def test_a_content_error_makes_exactly_the_named_fact_false(kind: str) -> None:
-    rng, made = np.random.default_rng(2), 0
+    rng, output = np.random.default_rng(2), 0
     for scene in WORLD:
         for caption in true_captions(scene):
             error = wrong(scene, caption, kind, rng)
             if error is None:
                 continue
-            made += 1
+            output += 1
             assert [fact.kind for fact in truth(scene, error.content).wrong] == [kind], (caption.text, error.text)
             assert error.text != caption.text and error.error == kind
             assert set(error.text.split()) <= words()
-    assert made > 0.15 * 5 * len(WORLD)
+    assert output > 0.15 * 5 * len(WORLD)
 
 
 def test_an_error_changes_only_its_own_words() -> None:
@@ -194,8 +194,8 @@ def test_other_errors() -> None:
         for caption in true_captions(scene):
             mentions = len(caption.content.mentions)
             if (missing := wrong(scene, caption, "missing", rng)) is not None:
-                judged = truth(scene, missing.content)
-                assert judged.accuracy == 1 and judged.named == mentions - 1
+                judgments = truth(scene, missing.content)
+                assert judgments.accuracy == 1 and judgments.named == mentions - 1
                 assert all(max(a, b) < mentions - 1 for a, _, b in missing.content.relations)
             added = wrong(scene, caption, "hallucinated", rng)
             assert added is not None
@@ -250,11 +250,11 @@ def test_a_count_beside_another_group_is_as_often_wrong_upwards_as_downwards() -
 def test_boxes_contain_everything_that_is_drawn() -> None:
     for scene in list(WORLD)[:60]:
         with_all, empty = pixels_of(scene), pixels_of(replace(scene, groups=()))
-        drawn = (with_all != empty).any(axis=2)
-        inside = np.zeros_like(drawn)
+        sample = (with_all != empty).any(axis=2)
+        inside = np.zeros_like(sample)
         for x0, y0, x1, y1 in scene.regions().boxes[:-1]:
             inside[int(np.floor(y0)) : int(np.ceil(y1)), int(np.floor(x0)) : int(np.ceil(x1))] = True
-        assert drawn.any() and not (drawn & ~inside).any(), scene
+        assert sample.any() and not (sample & ~inside).any(), scene
 
 
 def test_every_thing_fills_its_box_and_shows() -> None:
@@ -275,9 +275,9 @@ def test_every_kind_colour_and_texture_looks_different() -> None:
         for b in names[:k]:
             assert np.abs(kinds[a] - kinds[b]).mean() > 1, (a, b)
     looks = [("red", texture) for texture in ("", *TEXTURES)] + [(colour, "") for colour in COLOURS if colour != "red"]
-    seen = [np.asarray(draw("grass", 0, [Thing("car", *look, box)], 96)).astype(int) for look in looks]
-    for k in range(len(seen)):
-        assert all(np.abs(seen[k] - seen[j]).mean() > 1 for j in range(k)), looks[k]
+    visits = [np.asarray(draw("grass", 0, [Thing("car", *look, box)], 96)).astype(int) for look in looks]
+    for k in range(len(visits)):
+        assert all(np.abs(visits[k] - visits[j]).mean() > 1 for j in range(k)), looks[k]
 
 
 def test_backgrounds_differ_and_vary() -> None:
@@ -320,8 +320,8 @@ def test_pictures_of_any_size(pixels: int) -> None:
 
 
 def test_the_text_form_is_the_world() -> None:
-    made = World(split="dev", size=20, seed=3, pixels=64)
-    assert str(made) == "world(split=dev,size=20,seed=3,pixels=64)" and parse_world(str(made)) == made
+    output = World(split="dev", size=20, seed=3, pixels=64)
+    assert str(output) == "world(split=dev,size=20,seed=3,pixels=64)" and parse_world(str(output)) == output
     assert parse_world("world") == World()
     assert WORLD[-1] == WORLD[149]
     with pytest.raises(IndexError):
@@ -356,8 +356,8 @@ def test_a_scene_that_is_too_simple_for_many_captions_says_so() -> None:
 
 
 def test_candidates_are_graded() -> None:
-    made = World(split="test", size=40, seed=1)
-    captions = made.captions()
+    output = World(split="test", size=40, seed=1)
+    captions = output.captions()
     assert {each.system for each in captions} >= {"true", "other", "graded-4", *ERRORS}
     human = {system: [] for system in ("true", "graded-1", "graded-4", "other")}
     for each in captions:
@@ -366,4 +366,4 @@ def test_candidates_are_graded() -> None:
             human[each.system].append(each.human[0])
     means = [float(np.mean(human[system])) for system in human]
     assert means[0] == 1 and means == sorted(means, reverse=True) and means[-1] < 0.6
-    assert captions.image_ids[0] == made[0].id and captions.images[0] == f"images/{made[0].id}.png"
+    assert captions.image_ids[0] == output[0].id and captions.images[0] == f"images/{output[0].id}.png"

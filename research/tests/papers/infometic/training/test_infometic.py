@@ -47,22 +47,22 @@ def test_labels_of_words_by_hand() -> None:
 
 def test_the_made_world_knows_its_wrong_words() -> None:
     world = World(split="train", size=20)
-    known = labels_of_world(world)
+    expected_names = labels_of_world(world)
     captions = world.captions()
-    assert set(known) == set(captions.ids)
+    assert set(expected_names) == set(captions.ids)
     changed = {"colour": 0, "texture": 0}
     for caption in captions:
-        words, found = caption.candidate.split(), known[caption.id].words
+        words, result = caption.candidate.split(), expected_names[caption.id].words
         if caption.system == "true":
-            assert found is not None and found.tolist() == [1.0] * len(words)
+            assert result is not None and result.tolist() == [1.0] * len(words)
         elif caption.system in changed:
             right = captions[caption.id.split("#")[0] + "#true"].candidate.split()
-            assert found is not None and len(found) == len(words)
-            kept = [word for word, each in zip(words, found, strict=True) if each]
-            assert 1 <= len(words) - len(kept) <= 4 and set(kept) <= set(right)
+            assert result is not None and len(result) == len(words)
+            remaining = [word for word, each in zip(words, result, strict=True) if each]
+            assert 1 <= len(words) - len(remaining) <= 4 and set(remaining) <= set(right)
             changed[str(caption.system)] += 1
         elif str(caption.system).startswith("graded") or caption.system in ("other", "disfluency"):
-            assert found is None
+            assert result is None
     assert min(changed.values()) > 0
 
 
@@ -84,8 +84,8 @@ def test_shares_of_words_by_hand() -> None:
     one = (np.array([0.9, 0.1, 0.3]), np.array([1.0, 0.0, 1.0]))
     other = (np.array([0.2, 0.8]), np.array([1.0, 0.0]))
     unknown = (np.array([0.1]), np.array([np.nan]))
-    found = shares_of_words([one, other, unknown])
-    assert found == {
+    result = shares_of_words([one, other, unknown])
+    assert result == {
         "wrong words found": 0.5,
         "right words kept": pytest.approx(1 / 3),
         "worst word is wrong": 0.5,
@@ -123,8 +123,8 @@ def test_wrong_words_are_learned_and_named(squares: tuple[Path, CaptionSet, dict
     right = np.array([human[0] > 0 for human in captions.humans if human])
     assert scores.items.array[right].min() > np.median(scores.items.array[~right])
     assert scores.part_items["wrong words"].array[~right].mean() > 0.9
-    (found,) = explain(captions, [name], ids=["0/blue"], settings=ON_CPU)  # picture 0 is red
-    (evidence,) = found.evidence.values()
+    (result,) = explain(captions, [name], ids=["0/blue"], settings=ON_CPU)  # picture 0 is red
+    (evidence,) = result.evidence.values()
     assert [evidence.candidate[mark.start] for mark in evidence.marks] == ["blue"]
     assert str(evidence.facts["wrong words"]).startswith("blue (0.")
     again = train_regressor(captions, inputs, recipe, tmp_path / "again", labels=labels, settings=ON_CPU)
@@ -153,5 +153,5 @@ def test_the_command_on_the_made_world(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     held_out = json.loads(ran.stdout)["held_out"]
     assert {"tau-c", "right order", "wrong words found", "right words kept", "regions right"} <= set(held_out)
-    said = run("score", "x", "--metrics", f'regressor(checkpoint="{tmp_path / "head"}")')
-    assert said.returncode == 1
+    message = run("score", "x", "--metrics", f'regressor(checkpoint="{tmp_path / "head"}")')
+    assert message.returncode == 1

@@ -86,10 +86,10 @@ def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
     assert checkpoint.data[0].name == "rows.jsonl" and checkpoint.data[0].examples == 120
     captions = capmeter.load(folder / "rows.jsonl")
     name = f'regressor(checkpoint="{folder / "head"}")'
-    found = capmeter.score(captions, [name], settings=ON_CPU)[name]
+    result = capmeter.score(captions, [name], settings=ON_CPU)[name]
     rated = {5.0: [], 3.0: [], 1.0: []}  # type: ignore[var-annotated]
     for caption in captions:
-        rated[(caption.human or (0.0,))[0]].append(found.items[caption.id])
+        rated[(caption.human or (0.0,))[0]].append(result.items[caption.id])
     assert min(rated[5.0]) > max(rated[3.0]) and min(rated[3.0]) > max(rated[1.0])
     head, read = (
         RegressionHead.from_weights(checkpoint.weights),
@@ -97,8 +97,8 @@ def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
     )
     scores = head.scores(read.values)
     assert read.rows.tolist() == [row for row in range(120) for _ in range(2)]  # a row for each reference
-    assert list(found.items.values()) == pytest.approx(scores.reshape(-1, 2).max(axis=1))
-    assert checkpoint.label in found.signature and "preprocessing:" in found.signature
+    assert list(result.items.values()) == pytest.approx(scores.reshape(-1, 2).max(axis=1))
+    assert checkpoint.label in result.signature and "preprocessing:" in result.signature
 
 
 def test_a_pair_needs_no_references_and_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_a_tuned_encoder_learns_what_a_frozen_one_cannot_and_lies_in_the_checkpo
 
     (folder / "tuned").rename(tmp_path / "moved")  # the checkpoint finds its encoder wherever it lies
     name = f'regressor(checkpoint="{tmp_path / "moved"}")'
-    found = capmeter.score(captions, [name], settings=ON_CPU)[name]
+    result = capmeter.score(captions, [name], settings=ON_CPU)[name]
     head = RegressionHead.from_weights(Checkpoint.read(tmp_path / "moved", "regressor").weights)
     read = InputSpec("polos", str(tmp_path / "moved" / "encoder")).compute(captions, ON_CPU)
-    assert list(found.items.values()) == pytest.approx(head.scores(read.values).reshape(-1, 2).max(axis=1))
-    rated = {float(caption.human[0]): found.items[caption.id] for caption in captions if caption.human}
+    assert list(result.items.values()) == pytest.approx(head.scores(read.values).reshape(-1, 2).max(axis=1))
+    rated = {float(caption.human[0]): result.items[caption.id] for caption in captions if caption.human}
     assert rated[5.0] > rated[3.0] > rated[1.0]
 
 

@@ -11,9 +11,9 @@ from capmeter.core.errors import InputError
 
 
 def test_by_hand() -> None:
-    found = distribution("made", [0.0, 0.05, 0.5, 1.0], (0.0, 1.0))
-    assert found.shares == (0.5, 0, 0, 0, 0, 0.25, 0, 0, 0, 0.25) and found.mean == 0.3875
-    assert found.extreme == 0.75 and found.entropy == pytest.approx(0.4515, abs=1e-4)
+    result = distribution("made", [0.0, 0.05, 0.5, 1.0], (0.0, 1.0))
+    assert result.shares == (0.5, 0, 0, 0, 0, 0.25, 0, 0, 0, 0.25) and result.mean == 0.3875
+    assert result.extreme == 0.75 and result.entropy == pytest.approx(0.4515, abs=1e-4)
     assert distribution("even", [k / 10 + 0.05 for k in range(10)], (0, 1)).entropy == pytest.approx(1.0)
     with pytest.raises(InputError, match="none different"):
         distribution("made", [2.0, 2.0])

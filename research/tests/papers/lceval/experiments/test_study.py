@@ -52,13 +52,13 @@ def rated(tmp_path: Path) -> Path:
     for k in range(24):
         noun, other = nouns[k % 4], nouns[(k + 1) % 4]
         references = [f"a {noun} runs in the park {k}", f"the brown {noun} is running", f"a {noun} on grass"]
-        for index, (said, score) in enumerate(
+        for index, (message, score) in enumerate(
             ((references[0], 5), (f"a {noun} in the park", 3 + k % 2), (f"two {other}s on a table", 1 + k % 2))
         ):
             rows.append(
                 {
                     "image_id": f"{k}.jpg",
-                    "candidate": said,
+                    "candidate": message,
                     "references": references,
                     "human": [score],
                     "candidate_index": index,
@@ -76,11 +76,11 @@ def rows_of(part: Any) -> dict[str, dict[str, float]]:
 
 def test_hwcm_by_kind_and_length(rated: Path) -> None:
     part = PARTS["hwcm"][1](Study(rated, sample=True))
-    found = rows_of(part)
-    assert list(found) == ["1", "2", "3", "4"] and all(
-        set(row) == {"word", "lemma", "tag", "dep"} for row in found.values()
+    result = rows_of(part)
+    assert list(result) == ["1", "2", "3", "4"] and all(
+        set(row) == {"word", "lemma", "tag", "dep"} for row in result.values()
     )
-    assert found["1"]["word"] > 0.5
+    assert result["1"]["word"] > 0.5
     table = part_table(part)
     assert "(0.292)" in table.rows[0][4] and "Sharif et al. 2019" in table.note
     assert part_to_dict(part)["rows"][0]["published"] == {"dep": 0.292}
@@ -101,8 +101,8 @@ def test_networks_come_from_a_folder_or_are_reported_missing(tmp_path: Path) -> 
     metric = networks.metric("lceval-lexical")
     assert metric == LcEval(features=names, checkpoint=str(tmp_path / "lceval-lexical"))
     assert networks.against() == ["lceval-against-mrnn"]
-    found, notes = networks.metrics(["rouge-l", "lceval-lexical", "lceval-against-nobody"])
-    assert list(found) == ["rouge-l", "lceval-lexical"]
+    result, notes = networks.metrics(["rouge-l", "lceval-lexical", "lceval-against-nobody"])
+    assert list(result) == ["rouge-l", "lceval-lexical"]
     assert notes == ("not trained: lceval-against-nobody (capmeter train lceval --network study)",)
 
 
@@ -123,10 +123,10 @@ def test_a_pair_part_has_every_category(tmp_path: Path) -> None:
     pairs.write_text("\n".join(map(json.dumps, rows)))
     network(tmp_path, "lceval-syntactic", select_features("syntactic"))
     study = Study(pairs, Networks(tmp_path), sample=True)
-    judged = study.pairs("pascal50s", "pascal-consensus", "draw-1")
-    assert set(judged.captions.references.lengths.tolist()) == {1}
+    ratings = study.pairs("pascal50s", "pascal-consensus", "draw-1")
+    assert set(ratings.captions.references.lengths.tolist()) == {1}
     metrics, _ = study.networks.metrics(["rouge-l", "lceval-syntactic"])
-    scores = study.scores(judged, metrics)
+    scores = study.scores(ratings, metrics)
     assert all(len(values) == 32 for values in scores.values())
     assert (scores["rouge-l"][::2] > scores["rouge-l"][1::2]).sum() >= 12  # the others were given "the park"
 
@@ -147,8 +147,8 @@ def test_the_direct_votes_judge_pascal_pairs(shared: Path, part: str) -> None:
             preferred = np.stack([votes > 0, votes < 0], axis=1).ravel().astype(float)
             return dict.fromkeys(metrics, preferred)
 
-    found = rows_of(PARTS[part][1](VotingStudy(data, sample=True)))
-    assert found and all(value == 100 for columns in found.values() for value in columns.values())
+    result = rows_of(PARTS[part][1](VotingStudy(data, sample=True)))
+    assert result and all(value == 100 for columns in result.values() for value in columns.values())
 
 
 def test_timing_separates_features_from_scores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

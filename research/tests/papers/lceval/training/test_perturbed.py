@@ -107,5 +107,5 @@ def test_options_of_the_recipe_reach_the_checkpoint(tmp_path: Path) -> None:
     )
     train(options)
     training = Checkpoint.read(tmp_path / "out").training
-    given = {"restarts": 2, "ranking_weight": 0.25, "weight_decay": 0.125}
-    assert {name: training[name] for name in given} == given
+    inputs = {"restarts": 2, "ranking_weight": 0.25, "weight_decay": 0.125}
+    assert {name: training[name] for name in inputs} == inputs

@@ -335,8 +335,8 @@ def test_a_pooling_needs_custom_features(tmp_path: Path) -> None:
     from support.command_line import capmeter
 
     (tmp_path / "people.jsonl").write_text("")
-    given = ("people.jsonl", "--exclusions", "none.gz", "--pool", "mean", "-o", "out")
-    done = capmeter("train", "lceval", *given, folder=tmp_path)
+    inputs = ("people.jsonl", "--exclusions", "none.gz", "--pool", "mean", "-o", "out")
+    done = capmeter("train", "lceval", *inputs, folder=tmp_path)
     assert done.returncode == 2
     assert "--pool is for a custom network (--features)" in " ".join(done.stderr.replace("│", " ").split())
 

@@ -25,16 +25,16 @@ def told(folder: Path, scenes: int, seed: int = 0) -> WorldShares:
 
 
 def test_true_captions_score_above_wrong_ones(tmp_path: Path) -> None:
-    found = told(tmp_path, 60, seed=5)
-    assert not {kind: found.above[kind] for kind in KINDS if found.above[kind] < 0.85}
-    assert found.falls is not None and found.falls > 0.9
+    result = told(tmp_path, 60, seed=5)
+    assert not {kind: result.above[kind] for kind in KINDS if result.above[kind] < 0.85}
+    assert result.falls is not None and result.falls > 0.9
 
 
 @pytest.mark.slow
 def test_the_card_says_what_the_weights_do(tmp_path: Path) -> None:
-    found = told(tmp_path, 1000)
+    result = told(tmp_path, 1000)
     head, _, said = (line.strip("| ").split(" | ") for line in CARD.read_text("utf-8").splitlines() if line[:1] == "|")
-    percents = {**found.above, "another picture": found.falls}
+    percents = {**result.above, "another picture": result.falls}
     assert [float(each) for each in said] == pytest.approx([100 * percents[kind] for kind in head], abs=0.15)
 
 

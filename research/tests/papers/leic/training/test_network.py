@@ -44,12 +44,12 @@ def test_exported_weights_give_the_same_logits(shape: CriticShape) -> None:
     network = CriticNetwork(cast_weights(critic_weights(state, shape), np.float64), shape)
     read = network.encode(Ragged.from_rows(rows, np.int32))
     np.testing.assert_allclose(read, states.numpy(), atol=1e-6)
-    given = {"reference": read[::-1], "candidate": read}
+    inputs = {"reference": read[::-1], "candidate": read}
     if shape.sees_image:
-        given["image"] = network.project_image(features.numpy())
-    shares = {part: network.fusion_terms(part, given[part]) for part in shape.inputs}
-    found = network.logits(shares, dict.fromkeys(shape.inputs, np.arange(4)))
-    np.testing.assert_allclose(found, logits.numpy(), atol=2e-6)
+        inputs["image"] = network.project_image(features.numpy())
+    shares = {part: network.fusion_terms(part, inputs[part]) for part in shape.inputs}
+    result = network.logits(shares, dict.fromkeys(shape.inputs, np.arange(4)))
+    np.testing.assert_allclose(result, logits.numpy(), atol=2e-6)
 
 
 def test_the_forget_gate_starts_at_one() -> None:

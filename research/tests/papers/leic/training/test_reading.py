@@ -19,8 +19,8 @@ def corpus(count: int = 200) -> PhotoCorpus:
     return PhotoCorpus(photos, 3, TrainingData("coco", "0", 2 * count))
 
 
-def rows(path: Path, *said: object) -> str:
-    path.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in said))
+def rows(path: Path, *output: object) -> str:
+    path.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in output))
     return str(path)
 
 
@@ -34,12 +34,12 @@ def test_machine_captions_join_their_photos(tmp_path: Path) -> None:
         "",
     )
     samples = rows(tmp_path / "samples.jsonl", {"photo": 8, "candidate": "dog dog", "system": "s"})
-    found = read_images([corpus()], [machine], [samples])
-    by_id = {image.id: image for image in (*found.learned, *found.held_out)}
-    assert len(by_id) == 200 and len(found.held_out) == sum(photo.held_out for photo in corpus().photos) > 0
+    result = read_images([corpus()], [machine], [samples])
+    by_id = {image.id: image for image in (*result.learned, *result.held_out)}
+    assert len(by_id) == 200 and len(result.held_out) == sum(photo.held_out for photo in corpus().photos) > 0
     assert by_id["7"].machine == (MachineText("dogs", (1,), "one"), MachineText("a cat")) and by_id["7"].samples == ()
     assert by_id["8"].samples == (MachineText("dog dog", (), "s"),) and by_id["8"].human == ("a dog 8", "the dog 8")
-    assert [(each.name, each.examples) for each in found.data] == [
+    assert [(each.name, each.examples) for each in result.data] == [
         ("coco", 400),
         ("machine.jsonl", 2),
         ("samples.jsonl", 1),

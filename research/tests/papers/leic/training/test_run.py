@@ -40,10 +40,10 @@ def scored(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:
 def test_a_critic_learns_to_look_at_its_reference(tmp_path: Path) -> None:
     recipe = replace(SMALL, negatives=read_shares("other-caption,replacement"), epochs=60)
     images = captioned(400)
-    found = train_critic(
+    result = train_critic(
         images, captioned(40, seed=1), recipe, tmp_path / "critic", data=[TrainingData("made", "0", 1)]
     )
-    assert found.scores["other-caption"] > 0.7 and found.scores["human"] > 0.7
+    assert result.scores["other-caption"] > 0.7 and result.scores["human"] > 0.7
     right, wrong = scored(
         tmp_path / "critic",
         [
@@ -52,8 +52,8 @@ def test_a_critic_learns_to_look_at_its_reference(tmp_path: Path) -> None:
         ],
     )
     assert right > 0.7 > 0.3 > wrong
-    assert found.training["captions"] == {"human": 1200, "machine": 800, "monte-carlo": 400}
-    assert load_critic(str(tmp_path / "critic")).initialisation == "seeded 0" and found.data[0].name == "made"
+    assert result.training["captions"] == {"human": 1200, "machine": 800, "monte-carlo": 400}
+    assert load_critic(str(tmp_path / "critic")).initialisation == "seeded 0" and result.data[0].name == "made"
 
 
 def test_the_first_epochs_may_leave_out_long_captions() -> None:
@@ -63,11 +63,11 @@ def test_the_first_epochs_may_leave_out_long_captions() -> None:
     images = captioned(12)
     long = [replace(each, human=tuple(f"{text} {text}" for text in each.human)) for each in images[:5]]
     recipe = replace(SMALL, negatives=read_shares("machine"), brief=2, images=4)
-    given = [*long, *images[5:]]
-    vocabulary = learn_vocabulary(given, recipe)
-    learner = CriticLearner(as_examples(given, vocabulary), None, vocabulary, recipe)
-    seen = [sorted(np.concatenate(learner.batches(epoch, np.random.default_rng(epoch)))) for epoch in range(3)]
-    assert seen == [list(range(5, 12)), list(range(5, 12)), list(range(12))]
+    inputs = [*long, *images[5:]]
+    vocabulary = learn_vocabulary(inputs, recipe)
+    learner = CriticLearner(as_examples(inputs, vocabulary), None, vocabulary, recipe)
+    visits = [sorted(np.concatenate(learner.batches(epoch, np.random.default_rng(epoch)))) for epoch in range(3)]
+    assert visits == [list(range(5, 12)), list(range(5, 12)), list(range(12))]
     with pytest.raises(InputError, match="expected fewer first epochs of short captions than the 12 epochs, got 12"):
         replace(SMALL, brief=12)
 
@@ -79,12 +79,12 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
 
     images = captioned(60)
     recipe = replace(SMALL, epochs=4)
-    whole = train_critic(images, (), recipe, tmp_path / "whole")
+    total = train_critic(images, (), recipe, tmp_path / "whole")
     vocabulary = learn_vocabulary(images, recipe)
     learner = CriticLearner(as_examples(images, vocabulary), None, vocabulary, recipe)
     Run(learner, recipe, tmp_path / "parts", description="").train(epochs=2)
     resumed = train_critic(images, (), recipe, tmp_path / "parts")
-    for name, values in whole.weights.items():
+    for name, values in total.weights.items():
         np.testing.assert_array_equal(values, resumed.weights[name])
 
 
@@ -95,8 +95,8 @@ def test_image_features_are_used(tmp_path: Path) -> None:
     np.savez(tmp_path / "f.npz", image_ids=[image.id for image in images], features=table)
     recipe = replace(SMALL, context="image", negatives=read_shares("other-caption"), epochs=25)
     features = FeatureFile(str(tmp_path / "f.npz"))
-    found = train_critic(images[:260], images[260:], recipe, tmp_path / "critic", features=features)
-    assert found.features == (f"f.npz@{found.features[0].split('@')[1]}",) and found.scores["other-caption"] > 0.7
+    result = train_critic(images[:260], images[260:], recipe, tmp_path / "critic", features=features)
+    assert result.features == (f"f.npz@{result.features[0].split('@')[1]}",) and result.scores["other-caption"] > 0.7
     with pytest.raises(InputError, match="context=image needs image features"):
         train_critic(images, (), recipe, tmp_path / "blind")
 
@@ -106,9 +106,9 @@ def test_word_vectors_to_start_from(tmp_path: Path) -> None:
         width, label = 2, "made@0"
 
         def find(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
-            known = {"dog": (1.0, 2.0), "unk": (7.0, 8.0), "<eos>": (5.0, 5.0)}
-            return np.array([word in known for word in words]), np.array(
-                [known.get(word, (0.0, 0.0)) for word in words], np.float32
+            names = {"dog": (1.0, 2.0), "unk": (7.0, 8.0), "<eos>": (5.0, 5.0)}
+            return np.array([word in names for word in words]), np.array(
+                [names.get(word, (0.0, 0.0)) for word in words], np.float32
             )
 
     vocabulary = CriticVocabulary(["dog", "cat"])
@@ -164,9 +164,9 @@ def test_submissions_that_cannot_be_judged_get_a_sentence(tmp_path: Path) -> Non
 def test_capability_with_and_without_augmentation(tmp_path: Path) -> None:
     images = captioned(160)
     recipe = replace(SMALL, epochs=10)
-    found = capability(images[:120], images[120:], variants("augmentation", recipe), tmp_path)
-    assert [each.name for each in found] == ["with augmentation", "without augmentation"]
-    for each in found:
+    result = capability(images[:120], images[120:], variants("augmentation", recipe), tmp_path)
+    assert [each.name for each in result] == ["with augmentation", "without augmentation"]
+    for each in result:
         assert set(each.scores) == {"human", "first", "second"}
         machine = (each.scores["first"] + each.scores["second"]) / 2
         assert each.performance == pytest.approx((each.scores["human"] + 1 - machine) / 2)

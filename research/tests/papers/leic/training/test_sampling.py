@@ -28,8 +28,8 @@ def known(images: list[CaptionedImage]) -> tuple[ImageExamples, CriticVocabulary
     return as_examples(images, vocabulary), vocabulary
 
 
-def texts(drawn: Sample, vocabulary: CriticVocabulary) -> list[str]:
-    rows = [drawn.windows[k][: drawn.lengths[k]].tolist() for k in range(len(drawn.windows))]
+def texts(sample: Sample, vocabulary: CriticVocabulary) -> list[str]:
+    rows = [sample.windows[k][: sample.lengths[k]].tolist() for k in range(len(sample.windows))]
     return [" ".join(vocabulary.decode([each for each in row if each != END])) for row in rows]
 
 
@@ -38,29 +38,29 @@ def test_contexts_and_positives_are_different_captions_of_the_image() -> None:
     examples, vocabulary = known(images)
     sampler = PairSampler(examples, vocabulary, AUGMENTED)
     for seed in range(5):
-        drawn = sampler.draw(np.arange(40), np.random.default_rng(seed))
-        said = texts(drawn, vocabulary)
+        sample = sampler.draw(np.arange(40), np.random.default_rng(seed))
+        output = texts(sample, vocabulary)
         for k, image in enumerate(images):
-            assert said[k] in image.human and said[40 + k] in image.human and said[k] != said[40 + k]
+            assert output[k] in image.human and output[40 + k] in image.human and output[k] != output[40 + k]
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_negatives_come_from_their_source(source: str) -> None:
     images = captioned(30)
     examples, vocabulary = known(images)
-    drawn = PairSampler(examples, vocabulary, ((source, 1.0),)).draw(np.arange(30), np.random.default_rng(3))
-    said = texts(drawn, vocabulary)
-    assert sorted(drawn.row.tolist()) == list(range(30)) and (drawn.weight == 1).all()
+    sample = PairSampler(examples, vocabulary, ((source, 1.0),)).draw(np.arange(30), np.random.default_rng(3))
+    output = texts(sample, vocabulary)
+    assert sorted(sample.row.tolist()) == list(range(30)) and (sample.weight == 1).all()
     changed = 0
-    for row, place in zip(drawn.row.tolist(), drawn.negative.tolist(), strict=True):
-        image, negative, positive = images[row], said[place], said[30 + row]
+    for row, location in zip(sample.row.tolist(), sample.negative.tolist(), strict=True):
+        image, negative, positive = images[row], output[location], output[30 + row]
         if source == "machine":
             known_words = {word for each in image.human for word in each.split()} | {"on"}
             assert set(negative.replace("<unk>", "on").split()) <= known_words
         elif source == "monte-carlo":
             assert negative.split()[1:] == image.samples[0].caption.split()[1:]
         elif source == "other-caption":
-            assert 30 <= place < 60 and place != 30 + row  # another image's positive
+            assert 30 <= location < 60 and location != 30 + row  # another image's positive
         elif source == "permutation":
             assert sorted(negative.split()) == sorted(positive.split()) and negative != positive
         else:
@@ -75,9 +75,9 @@ def test_a_machine_caption_never_meets_a_reference_that_the_machine_had_read() -
     human = ("a dog runs", "the dog", "two dogs")
     images = [CaptionedImage(str(k), human, (MachineText("a dog dog", (0, 2)),)) for k in range(50)]
     examples, vocabulary = known(images)
-    drawn = PairSampler(examples, vocabulary, (("machine", 1.0),)).draw(np.arange(50), np.random.default_rng(0))
-    said = texts(drawn, vocabulary)
-    assert set(said[:50]) == {"the dog"} and set(said[50:100]) == {"a dog runs", "two dogs"}
+    sample = PairSampler(examples, vocabulary, (("machine", 1.0),)).draw(np.arange(50), np.random.default_rng(0))
+    output = texts(sample, vocabulary)
+    assert set(output[:50]) == {"the dog"} and set(output[50:100]) == {"a dog runs", "two dogs"}
 
 
 def test_shares_and_images_without_a_source() -> None:
@@ -85,8 +85,8 @@ def test_shares_and_images_without_a_source() -> None:
     images[:1500] = [CaptionedImage(each.id, each.human) for each in images[:1500]]  # no machine captions, no samples
     examples, vocabulary = known(images)
     sampler = PairSampler(examples, vocabulary, AUGMENTED)
-    drawn = sampler.draw(np.arange(3000), np.random.default_rng(0))
-    bare, rich = (Counter(sampler.sources[k] for k in part.tolist()) for part in np.split(drawn.source, 2))
+    sample = sampler.draw(np.arange(3000), np.random.default_rng(0))
+    bare, rich = (Counter(sampler.sources[k] for k in part.tolist()) for part in np.split(sample.source, 2))
     assert set(bare) == {"other-caption", "permutation", "replacement"} and set(rich) == set(SOURCES)
     for source in bare:
         assert bare[source] / 1500 == pytest.approx(1 / 3, abs=0.04)
@@ -97,12 +97,12 @@ def test_shares_and_images_without_a_source() -> None:
 
 def test_captions_of_several_other_images_share_the_weight_of_one() -> None:
     examples, vocabulary = known(captioned(20))
-    drawn = PairSampler(examples, vocabulary, read_shares("other-caption"), others=4).draw(
+    sample = PairSampler(examples, vocabulary, read_shares("other-caption"), others=4).draw(
         np.arange(20), np.random.default_rng(0)
     )
-    assert len(drawn.row) == 80 and (drawn.weight == 0.25).all()
+    assert len(sample.row) == 80 and (sample.weight == 0.25).all()
     for row in range(20):
-        borrowed = drawn.negative[drawn.row == row]
+        borrowed = sample.negative[sample.row == row]
         assert len(set(borrowed.tolist())) == 4 and 20 + row not in borrowed
         assert ((borrowed >= 20) & (borrowed < 40)).all()
     few = PairSampler(examples, vocabulary, read_shares("other-caption"), others=4).draw(
@@ -122,9 +122,9 @@ def test_the_same_seed_draws_the_same() -> None:
 def test_captions_of_one_word_are_changed_too() -> None:
     images = [CaptionedImage("1", ("dog", "cat")), CaptionedImage("2", ("bird", "boat"))]
     examples, vocabulary = known(images)
-    drawn = PairSampler(examples, vocabulary, (("permutation", 1.0),)).draw(np.arange(2), np.random.default_rng(0))
-    said = texts(drawn, vocabulary)
-    assert said[4] != said[2] and said[5] != said[3]
+    sample = PairSampler(examples, vocabulary, (("permutation", 1.0),)).draw(np.arange(2), np.random.default_rng(0))
+    output = texts(sample, vocabulary)
+    assert output[4] != output[2] and output[5] != output[3]
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_the_positive_is_the_caption_that_the_negative_changed() -> None:
         for k in range(20)
     ]
     examples, vocabulary = known(images)
-    sampler, seen = PairSampler(examples, vocabulary, (("machine", 1.0),)), Counter[tuple[str, str, str]]()
+    sampler, visits = PairSampler(examples, vocabulary, (("machine", 1.0),)), Counter[tuple[str, str, str]]()
     for seed in range(20):
-        said = texts(sampler.draw(np.arange(20), np.random.default_rng(seed)), vocabulary)
-        seen.update((said[k][0], said[20 + k][0], said[40 + k][0]) for k in range(20))  # first letters
+        output = texts(sampler.draw(np.arange(20), np.random.default_rng(seed)), vocabulary)
+        visits.update((output[k][0], output[20 + k][0], output[40 + k][0]) for k in range(20))  # first letters
     # the context is one of the two others, the positive that of which the negative is a copy
-    assert set(seen) == {("t", "a", "a"), ("o", "a", "a"), ("a", "o", "o"), ("t", "o", "o")}
-    assert all(60 < count < 140 for count in seen.values())
+    assert set(visits) == {("t", "a", "a"), ("o", "a", "a"), ("a", "o", "o"), ("t", "o", "o")}
+    assert all(60 < count < 140 for count in visits.values())
 
 
 def test_captions_are_read_as_far_as_the_recipe_says() -> None:

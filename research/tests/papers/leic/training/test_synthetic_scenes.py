@@ -37,14 +37,14 @@ class Truth(MeanMetric):
 
 
 def test_a_metric_that_knows_the_truth_finds_all_wrong_contents() -> None:
-    found = world_shares(Truth(), WORLD)
-    assert all(found.above[kind] == 1 for kind in CONTENT_ERRORS if kind in found.above)
-    assert found.above["disfluency"] == 0.5 and found.tau == pytest.approx(1) and found.falls is None
+    result = world_shares(Truth(), WORLD)
+    assert all(result.above[kind] == 1 for kind in CONTENT_ERRORS if kind in result.above)
+    assert result.above["disfluency"] == 0.5 and result.tau == pytest.approx(1) and result.falls is None
 
 
 def test_a_metric_that_knows_nothing_is_at_chance() -> None:
-    found = world_shares(Truth(blind=True), WORLD, name="blind", picture=True)
-    assert set(found.above.values()) == {0.5} and found.falls == found.tau == 0 and found.name == "blind"
+    result = world_shares(Truth(blind=True), WORLD, name="blind", picture=True)
+    assert set(result.above.values()) == {0.5} and result.falls == result.tau == 0 and result.name == "blind"
 
 
 def test_scenes_as_images() -> None:
@@ -53,12 +53,12 @@ def test_scenes_as_images() -> None:
     for image, scene in zip(images, WORLD, strict=True):
         truths = [caption.text for caption in true_captions(scene, WORLD.seed, 5)]
         assert list(image.human) == truths
-        for given in image.machine:
-            assert given.caption != truths[given.of] and given.system in ERRORS and given.system != "missing"
-            if given.system == "colour":  # one word differs
-                pairs = zip(given.caption.split(), truths[given.of].split(), strict=True)
+        for inputs in image.machine:
+            assert inputs.caption != truths[inputs.of] and inputs.system in ERRORS and inputs.system != "missing"
+            if inputs.system == "colour":  # one word differs
+                pairs = zip(inputs.caption.split(), truths[inputs.of].split(), strict=True)
                 assert sum(one != other for one, other in pairs) in (1, 2)
-    assert {given.of for image in images for given in image.machine} == set(range(5))
+    assert {inputs.of for image in images for inputs in image.machine} == set(range(5))
 
 
 def test_parts_of_captions_say_one_thing_or_one_relation() -> None:
@@ -72,13 +72,13 @@ def test_parts_of_captions_say_one_thing_or_one_relation() -> None:
         groups = scenes[image.id].groups
         nouns = {form for group in groups for noun in group.look.of_kind.nouns for form in noun}
         nouns |= {form for group in groups for noun in GENERAL.get(group.look.of_kind.category, ()) for form in noun}
-        kinds = {given.system for given in image.machine}
+        kinds = {inputs.system for inputs in image.machine}
         named = {len(nouns & set(text.split())) for text in image.human}
         assert 2 <= len(image.human) <= 3
         if "relation" in kinds:
-            counted = Counter((given.caption, given.of) for given in image.machine if given.system == "relation")
-            assert named == {2} and kinds <= {"relation", "count", "object"} and set(counted.values()) == {4}
-            relations += len(counted)
+            counts = Counter((inputs.caption, inputs.of) for inputs in image.machine if inputs.system == "relation")
+            assert named == {2} and kinds <= {"relation", "count", "object"} and set(counts.values()) == {4}
+            relations += len(counts)
         else:
             assert named <= {1, 2} and kinds <= {"colour", "count", "object", "texture", "size"}
     assert relations > 5

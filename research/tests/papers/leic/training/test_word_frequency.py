@@ -13,12 +13,12 @@ def test_shares_by_rank() -> None:
     words = [f"w{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(40)]
     references = tuple(" ".join(words[: 40 - k]) for k in range(40))  # the first word is the most frequent
     people = CaptionSet.from_captions([Caption("1", "1", f"{words[0]} {words[0]} {words[20]} zzz", references)])
-    found = word_frequency({"a": people}, bins=3)
-    assert found.ranges == ((1, 16), (17, 32), (33, 40))
+    result = word_frequency({"a": people}, bins=3)
+    assert result.ranges == ((1, 16), (17, 32), (33, 40))
     total = sum(range(1, 41))
     expected = [sum(range(25, 41)), sum(range(9, 25)), sum(range(1, 9)), 0]
-    assert found.human.tolist() == pytest.approx([each / total for each in expected])
-    assert found.systems["a"].tolist() == [0.5, 0.25, 0.0, 0.25]
+    assert result.human.tolist() == pytest.approx([each / total for each in expected])
+    assert result.systems["a"].tolist() == [0.5, 0.25, 0.0, 0.25]
 
 
 def test_no_references() -> None:

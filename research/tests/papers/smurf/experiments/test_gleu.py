@@ -82,15 +82,15 @@ def test_curve_over_references(tmp_path: Path) -> None:
     outputs = {name: " ".join(texts[k % 3].split()[: 2 + k % 4]) for k, name in enumerate(EXPECTED_WINS)}
     row = {"sent_id": 0, "source": SOURCE, "systems": outputs, "references": [REFERENCE], "reference_sets": sets}
     path.write_text(json.dumps(row) + "\n")
-    whole = run("gleu", benchmark="conll14", data=path, resamples=10)
-    curve = reference_curve(whole.judgments, "gleu", (1, 3), repeats=8)
+    total = run("gleu", benchmark="conll14", data=path, resamples=10)
+    curve = reference_curve(total.judgments, "gleu", (1, 3), repeats=8)
     one, every = curve
-    assert (every.low, every.high) == pytest.approx([whole["gleu"].value] * 2)
+    assert (every.low, every.high) == pytest.approx([total["gleu"].value] * 2)
     assert one.low < one.high  # which reference was sampled matters
     with pytest.raises(InputError, match="from 1 to 1, as many as gleu\\(references=protocol\\) can see"):
-        reference_curve(whole.judgments, "gleu(references=protocol)", (2,))
+        reference_curve(total.judgments, "gleu(references=protocol)", (2,))
     with pytest.raises(InputError, match="from 1 to 1, as many as bleu-1, gleu can see"):
-        reference_curve(whole.judgments, "gleu,bleu-1", (3,))
+        reference_curve(total.judgments, "gleu,bleu-1", (3,))
 
 
 def test_other_benchmarks_have_no_source(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_other_benchmarks_have_no_source(tmp_path: Path) -> None:
 def test_gleu_ranks_corrections(shared: Path) -> None:
     """Its r comes within .7 of the published one, its ρ does not; both are what docs/benchmarks.md says."""
     data = shared / "data/conll14_gec_sentences.jsonl.gz"
-    found = run("gleu,gleu(references=protocol)", benchmark="conll14", data=data, resamples=2)
-    assert (found["gleu"].n, found.find("published", "gleu").value) == (13, 85.2)
-    assert found["gleu"].value == pytest.approx(80.22, abs=0.01)
-    assert found["gleu(references=protocol)"].value == pytest.approx(72.53, abs=0.01)
+    result = run("gleu,gleu(references=protocol)", benchmark="conll14", data=data, resamples=2)
+    assert (result["gleu"].n, result.find("published", "gleu").value) == (13, 85.2)
+    assert result["gleu"].value == pytest.approx(80.22, abs=0.01)
+    assert result["gleu(references=protocol)"].value == pytest.approx(72.53, abs=0.01)
     pearson = run("gleu", benchmark="conll14", data=data, protocol="napoles2016-pearson", resamples=2)
     assert pearson["gleu"].value == pytest.approx(83.1, abs=0.05)
     assert pearson.find("published", "gleu").value == 83.8

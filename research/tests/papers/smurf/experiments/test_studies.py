@@ -36,8 +36,8 @@ from capmeter.stats.correlation import pearson
 WORDS = ["a", "brown", "dog", "runs", "over", "the", "wet", "grass", "while", "two", "cats", "sleep"]
 
 
-def captions(system: str, said: list[str], references: str = "a brown dog runs") -> CaptionSet:
-    rows = (Caption(str(k), f"p{k}", text, (references,), system=system) for k, text in enumerate(said))
+def captions(system: str, output: list[str], references: str = "a brown dog runs") -> CaptionSet:
+    rows = (Caption(str(k), f"p{k}", text, (references,), system=system) for k, text in enumerate(output))
     return CaptionSet.from_captions(rows)
 
 
@@ -84,7 +84,7 @@ def test_system_scores_from_every_form(tmp_path: Path) -> None:
     assert read('[{"system": "a", "human": 1}, {"system": "b", "human": 2}]') == {"a": 1, "b": 2}
     assert read('{"system": "a", "M7": 1}\n{"system": "b", "M7": 2}\n', "M7") == {"a": 1, "b": 2}
     assert read('{"ranks": {"a": 1, "b": 2}}\n') == expected_wins([{"a": 1, "b": 2}]) == {"a": 1, "b": 0}
-    for content, said in (
+    for content, output in (
         ('{"a": "good"}', "expected a number"),
         ('{"a": NaN}', "expected a number"),
         ('{"system": "a", "M7": 1}', "expected system and human or"),
@@ -92,7 +92,7 @@ def test_system_scores_from_every_form(tmp_path: Path) -> None:
         ("", "no system"),
         ("{]", "line 1: not JSON"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=output):
             read(content)
 
 
@@ -177,7 +177,7 @@ def test_a_metric_that_orders_nothing_counts_as_zero() -> None:
 
 
 def test_gravest_cases_become_a_sheet_and_its_labels_a_tally(tmp_path: Path) -> None:
-    said = {
+    output = {
         "good": [
             "a brown dog runs on grass",
             "two cats sleep on a sofa",
@@ -189,10 +189,10 @@ def test_gravest_cases_become_a_sheet_and_its_labels_a_tally(tmp_path: Path) -> 
     }
     systems = {
         name: CaptionSet.from_captions(
-            Caption(f"{k}", f"p{k}", text, (said["poor" if k % 2 else "good"][k], "a sofa, and a bus"))
+            Caption(f"{k}", f"p{k}", text, (output["poor" if k % 2 else "good"][k], "a sofa, and a bus"))
             for k, text in enumerate(texts)
         )
-        for name, texts in said.items()
+        for name, texts in output.items()
     }
     human = {"good": 0.9, "fair": 0.6, "poor": 0.1}
     found = critical_failures(systems, human, parse_list("rouge-l,bleu-1"), parse("sparcs"), resamples=20, worst=9)
@@ -200,7 +200,7 @@ def test_gravest_cases_become_a_sheet_and_its_labels_a_tally(tmp_path: Path) -> 
     with pytest.raises(InputError, match="no critical failure to label"):
         write_sheet(inverted, tmp_path / "none.csv")
     case = FailureCase(
-        "p1", 0.9, -0.8, {name: (texts[1], 0.25) for name, texts in said.items()}, ("two cats, asleep", "cats")
+        "p1", 0.9, -0.8, {name: (texts[1], 0.25) for name, texts in output.items()}, ("two cats, asleep", "cats")
     )
     failures = [replace(each, worst_cases=[case, case, case]) for each in found.failures]
     assert write_sheet(replace(found, failures=failures), tmp_path / "cases.csv") == 6
@@ -237,18 +237,18 @@ def test_gravest_cases_become_a_sheet_and_its_labels_a_tally(tmp_path: Path) -> 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 4)), min_size=3, max_size=9))
 def test_tau_counts_the_pairs_that_neither_group_ties(points: list[tuple[int, int, int]]) -> None:
     first, second, scores = (np.array(column, float) for column in zip(*points, strict=True))
-    kept = [
+    remaining = [
         np.sign(first[i] - first[j]) * np.sign(scores[i] - scores[j])
         for i, j in itertools.combinations(range(len(points)), 2)
         if first[i] != first[j] and second[i] != second[j]
     ]
-    if not kept:
+    if not remaining:
         with pytest.raises(InputError, match="every pair of captions is tied"):
             TieFree(first, second)
         return
     pairs = TieFree(first, second)
-    assert pairs.count == len(kept)
-    assert pairs.tau(scores) == pytest.approx(np.mean(kept))
+    assert pairs.count == len(remaining)
+    assert pairs.tau(scores) == pytest.approx(np.mean(remaining))
     twice = np.arange(len(points)) % 2 + 1
     repeated = np.repeat(np.arange(len(points)), twice)
     again = TieFree(first[repeated], second[repeated])
@@ -257,10 +257,10 @@ def test_tau_counts_the_pairs_that_neither_group_ties(points: list[tuple[int, in
 
 def test_ties_end_to_end() -> None:
     def judged(ratings: list[tuple[float, ...] | None]) -> CaptionSet:
-        said = ["a brown dog runs", "a dog", "cats", "a brown cat", "a dog runs"]
+        output = ["a brown dog runs", "a dog", "cats", "a brown cat", "a dog runs"]
         return CaptionSet.from_captions(
             Caption(str(k), f"p{k}", text, ("a brown dog runs", "the dog"), human=human)
-            for k, (text, human) in enumerate(zip(said, ratings, strict=True))
+            for k, (text, human) in enumerate(zip(output, ratings, strict=True))
         )
 
     experts, crowd = judged([(4, 4), (3, 2), (1, 1), (1, 2), None]), judged([(1,), (1,), (0,), (0, 1), (1,)])
@@ -288,16 +288,16 @@ def test_ties_take_document_frequencies_from_the_whole_set() -> None:
     crowd = CaptionSet.from_captions(
         Caption(str(k), f"p{k}", text, ("x",), human=(k,)) for k, text in enumerate(texts[:4])
     )
-    seen = []
+    visits = []
 
     def spied(captions: CaptionSet, metrics: object, **how: object) -> object:
-        seen.append((len(captions), how["corpus"]))
+        visits.append((len(captions), how["corpus"]))
         return evaluate(captions, metrics, **how)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("capmeter_research.papers.smurf.experiments.ties.evaluate", spied)
         tie_free(every, crowd, parse_list("cider-d"), resamples=10)
-    assert seen == [(4, every)]
+    assert visits == [(4, every)]
 
 
 def test_published_failures_stand_beside_their_reference_metric_alone() -> None:
@@ -327,10 +327,10 @@ def test_causes_and_grammar_stand_beside_the_papers() -> None:
 
 
 def test_a_draw_in_which_all_systems_are_alike_counts_as_zero() -> None:
-    said = {"a": ["x y", "x y"], "b": ["x y", "x y"], "c": ["z", "x y"]}  # the second sentence alone orders nothing
+    output = {"a": ["x y", "x y"], "b": ["x y", "x y"], "c": ["z", "x y"]}  # the second sentence alone orders nothing
     systems = {
         name: CaptionSet.from_captions(Caption(str(k), str(k), text, ("x y",)) for k, text in enumerate(texts))
-        for name, texts in said.items()
+        for name, texts in output.items()
     }
     (found,) = grammar(systems, {"a": 3, "b": 2, "c": 1}, parse_list("rouge-l"), resamples=50).agreements
     assert found.spearman.value == pytest.approx(0.75**0.5)

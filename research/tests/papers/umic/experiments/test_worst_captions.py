@@ -47,20 +47,20 @@ def test_what_words_suggest() -> None:
 
 
 def test_the_lowest_ratings_first(rated: Path) -> None:
-    found = worst_captions("rated", str(rated), 4)
-    assert {each.id for each in found[:2]} == {"c0", "c3"} and [each.id for each in found[2:]] == ["c1", "c2"]
-    assert [each.rating for each in found] == pytest.approx([1, 1, 4 / 3, 5 / 3])
-    suggested = {each.id: each.suggested for each in found}
+    result = worst_captions("rated", str(rated), 4)
+    assert {each.id for each in result[:2]} == {"c0", "c3"} and [each.id for each in result[2:]] == ["c1", "c2"]
+    assert [each.rating for each in result] == pytest.approx([1, 1, 4 / 3, 5 / 3])
+    suggested = {each.id: each.suggested for each in result}
     assert suggested == {"c0": "irrelevant", "c1": "grammar", "c2": "keywords", "c3": "keywords"}
-    assert found == worst_captions("rated", str(rated), 4)
+    assert result == worst_captions("rated", str(rated), 4)
     orders = {tuple(each.id for each in worst_captions("rated", str(rated), 2, seed=seed)) for seed in range(8)}
     assert orders == {("c0", "c3"), ("c3", "c0")}, "the seed orders equal ratings"
 
 
 def test_a_persons_labels_are_counted_beside(rated: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "errors.csv"
-    found = worst_captions("rated", str(rated), 4)
-    write_error_sheet(found, sheet)
+    result = worst_captions("rated", str(rated), 4)
+    write_error_sheet(result, sheet)
     assert read_error_sheet(sheet) == {}
     lines = sheet.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "id,image_id,rating,candidate,references,suggested,type" and lines[1].endswith(",")
@@ -87,8 +87,8 @@ def test_the_command(
     sheet = tmp_path / "errors.csv"
     code, out, err = run("--number", "4", "--sheet", str(sheet), "-f", "json")
     assert code == 0 and "write keywords, irrelevant or grammar into the column type" in " ".join(err.split())
-    found = json.loads(out)
-    assert found["suggested"] == {"keywords": 2, "irrelevant": 1, "grammar": 1} and len(found["captions"]) == 4
+    result = json.loads(out)
+    assert result["suggested"] == {"keywords": 2, "irrelevant": 1, "grammar": 1} and len(result["captions"]) == 4
     text = sheet.read_text(encoding="utf-8").replace(",irrelevant,", ",irrelevant,irrelevant")
     sheet.write_text(text.replace(",grammar,", ",grammar,keywords"), encoding="utf-8")
     code, out, err = run("--number", "4", "--labelled", str(sheet), "-f", "csv")

@@ -67,12 +67,12 @@ def test_at_least_one_keyword_is_changed_and_more_at_larger_shares() -> None:
 
 def test_substitution_keeps_the_part_of_speech_and_draws_by_frequency() -> None:
     words = TaggedVocabulary({"NN": ("cat", "dog", "horse")}, {"NN": (9, 90, 1)})
-    drawn = Counter(
+    sample = Counter(
         substitute_keywords(("a", "horse"), ("DT", "NN"), 1.0, np.random.default_rng(seed), words)[1]
         for seed in range(500)
     )
-    assert set(drawn) == {"cat", "dog"}, "never the word itself"
-    assert 0.85 < drawn["dog"] / 500 < 0.96, "90 to 9"
+    assert set(sample) == {"cat", "dog"}, "never the word itself"
+    assert 0.85 < sample["dog"] / 500 < 0.96, "90 to 9"
 
 
 def test_repetition_and_removal_are_equally_frequent() -> None:
@@ -88,13 +88,13 @@ def test_repetition_and_removal_are_equally_frequent() -> None:
 def test_every_kind_changes_the_caption_and_follows_the_seed(captions, kind: str) -> None:
     sampler = Negatives().sampler(captions)
     for row, each in enumerate(captions):
-        drawn = [sampler.sample_kind(kind, row, np.random.default_rng(seed)) for seed in range(8)]
-        assert drawn == [sampler.sample_kind(kind, row, np.random.default_rng(seed)) for seed in range(8)]
-        assert all(text != each.candidate for text in drawn) and len(set(drawn)) > 1
+        sample = [sampler.sample_kind(kind, row, np.random.default_rng(seed)) for seed in range(8)]
+        assert sample == [sampler.sample_kind(kind, row, np.random.default_rng(seed)) for seed in range(8)]
+        assert all(text != each.candidate for text in sample) and len(set(sample)) > 1
         if kind not in ("random", "hard"):
-            assert all(text.endswith(".") for text in drawn), "the final punctuation stays"
+            assert all(text.endswith(".") for text in sample), "the final punctuation stays"
         if kind == "permutation":
-            assert {tuple(sorted(text.strip(".").split())) for text in drawn} == {
+            assert {tuple(sorted(text.strip(".").split())) for text in sample} == {
                 tuple(sorted(each.candidate.strip(".").split()))
             }
 
@@ -108,17 +108,17 @@ def test_hard_captions_are_of_the_most_similar_images(captions) -> None:
 
 def test_the_paper_draws_a_similar_image_half_of_the_time(captions) -> None:
     sampler = parse_negatives("paper(nearest=1)").sampler(captions)
-    drawn = [sampler.sample(0, np.random.default_rng(seed)) for seed in range(400)]
-    assert set(map(tuple, drawn)) == {("substitution", "random", "repetition-removal", "permutation")}
-    near = sum(each["random"] == TEXTS["2"][0] for each in drawn) / 400
-    assert 0.55 < near < 0.70, "one half, and a fourth of the other half"
+    sample = [sampler.sample(0, np.random.default_rng(seed)) for seed in range(400)]
+    assert set(map(tuple, sample)) == {("substitution", "random", "repetition-removal", "permutation")}
+    close = sum(each["random"] == TEXTS["2"][0] for each in sample) / 400
+    assert 0.55 < close < 0.70, "one half, and a fourth of the other half"
 
 
 def test_the_released_code_draws_five(captions) -> None:
     sampler = parse_negatives("released").sampler(captions)
-    drawn = [sampler.sample(0, np.random.default_rng(seed)) for seed in range(400)]
-    assert set(map(tuple, drawn)) == {RELEASED_KINDS}
-    shorter = sum(len(each["permutation"].split()) < 7 for each in drawn) / 400
+    sample = [sampler.sample(0, np.random.default_rng(seed)) for seed in range(400)]
+    assert set(map(tuple, sample)) == {RELEASED_KINDS}
+    shorter = sum(len(each["permutation"].split()) < 7 for each in sample) / 400
     assert 0.4 < shorter < 0.6, "one half of the time words are left out instead"
 
 
@@ -147,8 +147,8 @@ def test_kinds_can_be_left_out(captions) -> None:
 
 @given(st.text(max_size=30), st.integers(0, 1000))
 def test_any_text_has_negatives(text: str, seed: int) -> None:
-    found = load([{"image_id": "1", "candidate": text}, {"image_id": "2", "candidate": "a dog"}], on_missing="keep")
-    sampler = Negatives().sampler(found)
+    result = load([{"image_id": "1", "candidate": text}, {"image_id": "2", "candidate": "a dog"}], on_missing="keep")
+    sampler = Negatives().sampler(result)
     assert all(isinstance(each, str) for each in sampler.sample(0, np.random.default_rng(seed)).values())
 
 
