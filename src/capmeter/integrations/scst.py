@@ -79,8 +79,9 @@ class Reward:
         self._rows = {_image_key(image_id): row_index for row_index, image_id in enumerate(references)}
         if len(self._rows) < len(references):
             raise InputError("references: an image id is given as a number and as text; give each image once")
+        self._image_ids = [str(image_key) for image_key in self._rows]  # by which metrics find objects and questions
         frozen = CaptionSet.from_captions(
-            Caption(str(row_index), str(row_index), "", self._reference_lines(image_id, reference_texts))
+            Caption(str(row_index), self._image_ids[row_index], "", self._reference_lines(image_id, reference_texts))
             for row_index, (image_id, reference_texts) in enumerate(references.items())
         )
         self._pool, self._references = _RewardPool(frozen.pool.sentences, self._reads_words), frozen.references
@@ -184,16 +185,15 @@ class Reward:
                 CapmeterWarning,
                 stacklevel=2,
             )
-        return -scores if self.metric.lower_is_better else scores
+        return 0.0 - scores if self.metric.lower_is_better else scores
 
     def _part(self, frozen_rows: Indices, candidate_lines: list[str]) -> CaptionSet:
         """The captions `candidate_lines` with the references of the frozen captions `frozen_rows`."""
         references = self._references.take(frozen_rows)
         sentence_rows, reference_positions = np.unique(references.values, return_inverse=True)
-        caption_ids = [str(k) for k in range(len(candidate_lines))]
         return CaptionSet(
-            ids=caption_ids,
-            image_ids=caption_ids,
+            ids=[str(k) for k in range(len(candidate_lines))],
+            image_ids=[self._image_ids[row] for row in frozen_rows.tolist()],
             pool=self._pool.with_new(sentence_rows.astype(np.int64), candidate_lines),
             candidates=np.arange(len(sentence_rows), len(sentence_rows) + len(candidate_lines)),
             references=Ragged(reference_positions, references.offsets),
