@@ -61,6 +61,26 @@ def test_the_order_of_the_file_does_not_matter_and_the_better_annotator_counts()
         assert results[f"soda-c({ROUGE})"].score == pytest.approx(1.4 / 3)
 
 
+@pytest.mark.meteor
+def test_soda_as_released_scores_the_reference_against_the_candidate(meteor_index: Path) -> None:
+    candidate = Events(((0.0, 10.0), (10.0, 20.0)), ("a man cuts an onion", "he fries it"))
+    sentences = "a man in a white shirt cuts a red onion into small pieces with a knife", "he fries the onion"
+    truth = Events(((0.0, 10.0), (12.0, 20.0)), sentences)
+    results = score([video(candidate, truth)], "soda-c,soda-c(as_released=true)")
+    assert [result.score for result in results.values()] == pytest.approx([0.172185, 0.290250], abs=5e-7)
+
+
+def test_what_counts_of_several_annotators() -> None:
+    shifted = Events(tuple((start + 100, end + 100) for start, end in TRUTH.times), TRUTH.sentences)
+    names = [f"soda-c({ROUGE}{rest})" for rest in ("", ",annotators=mean", ",annotators=merged", ",as_released=true")]
+    results = score([video(THREE, TRUTH, shifted)], ",".join(names))
+    best, precision, recall = 1.4 / 3, 1.4 / 3, 1.4 / 6  # merged: six reference events
+    merged = 2 * precision * recall / (precision + recall)
+    assert [results[name].score for name in names[:3]] == pytest.approx([best, best / 2, merged])
+    assert results[names[2]].parts == pytest.approx({"precision": precision, "recall": recall})
+    assert results[names[3]].score == pytest.approx(merged)  # ROUGE-L of these pairs is symmetric
+
+
 def test_crossing_matches_are_not_allowed() -> None:
     swapped = Events(((0.0, 10.0), (0.5, 10.0)), ("a cat", "a dog eats"))
     truth = Events(((0.0, 10.0), (0.5, 10.0)), ("a dog eats", "a cat"))
