@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import warnings
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -109,6 +110,18 @@ def test_overlap_is_symmetric_and_between_0_and_1(times: list[Any]) -> None:
     assert ((overlap >= 0) & (overlap <= 1)).all()
     lengths = np.array([end - start for start, end in times])
     assert np.diag(overlap).tolist() == (lengths > 0).astype(float).tolist()
+
+
+@pytest.mark.parametrize("size", [1.7e308, 1e300, 1.0, 0.3, 1e-200, 5e-324, 0.0])
+@pytest.mark.parametrize("width", [1.7e308, 1.0, 0.0])
+def test_a_box_overlaps_itself_at_any_size(size: float, width: float) -> None:
+    boxes = [(-size, 0.0, size, width), (0.0, 0.0, width, size), (0.0, 0.0, 0.0, size, width, size)]
+    for box in boxes:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert overlap_iou([box], [box]).tolist() == [[1.0]]
+    halves = overlap_iou([(-size, 0.0, size, 1.0)], [(0.0, 0.0, size, 1.0)])
+    assert halves.item() == pytest.approx(0.5 if size else 1.0)
 
 
 def test_no_events_and_instants_score_zero_and_are_noted() -> None:

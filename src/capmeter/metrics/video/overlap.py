@@ -1,6 +1,8 @@
 """How much the events of two descriptions of a video overlap in time, or objects in a picture or in space.
 
-    IoU(p, g) = size of p ∩ g / size of p ∪ g,    p and g intervals in seconds, or boxes; 0 where both have no size
+    IoU(p, g) = size of p ∩ g / size of p ∪ g,    p and g intervals in seconds, or boxes
+
+0 where both have no size, but 1 for a box and itself, however flat.
 
 >>> overlap_iou(((0.0, 10.0),), ((5.0, 15.0), (20.0, 30.0))).round(3).tolist()
 [[0.333, 0.0]]
@@ -38,8 +40,10 @@ def overlap_iou(candidate: Times, reference: Times) -> Floats:
             f"boxes of {' and '.join(map(str, sorted(box_dimensions)))} numbers in one scene; give all as many"
         )
     half = next(iter(box_dimensions), 2) // 2
-    candidate_boxes = np.array(candidate, np.float64).reshape(len(candidate), 1, 2 * half)
-    reference_boxes = np.array(reference, np.float64).reshape(1, len(reference), 2 * half)
+    boxes = np.array([*candidate, *reference], np.float64).reshape(-1, 2, half)
+    exponents = np.frexp(np.abs(boxes).max(axis=(0, 1), initial=0.0))[1]
+    boxes = np.ldexp(boxes, -exponents).reshape(-1, 2 * half)  # exact, and sizes neither overflow nor vanish
+    candidate_boxes, reference_boxes = boxes[: len(candidate), None], boxes[None, len(candidate) :]
     low, high = (
         np.maximum(candidate_boxes[..., :half], reference_boxes[..., :half]),
         np.minimum(candidate_boxes[..., half:], reference_boxes[..., half:]),
@@ -54,7 +58,9 @@ def overlap_iou(candidate: Times, reference: Times) -> Floats:
             candidate_boxes[..., 0], reference_boxes[..., 0]
         )
         union = np.minimum(hull, candidate_size + reference_size)
-    return ratio(intersection, union)
+    overlap = ratio(intersection, union)
+    is_same_box = (candidate_boxes == reference_boxes).all(axis=-1) & (half > 1)
+    return np.where(is_same_box, 1.0, overlap)
 
 
 def refuse_too_many_pairs(part: CaptionSet) -> None:
