@@ -332,3 +332,9 @@ def test_objects_belong_to_images_whatever_the_order_of_a_batch(
     batch_images = [images[k] for k in batch]
     scores = scorer([captions[image] for image in batch_images], batch_images).tolist()
     assert scores == [expected[image] for image in batch_images]
+
+
+@pytest.mark.parametrize("tokens", [b"w1", bytearray(b"w1"), memoryview(b"w1")])
+def test_bytes_are_not_token_ids(tokens: Any) -> None:
+    with pytest.raises(InputError, match="candidate 0: expected a sequence of token ids"):
+        reward("bleu-1", references={1: [[1, 2]], 2: [[3]]})([tokens], [1])

@@ -116,3 +116,14 @@ def test_in_a_trainer_that_generates(tmp_path: Path, several: bool) -> None:
 def test_mistakes_get_a_sentence(predictions: Any, references: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         compute_metrics(Words(["a"]), "rouge-l", references=references)((predictions, predictions))
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_logits_that_are_not_finite_are_an_error(broken: float) -> None:
+    words = Words(["a dog runs"])
+    logits = np.zeros((2, 3, len(words.words)))
+    logits[1, 2] = broken
+    with pytest.raises(InputError, match="row 1, position 2"):
+        compute_metrics(words, "bleu-1")((logits, np.array([[1, 2, 3], [1, 2, -100]])))
+    logits[1, 2] = [0.0, -np.inf, 1.0, -np.inf]  # suppressed tokens are no fault
+    assert compute_metrics(words, "bleu-1")((logits, np.array([[1, 2, 3], [1, 2, -100]])))["bleu-1"] >= 0

@@ -274,7 +274,8 @@ def _are_token_ids(references: Any) -> bool:
 def _token_ids(tokens: Any, where: str, ignored_id: int) -> list[int]:
     """The ids of a sequence, as a list of whole numbers from 0 (or the ignored one)."""
     ids = tokens.tolist() if hasattr(tokens, "tolist") else tokens
-    if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(token) is int for token in ids):
+    is_text = isinstance(tokens, str | bytes | bytearray | memoryview)
+    if is_text or not isinstance(ids, Sequence) or not all(type(token) is int for token in ids):
         raise InputError(f"{where}: expected a sequence of token ids like the others, got {describe(ids)}")
     invalid_id = next((token_id for token_id in ids if not 0 <= token_id < _MAX_ID and token_id != ignored_id), None)
     if invalid_id is not None:

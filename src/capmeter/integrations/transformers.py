@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
@@ -46,7 +47,8 @@ def compute_metrics(
         settings: for neural metrics: `capmeter.Settings(device="cuda")`.
 
     Raises:
-        InputError: when called: the numbers of references and predictions differ, or predictions have another shape.
+        InputError: when called: the numbers of references and predictions differ, predictions have another shape, or
+            logits are not finite.
     """
     parsed_metrics = parse_list(metrics)
     inner_tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
@@ -57,6 +59,14 @@ def compute_metrics(
         """Decodes token ids (rows, length), or the most probable ones of logits (rows, length, vocabulary)."""
         array = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
         if array.ndim == 3:
+            broken = np.argwhere(~np.isfinite(array.max(-1, initial=-np.inf)))  # of a NaN the maximum is NaN
+            if len(broken):
+                row, position = broken[0].tolist()
+                raise InputError(
+                    f"the trainer's {what}: the logits of {format_count(len(broken), 'position')} are not finite (the "
+                    f"first: row {row}, position {position}), so no token is the most probable; has the training "
+                    "diverged?"
+                )
             array = array.argmax(-1)
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
             raise InputError(
