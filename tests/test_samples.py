@@ -24,7 +24,6 @@ ELSEWHERE = {
     "docs/audio.md": "tests/integrations/test_aac_metrics.py",
     "docs/frameworks.md": "tests/integrations/test_inspect_ai.py",
     "docs/hallucination.md": "tests/test_samples.py",  # below
-    "docs/scale.md": "tests/integrations/test_ray.py",
     "docs/tasks.md": "tests/test_tasks.py",
 }
 

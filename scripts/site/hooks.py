@@ -74,7 +74,7 @@ def on_files(files: Any, config: Any) -> Any:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     pages = {
-        "changelog.md": (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        "changelog.md": _moved((ROOT / "CHANGELOG.md").read_text("utf-8"), PurePosixPath()),
         "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text("utf-8"), PurePosixPath()),
         "examples.md": (ROOT / "examples" / "README.md").read_text("utf-8"),
         "plugin.md": _plugin(),

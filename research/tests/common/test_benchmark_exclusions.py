@@ -117,7 +117,7 @@ def test_every_photo_of_a_benchmark_is_excluded(name: str, shared: Path) -> None
 
 
 def test_the_photos_of_the_evaluations_are_those_listed(shared: Path) -> None:
-    lists = json.loads((files("capmeter_research") / "data" / "evaluation_photos.json").read_bytes())
+    lists = json.loads((files("capmeter_research.common") / "evaluation_photos.json").read_bytes())
     references = load_reference_table(shared / "data" / "coco_val2017_references.jsonl.gz").references
     evaluated = leave_one_out(references, images=1000).image_ids
     assert sorted(int(identify_photo(image, "coco")[1]) for image in evaluated) == lists["coco_val2017"]
@@ -136,7 +136,7 @@ def test_the_photos_of_the_evaluations_are_those_listed(shared: Path) -> None:
 def test_no_recipe_reads_a_benchmark_photo(shared: Path) -> None:
     """The corpora of all recipes (COCO, Flickr30k, parsed captions), against the lists as they lie in the files; and
     weights that were trained on other corpora say so."""
-    evaluated = json.loads((files("capmeter_research") / "data" / "evaluation_photos.json").read_bytes())
+    evaluated = json.loads((files("capmeter_research.common") / "evaluation_photos.json").read_bytes())
     benchmarks = listed(shared) | photos_of(evaluated)
     flickr = shared / "data" / "flickr30k_references.jsonl.gz"
     corpora = [
@@ -174,7 +174,7 @@ def bundled_checkpoints() -> list[Path]:
     root = Path(__file__).resolve().parents[3]
     files = [
         *root.glob("src/capmeter/data/weights/**/checkpoint.json"),
-        *root.glob("research/src/*/weights/**/checkpoint.json"),
+        *root.glob("research/src/**/weights/**/checkpoint.json"),
     ]
     return [file.parent for file in files]
 
@@ -194,7 +194,7 @@ def test_the_named_exceptions_are_counted_on_their_cards(shared: Path) -> None:
     """Parses and scene graphs: the parser's card states how many of its rows are of benchmark photos, and the cards of
     the scene-graph parsers that their graphs name no photo of COCO or Flickr30k."""
     lists = json.loads(gzip.decompress((shared / EXCLUSIONS).read_bytes()))
-    evaluated = json.loads((files("capmeter_research") / "data" / "evaluation_photos.json").read_bytes())
+    evaluated = json.loads((files("capmeter_research.common") / "evaluation_photos.json").read_bytes())
     benchmarks, field = listed(shared) | photos_of(evaluated), photos_of({"coco_field": lists["coco_field"]})
     parses = shared / "data" / "caption_parses.jsonl.gz"
     parsed = [(row["source"], str(row["photo"])) for row in rows(parses)]

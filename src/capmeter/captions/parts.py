@@ -123,7 +123,9 @@ def open_parts(
 
     Args:
         source: a file, a pattern such as `captions/*.parquet`, or a list of files.
-        references, options, keywords: as of `load`.
+        references: their files, as of `load`.
+        options: how the files are read.
+        **keywords: fields of `options` that are replaced.
         rows: the number of records of a part, except where row groups of Parquet are larger or do not add up to it.
         keep: the columns whose values the rows carry, beside their numbers in the file; None: neither.
 

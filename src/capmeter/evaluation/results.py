@@ -506,7 +506,7 @@ def _read_rows(
     except CapmeterError:
         return None, None
     if metric.is_mean:
-        is_complete = len(items) == 1 + len(saved_metric["parts"])
+        is_complete = len(items) == 1 + len(saved_metric["parts"]) >= len(metric.columns)
         return (metric, np.column_stack([part_items.array for part_items in items])) if is_complete else (None, None)
     if "rows" not in saved_metric:
         return None, None

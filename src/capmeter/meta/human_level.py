@@ -8,8 +8,8 @@ A benchmark with one rating per caption, with means only, or with systems has no
 >>> from capmeter.judgments.prepared import RatedCaption, prepare_points
 >>> from capmeter.judgments.protocol import Protocol
 >>> rows = [RatedCaption(str(k), str(k), "a dog", ("a dog runs",), (k % 4, k % 4 + k % 2)) for k in range(40)]
->>> human = human_level(prepare_points("mine", rows, Protocol(name="p", statistic="tau-b")), resamples=100)
->>> human.what, round(human.value, 1)
+>>> (human,) = human_level(prepare_points("mine", rows, Protocol(name="p", statistic="tau-b")), resamples=100)
+>>> human.note.splitlines()[0], round(human.value, 1)
 ('one rating against the mean of the others', 75.0)
 """
 

@@ -293,9 +293,9 @@ def test_an_empty_caption_is_wrong_about_usable_questions_only(tmp_path: Path) -
     path = write(tmp_path / "quiz.json", quiz)
     results = run({"1": "", "2": "", "3": "a"}, f'captionqa(questions="{path}")', lambda body: "A")
     assert results.notes["questions without a right answer among their choices"] == ["c1", "c2"]
-    assert results.rows is not None and results.metric is not None
+    assert results.values is not None and results.metric is not None
     right = [results.metric.columns.index(name) for name in ("correct", "wrong", "abstained")]
-    assert results.rows.array[:2, right].sum(axis=1).tolist() == [1.0, 0.0]
+    assert results.values[:2, right].sum(axis=1).tolist() == [1.0, 0.0]
     assert results.parts["scored_share"] == pytest.approx(2 / 3)
 
 

@@ -71,6 +71,7 @@ def test_one_pass_per_image_and_none_from_the_cache(blip: str, images: list[str]
             encoded.append(len(output.last_hidden_state))
 
     settings = Settings(device="cpu", cache=tmp_path)
+    settings.result_cache().memory.clear()  # features of these images from other tests
     name = f'blip-itm(encoder="{blip}")'
     hook = register_module_forward_hook(count_images)
     try:

@@ -67,15 +67,17 @@ class Sparcs(MeanMetric):
         reference_keys, df = np.unique(
             reference_sets.rows[reference_concepts.rows] * size + reference_concepts.values, return_counts=True
         )
-        typicality = df / reference_sets.lengths[reference_keys // size]
         candidate_keys = set_of_caption[candidate_concepts.rows] * size + candidate_concepts.values
         key_positions = np.searchsorted(reference_keys, candidate_keys)
         is_match = key_positions < len(reference_keys)
         is_match[is_match] = reference_keys[key_positions[is_match]] == candidate_keys[is_match]
 
-        matched = np.bincount(candidate_concepts.rows[is_match], typicality[key_positions[is_match]], captions)
+        # typicality is df by the number of references; sums of whole numbers do not depend on the order of concepts
+        reference_counts = np.maximum(reference_sets.lengths, 1)
+        matched_df = np.bincount(candidate_concepts.rows[is_match], df[key_positions[is_match]], captions)
+        matched = matched_df / reference_counts[set_of_caption]
         unmatched = np.bincount(candidate_concepts.rows[~is_match], minlength=captions)
-        total = np.bincount(reference_keys // size, typicality, len(reference_sets))[set_of_caption]
+        total = (np.bincount(reference_keys // size, df, len(reference_sets)) / reference_counts)[set_of_caption]
         precision, recall = ratio(matched, matched + unmatched), ratio(matched, total)
         notes = note_empty_candidates(part, concept_table.concepts.lengths)
         return Measurement(np.stack([f1(precision, recall), precision, recall], axis=1), notes)

@@ -59,7 +59,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights(tmp_path: Pat
 
     uninterrupted = train_lceval(random_training_set(), LcEvalRecipe(epochs=60), tmp_path / "uninterrupted")
     folder = tmp_path / "killed"
-    command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).resolve().parents[3] / "tests")]
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).resolve().parents[5] / "tests")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == 20
