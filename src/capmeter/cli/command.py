@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, is_dataclass
@@ -122,12 +123,12 @@ class Command(TyperCommand):
                 with formatter.section(title[0].upper() + title[1:]):
                     formatter.write_dl(records, col_max=_NAMES_WIDTH)
         if rare_names and not ctx.params.get("help_all"):
-            with formatter.section("More options, which --help-all describes"):
-                flags = {
-                    title: ", ".join(re.findall(r"--[\w-]+", " ".join(record[0] for record in records)))
-                    for title, records in rare_names.items()
-                }
-                formatter.write_dl(list(flags.items()), col_max=_NAMES_WIDTH)
+            formatter.write("\nMore options, which --help-all describes:\n")
+            for title, records in rare_names.items():
+                flags = ", ".join(re.findall(r"--[\w-]+", " ".join(record[0] for record in records)))
+                indents: dict[str, Any] = {"initial_indent": "  ", "subsequent_indent": "    "}
+                line = textwrap.fill(f"{title}: {flags}", formatter.width, break_on_hyphens=False, **indents)
+                formatter.write(f"{line}\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Fills `ctx.params` with the values of the options that are given; all others keep their defaults."""

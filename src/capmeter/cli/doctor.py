@@ -28,7 +28,7 @@ WIDTH = 150
 # extras that no single metric needs: what they provide, and their modules
 FURTHER = {
     "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
-    "duckdb": ("large files of references, joined on disk", ("duckdb",)),
+    "duckdb": ("references larger than memory, SQL on files of scores", ("duckdb",)),
     "excel": ("captions in workbooks", ("openpyxl",)),
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),

@@ -152,8 +152,7 @@ def main(added: Mapping[str, str] | None = None) -> None:
             standard_output.flush()
         except OutputError as problem:
             exit_code = _fail(problem, 1)
-    if "duckdb" not in sys.modules:  # which complains of what is not collected
-        gc.freeze()  # else Python looks through all that is left for cycles once more before it ends
+    gc.freeze()  # else Python looks through all that is left for cycles once more before it ends
     sys.exit(exit_code)
 
 
