@@ -1,16 +1,15 @@
 """The regression of `hallucination`: its weights, fitted on captions of photos outside all benchmarks, and how well
 its probabilities are calibrated on others.
 
-    python benchmarks/hallucination.py CORPUS ... --exclusions training_exclusions.json.gz [--photos 1200] [--size SIZE]
+    python benchmarks/hallucination.py CORPUS ... --exclusions training_exclusions.json.gz [--photos 1200]
 
 CORPUS is SOURCE=FILE (`coco=pycocoevalcap`, `flickr30k=captions.jsonl.gz`), as for `capmeter train`. The photos are
 those that the networks of `capmeter` held out in training. One caption of each stands against the four others, as it
 is, with one word exchanged for another that fills the same slot (`perturbations` of the own metric's training), and
 replaced by the most similar caption of another photo that has a word that no reference has. Right captions weigh as
-much as hallucinated ones, of which both kinds weigh the same. Every second photo is for fitting, by Newton's method:
-all weights, and all beside that of an unknown object, which was chosen (0 in the base size). The other photos show the
-reliability of the probabilities of the metric as it is: mean probability and share of hallucinated captions in ten
-intervals, and the expected calibration error, the mean of their differences.
+much as hallucinated ones, of which both kinds weigh the same. Every second photo is for fitting, by Newton's method.
+The other photos show the reliability of the probabilities of the metric as it is: mean probability and share of
+hallucinated captions in ten intervals, and the expected calibration error, the mean of their differences.
 """
 
 from __future__ import annotations
@@ -31,13 +30,12 @@ from capmeter.captions.caption_set import Caption, CaptionSet, SentencePool
 from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.hallucination.hallucination import CaptionFindings, Hallucination, find_errors
+from capmeter.metrics.hallucination.hallucination import CaptionFindings, find_errors
 
 Floats = NDArray[np.float64]
 KINDS = ("right", "exchange", "another photo")
 SHARES = (0.5, 0.25, 0.25)
 INTERVALS, NEIGHBOURS, BLOCK = 10, 40, 512
-UNKNOWN_OBJECT = 3  # the place of o among the quantities
 
 
 class Example(NamedTuple):
@@ -71,15 +69,15 @@ def build_examples(photos: Sequence[Photo], seed: int) -> Iterator[Example]:
                 break
 
 
-def read_findings(examples: Sequence[Example], size: str) -> list[CaptionFindings]:
-    """What the metric of this size knows of each caption."""
+def read_findings(examples: Sequence[Example]) -> list[CaptionFindings]:
+    """What the metric knows of each caption."""
     findings: list[CaptionFindings] = []
     for start in range(0, len(examples), BLOCK):
         block = examples[start : start + BLOCK]
         captions = CaptionSet.from_captions(
             Caption(str(k), str(k), each.candidate, each.references) for k, each in enumerate(block)
         )
-        findings += find_errors(captions, RunContext(), size=size)
+        findings += find_errors(captions, RunContext())
     return findings
 
 
@@ -107,13 +105,12 @@ def main() -> None:
     parser.add_argument("--exclusions", type=Path)
     parser.add_argument("--photos", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--size", default="base")
     arguments = parser.parse_args()
     exclusions = read_exclusions(arguments.exclusions)
     corpora = [read_corpus(*split_source_file(each), exclusions) for each in arguments.corpora]
     _, photos = sample_splits(corpora, 2, arguments.photos, arguments.seed)
     examples = list(build_examples(photos, arguments.seed))
-    findings = read_findings(examples, arguments.size)
+    findings = read_findings(examples)
     kinds = np.array([each.kind for each in examples])
     fitting = np.array([each.photo % 2 == 0 for each in examples])
     hallucinated = (kinds > 0).astype(np.float64)
@@ -123,19 +120,11 @@ def main() -> None:
             own = (kinds == kind) & half
             weights[own] = share / max(own.sum(), 1)
     quantities = np.array([each.quantities for each in findings])
-    regression = Hallucination(size=arguments.size).regression
     inputs = np.concatenate([quantities, np.ones((len(quantities), 1))], axis=1)
     parameters = fit_logistic_regression(inputs[fitting], hallucinated[fitting], weights[fitting])
-    beside = fit_logistic_regression(
-        np.delete(inputs[fitting], UNKNOWN_OBJECT, axis=1),
-        hallucinated[fitting],
-        weights[fitting],
-        quantities[fitting, UNKNOWN_OBJECT] * regression[UNKNOWN_OBJECT],
-    )
     print(f"{len(photos):,} photos; captions:", dict(zip(KINDS, np.bincount(kinds).tolist(), strict=False)))
-    print("fitted: 1 − cos, max t, m, o, offset:", parameters.round(2).tolist())
-    print(f"fitted beside {regression[UNKNOWN_OBJECT]} o: 1 − cos, max t, m, offset:", beside.round(2).tolist())
-    logits = np.array([each.logit(regression) for each in findings])
+    print("fitted: 1 − cos, max t, m, offset:", parameters.round(2).tolist())
+    logits = np.array([each.logit for each in findings])
     probabilities = 1 / (1 + np.exp(-logits))
     table = reliability(probabilities[~fitting], hallucinated[~fitting], weights[~fitting])
     for share, mean, observed in table:

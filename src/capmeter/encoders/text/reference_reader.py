@@ -14,7 +14,7 @@ reads like this; `capmeter train text-encoder --reads-references` makes one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -102,29 +102,16 @@ class ReferenceReader:
             candidates: (captions,), rows of `pieces`.
             references: rows of `pieces`, at least one of each caption.
         """
-        return self._read_blocks(self.read, pieces, candidates, references)
-
-    def cosines(self, pieces: PieceTable, candidates: Rows, references: Ragged) -> NDArray[np.float32]:
-        """cos(s, r) of each caption, -1 to 1, (captions,), in blocks of bounded memory; arguments as of `score`."""
-        return self._read_blocks(lambda *block: self._read_terms(*block)[0], pieces, candidates, references)
-
-    def _read_blocks(
-        self,
-        read: Callable[[PieceTable, Rows, Ragged], Tensor],
-        pieces: PieceTable,
-        candidates: Rows,
-        references: Ragged,
-    ) -> NDArray[np.float32]:
         import torch
 
-        values = np.zeros(len(candidates), np.float32)
+        logits = np.zeros(len(candidates), np.float32)
         with task("reading captions with their references", total=len(candidates)) as advance:
             for rows in caption_blocks(pieces.lengths, references):
                 with torch.inference_mode():
-                    block_values = read(pieces, candidates[rows], references.take(rows))
-                values[rows] = block_values.float().cpu().numpy()
+                    block_logits = self.read(pieces, candidates[rows], references.take(rows))
+                logits[rows] = block_logits.float().cpu().numpy()
                 advance(len(rows))
-        return values
+        return logits
 
     def read(self, pieces: PieceTable, candidates: Rows, references: Ragged) -> Tensor:
         """The logits, (captions,), of captions whose references are in memory together; see `score`."""

@@ -150,15 +150,6 @@ class Chair(AdditiveMetric):
             facts |= {"tagger": bundled_caption_parser().version, "dictionary": "meteor-1.5"}
         return facts
 
-    def hallucinated_objects(self, part: CaptionSet, context: RunContext) -> list[tuple[str, ...]]:
-        """The objects that each caption mentions and its image does not show, by name, in the order of mention."""
-        mention_table = self._table(part, context.settings)
-        truths = self._truths(part, mention_table)
-        return [
-            _absent_objects(self._mentions(mention_table, candidate)[0], truth)
-            for candidate, truth in zip(part.candidates.tolist(), truths, strict=True)
-        ]
-
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The mentioned objects of each caption, hallucinated or not, and those of its references."""
         mention_table = self._table(part, context.settings)
@@ -180,7 +171,8 @@ class Chair(AdditiveMetric):
                 for mention in mention_table.mentions[reference]
             ]
         facts: dict[str, float | str] = {
-            "hallucinated": ", ".join(_absent_objects(mentions, truth)) or "none",
+            "hallucinated": ", ".join(dict.fromkeys(each.node for each in mentions if each.node not in truth))
+            or "none",
             "mentions": float(len(mentions)),
             "objects": ", ".join(sorted(truth)) or "none",
         }
@@ -225,7 +217,3 @@ class Chair(AdditiveMetric):
         return [
             shown | mentioned_objects[k] for shown, k in zip(truths, part.reference_set_indices.tolist(), strict=True)
         ]
-
-
-def _absent_objects(mentions: Sequence[ObjectMention], truth: frozenset[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(mention.node for mention in mentions if mention.node not in truth))

@@ -6,17 +6,14 @@ smallest of its word pieces). With the *error* of a word
 
     t(w) = φ(w) (4 (1 − c(w)) − ln p(w))        φ(w) = 1 for a noun that names a thing, .5 for any other word
 
-the score is a logistic regression on three quantities, or with `size=large` on four:
+the score is a logistic regression on three quantities:
 
     score = σ(6 (1 − cos) + .53 max t(w) + .4 m − 3.1)
-    score = σ(7.8 (1 − cos) + .45 max t(w) + .4 m + o − 3.5)        (large)
 
-cos is the cosine of the caption with the mean of its references, in the same encoder, or in the larger encoder of
-`capmeter(size=large)`, which reads the caption together with its references. m is the agreement on what the caption
-misses: of the things that the candidate does not name (by its lemma, stem or a synonym, a common synset of WordNet) the
-largest share of the other references that name it as well, 0 for one reference. Nouns that name no thing, such as
-*background* or *view*, are those of `capture_stop_words`. o is 1 if the caption mentions an object of CHAIR's list that
-neither references nor `objects` have (`chair.py`), else 0. A word that names one of `objects` has t(w) = 0.
+cos is the cosine of the caption with the mean of its references, in the same encoder. m is the agreement on what the
+caption misses: of the things that the candidate does not name (by its lemma, stem or a synonym, a common synset of
+WordNet) the largest share of the other references that name it as well, 0 for one reference. Nouns that name no thing,
+such as *background* or *view*, are those of `capture_stop_words`. A word that names one of `objects` has t(w) = 0.
 
 The words of a candidate of several sentences are read sentence by sentence, each against all sentences of all
 references; max t(w) is the mean over its sentences. If the references are texts of several sentences too, words and
@@ -29,10 +26,9 @@ pairs of adjacent words that it shares with a reference, R the mean number of wo
 
 Range 0 to 1, the probability that a caption hallucinates, where as many captions do as do not; **lower is better**. The
 corpus score is the mean. Parts: `unsupported`, the share of content words with p(w) < .5 that no reference names.
-The regressions were fitted on captions of photos outside all benchmarks, half of them right, the others with an
-exchanged word or of another photo; the terms, the 4 and the .5 of t, and the weight of o were chosen on benchmarks
-(docs/hallucination.md). The large size agrees better with people on HAT, and costs at least ten times as much.
-English only.
+The regression was fitted on captions of photos outside all benchmarks, half of them right, the others with an
+exchanged word or of another photo; the terms and the 4 and the .5 of t were chosen on benchmarks
+(docs/hallucination.md). English only.
 
 `explain` marks unsupported words, and contradicted ones with the word of the reference that they contradict.
 
@@ -55,12 +51,9 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
-from capmeter.metrics.hallucination.chair import Chair
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
-from capmeter.metrics.hallucination.object_words import BUNDLED, load_object_words
 from capmeter.metrics.notes import note_captions
 from capmeter.metrics.own.capmeter import Capmeter, SentenceReading, word_verdicts
-from capmeter.metrics.own.trained_networks import BASE, check_size
 from capmeter.metrics.own.words import WordVerdicts, bare_word
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
@@ -140,10 +133,8 @@ def _synsets(word: str) -> frozenset[int]:
     return load_english_synonyms().synsets(word)
 
 
-BASE_WEIGHTS = (6.0, 0.53, 0.4, 0.0, -3.1)
-"""Of 1 − cos, max t, m and o, and the offset; o is not looked for."""
-LARGE_WEIGHTS = (7.8, 0.45, 0.4, 1.0, -3.5)
-"""The same where the cosine is that of a larger encoder."""
+WEIGHTS = (6.0, 0.53, 0.4, -3.1)
+"""Of 1 − cos, max t and m, and the offset."""
 _DISTANCE, _NOT_A_THING = 4.0, 0.5
 _LEAST = 1e-3  # probability of being right; a tagger is never surer
 
@@ -189,15 +180,12 @@ class CaptionFindings:
         sentences: its sentences; none if it has no word.
         cosine: with the mean of the references' sentences; 0 for a document.
         missing: m.
-        unknown_objects: those of CHAIR's list that the candidate mentions and nothing else does; o is whether there is
-            any.
         document: whether it and all references are texts of several sentences, which are judged by their words.
     """
 
     sentences: Sequence[SentenceFindings]
     cosine: float
     missing: float
-    unknown_objects: Sequence[str] = ()
     document: bool = False
 
     @property
@@ -211,15 +199,16 @@ class CaptionFindings:
         }
 
     @property
-    def quantities(self) -> tuple[float, float, float, float]:
-        """What the regressions read: 1 − cos, max t as the mean over sentences, m, and o."""
+    def quantities(self) -> tuple[float, float, float]:
+        """What the regression reads: 1 − cos, max t as the mean over sentences, and m."""
         worst_errors = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
         mean_error = sum(worst_errors) / max(len(worst_errors), 1)
-        return 1 - self.cosine, mean_error, self.missing, float(bool(self.unknown_objects))
+        return 1 - self.cosine, mean_error, self.missing
 
-    def logit(self, weights: Sequence[float]) -> float:
-        """The score before σ; weights: of the quantities, and the offset."""
-        *quantity_weights, offset = weights
+    @property
+    def logit(self) -> float:
+        """The score before σ."""
+        *quantity_weights, offset = WEIGHTS
         terms = (weight * quantity for weight, quantity in zip(quantity_weights, self.quantities, strict=True))
         return sum(terms) + offset
 
@@ -235,7 +224,6 @@ class Hallucination(MeanMetric):
 
     Args:
         objects: file of the images' objects, whose names support words as references do; empty: none.
-        size: `base`; `large` for a larger encoder as well, or a folder from `capmeter train capmeter-large`.
     """
 
     NAME: ClassVar[str] = "hallucination"
@@ -246,8 +234,7 @@ class Hallucination(MeanMetric):
     FAMILY: ClassVar[str] = "Hallucination"
     MISLEADS: ClassVar[str] = (
         "Reads the references alone: what the image shows and no reference says counts as unsupported. Its "
-        "encoders may have seen captions of photos of HAT. `size=large` is better on captions of machines, and "
-        "worse where one word of a person's caption was exchanged."
+        "encoders may have seen captions of photos of HAT."
     )
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"\text{score} = \sigma \left( 10 (1 - \cos) + \sum_w (1 - s(w)) (1 - p(w)) + 3 \max_{\text{nouns}} (1 - "
@@ -255,25 +242,15 @@ class Hallucination(MeanMetric):
     )
 
     objects: Annotated[str, "further objects of the images: COCO's instances, or a JSON of objects by image"] = ""
-    size: Annotated[str, "base, large, or a folder from `capmeter train capmeter-large`"] = BASE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_size(self.name, self.size)
 
     @property
     def lower_is_better(self) -> bool:
         """Always."""
         return True
 
-    @property
-    def regression(self) -> tuple[float, ...]:
-        """The weights of the size."""
-        return BASE_WEIGHTS if self.size == BASE else LARGE_WEIGHTS
-
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and the share of unsupported words of each caption; 0 and 0 for one without a word."""
-        findings = find_errors(part, context, self.objects, self.size)
+        findings = find_errors(part, context, self.objects)
         score_rows = [self._row(each, caption) for each, caption in zip(findings, part, strict=True)]
         notes = note_captions(
             part, f"only the first {MAX_REFERENCE_SENTENCES} reference sentences are read", _too_many_references(part)
@@ -282,24 +259,21 @@ class Hallucination(MeanMetric):
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The networks, the parser and the dictionary."""
-        facts = Capmeter(size=self.size).signature_facts(context)
+        facts = Capmeter().signature_facts(context)
         facts |= {"parser": bundled_caption_parser().version, "synonyms": "meteor-1.5"}
-        if self.size != BASE:
-            object_words = load_object_words(BUNDLED)
-            facts["object_words"] = f"{object_words.name}/{object_words.digest}"
         return facts | ground_truth_facts(self.objects)
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Unsupported and contradicted words of each caption; word scores are exp(−t(w)), 1 for other words."""
         return [
             _caption_evidence(findings, caption, self._row(findings, caption))
-            for findings, caption in zip(find_errors(part, context, self.objects, self.size), part, strict=True)
+            for findings, caption in zip(find_errors(part, context, self.objects), part, strict=True)
         ]
 
     def _row(self, findings: CaptionFindings, caption: Caption) -> list[float]:
         if not findings.sentences:
             return [0.0, 0.0]
-        logit = findings.logit(self.regression)
+        logit = findings.logit
         if findings.document:
             logit = document_logit(caption.candidate, caption.references, findings.shown_words)
         unsupported_flags = np.concatenate([sentence.unsupported for sentence in findings.sentences])
@@ -345,14 +319,13 @@ def _words(text: str) -> list[str]:
     return [word for word in map(keep_letters_and_digits, text.split()) if word]
 
 
-def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: str = BASE) -> list[CaptionFindings]:
+def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> list[CaptionFindings]:
     """The findings about each caption.
 
     Args:
         part: the captions.
         context: of the run.
         objects: file of the images' objects, whose names support words as references do; empty: none.
-        size: of `capmeter`, whose networks read the captions; o is looked for unless it is `base`.
 
     Raises:
         InputError: the file cannot be read, or lacks an image.
@@ -364,15 +337,8 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: 
     texts = list(dict.fromkeys(chain.from_iterable((*caption_texts, *object_names.values()))))
     text_words = dict(zip(texts, content_words(texts), strict=True))
     findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
-    unknown_objects: list[tuple[str, ...]] = [()] * len(part)
-    if size != BASE:
-        with_names = CaptionSet.from_captions(
-            replace(caption, references=(*caption.references, *object_names.get(caption.image_id, ())))
-            for caption in part
-        )
-        unknown_objects = Chair().hallucinated_objects(with_names, context)
     documents = list(map(is_document, part))
-    for caption_index, sentences, cosine in _read_captions(captions, documents, context, size):
+    for caption_index, sentences, cosine in _read_captions(captions, documents, context):
         caption = captions[caption_index]
         reference_words = [text_words[text] for text in caption.references]
         objects_shown = [text_words[name] for name in object_names.get(caption.image_id, ())]
@@ -383,7 +349,6 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "", size: 
             sentence_findings,
             cosine,
             _missing(part[caption.id], caption.references, text_words),
-            unknown_objects[caption_index],
             documents[caption_index],
         )
     return findings
@@ -396,7 +361,7 @@ def _split_references(caption: Caption) -> Caption:
 
 
 def _read_captions(
-    captions: Sequence[Caption], documents: Sequence[bool], context: RunContext, size: str
+    captions: Sequence[Caption], documents: Sequence[bool], context: RunContext
 ) -> Iterator[tuple[int, list[SentenceReading], float]]:
     """Of each caption with a word its row, its sentences, and its cosine with the mean of its references, 0 for a
     document.
@@ -412,7 +377,7 @@ def _read_captions(
         ]
         short_rows = [row for row in block if not documents[row]]
         short_captions = [replace(captions[row], id=str(row)) for row in short_rows]
-        readings, short_cosines = word_verdicts(sentences, short_captions, context.settings, size)
+        readings, short_cosines = word_verdicts(sentences, short_captions, context.settings)
         cosines, remaining = dict(zip(short_rows, short_cosines, strict=True)), iter(readings)
         for row in block:
             yield row, list(islice(remaining, len(caption_sentences[row]))), cosines.get(row, 0.0)
@@ -489,7 +454,5 @@ def _caption_evidence(findings: CaptionFindings, caption: Caption, caption_score
     facts: dict[str, float | str] = {"score": caption_scores[0], "unsupported": caption_scores[1]}
     if contradictions:
         facts["contradicted"] = "; ".join(contradictions)
-    if findings.unknown_objects:
-        facts["unknown objects"] = ", ".join(findings.unknown_objects)
     references = tuple(tuple(reference.split()) for reference in caption.references)
     return Evidence(tuple(tokens), references, marks=tuple(marks), facts=facts, word_scores=tuple(word_scores))

@@ -256,7 +256,7 @@ class SentenceReading:
 
 
 def word_verdicts(
-    sentences: Sequence[Caption], captions: Sequence[Caption], settings: Settings, size: str = BASE
+    sentences: Sequence[Caption], captions: Sequence[Caption], settings: Settings
 ) -> tuple[list[SentenceReading], list[float]]:
     """Judges the words of sentences, and compares captions with their references; each distinct text is encoded once.
 
@@ -264,17 +264,16 @@ def word_verdicts(
         sentences: captions of one sentence each, with the references of their caption.
         captions: whole captions, with ids that no sentence has.
         settings: of the run.
-        size: as of `Capmeter`.
 
     Returns:
         The reading of each sentence, and each caption's cosine with the mean of its references.
     """
-    trained = Capmeter(size=size).load(settings)
+    trained = Capmeter().load(settings)
     encoder = load_encoder(trained.encoder, settings)
     texts = CaptionSet.from_captions([*sentences, *captions])
     encoded_part = EncodedPart.of(texts, trained, settings)
     of_sentences, of_captions = map(encoded_part.take, np.split(np.arange(len(texts)), [len(sentences)]))
-    cosines = of_captions.reference_cosines(trained, settings).tolist() if captions else []
+    cosines = of_captions.reference_cosines().tolist() if captions else []
     probabilities = dict(of_sentences.word_probabilities(texts, trained, settings))
     readings = []
     for row, sentence in enumerate(sentences):

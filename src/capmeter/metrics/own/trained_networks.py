@@ -221,16 +221,9 @@ class EncodedPart:
                 word_probabilities(encoder, strip_final_punctuation(text), piece_probabilities, len(text.split())),
             )
 
-    def reference_cosines(self, trained: TrainedCapmeter, settings: Settings) -> NDArray[np.float32]:
-        """The cosine of each candidate with the mean of its references, by the larger encoder if there is one, which
-        reads them together, (captions,).
-        """
-        pieces = self.encodings.larger_pieces
-        if trained.larger is None or pieces is None:
-            return centroid_cosines(self.encodings.vectors, self.candidates, self.references)[0]
-        reader = load_reader(trained.larger.encoder, settings)
-        with limit_threads(settings.threads):
-            return reader.cosines(pieces, self.candidates, self.references)
+    def reference_cosines(self) -> NDArray[np.float32]:
+        """The cosine of each candidate with the mean of its references, (captions,)."""
+        return centroid_cosines(self.encodings.vectors, self.candidates, self.references)[0]
 
     def nearest_cosines(self, row: int) -> Floats:
         """The largest cosine of each word piece of a candidate with one of its references, (pieces,)."""
