@@ -29,7 +29,7 @@ collect_ignore = [] if importlib.util.find_spec("inspect_ai") else ["src/capmete
 # the examples of these modules run an encoder, or its tokenizer
 _NEURAL = (
     "capmeter.encoders.batches",
-    "capmeter.encoders.text.word_piece",
+    "capmeter_research.papers.umic.word_piece",
     "capmeter.metrics.embedding.bertscore",
     "capmeter.metrics.embedding.sbert",
     "capmeter_research.papers.tbr.tbr",

@@ -25,7 +25,7 @@ import numpy as np
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.ngram.meteor import Meteor
 from capmeter.text.tokenization import ptb
 

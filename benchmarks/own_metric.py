@@ -42,7 +42,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.load import load_reference_table
 from capmeter.core.progress import show_progress
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.encoders.parallel_map import torch_threads
+from capmeter.encoders.batches import torch_threads
 from capmeter.evaluation.base import RunContext
 from capmeter.meta.leave_one_out import leave_one_out
 from capmeter.metrics.own.capmeter import Capmeter

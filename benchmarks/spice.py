@@ -25,8 +25,7 @@ import numpy as np
 
 import capmeter
 from capmeter.core.assets import package_folder
-from capmeter.text.parsing.corenlp import MODELS, corenlp_status
-from capmeter.text.parsing.parsers import find_parser
+from capmeter.text.parsing.parsers import MODELS, corenlp_status, find_parser
 
 Row = tuple[str, list[str]]
 

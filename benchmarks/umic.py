@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from capmeter_research.papers.umic.training.weights import initial_weights, uniter_checkpoint
 from capmeter_research.papers.umic.uniter import UniterShape
+from capmeter_research.papers.umic.word_piece import SPECIAL
 
 import capmeter
 from capmeter.core.settings import Settings
-from capmeter.encoders.text.word_piece import SPECIAL
 from capmeter.images.regions import Regions, write_npz_regions
 
 REGIONS = 36

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from capmeter_research.common.benchmark_exclusions import identify_photo, read_exclusions
 
 from capmeter.core.assets import package_folder
-from capmeter.text.parsing.corenlp import CoreNlp
+from capmeter.text.parsing.parsers import CoreNlp
 
 SEED = 20261
 COCO_SHARE = 0.62

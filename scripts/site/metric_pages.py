@@ -13,8 +13,8 @@ from console import transcript
 from formulas import formula
 from generate_docs import describe_parameters, example_of, extras_of, list_families, metric_names
 
+from capmeter.core.assets import install_command, missing_install_command
 from capmeter.core.errors import CapmeterError
-from capmeter.evaluation.availability import install_command, missing_install_command
 from capmeter.evaluation.registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -30,7 +30,7 @@ from .core.errors import InputError as InputError
 from .core.errors import MetricError as MetricError
 from .core.errors import MissingBackend as MissingBackend
 from .core.errors import ProtocolError as ProtocolError
-from .core.judge_limits import JudgeLimits as JudgeLimits
+from .core.settings import JudgeLimits as JudgeLimits
 from .core.settings import Settings as Settings
 from .evaluation.base import AdditiveMetric as AdditiveMetric
 from .evaluation.base import CapmeterWarning as CapmeterWarning
@@ -51,7 +51,7 @@ from .evaluation.results import Scores as Scores
 from .evaluation.results import read_all as read_all
 from .evaluation.results import save_all as save_all
 from .evaluation.runner import Evaluation as Evaluation
-from .evaluation.scoring import score as score
+from .evaluation.runner import score as score
 from .integrations.scst import Reward as Reward
 from .integrations.scst import reward as reward
 from .meta.comparison import compare as compare

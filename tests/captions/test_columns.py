@@ -25,8 +25,8 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.field_names import parse_columns
 from capmeter.captions.fields import FieldMap as Columns
 from capmeter.captions.load import load
-from capmeter.core.csv_text import CsvWriter, csv_lines
 from capmeter.core.errors import InputError
+from capmeter.core.output_files import CsvWriter, csv_lines
 from capmeter.report.score_table import describe_note
 
 EXPECTED = [("1", "a dog; runs", ("the dog", "one dog")), ("2", "a cat", ("the cat", "one, cat"))]
@@ -252,7 +252,7 @@ def test_the_csv_writer_is_read_back(delimiter: str) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_hostile_ids_come_back_from_per_caption_files(tmp_path: Path, ending: str) -> None:
-    from capmeter.evaluation.scoring import score
+    from capmeter.evaluation.runner import score
     from capmeter.meta.scores_file import read_scores
     from capmeter.report.per_caption import write_per_caption
     from capmeter.report.tables import Table, to_csv

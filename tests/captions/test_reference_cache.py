@@ -19,7 +19,7 @@ from capmeter.captions import reference_cache
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.settings import Settings
 from capmeter.evaluation.results import Results
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import score
 from capmeter.text.meteor import sentence_features
 from capmeter.text.ngrams import NGrams
 from capmeter.text.tokenization import ptb

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "a.json").write_text(json.dumps({"1": ["a dog runs"], "2": ["two cats"]}))
     (tmp_path / "r.json").write_text(json.dumps(REFERENCES))
     (tmp_path / "r2.json").write_text(json.dumps({key: [*texts, "a man sits"] for key, texts in REFERENCES.items()}))
-    from capmeter.evaluation.scoring import score
+    from capmeter.evaluation.runner import score
 
     score(tmp_path / "a.json", "rouge-l", references=tmp_path / "r.json").save(tmp_path / "s.json")
     return tmp_path

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.core.atomic import atomic_file
+from capmeter.core.output_files import atomic_file
 
 KILLED = """
 import sys, time
 from pathlib import Path
-from capmeter.core.atomic import atomic_file
+from capmeter.core.output_files import atomic_file
 with atomic_file(Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
@@ -105,7 +105,7 @@ def test_kills_at_random_moments_leave_one_version_or_the_other(tmp_path: Path) 
     target = tmp_path / "a"
     target.write_bytes(b"0" * 200_000)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom capmeter.core.atomic import atomic_file\nprint(flush=True)\n"
+        "import sys\nfrom pathlib import Path\nfrom capmeter.core.output_files import atomic_file\nprint(flush=True)\n"
         "for k in range(10**9):\n with atomic_file(Path(sys.argv[1])) as f: f.write(str(k % 10).encode() * 200_000)\n"
     )
     for trial in range(30):

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from capmeter.core.errors import InputError
-from capmeter.core.table_files import write_table
+from capmeter.core.output_files import write_table
 
 ROWS = [{"id": 'a\rb,\t"c"\n', "score": -0.5, "human": [1.0, 2.0]}, {"id": "=1+1", "score": 0.25, "human": []}]
 

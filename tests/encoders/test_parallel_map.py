@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from capmeter.encoders.parallel_map import limit_threads, parallel_map, torch_threads
+from capmeter.encoders.batches import limit_threads, parallel_map, torch_threads
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 

@@ -13,7 +13,7 @@ from support.command_line import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.judgments.prepared import RatedCaption, prepare_points
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import measure_agreement

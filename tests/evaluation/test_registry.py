@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capmeter.core import assets
 from capmeter.core.errors import InputError
-from capmeter.evaluation import availability
 from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.registry import names, parse, parse_list
 from capmeter.metrics.ngram.cider import CiderD
@@ -37,13 +37,11 @@ def test_a_metric_needs_the_extras_of_what_it_is_made_of() -> None:
 
 
 def test_what_is_missing_is_installed_by_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(availability.EXTRAS, "neural", ("no_such_module",))
-    assert availability.missing_install_command("meteor,neural") == "pip install 'capmeter[neural]'"
-    monkeypatch.setitem(availability.EXTRAS, "meteor", ("no_such_module",))
-    assert availability.missing_install_command("meteor,neural") == "pip install 'capmeter[meteor,neural]'"
-    assert (
-        availability.missing_install_command(None) is availability.missing_install_command("of another package") is None
-    )
+    monkeypatch.setitem(assets.EXTRAS, "neural", ("no_such_module",))
+    assert assets.missing_install_command("meteor,neural") == "pip install 'capmeter[neural]'"
+    monkeypatch.setitem(assets.EXTRAS, "meteor", ("no_such_module",))
+    assert assets.missing_install_command("meteor,neural") == "pip install 'capmeter[meteor,neural]'"
+    assert assets.missing_install_command(None) is assets.missing_install_command("of another package") is None
 
 
 def test_parameters_that_are_at_their_default_are_not_said() -> None:

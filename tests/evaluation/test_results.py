@@ -13,7 +13,7 @@ from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results, save_all
-from capmeter.evaluation.scoring import evaluate, score
+from capmeter.evaluation.runner import evaluate, score
 
 ROWS = [("a dog runs", ["a dog runs fast"]), ("two cats", ["two cats sleep"]), ("a man", ["a man sits"]), ("x", ["y"])]
 

@@ -22,7 +22,7 @@ from capmeter.evaluation.results import (
     save_all,
     to_dict,
 )
-from capmeter.evaluation.scoring import evaluate, score
+from capmeter.evaluation.runner import evaluate, score
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.score_table import scores_to_dict
 

@@ -18,8 +18,7 @@ from capmeter.core.errors import InputError, MetricError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, CorpusState, MeanMetric, Measurement, Metric, RunContext
 from capmeter.evaluation.registry import parse, parse_list
-from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scoring import evaluate, score
+from capmeter.evaluation.runner import Evaluation, evaluate, score
 
 CLASSIC = "bleu-4,rouge-l,cider,cider-d,cider-r"
 pytestmark = pytest.mark.filterwarnings("ignore::capmeter.evaluation.base.CapmeterWarning")

@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.hostile_values import Found, as_json, hostile, main, mutated
 
-from capmeter.core.judge_limits import JudgeLimits
+from capmeter.core.settings import JudgeLimits
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.asking import Answer, Failure, Question
 from capmeter.metrics.judges.client import NoCompletion, ServerJudge, UnusableCompletion, read_completion

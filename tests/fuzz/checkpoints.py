@@ -40,8 +40,7 @@ import capmeter
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import CapmeterError
 from capmeter.core.settings import Settings
-from capmeter.encoders.text.layers import TransformerLayer
-from capmeter.encoders.text.lora import LORA_A, LORA_B, MATRICES, find_adapter, merge_adapter
+from capmeter.encoders.text.layers import LORA_A, LORA_B, MATRICES, TransformerLayer, find_adapter, merge_adapter
 from capmeter.metrics.audio.detector import KIND as FLUENCY
 from capmeter.metrics.audio.detector import FluencyDetector
 

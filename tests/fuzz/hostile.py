@@ -33,7 +33,7 @@ from capmeter.captions.parts import open_parts
 from capmeter.captions.writing import convert
 from capmeter.core.errors import CapmeterError
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 
 METRICS = parse_list("bleu-4,rouge-l,cider-d")
 ALONE = parse_list("rouge-l")

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import kendalltau
 
 import capmeter
+from capmeter.core.assets import missing_install_command
 from capmeter.core.errors import InputError, ProtocolError
-from capmeter.evaluation.availability import missing_install_command
 from capmeter.evaluation.registry import parse
 from capmeter.judgments.prepared import (
     JudgedSystem,

@@ -13,7 +13,7 @@ from capmeter.captions.load import load
 from capmeter.cli.main import main
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta.by_reference import score_by_reference
 from capmeter.report.score_table import write_by_reference
 

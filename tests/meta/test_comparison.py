@@ -13,7 +13,7 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta import comparison
 from capmeter.meta.comparison import align_captions, compare
 from capmeter.meta.system_ranking import PermutationTest

@@ -7,7 +7,7 @@ import pytest
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import score
 from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter.transforms.degradations import OtherCaption
 

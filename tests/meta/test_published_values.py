@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capmeter.evaluation.availability import missing_install_command
+from capmeter.core.assets import missing_install_command
 from capmeter.evaluation.registry import parse
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.meta.agreement import run

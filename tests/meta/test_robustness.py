@@ -14,7 +14,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import AdditiveMetric, CapmeterWarning, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta.leave_one_out import leave_one_out
 from capmeter.meta.robustness import robustness
 

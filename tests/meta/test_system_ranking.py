@@ -6,7 +6,7 @@ import pytest
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
-from capmeter.evaluation.scoring import evaluate, score
+from capmeter.evaluation.runner import evaluate, score
 from capmeter.meta.comparison import compare
 from capmeter.meta.system_ranking import explain_untested, rank_systems
 

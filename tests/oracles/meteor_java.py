@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.metrics.ngram.meteor import Meteor
-from capmeter.text.meteor.normaliser import WESTERN
-from capmeter.text.meteor.resources import JAR, load_meteor_resources, meteor_directory
+from capmeter.text.meteor.resources import JAR, WESTERN, load_meteor_resources, meteor_directory
 from capmeter.text.meteor.statistics import COLUMNS
 from capmeter.text.tokenization.token_tables import Tokens, TokenTable
 

@@ -11,9 +11,8 @@ from support.page_examples import HOSTILE
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
-from capmeter.core.terminal import escape_controls
-from capmeter.evaluation.contributions import Contributions
-from capmeter.evaluation.evidence import Evidence, Link, Mark
+from capmeter.core.messages import escape_controls
+from capmeter.evaluation.evidence import Contributions, Evidence, Link, Mark
 from capmeter.report.explain import Explanation, explain, render_explanations, to_dicts
 from capmeter.report.page_evidence import EvidenceTable
 

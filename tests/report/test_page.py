@@ -19,7 +19,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results, read_all, save_all
-from capmeter.evaluation.scoring import evaluate, score
+from capmeter.evaluation.runner import evaluate, score
 from capmeter.report.page import write_page
 from capmeter.report.page_data import decimals_for, pack_json, round_digits
 from capmeter.report.page_evidence import extremes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.captions.load import load
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import score
 from capmeter.report import per_caption
 
 SAID = ["a dog runs", "two cats, asleep", "a bus", "", "é man"]

@@ -10,7 +10,7 @@ from rich.console import Console
 from support.page_examples import candidates, scored
 
 from capmeter.core.errors import InputError
-from capmeter.core.terminal import escape_controls
+from capmeter.core.messages import escape_controls
 from capmeter.meta.system_ranking import explain_untested, rank_systems
 from capmeter.report.score_table import score_table, scores_to_dict
 from capmeter.report.tables import PIPE_WIDTH, Table, print_table, render

@@ -14,8 +14,7 @@ from typing import Any
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.judge_limits import JudgeLimits
-from capmeter.core.settings import Settings
+from capmeter.core.settings import JudgeLimits, Settings
 from capmeter.evaluation.results import Scores
 
 KEY = "sk-only-for-tests-0123456789"

@@ -9,7 +9,7 @@ import numpy as np
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results, enclose_systems
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 
 SUBJECTS = ("a brown dog", "two small cats", "a woman", "an old man", "three children", "a red bus")
 DEEDS = ("runs over the grass", "sleeps on a sofa", "waits at the station", "looks at the sea", "plays with a ball")

@@ -8,7 +8,7 @@ import numpy as np
 
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.encoders import find_encoder
-from capmeter.encoders.text.lora import KIND, LORA_A, LORA_B, MATRICES
+from capmeter.encoders.text.layers import KIND, LORA_A, LORA_B, MATRICES
 from capmeter.encoders.text.reference_reader import PREFIX
 from capmeter.metrics.own import trained_networks
 

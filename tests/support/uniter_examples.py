@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 from capmeter_research.papers.umic.uniter import KIND, UniterShape
+from capmeter_research.papers.umic.word_piece import SPECIAL
 
 from capmeter.core.checkpoints import Checkpoint
-from capmeter.encoders.text.word_piece import SPECIAL
 from capmeter.images.regions import Regions, write_npz_regions
 
 SENTENCES = ("a dog runs on the grass", "two cats sleep", "a red ball beside a small dog", "a man walks")

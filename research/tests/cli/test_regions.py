@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from capmeter_research.papers.umic.word_piece import SPECIAL
 from support.command_line import capmeter
 from support.uniter_examples import SENTENCES, random_region_folder, small_checkpoint
-
-from capmeter.encoders.text.word_piece import SPECIAL
 
 torch = pytest.importorskip("torch")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter_research.common.fasttext import fnv, ngram_hashes
-from capmeter_research.common.word_vectors import FileVectors, open_vectors
+from capmeter_research.common.word_vectors import FileVectors, fnv, ngram_hashes, open_vectors
 
 from capmeter.core.errors import AssetError
 

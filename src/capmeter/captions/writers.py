@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 from capmeter.captions.events import Events
 from capmeter.captions.field_names import FIELDS
 from capmeter.captions.rows import CaptionRow
-from capmeter.core.csv_text import CsvWriter
 from capmeter.core.errors import InputError
+from capmeter.core.output_files import CsvWriter
 
 _BATCH = 4096  # rows of a Parquet file in memory
 

@@ -30,7 +30,7 @@ from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.results import Scores, save_all
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta.comparison import SystemComparison, compare
 from capmeter.metrics.hallucination.chair import Chair
 from capmeter.report.comparison import difference_table

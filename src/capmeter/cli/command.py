@@ -26,8 +26,8 @@ import typer
 from typer.core import TyperCommand
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import escape_controls
 from capmeter.core.options import Option, flat_options, option_fields
-from capmeter.core.terminal import escape_controls
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _PLACEHOLDERS = {int: "N", float: "NUMBER", Path: "PATH"}

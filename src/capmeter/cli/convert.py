@@ -14,9 +14,8 @@ from capmeter.cli.inputs import input_files
 from capmeter.cli.main import echo
 from capmeter.cli.options import side_option
 from capmeter.cli.output import refuse_shared_files, write
-from capmeter.core.messages import format_count
+from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import argument, option, option_group
-from capmeter.core.terminal import escape_controls
 
 app = Application()
 

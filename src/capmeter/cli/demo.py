@@ -15,7 +15,7 @@ from capmeter.core.options import argument
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import METRICS, parse_list
 from capmeter.evaluation.results import save_all
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta.system_ranking import rank_systems
 
 app = Application()

@@ -13,10 +13,18 @@ from capmeter._version import __version__
 from capmeter.cli.command import Application
 from capmeter.cli.options import FormatOptions
 from capmeter.cli.output import show
-from capmeter.core.assets import ASSETS, checkpoint_folders, find_added_assets, known_assets, state
+from capmeter.core.assets import (
+    ASSETS,
+    EXTRAS,
+    checkpoint_folders,
+    find_added_assets,
+    install_command,
+    known_assets,
+    missing_install_command,
+    state,
+)
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import CapmeterError
-from capmeter.evaluation.availability import EXTRAS, install_command, missing_install_command
 from capmeter.evaluation.registry import METRICS
 from capmeter.report.tables import Table
 from capmeter.text.meteor.resources import meteor_status

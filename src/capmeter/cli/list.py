@@ -8,11 +8,11 @@ from typing import Any
 from capmeter.cli.command import Application
 from capmeter.cli.options import format_option
 from capmeter.cli.output import show
+from capmeter.core.assets import missing_install_command
 from capmeter.core.errors import CapmeterError
 from capmeter.core.named import Named, Parameter, parameters_of
 from capmeter.core.options import argument
 from capmeter.core.registry import Registry
-from capmeter.evaluation.availability import missing_install_command
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol

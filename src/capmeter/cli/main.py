@@ -24,8 +24,8 @@ from capmeter._version import __version__
 from capmeter.cli.command import escaped_usage_errors
 from capmeter.cli.standard_output import OutputError, guarded
 from capmeter.core.errors import AssetError, CapmeterError, MissingBackend
+from capmeter.core.messages import escape_controls, fold_line
 from capmeter.core.registry import other_packages
-from capmeter.core.terminal import escape_controls, fold_line
 
 CHECK_FAILED = 4
 _COLLECTED = 50_000  # new objects between two searches for cycles (Python: 700): captions are many, and have none

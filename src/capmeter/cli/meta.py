@@ -24,11 +24,10 @@ from capmeter.cli.options import (
     seed_option,
 )
 from capmeter.cli.output import refuse_shared_files, show, write, write_lines
+from capmeter.core.messages import escape_controls
 from capmeter.core.options import option, option_group
-from capmeter.core.output_files import check_targets
+from capmeter.core.output_files import check_targets, table_kind, write_table
 from capmeter.core.progress import show_progress
-from capmeter.core.table_files import table_kind, write_table
-from capmeter.core.terminal import escape_controls
 from capmeter.judgments.benchmarks import all_benchmarks as benchmarks
 from capmeter.judgments.benchmarks import find_benchmark as named_benchmark
 from capmeter.meta.agreement import AgreementTable, run, with_p_values

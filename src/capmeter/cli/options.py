@@ -13,9 +13,8 @@ from typing import Any
 
 import typer
 
-from capmeter.core.judge_limits import JudgeLimits
 from capmeter.core.options import argument, option
-from capmeter.core.settings import PRECISIONS, Settings
+from capmeter.core.settings import PRECISIONS, JudgeLimits, Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import BUNDLES, METRICS, parse_list
 from capmeter.report.figures import image_kind

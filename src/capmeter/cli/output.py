@@ -14,8 +14,8 @@ import typer
 
 from capmeter.cli.main import echo
 from capmeter.core.errors import InputError
+from capmeter.core.messages import escape_controls, fold_line
 from capmeter.core.output_files import is_same_file
-from capmeter.core.terminal import escape_controls, fold_line
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results

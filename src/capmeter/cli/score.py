@@ -34,16 +34,15 @@ from capmeter.cli.options import (
 from capmeter.cli.output import command_line, refuse_shared_files, show_notes, show_scores
 from capmeter.cli.parts import check_workers, open_workers, show_part_scores
 from capmeter.core.errors import InputError
+from capmeter.core.messages import escape_controls
 from capmeter.core.options import default_of, option
-from capmeter.core.output_files import check_targets
+from capmeter.core.output_files import check_targets, table_kind
 from capmeter.core.progress import show_progress
-from capmeter.core.table_files import table_kind
-from capmeter.core.terminal import escape_controls
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.pools import WorkerPool, choose_worker_count
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Results, save_all
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.score_table import SCORED_SHARE, format_share
 from capmeter.stats.pairs import sign_with_tolerance

@@ -14,8 +14,8 @@ from capmeter.captions.validation import Findings, examine
 from capmeter.cli.command import Application
 from capmeter.cli.options import side_option
 from capmeter.cli.output import write, write_lines
+from capmeter.core.messages import escape_controls
 from capmeter.core.options import argument, option, option_group
-from capmeter.core.terminal import escape_controls
 
 app = Application()
 

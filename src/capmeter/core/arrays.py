@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.core.atomic import atomic_file
+from capmeter.core.output_files import atomic_file
 
 Arrays = dict[str, npt.NDArray[Any]]
 _FACTS = "__metadata__"

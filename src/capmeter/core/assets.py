@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+from capmeter.core.errors import InputError
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -320,3 +324,54 @@ def checkpoint_folders() -> Iterator[Path]:
             if folder.name not in seen_names and (folder / CHECKPOINT).is_file():
                 seen_names.add(folder.name)
                 yield folder
+
+
+def file_stamp(option: str, path: str, expected: str) -> tuple[int, int]:
+    """When a file was last changed, in ns, and its size in bytes: a cache of its content is valid while both are equal.
+
+    Args:
+        option: the metric's option that names the file, for the message.
+        path: of the file.
+        expected: what the option accepts, for the message.
+
+    Raises:
+        InputError: there is no such file, it is a folder or a device, cannot be reached, or its name has a NUL.
+    """
+    try:
+        file_stat = Path(path).stat()
+    except (OSError, ValueError) as problem:  # a `ValueError` for a name with NUL or half of a surrogate pair
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InputError(f"{option}={path!a}: {reason}; {expected}") from problem
+    if S_ISDIR(file_stat.st_mode):
+        raise InputError(f"{option}={path!a}: it is a folder; {expected}")
+    if not S_ISREG(file_stat.st_mode):  # such as /dev/zero, which never ends
+        raise InputError(f"{option}={path!a}: it is a pipe, a socket or a device, expected a file; {expected}")
+    return file_stat.st_mtime_ns, file_stat.st_size
+
+
+EXTRAS = {
+    "neural": ("torch", "transformers", "tokenizers", "safetensors"),
+    "vision": ("torch", "transformers", "tokenizers", "safetensors", "PIL"),
+    "judges": ("openai", "yaml", "PIL"),
+    "meteor": ("pycocoevalcap",),
+    "report": ("jinja2", "matplotlib", "PIL"),
+}
+EXTRAS["all"] = tuple(dict.fromkeys(module for modules in EXTRAS.values() for module in modules))
+
+
+def missing_install_command(extra: str | None) -> str | None:
+    """The command that installs what is missing of an extra, or of several ("meteor,neural").
+
+    None if nothing is missing, or if the extra belongs to another package.
+    """
+    missing_extras = [extra_name for extra_name in (extra or "").split(",") if not _is_installed(extra_name)]
+    return install_command(",".join(missing_extras)) if missing_extras else None
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'capmeter[{extra}]'"
+
+
+def _is_installed(extra: str) -> bool:
+    return all(importlib.util.find_spec(module) for module in EXTRAS.get(extra, ()))

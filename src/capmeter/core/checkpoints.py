@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from capmeter._version import __version__
 from capmeter.core.assets import CHECKPOINT, checkpoint_folders, find_checkpoint
-from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import AssetError, CapmeterError, MissingBackend
+from capmeter.core.output_files import atomic_file
 
 WEIGHTS = "weights.safetensors"
 FORMAT = "capmeter checkpoint 1"

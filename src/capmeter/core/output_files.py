@@ -1,18 +1,140 @@
-"""Files that are written whole or not at all, gzipped if their name ends in .gz; every failure is a sentence."""
+"""Files that are written whole or not at all, gzipped if their name ends in .gz; every failure is a sentence.
+
+A file is written to a temporary file beside it (`atomic_file`), flushed to disk, and renamed into place on success. A
+run that is killed leaves its temporary file behind; the next run that writes the same target removes it. A file that
+another process is still writing is locked and is left alone.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     target = Path(folder) / "scores.txt"
+...     with atomic_file(target) as file:
+...         _ = file.write(b"0.5")
+...     [each.name for each in Path(folder).iterdir()], target.read_text()
+(['scores.txt'], '0.5')
+
+The one CSV writer: every table that capmeter writes as CSV or TSV goes through it.
+
+Lines end in \\n. A cell with a delimiter, a quote, \\n or \\r is quoted, so that any RFC 4180 reader gets every
+text back unchanged, including ids with a carriage return. A cell that begins with `=`, `+`, `-` or `@` is written
+unchanged: in these files `-0.5` is a number and every id must match. A spreadsheet reads such a cell as a formula;
+import the columns as text if the captions come from an untrusted source.
+
+>>> import io
+>>> text = io.StringIO()
+>>> rows = CsvWriter(text)
+>>> rows.write(["id", "score"])
+>>> rows.write(["a\\rb", -0.5])
+>>> text.getvalue()
+'id,score\\n"a\\rb",-0.5\\n'
+
+Tables as files: Parquet, CSV, TSV or JSON lines, by the file's ending; written whole or not at all.
+
+Texts come back unchanged from every kind. In CSV and TSV a list stands as JSON.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import json
 import os
+import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
-from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
+
+_TRIES = 20
+_NAME_LENGTH = 80  # file systems allow names of 255 bytes
+
+
+@contextmanager
+def atomic_file(target: Path) -> Iterator[BinaryIO]:
+    """A new file that is renamed to `target` when the block succeeds; otherwise an existing `target` is untouched.
+
+    The permissions of an existing `target` are kept.
+
+    Raises:
+        OSError: the folder does not exist or cannot be written to, or the disk is full.
+    """
+    _remove_abandoned(target)
+    temporary_path, file = _begin(target)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if target.exists():
+                temporary_path.chmod(stat.S_IMODE(target.stat().st_mode))
+            if sys.platform != "win32":  # before closing releases the lock; Windows renames closed files only
+                temporary_path.replace(target)
+        if sys.platform == "win32":
+            temporary_path.replace(target)
+    finally:
+        with suppress(OSError):
+            temporary_path.unlink()
+    _flush_folder(target.parent)
+
+
+def _begin(target: Path) -> tuple[Path, BinaryIO]:
+    """A new, locked temporary file for the target."""
+    import secrets  # which only writing needs
+
+    for _ in range(_TRIES):
+        temporary_path = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.part")
+        file = temporary_path.open("xb")
+        with suppress(OSError):  # a file system without locks: no other process gets one either
+            _lock(file, wait=True)
+        with suppress(OSError):
+            if os.path.samestat(temporary_path.stat(), os.fstat(file.fileno())):
+                return temporary_path, file
+        file.close()  # another process took it for abandoned before it was locked
+    raise OSError(f"cannot create a temporary file in {target.parent}")
+
+
+def _remove_abandoned(target: Path) -> None:
+    name_pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{12}\.part")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        # links and pipes of such a name are not ours: opening them could touch another file, or wait for ever
+        abandoned_entries = [
+            entry for entry in entries if name_pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+        ]
+        for path in [Path(entry.path) for entry in abandoned_entries]:
+            with suppress(OSError), path.open("r+b") as file:
+                _lock(file, wait=False)
+                if sys.platform != "win32":
+                    path.unlink()
+            if sys.platform == "win32":
+                with suppress(OSError):  # raised for a file that another process has open
+                    path.unlink()
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:_NAME_LENGTH]}."
+
+
+def _lock(file: BinaryIO, wait: bool) -> None:
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Makes the rename itself survive a power failure, where the system supports it."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 @contextmanager
@@ -140,3 +262,79 @@ def _write_errors(path: Path) -> Iterator[None]:
         raise InputError(
             f"cannot write {file_name}: {error.strerror or error}; nothing was written, an earlier file is untouched"
         ) from None
+
+
+class _Lines:
+    """Takes csv's lines, which end in \\r\\n so that both are quoted inside a cell, and ends them with \\n."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        self._file.write(line[:-2] + "\n")
+
+
+class CsvWriter:
+    """Rows as lines of delimited cells."""
+
+    def __init__(self, file: TextIO, delimiter: str = ",") -> None:
+        self._writer = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
+
+    def write(self, cells: Sequence[Any]) -> None:
+        """One row; None is an empty cell."""
+        try:
+            self._writer.writerow(cells)
+        except csv.Error as error:  # Python 3.10 cannot write NUL
+            raise InputError(f"a table cell cannot hold this ({error}): {list_names(map(str, cells))}") from None
+
+
+def csv_lines(text: str) -> Iterable[str]:
+    """The text's lines for `csv.reader`: U+2028 and its like, which `str.splitlines` cuts at, stay inside a cell."""
+    return io.StringIO(text, newline="")
+
+
+KINDS = (".parquet", ".csv", ".tsv", ".jsonl")
+
+
+def table_kind(path: Path) -> str:
+    """The format that the file's name ends with (before .gz); one that is not in `KINDS` is an `InputError`."""
+    kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+    if kind not in KINDS:
+        raise InputError(f"{path}: expected a name that ends in {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    return kind
+
+
+def write_table(tables: Any | Iterable[Any], path: Path) -> None:
+    """Writes a table.
+
+    Args:
+        tables: a `pyarrow.Table`, or the parts of one, of the same columns, one after the other.
+        path: the file.
+
+    Raises:
+        InputError: the ending is not one of `KINDS`, or the file cannot be written.
+    """
+    import pyarrow
+
+    kind = table_kind(path)
+    parts = [tables] if isinstance(tables, pyarrow.Table) else tables
+    with atomic_writer(path) as file, ExitStack() as open_files:
+        if kind == ".parquet":
+            from pyarrow.parquet import ParquetWriter
+
+            writer: Any = None
+            for part in parts:
+                writer = writer or open_files.enter_context(ParquetWriter(file, part.schema))
+                writer.write_table(part)
+        elif kind == ".jsonl":
+            for part in parts:
+                file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in part.to_pylist())
+        else:
+            text_file = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+            open_files.callback(text_file.detach)
+            rows = CsvWriter(text_file, "\t" if kind == ".tsv" else ",")
+            for k, part in enumerate(parts):
+                if k == 0:
+                    rows.write(part.column_names)
+                for row in part.to_pylist():
+                    rows.write([json.dumps(cell) if isinstance(cell, list) else cell for cell in row.values()])

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from capmeter.core.terminal import escape_controls, fold_line, is_terminal
+from capmeter.core.messages import escape_controls, fold_line, is_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress

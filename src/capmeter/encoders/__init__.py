@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle, find_encoder, find_joint_encoder
-from capmeter.encoders.pieces import PieceTable
-from capmeter.encoders.text.analyses import HiddenStates, SentenceVectors, StateTable, WordPieces
-from capmeter.encoders.text.encoder import EncodedBatch, Encoder, load_encoder
+from capmeter.encoders.text.encoder import (
+    EncodedBatch,
+    Encoder,
+    HiddenStates,
+    SentenceVectors,
+    StateTable,
+    WordPieces,
+    load_encoder,
+)
+from capmeter.encoders.text.tokenizer import PieceTable
 
 __all__ = [
     "EncodedBatch",

@@ -7,19 +7,175 @@ batch that does not fit into memory is halved. Gradients are not disabled here: 
 >>> made = run_batches(lengths, lambda rows: (lengths[rows] * 10).tolist(), lambda length: 16 // length)
 >>> in_order(made, 3)
 [30, 50, 30]
+
+Torch work on several threads in parallel, one core each, with results in the order of the items.
+
+Where networks run, by the settings of a run: device, type of numbers, batch size, threads.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.core import progress
 from capmeter.core.errors import InputError
-from capmeter.encoders.parallel_map import parallel_map
+from capmeter.core.settings import Settings
+from capmeter.encoders.handle import require_neural
+
+if TYPE_CHECKING:
+    import torch
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _TorchThreads:
+    """Torch's number of threads per operation, as it was before the runs in progress."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs, self._before = 0, 1
+
+    def number(self) -> int:
+        import torch
+
+        with self._lock:
+            return self._before if self._runs else torch.get_num_threads()
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Restores the number after a run: it is process-wide, so with concurrent runs only the first saves it."""
+        import torch
+
+        with self._lock:
+            if not self._runs:
+                self._before = torch.get_num_threads()
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                torch.set_num_threads(self._before)
+
+
+_torch = _TorchThreads()
+
+
+def torch_threads() -> int:
+    """The number of threads that torch would use if no run were in progress."""
+    return _torch.number()
+
+
+@contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Torch's operations use this many threads meanwhile; 0 leaves their number as it is."""
+    import torch
+
+    with _torch.restored():
+        if threads:
+            torch.set_num_threads(threads)
+        yield
+
+
+def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """`function(item)` for each item, in order, with at most `threads` in progress and few results waiting.
+
+    With small models, the threads of a single operation spend time waiting for each other; whole batches do not.
+    """
+    if threads == torch_threads() == 1:
+        yield from map(function, items)
+        return
+    import torch
+
+    with _torch.restored():
+        thread_pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+        pending_results: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                pending_results.append(thread_pool.submit(function, item))
+                if len(pending_results) > threads:
+                    yield pending_results.popleft().result()
+            while pending_results:
+                yield pending_results.popleft().result()
+        finally:
+            thread_pool.shutdown(cancel_futures=True)
+
+
+CPU_TOKENS, GPU_TOKENS = 2048, 32768  # per batch; on a CPU, a batch runs on one thread
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The device of a network and the type of its numbers."""
+
+    device: str
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, settings: Settings) -> Precision:
+        """The precision that the settings ask for."""
+        device = device_name(settings.device)
+        import torch
+
+        half_dtype = torch.bfloat16 if device == "cpu" else torch.float16
+        return cls(device, torch.float32 if settings.precision == "float32" else half_dtype)
+
+    @property
+    def name(self) -> str:
+        """float32, float16 or bfloat16."""
+        return str(self.dtype).removeprefix("torch.")
+
+
+def device_name(name: str) -> str:
+    """The torch device of a setting: `auto` is a GPU if there is one.
+
+    Raises:
+        InputError: the device is not available here.
+        MissingBackend: torch is not installed.
+    """
+    require_neural()
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch_device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {name!r}") from error
+    counts = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (torch_device.index or 0) >= counts.get(torch_device.type, 0):
+        available = [f"{kind}:{k}" if kind == "cuda" else kind for kind, count in counts.items() for k in range(count)]
+        raise InputError(f"device {name!r} is not available on this machine; available: auto, {', '.join(available)}")
+    return name
+
+
+def batch_tokens(settings: Settings, device: str, gpu_tokens: int = GPU_TOKENS) -> int:
+    """The number of tokens or patches in a batch."""
+    return settings.tokens or (CPU_TOKENS if device == "cpu" else gpu_tokens)
+
+
+def batch_threads(settings: Settings, device: str) -> int:
+    """The number of batches that run concurrently, each on one CPU thread; 1 on a GPU."""
+    return (settings.threads or torch_threads()) if device == "cpu" else 1
+
+
+def to_numpy(tensor: torch.Tensor) -> NDArray[np.float32]:
+    """The tensor as an array in float32."""
+    import torch
+
+    array: NDArray[np.float32] = tensor.to("cpu", torch.float32).numpy()
+    return array
+
 
 Rows = NDArray[np.int64]
 Output = TypeVar("Output")

@@ -14,7 +14,7 @@ from pathlib import Path
 from capmeter.core.assets import WEIGHT_FILES, Asset, hub_folder, known_assets, sha256, weight_files
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.lora import Adapter, find_adapter
+from capmeter.encoders.text.layers import Adapter, find_adapter
 
 ENCODERS = {asset.name: asset for asset in known_assets().values() if asset.kind == "encoder"}
 HUB_IDS = {asset.name: asset.hub[0] for asset in ENCODERS.values() if asset.hub}
@@ -66,7 +66,7 @@ def find_encoder(name: str, aliases: Mapping[str, Asset] = ENCODERS, *, is_repla
     """Resolve the name of an encoder.
 
     Args:
-        name: an alias, an adapter (`capmeter.encoders.text.lora`), a hub id in the local Hugging Face cache, or a
+        name: an alias, an adapter (`capmeter.encoders.text.layers`), a hub id in the local Hugging Face cache, or a
             folder.
         aliases: the encoders that have an alias.
         is_replaceable: whether another encoder would do as well, for the message if there is no such encoder.

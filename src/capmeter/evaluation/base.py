@@ -276,7 +276,7 @@ class SentenceMetric(MeanMetric):
     ...
     ...     def score_tokens(self, candidate, references):
     ...         return max(sum(word in reference for word in candidate) for reference in references) / len(candidate)
-    >>> from capmeter.evaluation.scoring import score
+    >>> from capmeter.evaluation.runner import score
     >>> score(candidates=["A dog runs."], references=[["A dog sleeps.", "Cats!"]], metrics=[Overlap()])["overlap"].score
     0.6666666666666666
     """

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import ImageRef
+from capmeter.captions.caption_set import ImagePool, ImageRef
 from capmeter.core.errors import InputError
 from capmeter.encoders.preprocessing import import_pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-from capmeter.captions.caption_set import ImagePool
 
 MAX_PIXELS = 89_478_485
 """Pillow's own threshold for decompression bombs: 256 MiB of 24-bit pixels."""

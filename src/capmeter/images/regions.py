@@ -30,8 +30,8 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.arrays import ZIP_ERRORS
-from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import InputError
+from capmeter.core.output_files import atomic_file
 
 Floats = npt.NDArray[np.float32]
 MAX_BOXES = 1000

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import score
 from capmeter.metrics.audio.fluency import FluencyErrorRate
 from capmeter.metrics.embedding.sbert import Sbert
 from capmeter.metrics.ngram.bleu import Bleu

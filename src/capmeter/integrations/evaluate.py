@@ -27,7 +27,7 @@ import evaluate
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import score
 
 PATH = __file__
 """The argument of `evaluate.load`."""

@@ -17,7 +17,7 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 
 OnMismatch = Literal["error", "warn"]
 

@@ -33,7 +33,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.results import Scores
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.ngram.bleu import Bleu as BleuMetric
 from capmeter.metrics.ngram.cider import CiderD
 from capmeter.metrics.ngram.meteor import Meteor as MeteorMetric

@@ -41,7 +41,7 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -28,7 +28,7 @@ from capmeter.core.messages import format_count
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import score
 
 
 def compute_metrics(

@@ -24,7 +24,7 @@ from capmeter.core.messages import format_count
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 
 
 @dataclass(frozen=True)

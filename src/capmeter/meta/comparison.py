@@ -42,7 +42,7 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric, merge_notes
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Ids, Results, Scores
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta.system_ranking import TESTS, PairedScores, PermutationTest, SignificanceTest, score_intervals
 from capmeter.stats.bootstrap import Clusters, Interval, paired_difference
 from capmeter.stats.pairs import sign_with_tolerance

@@ -129,8 +129,8 @@ def parse_metrics(metrics: str | Iterable[str | Metric]) -> tuple[list[Metric], 
 
 
 def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], settings: Settings | None) -> MetricScores:
-    from capmeter.evaluation.requirements import with_required
-    from capmeter.evaluation.scoring import score
+    from capmeter.evaluation.checks import with_required
+    from capmeter.evaluation.runner import score
 
     if len(judgments.captions) == 0:
         raise InputError(
@@ -180,7 +180,7 @@ def _judging_rows(metric: str, parts: Mapping[str, float], settings: Settings | 
 
 def _score_corpora(judgments: JudgedPairs, metrics: Sequence[Metric], settings: Settings | None) -> MetricScores:
     """The scores of captions that are several corpora, each with document frequencies of its own."""
-    from capmeter.evaluation.scoring import score
+    from capmeter.evaluation.runner import score
 
     score_table = {str(metric): np.zeros(len(judgments.captions)) for metric in metrics}
     signatures: dict[str, str] = {}

@@ -11,7 +11,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 
 _MAX_PAIRS = 4_000_000  # 2,000 images
 

@@ -41,7 +41,7 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation import registry
 from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
 from capmeter.evaluation.results import Results, Scores
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.meta.leave_one_out import leave_one_out, sample_images
 from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter.stats.bootstrap import Clusters, Interval, percentile_interval, resample_counts

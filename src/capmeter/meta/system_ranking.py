@@ -6,7 +6,7 @@ Each score's interval comes from images resampled with replacement. Each differe
 better) and all that are not significantly worse. As with `compare`, only systems that captioned the same images with
 the same references are tested.
 
->>> from capmeter.evaluation.scoring import score
+>>> from capmeter.evaluation.runner import score
 >>> references = [["a dog runs"], ["a cat sits"]] * 9
 >>> right = score(candidates=["a dog runs", "a cat sits"] * 9, references=references, metrics="rouge-l")
 >>> wrong = score(candidates=["a cow", "a bus"] * 9, references=references, metrics="rouge-l")

@@ -9,8 +9,7 @@ from typing import Any
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
-from capmeter.core.output_files import text_writer
-from capmeter.core.table_files import write_table
+from capmeter.core.output_files import text_writer, write_table
 from capmeter.judgments.prepared import JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.meta.agreement import AgreementTable
 from capmeter.meta.coefficient import CORRELATIONS, AgreementRow

@@ -20,8 +20,8 @@ import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
+from capmeter.core.messages import escape_controls
 from capmeter.core.settings import Settings
-from capmeter.core.terminal import escape_controls
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse, parse_list

@@ -16,13 +16,12 @@ import numpy.typing as npt
 
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.progress import task
-from capmeter.evaluation.contributions import Contributions
-from capmeter.evaluation.evidence import Evidence, RegionEvidence, SentenceVerdict
+from capmeter.evaluation.evidence import Contributions, Evidence, RegionEvidence, SentenceVerdict
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scene_evidence import SceneEvidence
 from capmeter.report.explain import explain_rows, format_tuple
 from capmeter.text.scene_graphs.graph import SceneGraph
+from capmeter.text.scene_graphs.matching import SceneEvidence
 
 MAX_CHARACTERS = 4000
 """Characters of a caption or reference that is explained: nobody reads every link of a longer one."""

@@ -17,7 +17,7 @@ from capmeter.captions.rows import CaptionRow
 from capmeter.captions.source_rows import SourceRows, unify_columns
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
-from capmeter.core.table_files import write_table
+from capmeter.core.output_files import write_table
 from capmeter.evaluation.results import Results
 
 _AT_ONCE = 1 << 17

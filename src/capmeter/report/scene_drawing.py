@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from capmeter.core.terminal import escape_controls
+from capmeter.core.messages import escape_controls
 from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter.text.scene_graphs.graph import SceneGraph
 

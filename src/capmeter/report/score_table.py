@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.messages import format_count, list_names
-from capmeter.core.table_files import write_table
+from capmeter.core.output_files import write_table
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.results import Ids, Results, Scores, enclose_systems
 from capmeter.meta.by_reference import ReferenceScores

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.layouts.programs import is_results
-from capmeter.core.csv_text import CsvWriter
 from capmeter.core.errors import InputError
-from capmeter.core.terminal import escape_controls
+from capmeter.core.messages import escape_controls
+from capmeter.core.output_files import CsvWriter
 
 if TYPE_CHECKING:
     from rich.console import Console

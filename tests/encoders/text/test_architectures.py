@@ -14,8 +14,8 @@ import capmeter
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, find_encoder, load_encoder
-from capmeter.encoders.hub_model import HubModel
 from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.encoder import HubModel
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 transformers = pytest.importorskip("transformers", reason="needs the neural extra")

@@ -18,8 +18,17 @@ from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.encoders.text.layers import TransformerLayer, transformer_layer
-from capmeter.encoders.text.lora import KIND, LORA_A, LORA_B, MATRICES, Adapter, attach_factors, merge_factors
+from capmeter.encoders.text.layers import (
+    KIND,
+    LORA_A,
+    LORA_B,
+    MATRICES,
+    Adapter,
+    TransformerLayer,
+    attach_factors,
+    merge_factors,
+    transformer_layer,
+)
 
 SIZES = {"qkv": (1152, 384), "attn_out": (384, 384), "ffn_up": (1536, 384), "ffn_down": (384, 1536)}
 

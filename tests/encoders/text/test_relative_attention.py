@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capmeter.encoders.text.relative_attention import relative_bias
+from capmeter.encoders.text.bert import relative_bias
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 

@@ -17,8 +17,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import Evaluation, evaluate
 from capmeter.metrics.combined.combination import Combination, Moments
 from capmeter.report.explain import explain, render_explanations, to_dicts
 

@@ -19,7 +19,7 @@ from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning, RunContext
 from capmeter.evaluation.registry import parse, parse_list
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.hallucination.chair import Chair
 from capmeter.metrics.hallucination.object_words import BUNDLED, load_object_words, singular_form
 from capmeter.text.tokenization.treebank import tokenise_caption

@@ -12,7 +12,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.meta.agreement import run
 from capmeter.metrics.hallucination.aloha import Aloha, NounPhrase, match_objects

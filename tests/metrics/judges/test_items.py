@@ -12,8 +12,7 @@ from support.judge_tasks import write
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import Evaluation, evaluate
 from capmeter.metrics.judges.items import Item, read_items
 
 pytest.importorskip("openai", reason="needs the judges extra")

@@ -10,7 +10,7 @@ from support.judge_server import KEY, JudgeServer, Reply, captions, completion, 
 
 from capmeter.core import progress
 from capmeter.core.errors import InputError
-from capmeter.core.judge_limits import JudgeLimits, read_prices
+from capmeter.core.settings import JudgeLimits, read_prices
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")

@@ -12,7 +12,7 @@ from support.official_scores import SETS, official
 import capmeter
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.report.explain import explain
 
 

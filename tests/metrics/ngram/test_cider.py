@@ -18,8 +18,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import AssetError, InputError
 from capmeter.evaluation.base import CapmeterWarning, RunContext
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import Evaluation, evaluate
 from capmeter.metrics.ngram.cider import Cider, CiderD, CiderR
 from capmeter.metrics.ngram.document_frequencies import DocumentFrequencies, read_frequencies
 

@@ -21,7 +21,7 @@ from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.evidence import Link
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.ngram.meteor import Meteor
 from capmeter.text.meteor import resources as meteor_resources
 from capmeter.text.meteor.resources import ENVIRONMENT, INSTALL_COMMAND, JAR, meteor_status
@@ -313,7 +313,7 @@ def test_cold_start_loads_nothing_heavy(meteor_index: Path) -> None:
 
 def test_a_repetitive_caption_is_aligned_as_by_the_program(meteor_index) -> None:
     """The numbers are those that the Java program printed for this pair, after half a minute."""
-    from capmeter.evaluation.scoring import score
+    from capmeter.evaluation.runner import score
 
     scored = score(candidates=["dog " * 300], references=[["dog " * 300 + "runs"]], metrics="meteor")["meteor"]
     assert scored.values is not None
@@ -322,7 +322,7 @@ def test_a_repetitive_caption_is_aligned_as_by_the_program(meteor_index) -> None
 
 
 def test_captions_that_no_search_could_align_do_not_end_the_run(meteor_index) -> None:
-    from capmeter.evaluation.scoring import score
+    from capmeter.evaluation.runner import score
 
     results = score(
         candidates=["a dog", "dog " * 250_000, "two cats", "dog " * 3_000, "dog " * 20_000],

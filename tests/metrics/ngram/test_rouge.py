@@ -10,7 +10,7 @@ from support.official_scores import SETS, official
 
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.ngram.rouge import RougeL
 
 PLAIN = RougeL(tokenizer="whitespace")

@@ -21,7 +21,7 @@ from capmeter.core.errors import AssetError
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import StateTable, find_encoder, load_encoder
-from capmeter.encoders.text.lora import LAYERS, Adapter
+from capmeter.encoders.text.layers import LAYERS, Adapter
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.embedding.word_pieces import Pieces
 from capmeter.metrics.own import inputs

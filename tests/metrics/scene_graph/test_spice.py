@@ -14,15 +14,14 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
-from capmeter.evaluation.scene_evidence import TupleEvidence
 from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.scene_graph.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.scene_graph.spice_results import detailed_row, read_spice, write_spice
 from capmeter.report.explain import explain, render_explanations, to_dicts
 from capmeter.report.scene_drawing import draw_scene
-from capmeter.text.parsing.corenlp import corenlp_status
-from capmeter.text.parsing.parsers import find_parser, parse_captions
+from capmeter.text.parsing.parsers import corenlp_status, find_parser, parse_captions
 from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup
+from capmeter.text.scene_graphs.matching import TupleEvidence
 
 pytestmark = pytest.mark.meteor
 

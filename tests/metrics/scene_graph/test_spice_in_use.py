@@ -14,7 +14,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.caches import shared_memory
 from capmeter.core.settings import Settings
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.integrations.scst import reward
 from capmeter.meta.comparison import compare
 from capmeter.text.scene_graphs import extraction

@@ -21,7 +21,7 @@ from capmeter.captions.event_fields import read_events
 from capmeter.captions.events import Events, VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.video.overlap import overlap_iou
 from capmeter.metrics.video.soda import best_ordered_sum
 

@@ -13,9 +13,8 @@ from support.plain_meteor import PARAPHRASES, Match, align_in_plain_python, smal
 
 from capmeter.core.ragged import expand_ranges
 from capmeter.text.meteor.aligner import MatchedPairs
-from capmeter.text.meteor.aligner_sentences import PairTable, prepare_sentences
 from capmeter.text.meteor.resources import MeteorResources, load_meteor_resources
-from capmeter.text.meteor.sentence_features import compute_features, java_hashes
+from capmeter.text.meteor.sentence_features import PairTable, compute_features, java_hashes, prepare_sentences
 from capmeter.text.tokenization.token_tables import TokenTable
 
 WORDS = st.sampled_from(

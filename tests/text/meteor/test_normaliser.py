@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.meteor.normaliser import MeteorNormaliser, lowercase_words, split_words
-from capmeter.text.meteor.resources import JAR, load_meteor_resources, meteor_directory
+from capmeter.text.meteor.resources import (
+    JAR,
+    MeteorNormaliser,
+    load_meteor_resources,
+    lowercase_words,
+    meteor_directory,
+    split_words,
+)
 
 PREFIXES = {"Dr": 1, "No": 2}
 ENGLISH = MeteorNormaliser("english", PREFIXES)

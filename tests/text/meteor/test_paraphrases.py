@@ -14,9 +14,9 @@ from support.plain_meteor import PARAPHRASES, paraphrase_bytes
 
 from capmeter.core import progress
 from capmeter.core.errors import AssetError
-from capmeter.text.meteor import paraphrases
-from capmeter.text.meteor.paraphrases import Paraphrases, build_index, index_path, load_paraphrases, read_index
+from capmeter.text.meteor import synonyms as paraphrases
 from capmeter.text.meteor.resources import load_meteor_resources
+from capmeter.text.meteor.synonyms import Paraphrases, build_index, index_path, load_paraphrases, read_index
 
 PHRASES = st.lists(st.sampled_from(["a", "b", "c", "dd"]), min_size=1, max_size=4).map(" ".join)
 

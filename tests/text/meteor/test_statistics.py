@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from support.plain_meteor import small_language
 
 from capmeter.text.meteor.aligner import MatchedPairs
-from capmeter.text.meteor.aligner_sentences import prepare_sentences
 from capmeter.text.meteor.resources import MeteorResources
-from capmeter.text.meteor.sentence_features import compute_features
+from capmeter.text.meteor.sentence_features import compute_features, prepare_sentences
 from capmeter.text.meteor.statistics import (
     CHUNKS,
     COLUMNS,

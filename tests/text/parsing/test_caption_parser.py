@@ -17,11 +17,9 @@ from support.call_counts import steps
 from capmeter.core.assets import BUNDLED_WEIGHTS
 from capmeter.core.checkpoints import WEIGHTS, Checkpoint
 from capmeter.core.errors import AssetError
-from capmeter.text.parsing.caption_parser import MAX_WORDS, CaptionParser
+from capmeter.text.parsing.caption_parser import MAX_FEATURES, MAX_WORDS, CaptionParser, word_features
 from capmeter.text.parsing.dependency_parse import CaptionParse
-from capmeter.text.parsing.network import ParserNetwork
-from capmeter.text.parsing.numpy_layers import Integers
-from capmeter.text.parsing.parser_vocabulary import MAX_FEATURES, word_features
+from capmeter.text.parsing.network import Integers, ParserNetwork
 from capmeter.text.parsing.parsers import looks_english
 from capmeter.text.scene_graphs.rules import extract_tuples
 from capmeter.text.tokenization.ptb import split_as_written

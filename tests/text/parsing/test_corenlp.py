@@ -12,9 +12,9 @@ import pytest
 from support.written_parses import official_rows
 
 from capmeter.core.errors import AssetError, MissingBackend
-from capmeter.text.parsing import corenlp
-from capmeter.text.parsing.corenlp import CoreNlp, corenlp_status, find_installation, one_line
+from capmeter.text.parsing import parsers as corenlp
 from capmeter.text.parsing.dependency_parse import CaptionParse
+from capmeter.text.parsing.parsers import CoreNlp, corenlp_status, find_installation, one_line
 
 # a stand-in for Java with answers like CoreNLP's: every word is a noun; "die" exits, "sleep" waits, "odd" is no tree
 JAVA = """

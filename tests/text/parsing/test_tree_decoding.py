@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capmeter.text.parsing.tree_decoding import best_trees, is_well_formed
+from capmeter.text.parsing.caption_parser import best_trees, is_well_formed
 
 
 def is_tree(heads: tuple[int, ...]) -> bool:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from support.written_parses import official_rows, parse
 
-from capmeter.text.parsing.dependency_graph import DependencyGraph
-from capmeter.text.parsing.dependency_parse import Parse
+from capmeter.text.parsing.dependency_parse import DependencyGraph, Parse
 from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
 
 Edges = set[tuple[str, str, str]]

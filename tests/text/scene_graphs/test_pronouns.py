@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.written_parses import parse
 
 from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
-from capmeter.text.scene_graphs.pronouns import resolve_pronouns
+from capmeter.text.scene_graphs.rules import resolve_pronouns
 
 
 def resolved(line: str) -> set[tuple[str, str, str]]:

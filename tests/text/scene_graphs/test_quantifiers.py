@@ -6,7 +6,7 @@ import pytest
 from support.written_parses import parse
 
 from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
-from capmeter.text.scene_graphs.quantifiers import demote_quantifiers
+from capmeter.text.scene_graphs.rules import demote_quantifiers
 
 
 def demoted(line: str) -> set[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.scene_graphs.spelling import Spelling
+from capmeter.text.scene_graphs.learned_parser import Spelling
 
 FREQUENT = ["the", "front", "shirt", "shirts", "walking", "face", "three", "vase", "sidewalk", "frisbee", "t-shirt"]
 SPELLING = Spelling(FREQUENT, ["biker", "place", "skit", "happy", "hand"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capmeter.text.scene_graphs.weight_changes import SCALE, apply_changes, pack_changes
+from capmeter.text.scene_graphs.learned_parser import SCALE, apply_changes, pack_changes
 
 RANDOM = np.random.default_rng(0)
 START = {

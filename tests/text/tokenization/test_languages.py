@@ -11,12 +11,10 @@ from capmeter.captions.load import load
 from capmeter.captions.unsegmented_scripts import is_unsegmented
 from capmeter.captions.validation import examine
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.evaluation.runner import UNSPLIT
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import UNSPLIT, score
 from capmeter.integrations.scst import reward
-from capmeter.text.tokenization import languages
-from capmeter.text.tokenization.languages import characters
-from capmeter.text.tokenization.token_tables import tokenise_sentences, tokenizer_version
+from capmeter.text.tokenization import token_tables
+from capmeter.text.tokenization.token_tables import characters, tokenise_sentences, tokenizer_version
 
 DOG, CAT = "一只狗在沙滩上跑。", "两只猫睡在红色的椅子上。"
 
@@ -87,7 +85,7 @@ def test_words_of_a_language(language: str, package: str, text: str, expected: l
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(languages.PACKAGES, "zh", ("no-such-package",))
+    monkeypatch.setitem(token_tables.PACKAGES, "zh", ("no-such-package",))
     with pytest.raises(MissingBackend, match=r"pip install 'capmeter\[zh\]', or use tokenizer=char"):
         score(candidates=[DOG], references=[[DOG]], metrics="rouge-l(tokenizer=zh)")
     with pytest.raises(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.tokenization.sentence_splitting import split_sentences
+from capmeter.text.tokenization.ptb import split_sentences
 
 
 @pytest.mark.parametrize(

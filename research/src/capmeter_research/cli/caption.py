@@ -12,11 +12,10 @@ from capmeter.cli.command import Application
 from capmeter.cli.main import echo
 from capmeter.cli.output import refuse_shared_files
 from capmeter.core.errors import InputError
-from capmeter.core.messages import format_count
+from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import option
 from capmeter.core.output_files import check_targets, text_writer
 from capmeter.core.progress import show_progress
-from capmeter.core.terminal import escape_controls
 from capmeter_research.common.options import device_option, device_settings, seed_option
 
 _COCO = re.compile(r"(?:coco_(?:train|val|test)\d{4}_)?0*([0-9]+)", re.IGNORECASE)
@@ -58,7 +57,7 @@ def caption(options: CaptionOptions) -> None:
     `capmeter caption --captioner captioner/ --regions coco/ --images captions_val2014.json --decode greedy
     -o results.json`
     """
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.papers.subicap.captioner import Captioner, parse_decoding
     from capmeter_research.papers.subicap.examples import uncaptioned_pictures
 

@@ -105,7 +105,7 @@ def segmentations(options: SegmentationOptions, table: FormatOptions) -> None:
     `capmeter study captioner segmentations --scenes 1000 --output segmentations/`
     """
     require_torch(options.threads)
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.papers.subicap.captioner import Captioner
     from capmeter_research.papers.subicap.run import END_WORD, train_captioner
     from capmeter_research.papers.subicap.study import segmented

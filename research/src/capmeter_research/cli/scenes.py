@@ -8,9 +8,9 @@ from typing import cast
 
 from capmeter.cli.command import Application
 from capmeter.cli.output import write
+from capmeter.core.messages import escape_controls
 from capmeter.core.options import argument, option
 from capmeter.core.progress import show_progress
-from capmeter.core.terminal import escape_controls
 from capmeter_research.common.options import seed_option
 
 app = Application()

@@ -89,7 +89,7 @@ def _sample_photos(options: WriteOptions, min_captions: int) -> list[Photo]:
 
 def _rows(options: WriteOptions, photos: list[Photo], systems: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows of the file: captions by each system."""
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.networks.caption_writer.machine import machine_captions, unread
 
     photo_by_id = {photo.id: photo for photo in photos}

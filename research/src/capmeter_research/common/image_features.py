@@ -30,9 +30,9 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import ImagePool, ImageRef
 from capmeter.core.arrays import ZIP_ERRORS, read_npz
 from capmeter.core.assets import sha256
-from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named, split_name
+from capmeter.core.output_files import atomic_file
 from capmeter.core.registry import Entry, Registry
 from capmeter.core.settings import Settings
 from capmeter.images.reading import ContentHashes, ContentHashTable, DecodedImage, read_image

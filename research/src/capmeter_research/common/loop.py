@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import InputError
+from capmeter.core.output_files import atomic_file
 from capmeter.core.progress import task
 from capmeter.core.training_log import LOG, METRICS
 from capmeter_research.common.forked_map import forked_map

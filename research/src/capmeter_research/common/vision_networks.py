@@ -23,9 +23,9 @@ import numpy.typing as npt
 
 from capmeter.core.assets import sha256, weight_files
 from capmeter.core.errors import AssetError, InputError
-from capmeter.encoders.devices import Precision, device_name, to_numpy
-from capmeter.encoders.hub_model import load_complete_model
+from capmeter.encoders.batches import Precision, device_name, to_numpy
 from capmeter.encoders.preprocessing import Pixels, Preprocessing
+from capmeter.encoders.text.encoder import load_complete_model
 
 FeatureMap = npt.NDArray[np.float32]
 MAX_PIXELS = 1 << 24

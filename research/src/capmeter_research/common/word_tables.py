@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,10 @@ from capmeter.core.assets import cache_folder
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, HiddenStates, PieceTable, StateTable, find_encoder, load_encoder
+from capmeter.evaluation.base import MeanMetric, RunContext
 from capmeter.metrics.notes import note_captions
 from capmeter.text.tokenization.stop_words import STOP_WORDS
-from capmeter.text.tokenization.token_tables import Tokens, TokenTable
+from capmeter.text.tokenization.token_tables import Tokens, TokenTable, tokenizer_version
 from capmeter_research.common.word_vectors import WordVectors, open_vectors
 
 DISTILLED = "minilm"
@@ -204,3 +206,23 @@ def reference_cosines(part: CaptionSet, table: WordTable) -> tuple[NDArray[np.fl
     present = (table.words.lengths[candidates] > 0) & (table.words.lengths[part.references.values] > 0)
     cosine = np.einsum("id,id->i", unit_means[candidates], unit_means[part.references.values])
     return np.clip(cosine, -1, 1), present
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanVectors(MeanMetric):
+    """The base of metrics on vectors of content words."""
+
+    EXTRA: ClassVar[str | None] = "neural"
+    PART_SIZE: ClassVar[int] = 2048
+    FAMILY: ClassVar[str] = "Vectors of words and sentences"
+    MISLEADS: ClassVar[str] = (
+        'Rates words with similar contexts as similar, including opposites and colours ("red car", "blue car"). '
+        "Differences between good systems are small on its scale."
+    )
+
+    vectors: Annotated[str, "word vectors: minilm, or a file"] = "minilm"
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The vectors' name and hash, the tokenizer and the stop words."""
+        label = find_vectors(self.vectors, context.settings).label
+        return {"vectors": label, "tokenizer": tokenizer_version("ptb"), "stop-words": "nltk-179"}

@@ -92,7 +92,7 @@ def train_scene_encoder(options: SceneEncoderOptions) -> Outcome:
 def train_attribute_reader(options: AttributeReaderOptions) -> Outcome:
     """Trains the reader of attributes, and writes its checkpoint into the folder."""
     require_torch(options.threads)
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.synthetic_scenes.attribute_reader.training import WorldReaderRecipe, train_world_reader
     from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
     from capmeter_research.synthetic_scenes.encoder.examples import draw_examples
@@ -146,6 +146,6 @@ def _train_encoder(
 
 
 def _device(name: str | None) -> str:
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
 
     return device_name(name or Settings().device)

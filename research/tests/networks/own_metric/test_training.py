@@ -37,7 +37,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.encoders.text.lora import LAYERS, MATRICES
+from capmeter.encoders.text.layers import LAYERS, MATRICES
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.own.capmeter import TAGGER_PREFIX, Capmeter
 from capmeter.metrics.own.token_priors import Associations

@@ -19,8 +19,7 @@ def test_both_networks_decode_the_same() -> None:
         decode_greedily,
     )
 
-    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork
-    from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoderShape
+    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
 
     torch.manual_seed(2)
     shape, encoder_shape = (
@@ -65,8 +64,7 @@ def test_an_ensemble_of_decoders_and_beam_search() -> None:
         decode_greedily,
     )
 
-    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork
-    from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoderShape
+    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
 
     torch.manual_seed(1)
     shape, encoder_shape = (
@@ -116,8 +114,7 @@ def test_a_single_entity_is_not_related_to_itself() -> None:
         SentenceEncoderModule,
     )
 
-    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork
-    from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoderShape
+    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
 
     torch.manual_seed(10)
     shape, encoder_shape = (

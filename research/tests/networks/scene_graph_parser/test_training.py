@@ -31,9 +31,9 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.text.meteor.synonyms import Synonyms
 from capmeter.text.parsing.dependency_parse import CaptionParse, Parse
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.scene_graphs.spelling import Spelling
+from capmeter.text.scene_graphs.decoder_vocabulary import SPECIAL_PIECES, WordPieceVocabulary
+from capmeter.text.scene_graphs.learned_parser import Spelling
 from capmeter.text.scene_graphs.triples import PREDICATE, spice_tuples
-from capmeter.text.scene_graphs.word_piece_vocabulary import SPECIAL_PIECES, WordPieceVocabulary
 
 NOUNS, COLOURS, PLACES = ["dog", "cat", "girl", "boy", "zorble"], ["red", "blue", "small"], ["park", "house", "street"]
 LEMMAS = LemmaRules({"V": {"^sitting": "sit"}}, {})
@@ -132,7 +132,7 @@ def test_the_first_epoch_learns_from_parses() -> None:
     from capmeter_research.networks.scene_graph_parser.network import SceneGraphModule, SentenceEncoderModule
     from capmeter_research.networks.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
 
-    from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoderShape
+    from capmeter.text.scene_graphs.learned_network import SentenceEncoderShape
 
     recipe = SceneGraphRecipe(encoder_layers=1, decoders=1, words=16)
     annotated = [SceneGraphExample(f"two cats {number}", (("cats", "is", "2"),)) for number in range(40)]
@@ -261,7 +261,7 @@ def test_the_encoder_is_initialised_from_a_bert(monkeypatch: pytest.MonkeyPatch)
 
     from capmeter.encoders.handle import find_encoder
     from capmeter.encoders.text.bert import Bert
-    from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoderShape
+    from capmeter.text.scene_graphs.learned_network import SentenceEncoderShape
 
     pretrained = PretrainedEncoder.load(find_encoder("minilm"))
     piece_ids = select_word_pieces(pretrained.vocabulary, ["two", "dogs", "running"], [], 3000)
@@ -297,7 +297,7 @@ def test_lower_encoder_layers_have_lower_learning_rates() -> None:
     from capmeter_research.networks.scene_graph_parser.network import SceneGraphModule, SentenceEncoderModule
     from capmeter_research.networks.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
 
-    from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoderShape
+    from capmeter.text.scene_graphs.learned_network import SentenceEncoderShape
 
     recipe = SceneGraphRecipe(encoder_layers=2, encoder_lr_scale=0.1, layer_lr_decay=0.5, decoders=1)
     encoder = SentenceEncoderModule(9, SentenceEncoderShape(layers=2, heads=1, places=4), width=4, hidden=4)

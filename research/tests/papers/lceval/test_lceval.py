@@ -20,8 +20,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import AssetError, InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.runner import Evaluation
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import Evaluation, evaluate
 
 LEXICAL = "precision-1+precision-2+precision-3+precision-4+unigram-recall+rouge-l"
 ROWS = [

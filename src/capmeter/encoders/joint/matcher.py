@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from capmeter.core import progress
 from capmeter.core.settings import Settings
-from capmeter.encoders.batches import Rows, run_batches
-from capmeter.encoders.devices import Precision, batch_threads
+from capmeter.encoders.batches import Precision, Rows, batch_threads, run_batches
 from capmeter.encoders.handle import EncoderHandle, require_neural
 from capmeter.encoders.joint.encoder import JointModel
-from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.preprocessing import Pixels
+from capmeter.encoders.text.tokenizer import PieceTable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,15 +3,26 @@
 Sentences of equal length go through the model together, so that no row is ever padded: a sentence's vectors do not
 depend on the rest of its batch (beyond the last bits of a matrix product). Attention maps and hidden states are yielded
 batch by batch and belong to the caller; the encoder keeps none.
+
+Analyses that a sentence pool memoises: word pieces (for the whole run) and hidden states (one part at a time).
+
+Each carries the settings it runs with, so that a pool keeps results computed in different precisions apart.
+
+Models of the transformers library: loaded completely or refused; any text encoder that `Bert` does not support.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
+import pickle
+import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +30,113 @@ from numpy.typing import NDArray
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
-from capmeter.encoders.batches import run_batches
-from capmeter.encoders.devices import Precision, batch_threads, batch_tokens, to_numpy
+from capmeter.encoders.batches import Precision, batch_threads, batch_tokens, run_batches, to_numpy
 from capmeter.encoders.handle import EncoderHandle
-from capmeter.encoders.hub_model import HubModel, load_errors
-from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.tokenizer import Tokenizer
+from capmeter.encoders.text.tokenizer import PieceTable, Tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# In the RoBERTa family, positions start after the padding id.
+_POSITIONS_AFTER_PADDING = {
+    *("roberta", "xlm-roberta", "camembert", "mpnet", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl"),
+}
+_LOAD_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
+
+
+def load_complete_model(
+    model_class: Any, folder: Path, precision: Precision, optional: str = "", **options: Any
+) -> Any:
+    """Load a model of the transformers library, ready to run.
+
+    Args:
+        model_class: such as `AutoModel`.
+        folder: its files.
+        precision: the device and the type of numbers.
+        optional: weights with this in their name may be missing.
+        options: other arguments of `from_pretrained`.
+
+    Raises:
+        ValueError: weights are missing, which the library would initialise at random.
+    """
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    model, loading_info = model_class.from_pretrained(
+        str(folder), local_files_only=True, dtype=precision.dtype, output_loading_info=True, **options
+    )
+    missing_keys = sorted(
+        weight_name for weight_name in loading_info["missing_keys"] if not (optional and optional in weight_name)
+    )
+    if missing_keys:
+        raise ValueError(
+            f"its weights lack {missing_keys[0]} and {len(missing_keys) - 1} more; the files are incomplete"
+        )
+    return model.eval().to(precision.device)
+
+
+@contextmanager
+def load_errors(handle: EncoderHandle, purpose: str = "") -> Iterator[None]:
+    """Turn everything that loading an encoder raises into an `AssetError`. purpose: " as …", for the message."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except pickle.UnpicklingError as error:  # torch's own message advises running whatever the file contains
+        raise AssetError(
+            f"encoder {handle.name!r}: cannot load {handle.folder}: its weights are a damaged pickle, or one that "
+            "contains more than numbers, which is never loaded; download or convert them as safetensors"
+        ) from error
+    except (*_LOAD_ERRORS, SafetensorError) as error:
+        raise AssetError(f"encoder {handle.name!r}: cannot load {handle.folder}{purpose}: {error}") from error
+
+
+class HubModel:
+    """A text encoder of the transformers library, with the same attributes and `run` as `Bert`."""
+
+    def __init__(self, folder: Path, precision: Precision) -> None:
+        from transformers import AutoModel
+
+        # the pooler is not used here and may be missing
+        model = load_complete_model(AutoModel, folder, precision, optional="pooler", attn_implementation="eager")
+        if model.config.is_encoder_decoder:
+            raise ValueError("it is an encoder-decoder model; capmeter's metrics need an encoder of the BERT kind")
+        self._model: Any = model
+        self._lock = threading.Lock()
+        config = self._model.config
+        self.layers = int(config.num_hidden_layers)
+        self.heads = int(config.num_attention_heads)
+        self.width = int(config.hidden_size)
+        self.vocabulary = int(self._model.get_input_embeddings().num_embeddings)
+        self.positions = int(config.max_position_embeddings)
+        if config.model_type in _POSITIONS_AFTER_PADDING:
+            self.positions -= int(config.pad_token_id) + 1
+
+    @property
+    def embeddings(self) -> Tensor:
+        """Embeddings of word pieces before the first layer, (vocabulary, embedding_dim)."""
+        weight: Tensor = self._model.get_input_embeddings().weight.detach()
+        return weight
+
+    def run(
+        self, ids: Tensor, mask: Tensor | None, hidden: int | None, attentions: bool
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Hidden states of layer `hidden` (0: the embeddings), (batch, tokens, width), and the attention of all layers,
+        (batch, layers, heads, tokens, tokens); each only if requested.
+        """
+        import torch
+
+        mask_arguments = {} if mask is None else {"attention_mask": mask.long()}
+        with self._lock:
+            model_output = self._model(
+                input_ids=ids, output_hidden_states=hidden is not None, output_attentions=attentions, **mask_arguments
+            )
+        return (
+            None if hidden is None else model_output.hidden_states[hidden],
+            torch.stack(model_output.attentions, dim=1) if attentions else None,
+        )
+
 
 _MAP_BYTES = 1 << 28  # attention maps of the batches in progress
 _SENTENCES_PER_LOOKUP = 4096  # looked up in the cache and written to it together
@@ -242,3 +353,100 @@ def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | HubModel:
 @functools.lru_cache(maxsize=4)
 def _load(handle: EncoderHandle, precision: Precision) -> Encoder:
     return Encoder(handle, precision)
+
+
+_TINY = np.finfo(np.float32).tiny
+
+
+class MemoisingPool(Protocol):
+    """Distinct sentences with memoised analyses (capmeter.captions.caption_set.SentencePool)."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """The sentences."""
+
+    def analyse(self, analysis: Any) -> Any:
+        """The table of an analysis, row i for sentence i."""
+
+
+@dataclass(frozen=True)
+class WordPieces:
+    """Word-piece ids of every sentence: a PieceTable."""
+
+    encoder: EncoderHandle
+    settings: Settings = field(default_factory=Settings)
+
+    def compute(self, pool: MemoisingPool) -> PieceTable:
+        """The table for all sentences of the pool."""
+        return load_encoder(self.encoder, self.settings).pieces(pool.sentences)
+
+
+@dataclass(frozen=True, eq=False)
+class StateTable:
+    """Hidden states of n sentences: states [total pieces, width], float32 or float16, laid out like pieces.ids."""
+
+    pieces: PieceTable
+    states: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        return self.states[self.pieces.offsets[row] : self.pieces.offsets[row + 1]]
+
+    def unit(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The states at these flat positions, normalised to unit length; 0 where a position is -1."""
+        unit_states: NDArray[np.float32] = self.states.take(positions, axis=0).astype(np.float32, copy=False)
+        unit_states *= np.where(positions >= 0, self._scale[positions], np.float32(0))[..., None]
+        return unit_states
+
+    @cached_property
+    def _scale(self) -> NDArray[np.float32]:
+        """The reciprocal of each state's length."""
+        state_lengths = np.sqrt(np.einsum("td,td->t", self.states, self.states, dtype=np.float32))
+        state_scale: NDArray[np.float32] = 1 / np.maximum(state_lengths, _TINY)
+        return state_scale
+
+    def unit_row(self, row: int) -> NDArray[np.float32]:
+        """One sentence's states, normalised to unit length."""
+        return self.unit(np.arange(self.pieces.offsets[row], self.pieces.offsets[row + 1]))
+
+
+@dataclass(frozen=True)
+class HiddenStates:
+    """Hidden states of one layer for every sentence, each encoded once: a StateTable."""
+
+    encoder: EncoderHandle
+    layer: int
+    settings: Settings = field(default_factory=Settings)
+
+    def compute(self, pool: MemoisingPool) -> StateTable:
+        """The table for all sentences of the pool."""
+        pieces: PieceTable = pool.analyse(WordPieces(self.encoder, self.settings))
+        return StateTable(pieces, load_encoder(self.encoder, self.settings).hidden_states(pieces, self.layer))
+
+
+@dataclass(frozen=True)
+class SentenceVectors:
+    """One unit vector per sentence, float32[n, width]: the mean of its word pieces' states, begin and end included.
+
+    This is how sentence-transformers models, including `minilm`, compute sentence vectors.
+    """
+
+    encoder: EncoderHandle
+    layer: int
+    settings: Settings = field(default_factory=Settings)
+
+    def compute(self, pool: MemoisingPool) -> NDArray[np.float32]:
+        """The vectors of all sentences of the pool."""
+        import torch
+        from torch.nn.functional import embedding_bag  # thirty times as fast as numpy's sums of unequal groups
+
+        state_table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
+        if not len(state_table):
+            return np.zeros((0, state_table.states.shape[1]), np.float32)
+        state_tensor, starts = torch.from_numpy(state_table.states), torch.from_numpy(state_table.pieces.offsets[:-1])
+        mean_states = embedding_bag(torch.arange(len(state_tensor)), state_tensor, starts, mode="mean").numpy()
+        unit_vectors = mean_states / np.maximum(np.linalg.norm(mean_states, axis=1, keepdims=True), _TINY)
+        vectors: NDArray[np.float32] = unit_vectors.astype(np.float32)
+        return vectors

@@ -29,12 +29,16 @@ from capmeter.core.progress import task
 from capmeter.core.ragged import Ragged, gather, row_offsets
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
-from capmeter.encoders.hub_model import load_errors
-from capmeter.encoders.module_weights import check_shapes
-from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.encoder import load_encoder
-from capmeter.encoders.text.layers import AttentionContext, TransformerLayer, attention_inputs, finish_layer
+from capmeter.encoders.text.encoder import load_encoder, load_errors
+from capmeter.encoders.text.layers import (
+    AttentionContext,
+    TransformerLayer,
+    attention_inputs,
+    check_shapes,
+    finish_layer,
+)
+from capmeter.encoders.text.tokenizer import PieceTable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -32,13 +32,12 @@ import numpy.typing as npt
 
 from capmeter.captions.rows import is_finite
 from capmeter.captions.sources import read_text
-from capmeter.core.assets import find_checkpoint, sha256
+from capmeter.core.assets import file_stamp, find_checkpoint, sha256
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
-from capmeter.core.csv_text import csv_lines
 from capmeter.core.errors import AssetError, InputError
-from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, format_count, list_names, shorten
+from capmeter.core.output_files import csv_lines
 from capmeter.core.settings import Settings
 from capmeter.text.parsing.parsers import find_parser, parse_captions
 
@@ -224,9 +223,9 @@ class _Classifier:
     """A sequence classifier of the transformers library."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
-        from capmeter.encoders.devices import Precision
+        from capmeter.encoders.batches import Precision
         from capmeter.encoders.handle import EncoderHandle
-        from capmeter.encoders.hub_model import load_complete_model, load_errors
+        from capmeter.encoders.text.encoder import load_complete_model, load_errors
 
         if not (folder / "config.json").is_file():
             raise InputError(

@@ -22,7 +22,7 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import METRICS
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.embedding import bertscore
 
 

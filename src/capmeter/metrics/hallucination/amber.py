@@ -31,15 +31,14 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.rows import image_key
 from capmeter.captions.sources import read_text
-from capmeter.core.assets import sha256
+from capmeter.core.assets import file_stamp, sha256
 from capmeter.core.errors import InputError
-from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe_failure, list_names
 from capmeter.evaluation.base import AdditiveMetric, CapmeterWarning, Floats, Measurement, RunContext
 from capmeter.stats.ratios import ratio
-from capmeter.text.base_forms import base_form
 from capmeter.text.meteor.resources import load_english_synonyms
+from capmeter.text.meteor.synonyms import base_form
 from capmeter.text.parsing.parsers import Parses, ParseTable, find_parser
 
 _BESIDE = ("relation.json", "safe_words.txt")

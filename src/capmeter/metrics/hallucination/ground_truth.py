@@ -22,8 +22,8 @@ from capmeter.captions.field_names import IMAGE_NAMES
 from capmeter.captions.references import KEYS, ReferenceTable
 from capmeter.captions.rows import caption_text, image_key
 from capmeter.captions.sources import open_bytes, read_text
+from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
-from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, list_names, shorten
 from capmeter.evaluation.base import CapmeterWarning

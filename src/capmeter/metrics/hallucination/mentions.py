@@ -56,11 +56,11 @@ def _singular_forms(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
     """The base forms by WordNet, with the tags of the bundled parser."""
-    from capmeter.text.base_forms import base_form
     from capmeter.text.meteor.resources import load_english_synonyms
+    from capmeter.text.meteor.synonyms import base_form
     from capmeter.text.parsing.caption_parser import MAX_WORDS, bundled_caption_parser
     from capmeter.text.parsing.parallel_batches import split_long_sentence
-    from capmeter.text.tokenization.sentence_splitting import split_sentences
+    from capmeter.text.tokenization.ptb import split_sentences
 
     dictionary = load_english_synonyms()
     sentences = [

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from capmeter.captions.sources import read_text
+from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
-from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import list_names
 from capmeter.evaluation.base import CapmeterWarning

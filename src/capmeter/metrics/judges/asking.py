@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, CapmeterError
-from capmeter.core.judge_limits import JudgeLimits
+from capmeter.core.settings import JudgeLimits
 
 try:
     import fcntl

@@ -27,8 +27,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, InputError
-from capmeter.core.judge_limits import JudgeLimits
 from capmeter.core.messages import format_count
+from capmeter.core.settings import JudgeLimits
 from capmeter.images.reading import read_image
 from capmeter.metrics.judges.asking import Answer, Failure, NumberToken, Question
 from capmeter.metrics.judges.reading import number_probabilities

@@ -26,9 +26,8 @@ from capmeter.captions.caption_set import CaptionSet, ImageRef
 from capmeter.core import progress
 from capmeter.core.assets import cache_folder
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.core.judge_limits import JudgeLimits, format_cost
 from capmeter.core.messages import format_count
-from capmeter.core.settings import Settings
+from capmeter.core.settings import JudgeLimits, Settings, format_cost
 from capmeter.evaluation.base import EMPTY, AdditiveMetric, Floats, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.images.reading import ContentHashes, ContentHashTable

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.assets import file_stamp
 from capmeter.core.errors import AssetError, InputError
-from capmeter.core.file_stamps import file_stamp
 from capmeter.core.output_files import write_atomic
 from capmeter.evaluation.base import CorpusState, RunContext
 from capmeter.text.ngrams import NGrams, NGramTable

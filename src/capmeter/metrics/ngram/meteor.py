@@ -15,7 +15,7 @@ Java program's EVAL; it is not the mean of the caption scores, which is the part
 Scores equal those of the released program to the last digit for English. Where the program departs from the paper, and
 what holds for other languages: docs/parity.md.
 
->>> from capmeter.evaluation.scoring import score
+>>> from capmeter.evaluation.runner import score
 >>> results = score(candidates=["a dog runs"], references=[["a dog is running"]], metrics="meteor")  # doctest: +SKIP
 >>> round(results["meteor"].score, 6)  # doctest: +SKIP
 0.312395
@@ -37,11 +37,9 @@ from capmeter.core.errors import InputError
 from capmeter.core.ragged import Ragged, distinct
 from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext, note_empty_candidates
 from capmeter.metrics.notes import note_captions
-from capmeter.text.meteor.aligner import MatchedPairs
-from capmeter.text.meteor.aligner_sentences import AlignerSentences, prepare_sentences
-from capmeter.text.meteor.normaliser import normalise_texts
-from capmeter.text.meteor.resources import LANGUAGES, MeteorResources, load_meteor_resources
-from capmeter.text.meteor.sentence_features import MeteorFeatures, compute_features
+from capmeter.text.meteor.aligner import KINDS, MatchedPairs, WordMatches
+from capmeter.text.meteor.resources import LANGUAGES, MeteorResources, load_meteor_resources, normalise_texts
+from capmeter.text.meteor.sentence_features import AlignerSentences, MeteorFeatures, compute_features, prepare_sentences
 from capmeter.text.meteor.statistics import (
     CHUNKS,
     COLUMNS,
@@ -51,7 +49,6 @@ from capmeter.text.meteor.statistics import (
     count_alignment_statistics,
     is_perfect_match,
 )
-from capmeter.text.meteor.word_matches import KINDS, WordMatches
 from capmeter.text.tokenization.token_tables import Tokenizer, Tokens, TokenTable, tokenizer_version
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ need no references. Words are what blanks separate, full stops included: the rel
 which are tokenised already; `tokenizer=ptb` reads texts as written and drops punctuation. A text shorter than n words
 repeats nothing: 0 and 1. The corpus score is the mean over texts.
 
->>> from capmeter.evaluation.scoring import score
+>>> from capmeter.evaluation.runner import score
 >>> text = "the man runs and the man runs and the man stops"
 >>> results = score(candidates=[text], references=[["a man runs"]], metrics="repetition,distinct(n=1)")
 >>> [round(results[name].score, 3) for name in ("repetition", "distinct(n=1)")]  # 3 of 8 and 5 of 11

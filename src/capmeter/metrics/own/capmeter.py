@@ -55,8 +55,7 @@ from capmeter.encoders import (
     find_encoder,
     load_encoder,
 )
-from capmeter.encoders.module_weights import load_module
-from capmeter.encoders.text.lora import LAYERS, Adapter
+from capmeter.encoders.text.layers import LAYERS, Adapter, load_module
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.own.documents import document_blocks, find_documents

@@ -60,7 +60,6 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import load_encoder
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.evidence import Evidence, SentenceVerdict
-from capmeter.evaluation.scene_evidence import build_scene_evidence
 from capmeter.metrics.embedding.word_pieces import find_unreadable
 from capmeter.metrics.own.inputs import SentenceEncodings, strip_final_punctuation
 from capmeter.metrics.own.trained_networks import (
@@ -76,7 +75,7 @@ from capmeter.text.concepts import token_concept
 from capmeter.text.contrast_sets import contradicts, find_slot
 from capmeter.text.scene_graphs.extraction import Scenes, SceneTable
 from capmeter.text.scene_graphs.graph import SceneGraph, no_synsets
-from capmeter.text.scene_graphs.matching import match
+from capmeter.text.scene_graphs.matching import build_scene_evidence, match
 from capmeter.text.tokenization.document_splitting import document_sentences
 from capmeter.text.tokenization.porter import stem
 

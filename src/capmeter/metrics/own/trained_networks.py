@@ -40,7 +40,7 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, EncoderHandle, StateTable, find_encoder, load_encoder
-from capmeter.encoders.parallel_map import limit_threads, parallel_map, torch_threads
+from capmeter.encoders.batches import limit_threads, parallel_map, torch_threads
 from capmeter.encoders.text.reference_reader import load_reader
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.embedding.word_pieces import UNREADABLE, find_unreadable
@@ -160,7 +160,7 @@ class EncodedPart:
         """The matcher's outputs in blocks of rows; the score includes the larger encoder's logit, if there is one."""
         import torch
 
-        from capmeter.encoders.devices import device_name
+        from capmeter.encoders.batches import device_name
 
         device = device_name(settings.device)
         network = trained.network.to(device)
@@ -193,7 +193,7 @@ class EncodedPart:
         """For each caption its row, and the tagger's logits of its word pieces."""
         import torch
 
-        from capmeter.encoders.devices import device_name
+        from capmeter.encoders.batches import device_name
 
         device = device_name(settings.device)
         tagger, piece_table = trained.tagger.to(device), self.encodings.table.pieces

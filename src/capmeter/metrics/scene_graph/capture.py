@@ -50,11 +50,10 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
-from capmeter.evaluation.scene_evidence import build_scene_evidence
 from capmeter.metrics.embedding.word_pieces import encoder_facts
 from capmeter.metrics.scene_graph.spice import caption_words, scene_graphs, scene_notes
-from capmeter.text.base_forms import base_form
 from capmeter.text.meteor.resources import load_english_synonyms
+from capmeter.text.meteor.synonyms import base_form
 from capmeter.text.parsing.parsers import ParserName
 from capmeter.text.scene_graphs.capture_stop_words import CAPTURE_STOP_WORDS
 from capmeter.text.scene_graphs.extraction import (
@@ -65,6 +64,7 @@ from capmeter.text.scene_graphs.extraction import (
     resolve_source,
 )
 from capmeter.text.scene_graphs.graph import SceneGraph, no_synsets, synset_key
+from capmeter.text.scene_graphs.matching import build_scene_evidence
 
 Element = tuple[str, ...]
 Elements = tuple[list[Element], list[Element], list[Element]]

@@ -43,7 +43,6 @@ from capmeter.captions.text_checks import has_foreign_words
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext
 from capmeter.evaluation.evidence import Evidence
-from capmeter.evaluation.scene_evidence import build_scene_evidence
 from capmeter.metrics.notes import note_captions
 from capmeter.stats.ratios import ratio
 from capmeter.text.parsing.parsers import ParserName
@@ -57,7 +56,7 @@ from capmeter.text.scene_graphs.extraction import (
     resolve_source,
 )
 from capmeter.text.scene_graphs.graph import SceneGraph
-from capmeter.text.scene_graphs.matching import KINDS, Counts, match
+from capmeter.text.scene_graphs.matching import KINDS, Counts, build_scene_evidence, match
 from capmeter.text.scene_graphs.rules import MAX_WORDS
 from capmeter.text.tokenization.ptb import VERSION as PTB_VERSION
 from capmeter.text.tokenization.ptb import split_as_written

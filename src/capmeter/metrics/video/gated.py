@@ -17,7 +17,7 @@ this is the mean of the captions' own scores.
 >>> rows = [{"image_id": "room", "caption": "a red chair", "box": [0, 0, 2, 2]}]
 >>> references = [{"image_id": "room", "caption": "a red chair", "box": [0, 0, 2, 1.5]},
 ...               {"image_id": "room", "caption": "a table", "box": [5, 5, 6, 6]}]
->>> from capmeter.evaluation.scoring import score
+>>> from capmeter.evaluation.runner import score
 >>> results = score(load(rows, references), "gated(metric=rouge-l)")["gated(metric=rouge-l)"]
 >>> results.parts  # the chair's IoU is .75; the table is not found
 {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666}

@@ -26,7 +26,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.encoders.handle import find_joint_encoder
 from capmeter.encoders.joint.matcher import ImageTextMatcher, load_matcher
-from capmeter.encoders.pieces import PieceTable
+from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter.evaluation.base import Floats, Measurement, RunContext, merge_notes
 from capmeter.images.joint_features import ImageReader
 from capmeter.images.reading import ContentHashes, ContentHashTable

@@ -6,7 +6,7 @@
 V and T are CLIP's encoders with the projections of the authors' checkpoint. Ranges 0 to 2, and 0 to 1.34. An empty
 candidate scores 0; the corpus score is the mean. The checkpoint is not bundled: `checkpoint=FILE`, or
 clip_ViT-B-32.pth in the folder `assets/pac-s` of the user's data. One that would give CLIPScore's numbers is refused,
-which the released code does not check (`capmeter.encoders.joint.projection`).
+which the released code does not check (`capmeter.encoders.joint.encoder`).
 
 >>> str(PacS(checkpoint="clip_ViT-B-32.pth"))
 'pac-s(checkpoint=clip_ViT-B-32.pth)'

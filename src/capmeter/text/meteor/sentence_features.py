@@ -2,23 +2,27 @@
 
 They depend on the sentence and on METEOR's resources, not on the sentence that it is compared with, so that they are
 computed once for each sentence of a pool, and cached on disk for references (`capmeter.captions.reference_cache`).
+
+Sentences prepared for METEOR's aligner: which of their words and phrases may match.
+
+Word identity follows the reference program, which compares 32-bit hash codes of words and stems: two words with the
+same hash ("variants" and "gelato") count as the same word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
-from capmeter.core.ragged import Ragged
-from capmeter.text.meteor.normaliser import normalise_texts
-from capmeter.text.meteor.resources import MeteorResources, load_meteor_resources
-from capmeter.text.meteor.synonyms import polynomial_hashes
-from capmeter.text.meteor.word_matches import Ints
+from capmeter.core.ragged import Ragged, distinct, expand_ranges, row_offsets
+from capmeter.text.meteor.resources import MeteorResources, load_meteor_resources, normalise_texts
+from capmeter.text.meteor.synonyms import Ints, polynomial_hashes
 from capmeter.text.tokenization.token_tables import (
     SentenceSource,
     Tokens,
@@ -146,3 +150,210 @@ def java_hashes(words: Sequence[str]) -> Ints:
     """
     hash_codes: Ints = (polynomial_hashes(words, 31) & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return hash_codes
+
+
+Mask = npt.NDArray[np.bool_]
+RANK_BITS = 40  # of the rank in a relation's value, below its kind
+SYNONYM, FORWARD, BACKWARD = 0, 1, 2
+_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+class PairTable:
+    """A multiset of ordered pairs of numbers below 2**31, each with a value, for batched look-ups.
+
+    Args:
+        left: first numbers (pairs,).
+        right: second numbers (pairs,).
+        values: (pairs,).
+    """
+
+    def __init__(self, left: Ints, right: Ints, values: Ints) -> None:
+        pair_keys = left.astype(np.int64) << 32 | right.astype(np.int64)
+        key_order = np.argsort(pair_keys, kind="stable")
+        self._keys, self._values = pair_keys[key_order], values[key_order]
+        self._shift = np.uint64(64 - max(12, (8 * len(pair_keys)).bit_length()))
+        # This hash table rejects nearly all queries at once.
+        self._occupied = np.zeros(1 << int(64 - self._shift), bool)
+        self._occupied[self._hash(self._keys)] = True
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def _hash(self, pair_keys: Ints) -> npt.NDArray[np.uint64]:
+        key_hashes: npt.NDArray[np.uint64] = pair_keys.view(np.uint64) * _HASH_FACTOR >> self._shift
+        return key_hashes
+
+    def sides(self) -> tuple[Ints, Ints]:
+        """Returns the left and the right numbers of all pairs."""
+        return self._keys >> 32, self._keys & 0xFFFFFFFF
+
+    def find(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+        """Looks pairs up; returns the indices of those in the table (one per occurrence), and their values."""
+        pair_keys = left.astype(np.int64, copy=False) << 32 | right
+        possible_indices = np.flatnonzero(self._occupied.take(self._hash(pair_keys).view(np.int64)))
+        entry_starts = np.searchsorted(self._keys, pair_keys[possible_indices])
+        entry_counts = np.searchsorted(self._keys, pair_keys[possible_indices], side="right") - entry_starts
+        return np.repeat(possible_indices, entry_counts), self._values[expand_ranges(entry_starts, entry_counts)]
+
+
+@dataclass(frozen=True, eq=False)
+class AlignerSentences:
+    """Sentences as the aligner reads them.
+
+    A phrase is one or more words that a synonym or a paraphrase may match. Phrases k and l can match only if
+    `related_signs[k] & sign[l]`. Both arrays are longer than the phrases, so that one may read beyond the end.
+    """
+
+    table: TokenTable
+    exact: npt.NDArray[np.int32]  # (vocabulary,): equal numbers are the same word
+    stem: npt.NDArray[np.int32] | None  # (vocabulary,): equal numbers are the same stem; None without a stemmer
+    function_sum: Ints  # (words + 1,): number of function words before each position
+    relations: PairTable  # a reference's phrase, a candidate's phrase: `SYNONYM`, or direction and rank of a paraphrase
+    phrase_start: Ints  # (phrases,): position of the first word in the sentence
+    phrase_length: Ints  # (phrases,): number of words
+    phrase: Ints  # (phrases,): id; that of a single word is the word's
+    phrase_offsets: Ints  # (sentences + 1,)
+    related_signs: npt.NDArray[np.uint64]  # (more than phrases,): the bits of all phrases that it may match
+    sign: npt.NDArray[np.uint64]  # (more than phrases,): one of 64 bits
+
+    @property
+    def words(self) -> Ints:
+        """The words of all sentences, as indices into the vocabulary (words,)."""
+        return self.table.ids.values
+
+    @property
+    def offsets(self) -> Ints:
+        """Where each sentence begins in `words`, and the end of the last (sentences + 1,)."""
+        return self.table.ids.offsets
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """The number of words of each sentence (sentences,)."""
+        return self.table.ids.lengths
+
+    @cached_property
+    def padded(self) -> Ints:
+        """`words`, and zeros, so that one may read beyond the end of the last sentence."""
+        return np.concatenate([self.words, np.zeros(int(self.lengths.max(initial=0)) + 1, np.int64)])
+
+
+def prepare_sentences(features: MeteorFeatureTable, resources: MeteorResources, candidates: Ints) -> AlignerSentences:
+    """Prepares sentences for alignment.
+
+    Args:
+        features: of all sentences.
+        resources: METEOR's resources.
+        candidates: indices of the sentences that are candidates; other synonyms and paraphrases are left out.
+    """
+    token_table, word_count = features.table, len(features.table.vocabulary)
+    word_ids, sentence_offsets = token_table.ids.values, token_table.ids.offsets
+    in_candidate = np.zeros(word_count, bool)
+    in_candidate[token_table.ids.take(candidates).values] = True
+    synonym_pairs = _pair_synonyms(features.synsets, in_candidate)
+    long_phrases, paraphrase_pairs, phrase_id = _pair_paraphrases(features, resources, candidates, in_candidate)
+    # A word is a phrase if a synonym or a paraphrase of it occurs; longer phrases have been selected already.
+    is_phrase = np.zeros(word_count, bool)
+    for pair_side in (*synonym_pairs, *paraphrase_pairs[:2]):
+        is_phrase[pair_side[pair_side < word_count]] = True
+    single_words = np.flatnonzero(is_phrase[word_ids])
+    single_sentence = token_table.ids.rows[single_words]
+    phrase_sentences = np.concatenate([single_sentence, features.phrases.rows[long_phrases]])
+    phrase_order = np.argsort(phrase_sentences, kind="stable")
+    phrase_starts = np.concatenate([single_words - sentence_offsets[single_sentence], features.start[long_phrases]])
+    phrase_lengths = np.concatenate([np.ones(len(single_words), np.int64), features.length[long_phrases]])
+    phrase_id = np.concatenate([word_ids[single_words], phrase_id])[phrase_order]
+    padding = np.zeros(int(np.bincount(phrase_sentences).max(initial=0)) + 1, np.uint64)
+    relations = _build_relations(synonym_pairs, paraphrase_pairs)
+    related_signs, phrase_signs = _compute_signs(phrase_id, relations)
+    return AlignerSentences(
+        table=token_table,
+        exact=_rank_codes(features.exact),
+        stem=_rank_codes(features.stem) if resources.stem else None,
+        function_sum=row_offsets(features.function[word_ids].astype(np.int64)),
+        relations=relations,
+        phrase_start=phrase_starts[phrase_order],
+        phrase_length=phrase_lengths[phrase_order],
+        phrase=phrase_id,
+        phrase_offsets=row_offsets(np.bincount(phrase_sentences, minlength=len(token_table.ids))),
+        related_signs=np.concatenate([related_signs[phrase_id], padding]),
+        sign=np.concatenate([phrase_signs[phrase_id], padding]),
+    )
+
+
+def _rank_codes(word_codes: Ints) -> npt.NDArray[np.int32]:
+    code_ranks: npt.NDArray[np.int32] = np.unique(word_codes, return_inverse=True)[1].astype(np.int32)
+    return code_ranks
+
+
+def _build_relations(synonym_pairs: tuple[Ints, Ints], paraphrase_pairs: tuple[Ints, Ints, Ints]) -> PairTable:
+    """Returns the pairs of words that share a synset, and those of the paraphrase table in both directions."""
+    (one, other), (left, right, rank) = synonym_pairs, paraphrase_pairs
+    relation_values = np.zeros(len(one), np.int64), FORWARD << RANK_BITS | rank, BACKWARD << RANK_BITS | rank
+    return PairTable(
+        np.concatenate([one, left, right]),
+        np.concatenate([other, right, left]),
+        np.concatenate(relation_values),
+    )
+
+
+def _compute_signs(phrase_id: Ints, relations: PairTable) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Returns for each phrase the signs of all that it is related to, and its own sign.
+
+    Phrases may be related to ones that none of the sentences has: the vocabulary can be that of more sentences.
+    """
+    left_phrases, right_phrases = relations.sides()
+    phrase_count = 1 + max(int(side_ids.max(initial=0)) for side_ids in (phrase_id, left_phrases, right_phrases))
+    phrase_signs = np.uint64(1) << (np.arange(phrase_count, dtype=np.uint64) * _HASH_FACTOR >> np.uint64(58))
+    related_signs = np.zeros(phrase_count, np.uint64)
+    np.bitwise_or.at(related_signs, left_phrases, phrase_signs[right_phrases])
+    return related_signs, phrase_signs
+
+
+def _pair_synonyms(synsets: Ragged, in_candidate: Mask) -> tuple[Ints, Ints]:
+    """Returns all pairs of words that share a synset, at least one of them in a candidate, in both orders."""
+    synset_ids, word_ids = synsets.values.astype(np.int64), synsets.rows
+    synset_order = np.argsort(synset_ids, kind="stable")
+    _, first_members, member_counts = np.unique(synset_ids[synset_order], return_index=True, return_counts=True)
+    synset_words = word_ids[synset_order]
+    left_words = np.repeat(synset_words, np.repeat(member_counts, member_counts))
+    right_words = synset_words[
+        expand_ranges(np.repeat(first_members, member_counts), np.repeat(member_counts, member_counts))
+    ]
+    is_pair = (left_words != right_words) & (in_candidate[left_words] | in_candidate[right_words])
+    pair_keys = distinct(left_words[is_pair] << 32 | right_words[is_pair])
+    return pair_keys >> 32, pair_keys & 0xFFFFFFFF
+
+
+def _pair_paraphrases(
+    features: MeteorFeatureTable, resources: MeteorResources, candidates: Ints, in_candidate: Mask
+) -> tuple[Ints, tuple[Ints, Ints, Ints], Ints]:
+    """Finds the paraphrases among the phrases of the sentences.
+
+    Returns:
+        The indices of longer phrases that may be paraphrases; all pairs of phrases, at least one of them in a
+        candidate, with their ranks; and the ids of these longer phrases.
+    """
+    no_ids = np.zeros(0, np.int64)
+    if resources.paraphrases is None:
+        return no_ids, (no_ids, no_ids, no_ids), no_ids
+    paraphrase_index, word_count = resources.paraphrases, len(in_candidate)
+    word_ids = np.flatnonzero(features.node >= 0)
+    distinct_nodes = distinct(np.concatenate([features.node[word_ids], features.phrases.values]))
+    # The id of a single word is that in the vocabulary; those of longer phrases follow; other nodes of the table: -1.
+    phrase_ids = np.full(paraphrase_index.nodes, -1, np.int32)
+    phrase_ids[distinct_nodes] = word_count + np.arange(len(distinct_nodes))
+    phrase_ids[features.node[word_ids]] = word_ids
+    is_candidate_phrase = np.zeros(word_count + len(distinct_nodes), bool)
+    is_candidate_phrase[:word_count] = in_candidate
+    is_candidate_phrase[phrase_ids[features.phrases.take(candidates).values]] = True
+    left, right, rank = paraphrase_index.rights(distinct_nodes)
+    left, right = phrase_ids[distinct_nodes[left]], phrase_ids[right]
+    occurring_pairs = np.flatnonzero(right >= 0)
+    left, right, rank = left[occurring_pairs], right[occurring_pairs], rank[occurring_pairs]
+    relevant_pairs = is_candidate_phrase[left] | is_candidate_phrase[right]
+    left, right, rank = left[relevant_pairs], right[relevant_pairs], rank[relevant_pairs]
+    occurrence_ids = phrase_ids[features.phrases.values]
+    is_related = np.zeros(word_count + len(distinct_nodes), bool)
+    is_related[left] = is_related[right] = True
+    related_occurrences = np.flatnonzero(is_related[occurrence_ids])
+    return related_occurrences, (left, right, rank), occurrence_ids[related_occurrences]

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.text.meteor.aligner import MatchedPairs
-from capmeter.text.meteor.aligner_sentences import AlignerSentences
+from capmeter.text.meteor.aligner import KINDS, MatchedPairs, WordMatches
 from capmeter.text.meteor.resources import MeteorResources
-from capmeter.text.meteor.word_matches import KINDS, WordMatches
+from capmeter.text.meteor.sentence_features import AlignerSentences
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]

@@ -14,7 +14,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.evaluation.base import Floats, Metric
-from capmeter.evaluation.scoring import score
+from capmeter.evaluation.runner import score
 from capmeter.text.tokenization.ptb import tokenise
 from capmeter.text.tokenization.token_tables import tokenise_sentences
 from capmeter_research.common.corpus import Photo

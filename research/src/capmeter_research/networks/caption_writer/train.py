@@ -77,7 +77,7 @@ def train(options: WriterOptions) -> tuple[str, Mapping[str, float]]:
         MissingBackend: torch is not installed.
     """
     require_torch()
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.networks.caption_writer.run import train_writer
     from capmeter_research.networks.caption_writer.writer import Writer
 

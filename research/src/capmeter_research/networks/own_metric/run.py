@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.settings import Settings
-from capmeter.encoders.text.lora import LAYERS
+from capmeter.encoders.text.layers import LAYERS
 from capmeter.evaluation.base import RunContext
 from capmeter.judgments.prepared import Points
 from capmeter.metrics.own.capmeter import KIND, TAGGER_PREFIX, Capmeter

@@ -2,7 +2,7 @@
 
 The loss is that of words (`word_loss.py`), on captions with one wrong word, with several wrong words, and on captions
 of other photos, whose content words are wrong if no caption of the photo has them. The encoder's layers have low-rank
-adapters (`capmeter.encoders.text.lora`), which are trained with the tagger; the layers of an encoder without adapters
+adapters (`capmeter.encoders.text.layers`), which are trained with the tagger; the layers of an encoder without adapters
 are frozen. Each step encodes its own sentences, so that the states of millions of others need not be stored.
 """
 
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from capmeter.core.ragged import gather
 from capmeter.encoders import Encoder, PieceTable, load_encoder
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.network import AdaptedLayers
 from capmeter.metrics.own.network import TaggerShape, WordErrorTagger
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO
+from capmeter_research.common.transformer.network import AdaptedLayers
 from capmeter_research.networks.own_metric.batch import BatchRow, CaptionBatch
 from capmeter_research.networks.own_metric.examples import PerturbedCaption, PhotoExamples
 from capmeter_research.networks.own_metric.perturbations import OTHER_PHOTO, unsupported_words

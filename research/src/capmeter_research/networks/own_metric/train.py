@@ -67,7 +67,7 @@ def train(options: CapmeterOptions) -> Checkpoint:
     """
     require_torch(options.threads)
     from capmeter.encoders import find_encoder, load_encoder
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.networks.own_metric.examples import build_examples
     from capmeter_research.networks.own_metric.priors import build_token_priors
     from capmeter_research.networks.own_metric.run import train_capmeter

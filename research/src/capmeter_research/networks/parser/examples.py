@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.text.parsing.caption_parser import FIRST_FEATURE_ID, ParserVocabulary, word_features
 from capmeter.text.parsing.dependency_parse import Parse
-from capmeter.text.parsing.parser_vocabulary import FIRST_FEATURE_ID, ParserVocabulary, word_features
 from capmeter_research.common.parsed_captions import ParsedCaption
 
 MAX_LENGTH = 60

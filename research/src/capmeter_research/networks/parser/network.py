@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from capmeter.text.parsing.caption_parser import PAD_ID, UNKNOWN_ID
 from capmeter.text.parsing.network import ParserShape
-from capmeter.text.parsing.parser_vocabulary import PAD_ID, UNKNOWN_ID
 
 _MASKED = -1e9
 _ATTENTION_REACH, _ARC_REACH = 10, 16

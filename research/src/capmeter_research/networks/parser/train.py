@@ -67,7 +67,7 @@ def train(options: ParserOptions) -> tuple[str, Mapping[str, ParserScores]]:
         data_files.append(describe_file(path, len(captions)))
     if options.output is not None and not options.evaluate:
         require_torch()
-        from capmeter.encoders.devices import device_name
+        from capmeter.encoders.batches import device_name
         from capmeter_research.networks.parser.run import train_parser
         from capmeter_research.networks.parser.training import ParserRecipe
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from capmeter.text.parsing.caption_parser import ParserVocabulary
 from capmeter.text.parsing.network import ParserShape
-from capmeter.text.parsing.parser_vocabulary import ParserVocabulary
 from capmeter_research.common.loop import DeviceTensors, Learner, set_seed
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.networks.parser.examples import PackedSentences

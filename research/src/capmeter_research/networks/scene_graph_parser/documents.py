@@ -21,9 +21,8 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData, load_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.core.progress import report_progress
 from capmeter.text.meteor.resources import load_english_synonyms
-from capmeter.text.scene_graphs.learned_parser import DOCUMENT_KIND, KIND, FactualParser
+from capmeter.text.scene_graphs.learned_parser import DOCUMENT_KIND, KIND, FactualParser, pack_changes
 from capmeter.text.scene_graphs.triples import IS, Triple, is_triple
-from capmeter.text.scene_graphs.weight_changes import pack_changes
 from capmeter_research.common.loop import Run, set_seed
 from capmeter_research.common.parsed_captions import read_gzipped_rows
 from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from capmeter.core.errors import InputError
 from capmeter.text.parsing.dependency_parse import CaptionParse
-from capmeter.text.scene_graphs.learned_parser import caption_words
+from capmeter.text.scene_graphs.learned_parser import Spelling, caption_words
 from capmeter.text.scene_graphs.rules import extract_tuples
-from capmeter.text.scene_graphs.spelling import Spelling
 from capmeter.text.scene_graphs.triples import IS, Triple, drop_redundant_entities, is_triple
 from capmeter_research.common.parsed_captions import ParsedCaption, read_gzipped_rows
 

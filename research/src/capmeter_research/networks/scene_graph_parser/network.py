@@ -13,16 +13,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from capmeter.encoders.text.layers import STORED_NAMES, TransformerLayer, transformer_layer
-from capmeter.text.scene_graphs import word_piece_vocabulary as word_pieces
-from capmeter.text.scene_graphs.decoder_vocabulary import PAD_ID, STOP_ID, UNKNOWN_ID
-from capmeter.text.scene_graphs.learned_network import DecoderShape
-from capmeter.text.scene_graphs.sentence_encoder import LAYER_NORM_EPSILON, SentenceEncoderShape
+from capmeter.text.scene_graphs.decoder_vocabulary import (
+    BEGIN_PIECE,
+    END_PIECE,
+    PAD_ID,
+    PAD_PIECE,
+    STOP_ID,
+    UNKNOWN_ID,
+    UNKNOWN_PIECE,
+)
+from capmeter.text.scene_graphs.learned_network import LAYER_NORM_EPSILON, DecoderShape, SentenceEncoderShape
 
 _MASKED = -1e9
 
 
 class SentenceEncoderModule(nn.Module):
-    """The lower layers of a BERT; `capmeter.text.scene_graphs.sentence_encoder` is its forward pass in numpy.
+    """The lower layers of a BERT; `capmeter.text.scene_graphs.learned_network` is its forward pass in numpy.
 
     Args:
         pieces: number of word pieces.
@@ -60,11 +66,11 @@ class SentenceEncoderModule(nn.Module):
         if self.training and self.word_dropout:
             is_hidden = torch.rand(sentence_count, length, 1, device=pieces.device) < self.word_dropout
             is_first = torch.arange(pieces.shape[2], device=pieces.device) == 0
-            pieces = torch.where(is_hidden, (is_first * word_pieces.UNKNOWN_ID).to(pieces.dtype), pieces)
-        padding = word_pieces.PAD_ID
+            pieces = torch.where(is_hidden, (is_first * UNKNOWN_PIECE).to(pieces.dtype), pieces)
+        padding = PAD_PIECE
         word_embeddings = functional.embedding_bag(pieces.flatten(0, 1), self.pieces, mode="mean", padding_idx=padding)
         word_embeddings = word_embeddings.view(sentence_count, length, self.width)
-        begin, end = (self.pieces[k].expand(sentence_count, 1, -1) for k in (word_pieces.BEGIN_ID, word_pieces.END_ID))
+        begin, end = (self.pieces[k].expand(sentence_count, 1, -1) for k in (BEGIN_PIECE, END_PIECE))
         x = self.norm(torch.cat([begin, word_embeddings, end], dim=1) + self.places[: length + 2]).flatten(0, 1)
         dropout = self.dropout if self.training else 0.0
         for layer in self.layers:

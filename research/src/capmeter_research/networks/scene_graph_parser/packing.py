@@ -11,11 +11,17 @@ import numpy.typing as npt
 
 from capmeter.text.meteor.synonyms import Synonyms
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.scene_graphs.decoder_vocabulary import PAD_ID, SPECIAL_TOKENS, STOP_ID, DecoderVocabulary
-from capmeter.text.scene_graphs.learned_parser import MAX_WORDS, caption_words, verb_lemmas
-from capmeter.text.scene_graphs.spelling import Spelling
+from capmeter.text.scene_graphs.decoder_vocabulary import (
+    CONTINUATION,
+    PAD_ID,
+    SPECIAL_PIECES,
+    SPECIAL_TOKENS,
+    STOP_ID,
+    DecoderVocabulary,
+    WordPieceVocabulary,
+)
+from capmeter.text.scene_graphs.learned_parser import MAX_WORDS, Spelling, caption_words, verb_lemmas
 from capmeter.text.scene_graphs.triples import PREDICATE, linearise_triples
-from capmeter.text.scene_graphs.word_piece_vocabulary import CONTINUATION, SPECIAL_PIECES, WordPieceVocabulary
 from capmeter_research.networks.scene_graph_parser.examples import SceneGraphExample
 
 # words of a caption that are predicates by themselves, not verbs that a predicate begins with

@@ -119,7 +119,7 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
     )
     if options.output is not None and not options.evaluate:
         require_torch()
-        from capmeter.encoders.devices import device_name
+        from capmeter.encoders.batches import device_name
         from capmeter_research.networks.scene_graph_parser.run import train_scene_graph_parser
         from capmeter_research.networks.scene_graph_parser.training import SceneGraphRecipe
 
@@ -154,7 +154,7 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
 
 
 def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Path) -> TrainingReport:
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.networks.scene_graph_parser.documents import (
         DocumentRecipe,
         cross_validate,

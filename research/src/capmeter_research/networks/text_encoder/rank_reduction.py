@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.encoders.text.lora import LORA_A, LORA_B
+from capmeter.encoders.text.layers import LORA_A, LORA_B
 
 
 def reduce_rank(factors: Mapping[str, NDArray[Any]], rank: int) -> dict[str, NDArray[Any]]:

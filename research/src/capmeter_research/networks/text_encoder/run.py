@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import SentencePool
-from capmeter.core.atomic import atomic_file
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import AssetError
+from capmeter.core.output_files import atomic_file
 from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, SentenceVectors, load_encoder
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.lora import KIND, LAYERS
+from capmeter.encoders.text.layers import KIND, LAYERS
 from capmeter.encoders.text.reference_reader import PREFIX
 from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo

@@ -58,7 +58,7 @@ def train(options: TextEncoderOptions) -> Checkpoint:
     """
     require_torch(options.threads)
     from capmeter.encoders import find_encoder
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.networks.text_encoder.run import train_encoder
 
     settings = device_settings(options.device)

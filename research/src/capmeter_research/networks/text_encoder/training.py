@@ -25,12 +25,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from capmeter.core.ragged import Ragged
 from capmeter.encoders import PieceTable
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.lora import LAYERS, attach_factors
-from capmeter.encoders.text.network import AdaptedLayers
+from capmeter.encoders.text.layers import LAYERS, attach_factors
 from capmeter.encoders.text.reference_reader import ReaderWeights, ReferenceReader
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO
 from capmeter_research.common.loop import Learner
 from capmeter_research.common.similar_photos import nearest_neighbours
+from capmeter_research.common.transformer.network import AdaptedLayers
 from capmeter_research.networks.text_encoder.recipe import EncoderRecipe
 
 _NEIGHBOURS = 200

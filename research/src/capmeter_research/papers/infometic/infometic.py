@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.checkpoints import Checkpoint, rebuilding
 from capmeter.core.errors import AssetError
-from capmeter.encoders.module_weights import check_sizes, load_module
+from capmeter.encoders.text.layers import check_sizes, load_module
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.evidence import Evidence, Mark, RegionEvidence
 from capmeter_research.papers.infometic.joint_states import StateEncoder

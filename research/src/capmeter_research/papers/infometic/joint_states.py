@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
-from capmeter.encoders.batches import Rows
-from capmeter.encoders.devices import to_numpy
+from capmeter.encoders.batches import Rows, to_numpy
 from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.joint.encoder import JointModel, load_joint_encoder, register_model_type
 from capmeter.encoders.joint.matcher import load_matcher

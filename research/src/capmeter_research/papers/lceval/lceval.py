@@ -43,8 +43,7 @@ from capmeter.core.assets import find_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext, column_means, merge_notes
 from capmeter.evaluation.composite import DerivedMetric
-from capmeter.evaluation.contributions import Contributions, compute_contributions
-from capmeter.evaluation.evidence import Evidence
+from capmeter.evaluation.evidence import Contributions, Evidence, compute_contributions
 from capmeter.text.parsing.parsers import ParserName
 from capmeter_research.common.reference_pooling import Pooling
 from capmeter_research.papers.lceval.checkpoint import TrainedNetwork, load_network

@@ -27,9 +27,14 @@ import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.evaluation.base import Measurement, RunContext
-from capmeter_research.common.mean_vectors import MeanVectors
 from capmeter_research.common.reference_pooling import Pooling, pool_over_references
-from capmeter_research.common.word_tables import ContentWords, WordTable, note_missing_vectors, reference_cosines
+from capmeter_research.common.word_tables import (
+    ContentWords,
+    MeanVectors,
+    WordTable,
+    note_missing_vectors,
+    reference_cosines,
+)
 
 DELETED = ".,\"'"
 

@@ -32,9 +32,8 @@ import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.evaluation.base import Measurement, RunContext
-from capmeter_research.common.mean_vectors import MeanVectors
 from capmeter_research.common.movers_distance import movers_distance
-from capmeter_research.common.word_tables import ContentWords, WordTable, note_missing_vectors
+from capmeter_research.common.word_tables import ContentWords, MeanVectors, WordTable, note_missing_vectors
 
 
 @dataclass(frozen=True, kw_only=True)

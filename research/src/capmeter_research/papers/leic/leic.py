@@ -40,8 +40,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_empty_candidates
-from capmeter.evaluation.contributions import compute_contributions
-from capmeter.evaluation.evidence import Evidence
+from capmeter.evaluation.evidence import Evidence, compute_contributions
 from capmeter.metrics.notes import note_captions
 from capmeter.text.tokenization.token_tables import tokenizer_version
 from capmeter_research.common.image_features import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter_research.papers.smurf.mima import Mima, Spurts
 from capmeter_research.papers.smurf.normalisation import NormalisationConstants, Scale
 from capmeter_research.papers.smurf.sparcs import Sparcs

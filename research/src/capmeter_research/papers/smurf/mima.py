@@ -44,9 +44,8 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import AssetError
 from capmeter.encoders.handle import find_encoder
-from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.text.encoder import Encoder, load_encoder
-from capmeter.encoders.text.tokenizer import Tokenizer
+from capmeter.encoders.text.tokenizer import PieceTable, Tokenizer
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.metrics.notes import note_truncated

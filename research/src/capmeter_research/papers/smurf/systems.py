@@ -29,7 +29,7 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.results import Results, read_all
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter_research.papers.smurf.mima import Mima, Spurts
 from capmeter_research.papers.smurf.normalisation import NormalisationConstants, require_encoders
 from capmeter_research.papers.smurf.smurf import fuse

@@ -20,7 +20,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.named import Named, read_parameters, split_name
 from capmeter.core.progress import task
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.module_weights import check_sizes, load_module
+from capmeter.encoders.text.layers import check_sizes, load_module
 from capmeter_research.papers.subicap.examples import CaptionedImages
 from capmeter_research.papers.subicap.segmentation import Segmentation
 from capmeter_research.papers.subicap.shape import CaptionerShape

@@ -141,7 +141,7 @@ def train(options: CaptionerOptions) -> TrainedCaptioner:
         MissingBackend: torch or sentencepiece is not installed.
     """
     require_torch(options.threads)
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter.integrations.scst import word_based
     from capmeter_research.papers.subicap.run import END_WORD, train_captioner
 

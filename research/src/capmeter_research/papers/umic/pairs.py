@@ -19,12 +19,11 @@ from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
-from capmeter.encoders.batches import Rows, run_batches
-from capmeter.encoders.devices import Precision, batch_threads, batch_tokens
-from capmeter.encoders.module_weights import check_shapes, check_sizes
-from capmeter.encoders.pieces import PieceTable
-from capmeter.encoders.text.word_piece import WordPieceTokenizer
+from capmeter.encoders.batches import Precision, Rows, batch_threads, batch_tokens, run_batches
+from capmeter.encoders.text.layers import check_shapes, check_sizes
+from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter_research.papers.umic.uniter import HEADS, KIND, PairLayout, Uniter, UniterShape, head_shapes
+from capmeter_research.papers.umic.word_piece import WordPieceTokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,7 @@ from capmeter.core.messages import format_count
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import in_order
 from capmeter.encoders.handle import versions
-from capmeter.encoders.pieces import PieceTable
+from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter.evaluation.base import MeanMetric, RunContext
 from capmeter.images.regions import BoxRule, Regions, region_keys, regions_at
 from capmeter.metrics.notes import note_captions

@@ -34,9 +34,8 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Measurement, RunContext
 from capmeter.images.regions import BoxRule, regions_at
 from capmeter.metrics.notes import note_captions
-from capmeter_research.common.mean_vectors import MeanVectors
 from capmeter_research.common.movers_distance import movers_distance
-from capmeter_research.common.word_tables import ContentWords, WordTable
+from capmeter_research.common.word_tables import ContentWords, MeanVectors, WordTable
 from capmeter_research.papers.umic.regions import Confidence, MaxBoxes, MinBoxes, find_keys
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.ragged import Ragged
-from capmeter.encoders.text.analyses import StateTable
+from capmeter.encoders.text.encoder import StateTable
 from capmeter.evaluation.base import Measurement, RunContext
 from capmeter.metrics.embedding.bertscore import greedy_match, pool_scores
 from capmeter.metrics.embedding.word_pieces import caption_blocks

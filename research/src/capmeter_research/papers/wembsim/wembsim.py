@@ -34,11 +34,11 @@ from capmeter.core.errors import InputError
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import Measurement, RunContext
 from capmeter.metrics.embedding.word_pieces import encoder_facts, note_sentences
-from capmeter_research.common.mean_vectors import MeanVectors
 from capmeter_research.common.reference_pooling import Pooling, pool_over_references
 from capmeter_research.common.word_tables import (
     ContentWords,
     ContextualWords,
+    MeanVectors,
     WordTable,
     note_missing_vectors,
     reference_cosines,

@@ -10,7 +10,7 @@ import numpy as np
 
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.module_weights import load_module
+from capmeter.encoders.text.layers import load_module
 from capmeter_research.synthetic_scenes.encoder.encoder import Floats, Pixels, resized
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.settings import Settings
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.metrics.vision.clipscore import ClipScore
 from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS
 from capmeter_research.synthetic_scenes.scenes.world import World

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from capmeter._version import __version__
-from capmeter.core.atomic import atomic_file
+from capmeter.core.output_files import atomic_file
 from capmeter_research.common.loop import Outcome, Run
 from capmeter_research.synthetic_scenes.clip.examples import LENGTH, SceneCaptionExamples
 from capmeter_research.synthetic_scenes.clip.recipe import END, START, UNKNOWN, WorldClipRecipe, vocabulary

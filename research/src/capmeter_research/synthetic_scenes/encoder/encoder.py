@@ -16,7 +16,7 @@ import numpy.typing as npt
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import InputError
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.module_weights import load_module
+from capmeter.encoders.text.layers import load_module
 
 if TYPE_CHECKING:
     from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork

@@ -30,7 +30,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.judgments.benchmarks import find_benchmark
 
 NOUNS, VERBS = ["dog", "cat", "girl", "boy", "bird", "horse"], ["runs", "sleeps", "jumps", "waits", "plays", "eats"]

@@ -29,7 +29,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse, parse_list
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.stats.bootstrap import Interval
 from capmeter.stats.correlation import pearson
 

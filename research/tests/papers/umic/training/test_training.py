@@ -18,6 +18,7 @@ from capmeter_research.papers.umic.training.run import StartingPoint, build_scen
 from capmeter_research.papers.umic.training.training import SCENE_RECIPE, UmicLearner, UmicModule, UmicRecipe  # noqa: E402
 from capmeter_research.papers.umic.training.weights import initial_weights, pretraining_shapes, uniter_checkpoint  # noqa: E402
 from capmeter_research.papers.umic.uniter import UniterShape  # noqa: E402
+from capmeter_research.papers.umic.word_piece import WordPieceTokenizer  # noqa: E402
 from capmeter_research.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, weights_of  # noqa: E402
 from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork, WorldShape  # noqa: E402
 from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS  # noqa: E402
@@ -26,7 +27,6 @@ import capmeter  # noqa: E402
 from capmeter.captions.load import load_references  # noqa: E402
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import InputError  # noqa: E402
-from capmeter.encoders.text.word_piece import WordPieceTokenizer  # noqa: E402
 from capmeter.evaluation.registry import parse  # noqa: E402
 from capmeter.images.regions import (  # noqa: E402
     BoxRule,

@@ -21,10 +21,10 @@ from capmeter_research.papers.umic.training.weights import (  # noqa: E402
     read_state_dict,
 )
 from capmeter_research.papers.umic.uniter import UniterShape  # noqa: E402
+from capmeter_research.papers.umic.word_piece import SPECIAL  # noqa: E402
 
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import AssetError  # noqa: E402
-from capmeter.encoders.text.word_piece import SPECIAL  # noqa: E402
 
 SHAPE = UniterShape(8, 128, 2, 2, 16, 12, 6)
 PUBLISHED = UniterShape(28996, 64, 2, 4, 256, 512, 2048)

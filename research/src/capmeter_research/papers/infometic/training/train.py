@@ -77,7 +77,7 @@ def train(options: RegressorOptions) -> Outcome:
         MissingBackend: torch is not installed.
     """
     require_torch(options.threads)
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.papers.infometic.inputs import InputSpec
     from capmeter_research.papers.infometic.training.run import train_regressor
 

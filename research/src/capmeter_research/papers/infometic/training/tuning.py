@@ -24,7 +24,7 @@ from capmeter.core.caches import MemoryCache
 from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, find_joint_encoder, load_encoder
 from capmeter.encoders.joint.encoder import load_joint_encoder
-from capmeter.encoders.pieces import PieceTable
+from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter.images.joint_features import ImageReader
 from capmeter.metrics.vision.image_text import add_prefix, normalise_rows
 from capmeter_research.common.loop import Outcome

@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.atomic import atomic_file
+from capmeter.core.output_files import atomic_file
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext

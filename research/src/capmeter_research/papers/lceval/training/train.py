@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capmeter.core.atomic import atomic_file
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
+from capmeter.core.output_files import atomic_file
 from capmeter.core.progress import report_progress
 from capmeter.core.training_log import METRICS
 from capmeter_research.common.benchmark_exclusions import PhotoId, read_exclusions

@@ -19,7 +19,7 @@ import numpy as np
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.checkpoints import TrainingData
 from capmeter.core.errors import InputError
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter_research.common.image_features import FeatureFile
 from capmeter_research.papers.leic.leic import Leic
 from capmeter_research.papers.leic.training.examples import CaptionedImage

@@ -25,7 +25,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.stats.correlation import pearson
 from capmeter.stats.permutation import association_test
 from capmeter_research.common.image_features import FeatureFile

@@ -21,7 +21,7 @@ from capmeter.core.checkpoints import TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.stats.kendall import tau_b
 from capmeter_research.common.image_features import FeatureFile, write_feature_file
 from capmeter_research.papers.leic.critic import load_critic

@@ -96,7 +96,7 @@ class CriticOptions:
     def prepare(self) -> str:
         """Requires torch, and returns the name of the device."""
         require_torch(self.threads)
-        from capmeter.encoders.devices import device_name
+        from capmeter.encoders.batches import device_name
 
         return device_name(self.device)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from capmeter.core.errors import InputError
-from capmeter.core.table_files import write_table
+from capmeter.core.output_files import write_table
 from capmeter.stats.bootstrap import Interval, bootstrap_interval, mean_statistic
 from capmeter_research.common.labelled_sheets import labelled_rows
 from capmeter_research.papers.smurf.experiments.failure_cases import FailureStudy

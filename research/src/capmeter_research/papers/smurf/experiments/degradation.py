@@ -22,7 +22,7 @@ from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.stats.bootstrap import bootstrap, mean_statistic, percentile_interval
 from capmeter_research.papers.smurf.mima import Mima
 

@@ -20,7 +20,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats, Metric
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.stats.bootstrap import Interval, bootstrap_interval, mean_statistic
 
 DISPARITY = 1.0

@@ -22,7 +22,7 @@ from capmeter.captions.sources import open_bytes, text_lines
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats, Metric
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.stats.bootstrap import Interval, percentile_interval, resample_counts
 from capmeter.stats.correlation import pearson, spearman
 

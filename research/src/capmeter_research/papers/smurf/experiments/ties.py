@@ -30,7 +30,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats, Metric
-from capmeter.evaluation.scoring import evaluate
+from capmeter.evaluation.runner import evaluate
 from capmeter.stats.bootstrap import Clusters, Interval, Statistic, bootstrap_interval
 from capmeter.stats.kendall import TauB
 

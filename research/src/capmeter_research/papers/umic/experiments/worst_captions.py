@@ -28,8 +28,8 @@ import numpy as np
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names, shorten
+from capmeter.core.output_files import write_table
 from capmeter.core.settings import Settings
-from capmeter.core.table_files import write_table
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.prepared import Points
 from capmeter.metrics.audio.detector import KIND, error_probabilities

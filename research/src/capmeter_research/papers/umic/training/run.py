@@ -13,8 +13,7 @@ import numpy.typing as npt
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
-from capmeter.encoders.devices import Precision
-from capmeter.encoders.text.word_piece import WordPieceTokenizer
+from capmeter.encoders.batches import Precision
 from capmeter.transforms.similarity import Scorer
 from capmeter_research.papers.umic.pairs import PairEncoder
 from capmeter_research.papers.umic.training.evaluation import pairwise_accuracy
@@ -23,6 +22,7 @@ from capmeter_research.papers.umic.training.negatives import Negatives
 from capmeter_research.papers.umic.training.training import SCENE_SHAPE, UmicLearner, UmicModule, UmicRecipe
 from capmeter_research.papers.umic.training.weights import initial_weights, learn_vocabulary, uniter_checkpoint
 from capmeter_research.papers.umic.uniter import UniterShape, head_shapes
+from capmeter_research.papers.umic.word_piece import WordPieceTokenizer
 from capmeter_research.synthetic_scenes.scenes import World
 
 _INITIAL_STD = 0.08

@@ -103,7 +103,7 @@ def train(options: UmicOptions) -> dict[str, dict[str, tuple[float, float]]]:
         MissingBackend: torch is not installed.
     """
     require_torch()
-    from capmeter.encoders.devices import device_name
+    from capmeter.encoders.batches import device_name
     from capmeter_research.common.loop import run_with_seeds
     from capmeter_research.papers.umic.training.run import StartingPoint
     from capmeter_research.papers.umic.training.training import SCENE_RECIPE, UmicRecipe

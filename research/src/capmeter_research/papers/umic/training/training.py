@@ -22,13 +22,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from capmeter.encoders.text.word_piece import WordPieceTokenizer
 from capmeter_research.common.forked_map import forked_map
 from capmeter_research.common.loop import Learner
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.papers.umic.training.examples import RegionExamples
 from capmeter_research.papers.umic.training.negatives import NegativeSampler
 from capmeter_research.papers.umic.uniter import PairLayout, Uniter, UniterShape
+from capmeter_research.papers.umic.word_piece import WordPieceTokenizer
 from capmeter_research.synthetic_scenes.scenes.vocabulary import visible_words
 
 Rows = npt.NDArray[np.int64]

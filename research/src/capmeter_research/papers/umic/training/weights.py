@@ -22,8 +22,8 @@ from capmeter.core.assets import sha256
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.text.word_piece import SPECIAL, WordPieceTokenizer
 from capmeter_research.papers.umic.uniter import HEADS, KIND, UniterShape, head_shapes, linear_shapes, norm_shapes
+from capmeter_research.papers.umic.word_piece import SPECIAL, WordPieceTokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
