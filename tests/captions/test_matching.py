@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import capmeter
-from capmeter.captions.references import KEYS
+from capmeter.captions.matching import KEYS
 from capmeter.core.errors import InputError
 
 AMBIGUOUS = [

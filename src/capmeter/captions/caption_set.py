@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.events import VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
@@ -201,29 +200,64 @@ class CaptionSet:
     ) -> CaptionSet:
         """The set of these captions, in their order. Two captions with one id are an `InputError`."""
         captions = tuple(captions)
-        names = ("id", "image_id", "candidate", "references", "image", "system", "human", "events")
-        columns = CaptionColumns(*([getattr(caption, field_name) for caption in captions] for field_name in names))
-        return cls.from_columns(columns, notes=notes, images_root=images_root, regions=regions)
+        return cls.from_columns(
+            [caption.id for caption in captions],
+            [caption.image_id for caption in captions],
+            [caption.candidate for caption in captions],
+            [caption.references for caption in captions],
+            images=[caption.image for caption in captions],
+            systems=[caption.system for caption in captions],
+            humans=[caption.human for caption in captions],
+            events=[caption.events for caption in captions],
+            notes=notes,
+            images_root=images_root,
+            regions=regions,
+        )
 
     @classmethod
-    def from_columns(cls, columns: CaptionColumns, *, notes: dict[str, list[str]] | None = None, **places: Any) -> Self:
-        """The set of captions that are given column by column, as `from_captions` makes it of captions."""
-        columns.refuse_repeated_ids()
-        distinct_sentences, candidate_indices, reference_lists, list_of_caption = columns.number_sentences()
-        set_indices = np.array(list_of_caption, np.int32)
+    def from_columns(
+        cls,
+        ids: Sequence[str],
+        image_ids: Sequence[str],
+        candidates: Sequence[str],
+        references: Sequence[tuple[str, ...]],
+        **others: Any,
+    ) -> Self:
+        """The set of captions that are given field by field; `others` are arguments of `CaptionSet`.
+
+        Raises:
+            InputError: two captions have one id.
+        """
+        if len(set(ids)) != len(ids):
+            first_positions: dict[str, int] = {}
+            for position, id in enumerate(ids):
+                if (first := first_positions.setdefault(id, position)) != position:
+                    raise InputError(
+                        f"duplicate id {id!r} (captions {first} and {position}, counted from 0); scores are keyed by "
+                        "id: give each caption an id of its own"
+                    )
+        sentence_indices: dict[str, int] = {}
+        list_indices: dict[tuple[str, ...], int] = {}
+        reference_lists: list[list[int]] = []
+        candidate_indices: list[int] = []
+        set_indices: list[int] = []
+        for candidate, texts in zip(candidates, references, strict=True):
+            candidate_indices.append(sentence_indices.setdefault(candidate, len(sentence_indices)))
+            list_index = list_indices.get(texts)
+            if list_index is None:
+                list_index = list_indices[texts] = len(reference_lists)
+                reference_lists.append([sentence_indices.setdefault(text, len(sentence_indices)) for text in texts])
+            set_indices.append(list_index)
+        reference_set_indices = np.array(set_indices, np.int32)
+        arguments: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in others.items()}
         return cls(
-            ids=tuple(columns.ids),
-            image_ids=tuple(columns.image_ids),
-            pool=SentencePool(distinct_sentences),
+            ids=tuple(ids),
+            image_ids=tuple(image_ids),
+            pool=SentencePool(tuple(sentence_indices)),
             candidates=np.array(candidate_indices, np.int32),
-            references=Ragged.from_rows(reference_lists, np.int32).take(set_indices),
-            reference_set_indices=set_indices,
-            images=tuple(columns.images),
-            systems=tuple(columns.systems),
-            humans=tuple(columns.humans),
-            events=tuple(columns.events),
-            notes=notes,
-            **places,
+            references=Ragged.from_rows(reference_lists, np.int32).take(reference_set_indices),
+            reference_set_indices=reference_set_indices,
+            **arguments,
         )
 
     def replace(self, **changes: Any) -> CaptionSet:

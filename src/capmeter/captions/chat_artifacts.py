@@ -16,10 +16,6 @@ from __future__ import annotations
 
 import re
 
-from capmeter.captions.rows import CaptionRow
-
-CLEANED = "cleaned of chat artifacts"
-"""The note with the ids of the captions that were changed."""
 _TAGS = "(?:think(?:ing)?|reasoning|seed:think)"
 REASONING = re.compile(rf"</?{_TAGS}>", re.IGNORECASE)
 _TOKENS = (
@@ -59,19 +55,6 @@ def clean_chat_artifacts(text: str) -> str:
             break
         text = re.sub(r"[ \t]+", " ", cleaned_text).strip()
     return text
-
-
-def clean_row(row: CaptionRow) -> None:
-    """Clean a row's candidate and the sentences of its events, and mark the row if that changed it."""
-    original_candidate, original_events = row.candidate, row.events
-    if original_candidate is None:
-        return
-    row.candidate = clean_chat_artifacts(original_candidate)
-    if original_events is not None:
-        row.events = original_events.map(clean_chat_artifacts)
-        if original_candidate == original_events.paragraph:
-            row.candidate = row.events.paragraph
-    row.cleaned = (row.candidate, row.events) != (original_candidate, original_events)
 
 
 def _clean_once(text: str) -> str:

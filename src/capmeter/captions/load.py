@@ -7,18 +7,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import CaptionInputs, match_captions, open_references
-from capmeter.captions.reading import open_rows
-from capmeter.captions.references import ReferenceTable
+from capmeter.captions.matching import (
+    ReferenceTable,
+    make_set,
+    match_captions,
+    open_candidates,
+    read_candidates,
+    read_references,
+)
+from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow
 
 if TYPE_CHECKING:
@@ -52,10 +56,9 @@ def load(
         InputError: the captions are not as expected; the message says where and how to correct them.
     """
     options = LoadOptions.of(options, keywords, references)
-    reader = open_rows(candidates, options.format, columns=options.columns, numbered=options.references is None)
-    inputs = CaptionInputs(reader, options)
-    _, captions, notes = match_captions(list(inputs.rows()), inputs)
-    return inputs.make_set(captions, notes)
+    reader = open_candidates(candidates, options)
+    rows = read_candidates(reader, options)
+    return make_set(*match_captions(rows, reader, read_references(options), options), options)
 
 
 def load_systems(
@@ -70,37 +73,42 @@ def load_systems(
     The arguments are those of `load`. Captions that name no system get the file's name.
     """
     options = LoadOptions.of(options, keywords, references)
-    reader = open_rows(candidates, options.format, columns=options.columns, numbered=options.references is None)
-    inputs = CaptionInputs(reader, options)
-    systems = match_systems(inputs.rows(), inputs, reader.label)
+    reader = open_candidates(candidates, options)
+    rows = read_candidates(reader, options)
+    systems = match_systems(rows, reader, read_references(options), options, reader.label)
     return {system: captions for system, (_, captions) in systems.items()}
 
 
 def match_systems(
-    rows: Iterable[CaptionRow], inputs: CaptionInputs, label: str
-) -> dict[str, tuple[Sequence[CaptionRow], CaptionSet]]:
+    rows: Iterable[CaptionRow],
+    reader: RowReader,
+    table: ReferenceTable | None,
+    options: LoadOptions,
+    label: str,
+    *,
+    is_part: bool = False,
+) -> dict[str, tuple[list[CaptionRow], CaptionSet]]:
     """The candidates of each system that stay, as rows and as a set; the sets share their analyses.
 
-    Args:
-        rows: the candidates.
-        inputs: where they come from.
-        label: the system of rows that name none.
+    The arguments are those of `match_captions`; `label` is the system of rows that name none.
     """
     rows_by_system: dict[str, list[CaptionRow]] = {}
-    for caption_row in rows:
-        rows_by_system.setdefault(caption_row.system or label, []).append(caption_row)
-    matched = {system: match_captions(system_rows, inputs) for system, system_rows in rows_by_system.items()}
+    for row in rows:
+        rows_by_system.setdefault(row.system or label, []).append(row)
+    matched = {
+        system: match_captions(system_rows, reader, table, options, is_part=is_part)
+        for system, system_rows in rows_by_system.items()
+    }
     if len(matched) == 1:
-        ((system, (kept_rows, captions, notes)),) = matched.items()
-        return {system: (kept_rows, inputs.make_set(captions, notes))}
-    captions = CaptionColumns.join(captions for _, captions, _ in matched.values())
-    captions.ids = [str(caption_index) for caption_index in range(len(captions))]
-    all_systems, first_caption = inputs.make_set(captions), 0
-    systems: dict[str, tuple[Sequence[CaptionRow], CaptionSet]] = {}
-    for system, (kept_rows, captions, notes) in matched.items():
-        system_set = all_systems.select(np.arange(first_caption, first_caption + len(captions)))
-        systems[system] = kept_rows, system_set.replace(ids=tuple(captions.ids), notes=notes)
-        first_caption += len(captions)
+        ((system, (kept_rows, ids, notes)),) = matched.items()
+        return {system: (kept_rows, make_set(kept_rows, ids, notes, options))}
+    all_rows = list(chain.from_iterable(kept_rows for kept_rows, _, _ in matched.values()))
+    all_systems, first_row = make_set(all_rows, list(map(str, range(len(all_rows)))), None, options), 0
+    systems: dict[str, tuple[list[CaptionRow], CaptionSet]] = {}
+    for system, (kept_rows, ids, notes) in matched.items():
+        captions = all_systems.select(range(first_row, first_row + len(ids))).replace(ids=tuple(ids), notes=notes)
+        systems[system] = kept_rows, captions
+        first_row += len(ids)
     return systems
 
 
@@ -128,4 +136,6 @@ def load_reference_table(
 ) -> ReferenceTable:
     """Reads references, and the pictures that their file names (`images`), by image id; see `load_references`."""
     options = LoadOptions.of(options, keywords, references)
-    return ReferenceTable.read(open_references(replace(options, references_format=options.format)), options.splits)
+    table = read_references(replace(options, references_format=options.format))
+    assert table is not None
+    return table

@@ -1,308 +1,402 @@
-"""Candidates are matched with their references: by image id, else by the image's file name or COCO number."""
+"""Candidates are matched with their references: by image id, else by the image's file name or COCO number.
+
+`read_candidates` and `read_references` give rows; `match_captions` completes the candidates with the references,
+pictures and events of their images, and `make_set` makes a `CaptionSet` of them.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field
-from itertools import chain, repeat
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import PurePosixPath
+from typing import Literal, cast
 
-from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.chat_artifacts import CLEANED, clean_row
+from capmeter.captions.chat_artifacts import clean_chat_artifacts
 from capmeter.captions.containers.container import WHOLE, Span
 from capmeter.captions.events import Events, VideoEvents
 from capmeter.captions.image_files import PictureFiles
-from capmeter.captions.load_options import LoadOptions
+from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.reading import RowReader, open_rows
-from capmeter.captions.references import IMAGE_ID, KEYS, MissingCount, ReferenceTable
 from capmeter.captions.rows import CaptionRow, Side
-from capmeter.captions.text_checks import normalise_captions
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count, list_names, shorten
 
+Notes = dict[str, list[str]]
+IMAGE_ID = "image id"
+CLEANED = "cleaned of chat artifacts"
+"""The note with the ids of the captions that `--clean` changed."""
+_COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
 _PATH = re.compile(
     r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
     re.IGNORECASE,
 )
 
 
+def _file_name(image: str) -> str:
+    return PurePosixPath(image).name if "/" in image or image == "." else image
+
+
+def _stem(image: str) -> str:
+    file_name = _file_name(image)
+    dot_position = file_name.rfind(".")
+    return file_name[:dot_position] if 0 < dot_position < len(file_name) - 1 else file_name
+
+
+def _coco_number(image: str) -> str:
+    match = _COCO_NUMBER.fullmatch(_file_name(image))
+    return match[1].lstrip("0") or "0" if match else ""
+
+
+KEYS: dict[str, Callable[[str], str]] = {
+    "file name": _file_name,
+    "file name without its ending": _stem,
+    "COCO number in the file name": _coco_number,
+}
+"""By what an image of the candidates can equal one of the references if not by its id, in the order of preference."""
+
+
 @dataclass
-class Matching:
-    """Which references the images of the candidates have.
+class ReferenceTable:
+    """The references of all images.
 
-    table: the references; None: each row of candidates has its own.
-    key: by what most images are matched: `IMAGE_ID`, or one of `KEYS`.
-    table_ids: the candidates' image ids and those of the table that they match.
-    ambiguous: of images that match none because their name could mean several, or several have it: the names, by image.
+    name, format: those of the source, or of the first of several.
+    rows: of each image a row with all of its references, its picture, aliases and split, and the events of each
+        reference.
+    by_annotator: the references of each image and annotator, where the source names annotators.
+    readers: what reads the sources.
     """
 
-    table: ReferenceTable | None
-    key: str = IMAGE_ID
-    table_ids: Mapping[str, str] = field(default_factory=dict)
-    ambiguous: Mapping[str, list[str]] = field(default_factory=dict)
-
-    @classmethod
-    def find(cls, image_ids: Iterable[str], table: ReferenceTable | None) -> Matching:
-        """Matches these images by the first key that all of them have in the table, or by that which most have.
-
-        Two images never match the same one: names that could mean several images match none.
-        """
-        if table is None:
-            return cls(table)
-        distinct_ids = dict.fromkeys(image_ids)
-        best = cls(table, IMAGE_ID, {image_id: image_id for image_id in distinct_ids if image_id in table.references})
-        if len(best.table_ids) == len(distinct_ids):
-            return best
-        ambiguous: dict[str, list[str]] = {}
-        for match_key, value_of in KEYS.items():
-            reference_ids = table.image_ids_by(match_key)
-            candidate_ids: dict[str, list[str]] = {}
-            for image_id in distinct_ids:
-                if (key_value := value_of(image_id)) in reference_ids:
-                    candidate_ids.setdefault(key_value, []).append(image_id)
-            pairs = [(ids, reference_ids[key_value]) for key_value, ids in candidate_ids.items()]
-            table_ids = {ids[0]: next(iter(images)) for ids, images in pairs if len(ids) == len(images) == 1}
-            ambiguous.update(
-                (image_id, ids if len(ids) > 1 else sorted(images))
-                for ids, images in pairs
-                if len(ids) > 1 or len(images) > 1
-                for image_id in ids
-            )
-            if len(table_ids) > len(best.table_ids):
-                best = cls(table, match_key, table_ids)
-            if len(table_ids) == len(distinct_ids):
-                break
-        best.ambiguous = {image_id: names for image_id, names in ambiguous.items() if image_id not in best.table_ids}
-        return best
-
-    def references(self, row: CaptionRow) -> tuple[str, ...]:
-        """The references of this candidate: where annotators are named, those of its own, else all of its image."""
-        if self.table is None:
-            return row.references or ()
-        return self.annotator_references(row) or self.table_references(row.image_id)
-
-    def annotator_references(self, row: CaptionRow) -> tuple[str, ...]:
-        """The references by the annotator that this candidate names; empty without any."""
-        if self.table is None or row.annotator is None or row.events is not None:
-            return ()
-        return self.table.by_annotator.get((self.table_ids.get(row.image_id, ""), row.annotator), ())
-
-    def table_references(self, image_id: str) -> tuple[str, ...]:
-        """The references of this image in the table."""
-        table_id = self.table_ids.get(image_id)
-        return () if table_id is None or self.table is None else self.table.references[table_id]
-
-    def table_image(self, image_id: str) -> str | None:
-        """The picture of this image in the table."""
-        return None if self.table is None else self.table.images.get(self.table_ids.get(image_id, ""))
-
-    def empty_captions(self, image_ids: Sequence[str]) -> CaptionColumns:
-        """An empty candidate for each of these images of the table."""
-        assert self.table is not None
-        references, events = [self.table.references[id] for id in image_ids], map(self.table.events.get, image_ids)
-        columns = CaptionColumns(image_ids, image_ids, [""] * len(image_ids), references)
-        columns.images = list(map(self.table.images.get, image_ids))
-        columns.events = [None if video is None else VideoEvents(Events(), video) for video in events]
-        return columns
-
-    def reference_events(self, row: CaptionRow) -> tuple[Events, ...]:
-        """The events of each reference of this video."""
-        table_id = self.table_ids.get(row.image_id, "")
-        return row.reference_events if self.table is None else self.table.events.get(table_id, ())
-
-    def unused_references(self, image_ids: Iterable[str]) -> list[str]:
-        """The images with references but no candidate, in the splits that the candidates belong to."""
-        if self.table is None:
-            return []
-        matched_ids = {self.table_ids.get(image_id) for image_id in image_ids}
-        splits = {self.table.splits.get(image_id) for image_id in matched_ids if image_id is not None}
-        return [
-            image_id
-            for image_id in self.table.references
-            if image_id not in matched_ids and (not splits or self.table.splits.get(image_id) in splits)
-        ]
+    name: str
+    format: str = ""
+    rows: dict[str, CaptionRow] = field(default_factory=dict)
+    by_annotator: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    readers: list[RowReader] = field(default_factory=list)
 
     @property
-    def matched_by(self) -> list[str]:
-        """The key, for the notes, if it is not the image id."""
-        return [] if self.key == IMAGE_ID else [self.key]
-
-
-class CaptionInputs:
-    """Candidates and, if in a separate source, the references of all images.
-
-    reader: what reads the candidates.
-    options: how they are read.
-    table: the references of a separate source.
-    span: which of the reader's records are read, where that is not all of them.
-    """
-
-    span: Span = WHOLE
-
-    def __init__(self, reader: RowReader, options: LoadOptions) -> None:
-        self.reader, self.options = reader, options
-        self.table: ReferenceTable | None = None
-        self._used_columns: set[str] = set()
-        self._fields = [reader.fields]
-        self._pictures = PictureFiles(options.images_root) if options.images_root else None
-        if options.references is not None:
-            next(self.reader.rows("candidates"), None)  # errors in the candidates are reported first
-            reference_readers = open_references(options)
-            self.table = ReferenceTable.read(reference_readers, options.splits)
-            self._used_columns = set().union(*(reference_reader.fields.used for reference_reader in reference_readers))
-            self._fields += [reference_reader.fields for reference_reader in reference_readers]
-            reference_texts = list(chain.from_iterable(self.table.references.values()))
-            refuse_paths(reference_texts, self.table.name, "references")
-
-    def with_reader(self, reader: RowReader, span: Span) -> CaptionInputs:
-        """Some rows of another reader, with the same references."""
-        inputs = copy(self)
-        inputs.reader, inputs.span, inputs._fields = reader, span, [reader.fields, *self._fields[1:]]
-        return inputs
-
-    def rows(self) -> Iterator[CaptionRow]:
-        """The candidates, of one system or split if the options choose one."""
-        system, splits = self.options.system, self.options.splits if self.table is None else ()
-        others, is_empty = set[str](), True
-        for caption_row in self.reader.rows("candidates", self.span):
-            if system is not None and caption_row.system != system:
-                others.add(f"system {caption_row.system}" if caption_row.system else "captions without a system name")
-            elif splits and caption_row.split not in splits:
-                others.add(f"split {caption_row.split}" if caption_row.split else "captions without a named split")
-            else:
-                is_empty = False
-                if self.options.clean is not None:
-                    clean_row(caption_row)
-                if caption_row.image is None and self._pictures is not None:
-                    caption_row.image = self._pictures.find(caption_row.image_id)
-                yield caption_row
-        if self.span != WHOLE:
-            return
-        self._refuse_absent_columns()
-        source_name = self.reader.name
-        if is_empty:
-            selection = " and ".join(
-                f"{option_name} {option_value!a}"
-                for option_name, option_value in (("system", system), *(("split", split_name) for split_name in splits))
-                if option_value
-            )
-            selection_text = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
-            raise InputError(f"{source_name}: there are no candidates{selection_text}")
+    def references(self) -> dict[str, tuple[str, ...]]:
+        """Each image's texts."""
+        return {image_id: row.references or () for image_id, row in self.rows.items()}
 
     @property
-    def reading_notes(self) -> dict[str, list[str]]:
-        """What was assumed about the rows that were read, for the notes."""
-        notes: dict[str, list[str]] = {}
-        for fields in self._fields:
-            for assumption, details in fields.notes.items():
-                notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
-        return notes
+    def images(self) -> dict[str, str]:
+        """Each image's picture, if the source names it."""
+        return {image_id: row.image for image_id, row in self.rows.items() if row.image is not None}
 
-    def _refuse_absent_columns(self) -> None:
-        """Raises if no row, of candidates or of references, has a column that the user named."""
-        chosen_columns = {**(self.options.columns or {}), **(self.options.reference_columns or {})}
-        absent = [column for column in chosen_columns if column not in self._used_columns | self.reader.fields.used]
-        if absent:
-            unused_columns = list_names(sorted(self.reader.ignored), 8)
-            others = f"the columns that are not used are {unused_columns}" if unused_columns else "all columns are used"
+    @property
+    def omitted(self) -> dict[str, str]:
+        """The images of which a reference is marked as unusable, and by which field."""
+        return {image_id: row.omitted for image_id, row in self.rows.items() if row.omitted is not None}
+
+    def add(self, other: ReferenceTable) -> None:
+        """Adds the references of another source, image by image."""
+        if "list" in (self.format, other.format) and len(self.rows) != len(other.rows):
             raise InputError(
-                f"{self.reader.name}: no row has the column {list_names(absent)} that was chosen for "
-                f"{chosen_columns[absent[0]]}; {others}"
+                f"{self.name} has references of {len(self.rows):,} images, {other.name} of {len(other.rows):,}; in "
+                "lists the k-th belongs to the k-th: make both equally long"
             )
+        self.name += f" and {other.name}"
+        self.readers += other.readers
+        for image_id, row in other.rows.items():
+            mine = self.rows.setdefault(image_id, row)
+            if mine is not row:
+                mine.references = (*(mine.references or ()), *(row.references or ()))
+                mine.reference_events, mine.aliases = (
+                    mine.reference_events + row.reference_events,
+                    mine.aliases + row.aliases,
+                )
+                mine.image, mine.split = mine.image or row.image, mine.split or row.split
+                mine.omitted = row.omitted or mine.omitted
+        for key, texts in other.by_annotator.items():
+            self.by_annotator[key] = self.by_annotator.get(key, ()) + texts
 
-    def make_set(self, captions: CaptionColumns, notes: dict[str, list[str]] | None = None) -> CaptionSet:
-        """These captions as a set, whose pictures and regions are where the options say."""
-        places = {"images_root": os.fspath(self.options.images_root or ""), "regions": self.options.regions}
-        return CaptionSet.from_columns(captions, notes=notes, adjustments=self.options.adjustments, **places)
+
+def collect_references(rows: Iterable[CaptionRow], name: str, splits: Collection[str] = ()) -> ReferenceTable:
+    """Groups rows of references by image.
+
+    Args:
+        rows: rows with references.
+        name: the source's name, for messages.
+        splits: keeps only the images of these splits, if any.
+
+    Raises:
+        InputError: two rows give an image different lists of references or different splits, or there are none.
+    """
+    table = ReferenceTable(name)
+    texts: dict[str, list[str]] = {}  # of images with several rows
+    all_splits: set[str] = set()
+    for row in rows:
+        if row.split is not None:
+            all_splits.add(row.split)
+        if splits and row.split not in splits:
+            continue
+        image_id, references = row.image_id, row.references or ()
+        first = table.rows.setdefault(image_id, row)
+        if row.annotator is not None and row.events is None:
+            key = (image_id, row.annotator)
+            table.by_annotator[key] = table.by_annotator.get(key, ()) + references
+        if first is row:
+            continue
+        if row.split is not None and row.split != (first.split or row.split):
+            raise InputError(
+                f"{row.location}: image {image_id!a} is of the split {row.split!a} here and of {first.split!a} before: "
+                "two images with one id; choose one split (split=, --split)"
+            )
+        first.split, first.omitted = first.split or row.split, row.omitted or first.omitted
+        if row.one_of_many or not first.reference_events:
+            first.reference_events += row.reference_events
+        if row.one_of_many or image_id in texts:
+            texts.setdefault(image_id, list(first.references or ())).extend(references)
+        elif (first.references or ()) != references:
+            raise InputError(
+                f"{row.location}: image {image_id!a} has different references here than at {first.location}; give each "
+                "image one list of references"
+            )
+    if absent_splits := [split_name for split_name in splits if split_name not in all_splits]:
+        named = list_names(sorted(all_splits)) or "not named"
+        raise InputError(f"{name}: no image belongs to the split {absent_splits[0]!a}; the splits are {named}")
+    if not table.rows:
+        raise InputError(f"{name}: there are no references")
+    for image_id, image_texts in texts.items():
+        table.rows[image_id].references = tuple(image_texts)
+    return table
 
 
-def open_references(options: LoadOptions) -> list[RowReader]:
-    """What reads the separate references: a file, or each of several.
+def open_candidates(source: Source, options: LoadOptions, keep: tuple[str, ...] | None = None) -> RowReader:
+    """What reads the candidates as these options say; `keep`: see `open_rows`."""
+    return open_rows(source, options.format, columns=options.columns, keep=keep, numbered=options.references is None)
+
+
+def read_candidates(reader: RowReader, options: LoadOptions, span: Span = WHOLE) -> list[CaptionRow]:
+    """The candidates, of one system or split if the options choose one.
+
+    Raises:
+        InputError: a row is not as expected, or a whole file has no candidates.
+    """
+    system, splits = options.system, options.splits if options.references is None else ()
+    rows: list[CaptionRow] = []
+    others = set[str]()
+    for row in reader.rows("candidates", span):
+        if system is not None and row.system != system:
+            others.add(f"system {row.system}" if row.system else "captions without a system name")
+        elif splits and row.split not in splits:
+            others.add(f"split {row.split}" if row.split else "captions without a named split")
+        else:
+            rows.append(row)
+    if not rows and span == WHOLE:
+        chosen = [("system", system), *(("split", split_name) for split_name in splits)]
+        selection = " and ".join(f"{option_name} {value!a}" for option_name, value in chosen if value)
+        selection_text = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
+        raise InputError(f"{reader.name}: there are no candidates{selection_text}")
+    if options.images_root is not None:
+        pictures = PictureFiles(options.images_root)
+        for row in rows:
+            row.image = pictures.find(row.image_id) if row.image is None else row.image
+    return rows
+
+
+def read_references(options: LoadOptions) -> ReferenceTable | None:
+    """The references of a separate source, or of several files, joined by image; None without any.
 
     Raises:
         InputError: a file cannot be read, or is named twice.
     """
     format, columns = options.references_format, options.columns_of_references
-    sources = options.reference_sources
-    readers = [open_rows(each, format, side="references", columns=columns) for each in sources]
+    readers = [open_rows(each, format, side="references", columns=columns) for each in options.reference_sources]
     file_paths = [reader.path for reader in readers if reader.path is not None]
     for path_index, file_path in enumerate(file_paths):
         if any(file_path.samefile(earlier_path) for earlier_path in file_paths[:path_index]):
             raise InputError(f"{readers[path_index].name} is named twice as references; name each file once")
-    return readers
+    table: ReferenceTable | None = None
+    for reader in readers:
+        other = read_table(reader, options.splits)
+        if table is None:
+            table = other
+        else:
+            table.add(other)
+    if table is not None:
+        _refuse_paths([text for texts in table.references.values() for text in texts], table.name, "references")
+    return table
+
+
+def read_table(reader: RowReader, splits: Collection[str] = ()) -> ReferenceTable:
+    """The references of one source."""
+    table = collect_references(reader.rows("references"), reader.name, splits)
+    table.format, table.readers = reader.format, [reader]
+    return table
+
+
+@dataclass
+class Matching:
+    """Which images of the references those of the candidates are.
+
+    key: by what most of them are matched: `IMAGE_ID`, or one of `KEYS`.
+    rows: the row of references of each matched image.
+    ambiguous: of images that match none because their name could mean several, or several have it: the names, by image.
+    """
+
+    key: str
+    rows: dict[str, CaptionRow]
+    ambiguous: dict[str, list[str]] = field(default_factory=dict)
+
+
+def find_matches(image_ids: Iterable[str], references: Mapping[str, CaptionRow]) -> Matching:
+    """Matches images by the first key that all of them have among the references, or by that which most have.
+
+    Two images never match the same one: names that could mean several images match none.
+    """
+    distinct_ids = list(dict.fromkeys(image_ids))
+    best = Matching(IMAGE_ID, {image_id: references[image_id] for image_id in distinct_ids if image_id in references})
+    if len(best.rows) == len(distinct_ids):
+        return best
+    ambiguous: dict[str, list[str]] = {}
+    names = {image_id: (image_id, *row.aliases) for image_id, row in references.items()}
+    for match_key in KEYS:
+        reference_ids = index_images(names, match_key)
+        candidate_ids = index_images({image_id: (image_id,) for image_id in distinct_ids}, match_key)
+        matched: dict[str, CaptionRow] = {}
+        for value in candidate_ids.keys() & reference_ids.keys():
+            ids, others = candidate_ids[value], reference_ids[value]
+            if len(ids) == len(others) == 1:
+                matched[ids[0]] = references[others[0]]
+            else:
+                ambiguous.update(dict.fromkeys(ids, ids if len(ids) > 1 else sorted(others)))
+        if len(matched) > len(best.rows):
+            best = Matching(match_key, matched)
+        if len(matched) == len(distinct_ids):
+            break
+    best.ambiguous = {id: ambiguous[id] for id in distinct_ids if id in ambiguous and id not in best.rows}
+    return best
+
+
+def index_images(names: Mapping[str, Sequence[str]], key: str) -> dict[str, list[str]]:
+    """The images (id → names) by each value of this key (of `KEYS`) that one of their names has."""
+    image_ids: dict[str, list[str]] = {}
+    for image_id, image_names in names.items():
+        for value in dict.fromkeys(map(KEYS[key], image_names)):
+            if value:
+                image_ids.setdefault(value, []).append(image_id)
+    return image_ids
+
+
+def find_unused_references(image_ids: Iterable[str], table: ReferenceTable | None) -> list[str]:
+    """The images with references but no candidate, in the splits that the candidates belong to."""
+    return [] if table is None else _unused(find_matches(image_ids, table.rows), table)
+
+
+def _unused(matching: Matching, table: ReferenceTable) -> list[str]:
+    matched_ids = {row.image_id for row in matching.rows.values()}
+    splits = {row.split for row in matching.rows.values()}
+    unused = (row for image_id, row in table.rows.items() if image_id not in matched_ids)
+    return [row.image_id for row in unused if not splits or row.split in splits]
 
 
 def match_captions(
-    rows: Sequence[CaptionRow], inputs: CaptionInputs
-) -> tuple[Sequence[CaptionRow], CaptionColumns, dict[str, list[str]]]:
-    """The candidates that stay, as rows and as captions with their references, and notes on all of them.
+    rows: Sequence[CaptionRow],
+    reader: RowReader,
+    table: ReferenceTable | None,
+    options: LoadOptions,
+    *,
+    is_part: bool = False,
+) -> tuple[list[CaptionRow], list[str], Notes]:
+    """Completes candidates with references, pictures and events.
 
     Args:
         rows: the candidates, or those of one system.
-        inputs: where they come from.
+        reader: where they come from.
+        table: the references; None: each row has its own.
+        options: how they are read.
+        is_part: whether the source has more candidates.
+
+    Returns:
+        The candidates that stay, their final ids, and notes on all of them.
 
     Raises:
         InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
     """
-    on_missing = inputs.options.on_missing
+    if not is_part:
+        _refuse_absent_columns(reader, table, options)
+    cleaned = _clean(rows) if options.clean is not None else [False] * len(rows)
     image_counts = Counter([row.image_id for row in rows])
-    refuse_mismatch(rows, inputs, image_counts)
-    matching = Matching.find(image_counts, inputs.table)
-    unused_ids = matching.unused_references(image_counts)
-    are_single = len(image_counts) == len(rows)  # one candidate of each image
-    caption_ids, reference_lists = final_ids(rows, image_counts), [matching.references(row) for row in rows]
-    ids_without = [id for id, reference_texts in zip(caption_ids, reference_lists, strict=True) if not reference_texts]
-    refuse_missing(MissingCount.of(rows, reference_lists), inputs, matching, unused_ids)
-    if ids_without and on_missing != "keep":
-        rows = [row for row, reference_texts in zip(rows, reference_lists, strict=True) if reference_texts]
-        caption_ids = [id for id, reference_texts in zip(caption_ids, reference_lists, strict=True) if reference_texts]
-        reference_lists = list(filter(None, reference_lists))
-    captions = make_columns(rows, caption_ids, reference_lists, repeat(matching, len(rows)))
-    scores_absent = inputs.options.on_absent == "empty"
-    if scores_absent:
-        captions = CaptionColumns.join([captions, matching.empty_captions(unused_ids)])
-    normalised_ids = normalise_captions(captions, inputs.options.unicode)
-    notes = {
-        CLEANED: [id for row, id in zip(rows, caption_ids, strict=True) if row.cleaned],
-        f"normalised to Unicode {inputs.options.unicode}": normalised_ids,
-        "skipped_without_references" if on_missing == "skip" else "kept_without_references": ids_without,
+    _refuse_mismatch(rows, reader, table, image_counts)
+    ids, are_single = final_ids(rows, image_counts), len(image_counts) == len(rows)
+    matching = Matching(IMAGE_ID, {})
+    unused_ids: list[str] = []
+    by_annotator: list[str] = []
+    if table is not None:
+        matching = find_matches(image_counts, table.rows)
+        unused_ids = _unused(matching, table)
+        by_annotator = [id for row, id in zip(rows, ids, strict=True) if _join(row, matching, table)]
+    ids_without = [id for row, id in zip(rows, ids, strict=True) if not row.references]
+    if ids_without and options.on_missing != "keep":
+        are_all = len(ids_without) == len(rows) and not is_part
+        if options.on_missing == "error" or are_all:
+            missing = [row.image_id for row in rows if not row.references]
+            raise _missing_error(missing, len(rows), reader, table, matching, unused_ids, options)
+        cleaned = [is_cleaned for row, is_cleaned in zip(rows, cleaned, strict=True) if row.references]
+        ids = [id for row, id in zip(rows, ids, strict=True) if row.references]
+    rows = [row for row in rows if row.references] if ids_without and options.on_missing != "keep" else list(rows)
+    notes = {CLEANED: [id for id, is_cleaned in zip(ids, cleaned, strict=True) if is_cleaned]}
+    scores_absent = options.on_absent == "empty"
+    if scores_absent and table is not None:
+        rows += [_empty_candidate(table.rows[image_id]) for image_id in unused_ids]
+        ids += unused_ids
+    notes |= {
+        f"normalised to Unicode {options.unicode}": _normalise(rows, ids, options.unicode) if options.unicode else [],
+        "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": ids_without,
         "scored_as_empty" if scores_absent else "references_without_candidate": unused_ids,
-        "repeated_candidates": [] if are_single else _repeated_candidates(captions),
-        "matched_by": matching.matched_by,
+        "repeated_candidates": [] if are_single else _repeated_candidates(rows, ids),
+        "matched_by": [] if matching.key == IMAGE_ID else [matching.key],
         "ambiguous_names": list(matching.ambiguous),
-        "compared_with_the_reference_of_the_same_annotator": _ids_with_annotator(rows, caption_ids, matching),
-        **inputs.reading_notes,
+        "compared_with_the_reference_of_the_same_annotator": [id for id in by_annotator if id in set(ids)],
     }
-    return rows, captions, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
+    for each in (reader, *(table.readers if table is not None else ())):
+        for assumption, details in each.fields.notes.items():
+            notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
+    return rows, ids, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
 
 
-def make_columns(
-    rows: Sequence[CaptionRow],
-    ids: Sequence[str],
-    references: Sequence[tuple[str, ...]],
-    matchings: Iterable[Matching],
-) -> CaptionColumns:
-    """Rows under their final ids, with their references, as captions; each is matched by its own `Matching`."""
-    image_names = [row.image for row in rows]
-    video_events = list[VideoEvents | None]([None]) * len(rows)
-    for caption_index, (matching, row) in enumerate(zip(matchings, rows, strict=True)):
-        if row.image is None and matching.table is not None and matching.table.images:
-            image_names[caption_index] = matching.table_image(row.image_id)
-        if row.events is not None:
-            video_events[caption_index] = VideoEvents(row.events, matching.reference_events(row))
-    return CaptionColumns(
+def _join(row: CaptionRow, matching: Matching, table: ReferenceTable) -> bool:
+    """Gives a candidate what the table has of its image; whether these are the references of its annotator alone."""
+    matched = matching.rows.get(row.image_id)
+    if matched is None:
+        row.references, row.reference_events = (), ()
+        return False
+    row.references, row.image = matched.references or (), matched.image if row.image is None else row.image
+    row.reference_events = matched.reference_events
+    if row.annotator is None or row.events is not None:
+        return False
+    own_references = table.by_annotator.get((matched.image_id, row.annotator), ())
+    row.references = own_references or row.references
+    return bool(own_references)
+
+
+def _empty_candidate(image: CaptionRow) -> CaptionRow:
+    """The empty candidate of an image that has references alone."""
+    events = Events() if image.reference_events else None
+    return replace(image, candidate="", id=None, system=None, human=None, events=events)
+
+
+def make_set(rows: Sequence[CaptionRow], ids: Sequence[str], notes: Notes | None, options: LoadOptions) -> CaptionSet:
+    """Matched candidates as a set, whose pictures and regions are where the options say."""
+    return CaptionSet.from_columns(
         ids,
         [row.image_id for row in rows],
         [row.candidate or "" for row in rows],
-        references,
-        image_names,
-        [row.system for row in rows],
-        [row.human for row in rows],
-        video_events,
+        [row.references or () for row in rows],
+        images=[row.image for row in rows],
+        systems=[row.system for row in rows],
+        humans=[row.human for row in rows],
+        events=[None if row.events is None else VideoEvents(row.events, row.reference_events) for row in rows],
+        notes=notes,
+        images_root=os.fspath(options.images_root or ""),
+        regions=options.regions,
+        adjustments=options.adjustments,
     )
 
 
@@ -315,59 +409,101 @@ def final_ids(rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> list[str
     """
     if len(counts) == len(rows) and all(row.id is None for row in rows):
         return [row.image_id for row in rows]
-    image_positions: Counter[str] = Counter()
-    caption_ids: list[str] = []
+    positions: Counter[str] = Counter()
+    ids: list[str] = []
     for row in rows:
-        image_id = row.image_id
-        of_image = image_id if counts[image_id] == 1 else f"{image_id}#{image_positions[image_id]}"
-        caption_ids.append(of_image if row.id is None else row.id)
-        image_positions[image_id] += 1
-    if len(set(caption_ids)) != len(caption_ids):
+        of_image = row.image_id if counts[row.image_id] == 1 else f"{row.image_id}#{positions[row.image_id]}"
+        ids.append(of_image if row.id is None else row.id)
+        positions[row.image_id] += 1
+    if len(set(ids)) != len(ids):
         first_rows: dict[str, CaptionRow] = {}
-        for caption_id, row in zip(caption_ids, rows, strict=True):
-            refuse_repeated_id(row, caption_id, first_rows)
-    return caption_ids
+        for id, row in zip(ids, rows, strict=True):
+            if (first := first_rows.setdefault(id, row)) is not row:
+                raise InputError(
+                    f"{row.location}: duplicate id {id!a}, also at {first.location}; scores are keyed by id: give each "
+                    "candidate an id of its own, or leave the ids out"
+                )
+    return ids
 
 
-def refuse_repeated_id(row: CaptionRow, id: str, first_rows: dict[str, CaptionRow]) -> None:
-    """Raises if an earlier row has this id; otherwise adds the row."""
-    if id in first_rows:
+def _clean(rows: Sequence[CaptionRow]) -> list[bool]:
+    """Takes what chat models leave around captions out of candidates and their events; whether each was changed."""
+    changed = []
+    for row in rows:
+        candidate, events = row.candidate or "", row.events
+        row.candidate = clean_chat_artifacts(candidate)
+        if events is not None:
+            row.events = events.map(clean_chat_artifacts)
+            row.candidate = row.events.paragraph if candidate == events.paragraph else row.candidate
+        changed.append((row.candidate, row.events) != (candidate, events))
+    return changed
+
+
+def _normalise(rows: Sequence[CaptionRow], ids: Sequence[str], unicode: str) -> list[str]:
+    """Brings all texts into a Unicode form, "nfc" or "nfkc"; the ids of the captions that had another."""
+    normalise = partial(unicodedata.normalize, cast(Literal["NFC", "NFKC"], unicode.upper()))
+    normalise_all = lru_cache(maxsize=None)(lambda texts: tuple(map(normalise, texts)))  # images share their references
+    changed_ids = []
+    for row, id in zip(rows, ids, strict=True):
+        before = row.candidate, row.references, row.events, row.reference_events
+        row.candidate, row.references = normalise(row.candidate or ""), normalise_all(row.references or ())
+        row.events = None if row.events is None else row.events.map(normalise)
+        row.reference_events = tuple(events.map(normalise) for events in row.reference_events)
+        if before != (row.candidate, row.references, row.events, row.reference_events):
+            changed_ids.append(id)
+    return changed_ids
+
+
+def _repeated_candidates(rows: Sequence[CaptionRow], ids: Sequence[str]) -> list[str]:
+    """The ids of captions that repeat an earlier one of the same image and system, as padded data loaders write."""
+    earlier: set[tuple[str, str | None, str | None]] = set()
+    repeated_ids: list[str] = []
+    for row, id in zip(rows, ids, strict=True):
+        key = (row.image_id, row.system, row.candidate)
+        if key in earlier:
+            repeated_ids.append(id)
+        earlier.add(key)
+    return repeated_ids
+
+
+def _refuse_absent_columns(reader: RowReader, table: ReferenceTable | None, options: LoadOptions) -> None:
+    """Raises if no row, of candidates or of references, has a column that the user named."""
+    chosen_columns = {**(options.columns or {}), **(options.reference_columns or {})}
+    used = reader.fields.used.union(*(each.fields.used for each in (table.readers if table is not None else ())))
+    if absent := [column for column in chosen_columns if column not in used]:
+        unused_columns = list_names(sorted(reader.ignored), 8)
+        others = f"the columns that are not used are {unused_columns}" if unused_columns else "all columns are used"
         raise InputError(
-            f"{row.location}: duplicate id {id!a}, also at {first_rows[id].location}; scores are keyed by id: give "
-            "each candidate an id of its own, or leave the ids out"
+            f"{reader.name}: no row has the column {list_names(absent)} that was chosen for "
+            f"{chosen_columns[absent[0]]}; {others}"
         )
-    first_rows[id] = row
 
 
-def refuse_mismatch(rows: Sequence[CaptionRow], inputs: CaptionInputs, counts: Mapping[str, int]) -> None:
-    """Raises for file names instead of captions, lists of different lengths, and swapped candidates and references.
-
-    Args:
-        rows: the candidates, or the first of them.
-        inputs: where they come from.
-        counts: number of candidates of each image.
-    """
-    reader, table = inputs.reader, inputs.table
-    refuse_paths([row.candidate or "" for row in rows], reader.name, "candidates")
-    refuse_paths([text for row in rows[:1000] for text in row.references or ()], reader.name, "references")
+def _refuse_mismatch(
+    rows: Sequence[CaptionRow], reader: RowReader, table: ReferenceTable | None, counts: Mapping[str, int]
+) -> None:
+    """Raises for file names instead of captions, lists of different lengths, and swapped candidates and references."""
+    _refuse_paths([row.candidate or "" for row in rows], reader.name, "candidates")
+    _refuse_paths([text for row in rows[:1000] for text in row.references or ()], reader.name, "references")
     if table is None:
         return
-    if reader.format == "list" == table.format and len(counts) != len(table.references):
+    if reader.format == "list" == table.format and len(counts) != len(table.rows):
         raise InputError(
-            f"there are {len(counts):,} candidates, but {len(table.references):,} lists of references; in lists the "
-            "k-th belongs to the k-th: give each candidate a list"
+            f"there are {len(counts):,} candidates, but {len(table.rows):,} lists of references; in lists the k-th "
+            "belongs to the k-th: give each candidate a list"
         )
-    if reader.format not in ("coco", "pycocoevalcap", "clipscore"):
-        return
-    # several candidates for every image and one reference each
-    if min(counts.values()) > 1 and all(len(reference_texts) == 1 for reference_texts in table.references.values()):
+    if (
+        reader.format in ("coco", "pycocoevalcap", "clipscore")
+        and min(counts.values()) > 1
+        and all(len(row.references or ()) == 1 for row in table.rows.values())
+    ):
         raise InputError(
             f"{reader.name} has {max(counts.values())} candidates for an image, {table.name} one reference for each; "
             "are the two swapped? If these are samples of a system, give them as rows of JSON lines"
         )
 
 
-def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
+def _refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
     """Raises if most captions look like file names: names were passed instead of the files' contents."""
     file_paths = [text for text in captions if "." in text and " " not in text and _PATH.fullmatch(text)]
     if file_paths and 2 * len(file_paths) > len(captions):
@@ -377,31 +513,36 @@ def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
         )
 
 
-def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Matching, unused: list[str]) -> None:
-    """Raises where candidates without references are an error, or where no others are left."""
-    source_name, reference_table, on_missing = inputs.reader.name, inputs.table, inputs.options.on_missing
-    are_others = missing.count < missing.total or inputs.span != WHOLE
-    if not missing.count or on_missing == "keep" or (on_missing == "skip" and are_others):
-        return
-    first_images = ", ".join(map(shorten, missing.first)) + " and more" * missing.more
-    have = "has" if missing.count == 1 else "have"
-    message = f"{source_name}: {missing.count:,} of {missing.total:,} candidates {have} no references"
-    if reference_table is None:
-        ignored = sorted(inputs.reader.ignored)
-        columns = f"or their column (--column references=NAME; not used: {list_names(ignored, 8)}), " if ignored else ""
-        skip = "leave these out (on_missing='skip', --on-missing skip), " if missing.count < missing.total else ""
-        raise InputError(
-            f"{message}: {first_images}. Name a file of references (references=, --references), {columns}{skip}or keep "
-            "them for metrics that need none (on_missing='keep', --on-missing keep)"
+def _missing_error(
+    missing: Sequence[str],
+    total: int,
+    reader: RowReader,
+    table: ReferenceTable | None,
+    matching: Matching,
+    unused: list[str],
+    options: LoadOptions,
+) -> InputError:
+    """What says that candidates of these images lack references, and what to do."""
+    first_images = list(dict.fromkeys(missing))
+    have, are_all = "has" if len(missing) == 1 else "have", len(missing) == total
+    message = f"{reader.name}: {len(missing):,} of {total:,} candidates {have} no references"
+    skip = "leave these candidates out (on_missing='skip', --on-missing skip)"
+    can_skip = options.on_missing != "skip" and not are_all
+    shown_images = ", ".join(map(shorten, first_images[:5])) + " and more" * (len(first_images) > 5)
+    if table is None:
+        ignored = list_names(sorted(reader.ignored), 8)
+        columns = f"or their column (--column references=NAME; not used: {ignored}), " if ignored else ""
+        return InputError(
+            f"{message}: {shown_images}. Name a file of references (references=, --references), {columns}"
+            f"{f'{skip}, ' * can_skip}or keep them for metrics that need none (on_missing='keep', --on-missing keep)"
         )
-    message += f" in {reference_table.name}: {first_images}."
-    omitted = reference_table.omitted
-    omitted_ids = [image_id for image_id in missing.first if matching.table_ids.get(image_id) in omitted]
+    message += f" in {table.name}: {shown_images}."
+    omitted_ids = [id for id in first_images[:5] if id in matching.rows and matching.rows[id].omitted is not None]
     if omitted_ids:
-        image_count = format_count(sum(not reference_table.references[image_id] for image_id in omitted), "image")
+        image_count = format_count(sum(not table.rows[image_id].references for image_id in table.omitted), "image")
         message += (
             f" All references of {list_names(omitted_ids)} are left out, as VizWiz's evaluation does "
-            f"({', '.join(sorted(set(omitted.values())))}); there are {image_count} like that."
+            f"({', '.join(sorted(set(table.omitted.values())))}); there are {image_count} like that."
         )
     if matching.ambiguous:
         names = ", ".join(map(shorten, next(iter(matching.ambiguous.values()))[:5]))
@@ -413,32 +554,8 @@ def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Match
         images_have = "image there has" if len(unused) == 1 else "images there have"
         example_images = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
         message += f" {len(unused):,} {images_have} no candidate: {example_images}."
-    if missing.count == missing.total:
-        advice = "No caption is left to score: check"
-    elif omitted_ids:
-        raise InputError(f"{message} Leave these candidates out (on_missing='skip', --on-missing skip)")
-    else:
-        advice = "Check"
+    if omitted_ids and not are_all:
+        return InputError(f"{message} {skip[0].upper()}{skip[1:]}")
+    advice = "No caption is left to score: check" if are_all else "Check"
     advice += " that both are of the same split and name the images alike"
-    can_skip = on_missing != "skip" and missing.count < missing.total
-    skip = ", or leave these candidates out (on_missing='skip', --on-missing skip)" if can_skip else ""
-    raise InputError(f"{message} {advice}{skip}")
-
-
-def _ids_with_annotator(rows: Sequence[CaptionRow], ids: Sequence[str], matching: Matching) -> list[str]:
-    """The ids of the captions that have the references of their annotator alone."""
-    if matching.table is None or not matching.table.by_annotator:
-        return []
-    return [id for id, row in zip(ids, rows, strict=True) if matching.annotator_references(row)]
-
-
-def _repeated_candidates(captions: CaptionColumns) -> list[str]:
-    """The ids of captions that repeat an earlier one of the same image and system, as padded data loaders write."""
-    earlier_keys: set[tuple[str, str | None, str]] = set()
-    repeated_ids: list[str] = []
-    caption_keys = zip(captions.image_ids, captions.systems, captions.candidates, strict=True)
-    for caption_id, caption_key in zip(captions.ids, caption_keys, strict=True):
-        if caption_key in earlier_keys:
-            repeated_ids.append(caption_id)
-        earlier_keys.add(caption_key)
-    return repeated_ids
+    return InputError(f"{message} {advice}{f', or {skip}' * can_skip}")

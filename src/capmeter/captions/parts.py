@@ -27,8 +27,14 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.containers.container import ROWS, WHOLE, Span
 from capmeter.captions.load import match_systems
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.matching import CaptionInputs, Matching
-from capmeter.captions.reading import RowReader, open_rows
+from capmeter.captions.matching import (
+    ReferenceTable,
+    find_unused_references,
+    open_candidates,
+    read_candidates,
+    read_references,
+)
+from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
@@ -81,26 +87,22 @@ class Part:
         """The name of the file, and the number of the part's first record."""
         return f"{self.source.label}-{self.span.start:09}"
 
-    def open(self) -> CaptionInputs:
-        """What reads the candidates, with the references, which this process reads only once for all parts."""
-        reader = self.reader or _open(self.source, self.options, self.keep)
-        return _inputs_of(reader, self.options).with_reader(reader, self.span)
-
     def read(self) -> PartCaptions:
         """The captions.
 
         Raises:
             InputError: they are not as expected; the message says where and how to correct them.
         """
-        inputs = self.open()
-        rows = list(inputs.rows())
+        reader = self.reader or open_candidates(self.source, self.options, self.keep)
+        rows = read_candidates(reader, self.options, self.span)
         numbers = iter(() if self.numbers is None else self.numbers.tolist())
         for row in rows if self.numbers is not None else ():
             if row.id is None:
                 number = next(numbers)
                 row.id = row.image_id if number < 0 else f"{row.image_id}#{number}"
         positions = {id(row): position for position, row in enumerate(rows)}
-        systems = match_systems(rows, inputs, "") if rows else {}
+        is_part, table = self.span != WHOLE, _references_of(self.options)
+        systems = match_systems(rows, reader, table, self.options, "", is_part=is_part) if rows else {}
         return PartCaptions(
             rows,
             {
@@ -108,6 +110,10 @@ class Part:
                 for system, (kept_rows, captions) in systems.items()
             },
         )
+
+    def find_unused(self, image_ids: Collection[str]) -> list[str]:
+        """The images with references, in the splits of these images, but without a candidate among them."""
+        return find_unused_references(image_ids, _references_of(self.options))
 
 
 def open_parts(
@@ -148,11 +154,6 @@ def open_parts(
     return [part for path in _find_files(source) for part in _divide(path, options, rows, carried)]
 
 
-def find_unused_references(part: Part, image_ids: Collection[str]) -> list[str]:
-    """The images with references, in the splits of these images, but without a candidate among them."""
-    return Matching.find(image_ids, part.open().table).unused_references(image_ids)
-
-
 def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
     """For the images of rows of each part, as hashes: the number of each among its equals in all parts, -1 if alone."""
     hashes = np.concatenate(image_hashes)
@@ -186,7 +187,7 @@ def _find_files(source: Any) -> list[CaptionSource]:
 
 def _divide(source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[str, ...] | None) -> Iterator[Part]:
     source = replace(source, path=source.path.absolute())
-    reader = _open(source, options, keep)
+    reader = open_candidates(source, options, keep)
     sample = list(islice(reader.rows("candidates"), _SAMPLE)) if reader.container else []
     part = Part(source, options, keep=keep, has_ids=bool(sample) and all(row.id is not None for row in sample))
     is_divided = reader.container is not None and not any(row.single_event for row in sample)
@@ -198,18 +199,13 @@ def _divide(source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[
         yield replace(part, span=span, reader=reader)
 
 
-def _open(source: CaptionSource, options: LoadOptions, keep: tuple[str, ...] | None) -> RowReader:
-    numbered = options.references is None
-    return open_rows(source, options.format, columns=options.columns, keep=keep, numbered=numbered)
+_tables: dict[Any, ReferenceTable | None] = {}  # this process's last references, which are the same for all parts
 
 
-_opened: dict[Any, CaptionInputs] = {}  # this process's last references, which are the same for all parts
-
-
-def _inputs_of(reader: RowReader, options: LoadOptions) -> CaptionInputs:
+def _references_of(options: LoadOptions) -> ReferenceTable | None:
     files = [CaptionSource.resolve(path).path.stat() for path in options.reference_files]
     key = repr(options), *((status.st_size, status.st_mtime_ns) for status in files)
-    if key not in _opened:
-        _opened.clear()
-        _opened[key] = CaptionInputs(reader, options)
-    return _opened[key]
+    if key not in _tables:
+        _tables.clear()
+        _tables[key] = read_references(options)
+    return _tables[key]

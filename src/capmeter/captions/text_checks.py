@@ -17,15 +17,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import Literal
 
 import numpy as np
 
-from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import MARKS, REASONING, TOKENS
-from capmeter.captions.events import VideoEvents
 from capmeter.captions.reference_fit import split_words
 from capmeter.core.ragged import distinct
 
@@ -222,28 +218,6 @@ def has_joined_references(candidate: str, references: Sequence[str]) -> bool:
         return False
     part_lengths = [part_length for part in _SEPARATOR.split(references[0]) if (part_length := len(part.split()))]
     return len(part_lengths) > 1 and min(part_lengths) >= _FEWEST_OF_PART and max(part_lengths) <= _LONG_WORDS
-
-
-def normalise_captions(captions: CaptionColumns, unicode: str | None) -> list[str]:
-    """Brings captions into a Unicode form, "nfc" or "nfkc" (None: they stay); the ids of those that had another."""
-    if unicode is None:
-        return []
-    unicode_form: Literal["NFC", "NFKC"] = "NFC" if unicode == "nfc" else "NFKC"
-    normalise = partial(unicodedata.normalize, unicode_form)
-
-    def normalise_events(events: VideoEvents | None) -> VideoEvents | None:
-        if events is None:
-            return None
-        return VideoEvents(
-            events.candidate.map(normalise), tuple(reference.map(normalise) for reference in events.references)
-        )
-
-    old_captions = list(zip(captions.candidates, captions.references, captions.events, strict=True))
-    captions.candidates = list(map(normalise, captions.candidates))
-    captions.references = [tuple(map(normalise, reference_texts)) for reference_texts in captions.references]
-    captions.events = list(map(normalise_events, captions.events))
-    new_captions = zip(captions.candidates, captions.references, captions.events, strict=True)
-    return [id for id, before, after in zip(captions.ids, old_captions, new_captions, strict=True) if before != after]
 
 
 def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str, list[str]]:

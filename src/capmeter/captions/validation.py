@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import CaptionInputs, match_captions
-from capmeter.captions.reading import open_rows
+from capmeter.captions.matching import (
+    ReferenceTable,
+    make_set,
+    match_captions,
+    open_candidates,
+    read_candidates,
+    read_references,
+    read_table,
+)
 from capmeter.captions.reference_fit import ReferenceFit
-from capmeter.captions.references import ReferenceTable
 from capmeter.captions.rows import Side
 from capmeter.captions.text_checks import COPIED, check_captions, find_artefacts, has_no_words, is_blank
 from capmeter.captions.truncation import is_truncated
@@ -73,18 +79,16 @@ def examine(
     findings = Findings()
     options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
     try:
-        reader = open_rows(source, options.format, columns=options.columns, numbered=options.references is None)
+        reader = open_candidates(source, options)
         findings.facts["format"] = reader.format
         if options.references is None and (side or detect_side(reader)) == "references":
-            _check_references(ReferenceTable.read([reader], options.splits), findings)
+            _check_references(read_table(reader, options.splits), findings)
         else:
-            inputs = CaptionInputs(reader, options)
-            if inputs.table is not None:
-                findings.facts["references format"] = inputs.table.format
-            captions, notes = match_captions(list(inputs.rows()), inputs)[1:]
-            caption_set = CaptionSet.from_columns(captions, notes=notes)
-            del captions  # most of what is in memory
-            _check_captions(caption_set, inputs.table is not None, findings)
+            rows, table = read_candidates(reader, options), read_references(options)
+            if table is not None:
+                findings.facts["references format"] = table.format
+            captions = make_set(*match_captions(rows, reader, table, options), options)
+            _check_captions(captions, table is not None, findings)
         if reader.fields.layout is not None:
             findings.facts["layout"] = reader.fields.layout.holds
         for assumption, details in reader.fields.notes.items():
@@ -99,20 +103,21 @@ def examine(
 def _check_references(table: ReferenceTable, findings: Findings) -> None:
     facts = findings.facts
     facts["holds"] = "references"
-    facts["images"] = len(table.references)
-    if table.splits:
-        facts["splits"] = dict(Counter(table.splits.get(image_id, "") for image_id in table.references))
-    _count_references([len(texts) for texts in table.references.values()], findings)
-    bare_ids = [image_id for image_id, texts in table.references.items() if not texts]
-    findings.warn("images without a reference", [image_id for image_id in bare_ids if image_id not in table.omitted])
+    references, omitted = table.references, table.omitted
+    facts["images"] = len(references)
+    if any(row.split is not None for row in table.rows.values()):
+        facts["splits"] = dict(Counter(row.split or "" for row in table.rows.values()))
+    _count_references([len(texts) for texts in references.values()], findings)
+    bare_ids = [image_id for image_id, texts in references.items() if not texts]
+    findings.warn("images without a reference", [image_id for image_id in bare_ids if image_id not in omitted])
     findings.warn(
-        f"images of which all references are left out ({', '.join(sorted(set(table.omitted.values())))})",
-        [image_id for image_id in bare_ids if image_id in table.omitted],
+        f"images of which all references are left out ({', '.join(sorted(set(omitted.values())))})",
+        [image_id for image_id in bare_ids if image_id in omitted],
     )
-    blank_ids = [image_id for image_id, texts in table.references.items() if any(map(has_no_words, texts))]
+    blank_ids = [image_id for image_id, texts in references.items() if any(map(has_no_words, texts))]
     findings.warn("images with an empty reference", blank_ids)
-    image_ids = [image_id for image_id, texts in table.references.items() for _ in texts]
-    _check_texts(image_ids, [text for texts in table.references.values() for text in texts], "references", findings)
+    image_ids = [image_id for image_id, texts in references.items() for _ in texts]
+    _check_texts(image_ids, [text for texts in references.values() for text in texts], "references", findings)
 
 
 def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings) -> None:

@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from capmeter.captions import writers
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.containers.table import DELIMITERS
+from capmeter.captions.events import Events
 from capmeter.captions.field_names import FIELDS
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import CaptionInputs, match_captions
-from capmeter.captions.reading import RowReader, open_rows
-from capmeter.captions.references import ReferenceTable
+from capmeter.captions.matching import (
+    collect_references,
+    match_captions,
+    open_candidates,
+    read_candidates,
+    read_references,
+)
+from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side
 from capmeter.core.errors import InputError
-from capmeter.core.output_files import atomic_writer
+from capmeter.core.output_files import atomic_writer, write_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from capmeter.captions.load_options import LoadKeywords
 
-Writer = Callable[[Iterable[CaptionRow], BinaryIO], None]
-Fields = frozenset[str]
-
-_IMAGE_AND_CANDIDATE = frozenset(("image_id", "candidate"))
-_IMAGE_AND_REFERENCES = frozenset(("image_id", "references"))
-CANDIDATES: dict[str, tuple[Writer, Fields]] = {
-    "coco": (writers.write_results, _IMAGE_AND_CANDIDATE),
-    "pycocoevalcap": (writers.write_candidates, _IMAGE_AND_CANDIDATE),
-    "clipscore": (writers.write_single_candidates, _IMAGE_AND_CANDIDATE),
+CANDIDATES = dict.fromkeys(("coco", "pycocoevalcap", "clipscore"), ("image_id", "candidate"))
+REFERENCES = {
+    "coco": ("image_id", "references", "image"),
+    "pycocoevalcap": ("image_id", "references"),
+    "clipscore": ("image_id", "references"),
+    "karpathy": ("image_id", "references", "image", "split"),
 }
-REFERENCES: dict[str, tuple[Writer, Fields]] = {
-    "coco": (writers.write_annotations, _IMAGE_AND_REFERENCES | {"image"}),
-    "pycocoevalcap": (writers.write_references_by_image, _IMAGE_AND_REFERENCES),
-    "clipscore": (writers.write_references_by_image, _IMAGE_AND_REFERENCES),
-    "karpathy": (writers.write_karpathy, _IMAGE_AND_REFERENCES | {"image", "split"}),
-}
+"""The formats of files of candidates and of references, and the fields that they hold."""
 WITH_EVENTS = ("jsonl", "json")
 """The formats that hold events in time; the others hold their paragraphs."""
 ROWS = ("jsonl", "json", "csv", "tsv", "parquet")
 TARGETS = (*ROWS, *dict.fromkeys([*CANDIDATES, *REFERENCES]))
+_BATCH = 1 << 14
 
 
 @dataclass
@@ -66,16 +64,6 @@ class ConversionSummary:
     ignored: list[str] = field(default_factory=list)
 
 
-@dataclass
-class _Rows:
-    """Rows that can be iterated again, so that a large file is never held in memory."""
-
-    again: Callable[[], Iterator[CaptionRow]]
-
-    def __iter__(self) -> Iterator[CaptionRow]:
-        return self.again()
-
-
 def save(
     captions: CaptionSet, path: str | os.PathLike[str], *, to: str, references: str | os.PathLike[str] | None = None
 ) -> ConversionSummary:
@@ -90,13 +78,11 @@ def save(
     Raises:
         InputError: the file or the format cannot be written.
     """
-    caption_rows = [
-        CaptionRow("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions
-    ]
-    for caption_row, caption in zip(caption_rows, captions, strict=True):
-        if caption.events is not None:
-            caption_row.events, caption_row.reference_events = caption.events.candidate, caption.events.references
-    return _write(caption_rows, path, to, references, ConversionSummary("captions", "candidates"))
+    rows = [CaptionRow("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions]
+    for row, events in zip(rows, captions.events, strict=True):
+        if events is not None:
+            row.events, row.reference_events = events.candidate, events.references
+    return _write(rows, path, to, references, ConversionSummary("captions", "candidates"))
 
 
 def convert(
@@ -127,28 +113,15 @@ def convert(
         InputError: the source cannot be read, or the format cannot be written.
     """
     options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
-    reader = open_rows(source, options.format, columns=options.columns, numbered=options.references is None)
+    reader = open_candidates(source, options)
     summary = ConversionSummary(reader.format, "candidates")
-    rows: Iterable[CaptionRow]
     if options.references is None and (side or detect_side(reader)) == "references":
         splits = options.splits
-        rows = _Rows(lambda: (row for row in reader.rows("references") if not splits or row.split in splits))
+        rows = [row for row in reader.rows("references") if not splits or row.split in splits]
         summary.side = "references"
     else:
-        inputs = CaptionInputs(reader, options)
-        rows = _Rows(inputs.rows)
-        if inputs.table is not None:
-            matched_rows, captions, _ = match_captions(list(rows), inputs)
-            reference_lists, images, events = captions.references, captions.images, captions.events
-            rows = [
-                replace(
-                    row,
-                    references=reference_lists[row_index] or None,
-                    image=images[row_index],
-                    reference_events=video_events.references if (video_events := events[row_index]) else (),
-                )
-                for row_index, row in enumerate(matched_rows)
-            ]
+        rows = read_candidates(reader, options)
+        rows, _, _ = match_captions(rows, reader, read_references(options), options)
     _write(rows, path, to, references_path, summary)
     summary.ignored = sorted(reader.ignored)
     return summary
@@ -165,68 +138,143 @@ def detect_side(reader: RowReader) -> Side:
         return "references"
     if first_row is None or reader.format != "pycocoevalcap":
         return "candidates"
-    image_counts = Counter(caption_row.image_id for caption_row in (first_row, *rows))
+    image_counts = Counter(row.image_id for row in (first_row, *rows))
     return "references" if max(image_counts.values()) > 1 else "candidates"
 
 
 def _write(
-    caption_rows: Iterable[CaptionRow],
-    target_path: str | os.PathLike[str],
-    target_format: str,
+    rows: Sequence[CaptionRow],
+    path: str | os.PathLike[str],
+    to: str,
     references_path: str | os.PathLike[str] | None,
     summary: ConversionSummary,
 ) -> ConversionSummary:
-    if target_format not in TARGETS:
-        raise InputError(f"cannot write the format {target_format!a}; expected one of {', '.join(TARGETS)}")
-    field_counts: Counter[str] = Counter()
-    for caption_row in caption_rows:
-        field_counts.update(
-            field_name for field_name in (*FIELDS, "events") if getattr(caption_row, field_name) is not None
-        )
-    if not field_counts:
-        raise InputError(f"there is nothing to write to {target_path}: no rows")
-    if target_format in ROWS and references_path is not None:
-        raise InputError(
-            f"the format {target_format} holds candidates and references in one file: leave out the file of references"
-        )
+    if to not in TARGETS:
+        raise InputError(f"cannot write the format {to!a}; expected one of {', '.join(TARGETS)}")
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(name for name in (*FIELDS, "events") if getattr(row, name) not in (None, ()))
+    if not rows:
+        raise InputError(f"there is nothing to write to {path}: no rows")
+    if to in ROWS and references_path is not None:
+        raise InputError(f"the format {to} holds candidates and references in one file: leave out that of references")
     held_fields: set[str] = set()
-    with ExitStack() as open_files:
-        for file_path, content_name, write, fields in _parts(field_counts, target_path, target_format, references_path):
-            written_rows: Iterable[CaptionRow] = caption_rows
-            if content_name == "images' references":
-                written_rows = list(ReferenceTable.collect(caption_rows, "the source").rows())
-            write(written_rows, open_files.enter_context(atomic_writer(file_path)))
-            held_fields.update(fields)
-            entry_count = len(written_rows) if isinstance(written_rows, list) else field_counts["image_id"]
-            summary.files[str(file_path)] = (content_name, entry_count)
-    summary.dropped = {
-        field_name: field_count for field_name, field_count in field_counts.items() if field_name not in held_fields
-    }
+    with ExitStack() as files:
+        if to in ROWS:
+            _write_rows(rows, [name for name in FIELDS if counts[name]], to, files.enter_context(atomic_writer(path)))
+            held_fields.update(FIELDS, ["events"] if to in WITH_EVENTS else [])
+            summary.files[str(path)] = ("rows", len(rows))
+        elif to in CANDIDATES and counts["candidate"]:
+            files.enter_context(atomic_writer(path)).write(_lines(_candidates_document(rows, to)))
+            held_fields.update(CANDIDATES[to])
+            summary.files[str(path)] = ("candidates", len(rows))
+        elif counts["references"]:
+            references_path = path
+        else:
+            raise InputError(f"the format {to} holds references, and the source has none; name them with references=")
+        if references_path is not None and counts["references"]:
+            if summary.files and Path(references_path) == Path(path):
+                raise InputError(f"candidates and references cannot both be written to {path}")
+            images = list(collect_references(rows, "the source").rows.values())
+            files.enter_context(atomic_writer(references_path)).write(_lines(_references_document(images, to)))
+            held_fields.update(REFERENCES[to])
+            summary.files[str(references_path)] = ("images' references", len(images))
+    summary.dropped = {name: count for name, count in counts.items() if name not in held_fields}
     return summary
 
 
-def _parts(
-    field_counts: Counter[str], path: str | os.PathLike[str], to: str, references_path: str | os.PathLike[str] | None
-) -> Iterator[tuple[str | os.PathLike[str], str, Writer, Iterable[str]]]:
-    """The files to write: where to, what goes in, how, and the fields that it holds."""
-    columns = [field_name for field_name in FIELDS if field_counts[field_name]]
-    if to in ROWS:
-        yield path, "rows", _row_writer(to, columns), (*FIELDS, *(("events",) if to in WITH_EVENTS else ()))
-    elif to in CANDIDATES and field_counts["candidate"]:
-        yield path, "candidates", *CANDIDATES[to]
-        if references_path is not None and field_counts["references"]:
-            if Path(references_path) == Path(path):
-                raise InputError(f"candidates and references cannot both be written to {path}")
-            yield references_path, "images' references", *REFERENCES[to]
-    elif field_counts["references"]:
-        yield path, "images' references", *REFERENCES[to]
+def _write_rows(rows: Sequence[CaptionRow], columns: Sequence[str], to: str, file: Any) -> None:
+    """Rows of the fields of `FIELDS`; of JSON the events of a video take the place of their paragraphs."""
+    import pyarrow
+
+    if to == "json":
+        file.write(_lines(list(map(_json_row, rows))))
+    elif to == "jsonl":
+        file.writelines(json.dumps(_json_row(row), ensure_ascii=False).encode() + b"\n" for row in rows)
     else:
-        raise InputError(f"the format {to} holds references, and the source has none; name them with references=")
+        column_types = {"references": pyarrow.list_(pyarrow.string()), "human": pyarrow.list_(pyarrow.float64())}
+        schema = pyarrow.schema([(name, column_types.get(name, pyarrow.string())) for name in columns])
+        batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
+        tables = (
+            pyarrow.table([[getattr(row, name) for row in batch] for name in columns], schema=schema)
+            for batch in batches
+        )
+        write_parts(tables, f".{to}", file)
 
 
-def _row_writer(target_format: str, columns: Sequence[str]) -> Writer:
-    if target_format in DELIMITERS:
-        return lambda rows, file: writers.write_table(rows, columns, DELIMITERS[target_format], file)
-    if target_format == "parquet":
-        return lambda rows, file: writers.write_parquet(rows, columns, file)
-    return writers.write_json_lines if target_format == "jsonl" else writers.write_json
+def _json_row(row: CaptionRow) -> dict[str, Any]:
+    """The row as an object, without the fields that it does not have."""
+    values = {name: getattr(row, name) for name in FIELDS}
+    values = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value is not None
+    }
+    if row.events is not None:
+        if row.candidate is None or row.reference_events:
+            values.pop("references", None)
+        values.pop("candidate", None)
+        values |= _event_lists(row.events)
+        if row.candidate is not None and row.reference_events:
+            values["references"] = list(map(_event_lists, row.reference_events))
+    return values
+
+
+def _event_lists(events: Events) -> dict[str, Any]:
+    return {"timestamps": list(map(list, events.times)), "sentences": list(events.sentences)}
+
+
+def _lines(document: Any) -> bytes:
+    """A JSON document, an entry a line."""
+    if isinstance(document, dict):
+        entries = [
+            f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(v, ensure_ascii=False)}" for key, v in document.items()
+        ]
+        return "\n".join(["{", ",\n".join(entries), "}\n"]).encode()
+    return "\n".join(["[", ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in document), "]\n"]).encode()
+
+
+def _number_or_text(image_id: str) -> int | str:
+    """COCO's ids are numbers: numeric text becomes a number again, other text stays text."""
+    is_number = image_id.isascii() and image_id.isdigit() and len(image_id) < 19 and str(int(image_id)) == image_id
+    return int(image_id) if is_number else image_id
+
+
+def _candidates_document(rows: Sequence[CaptionRow], to: str) -> Any:
+    """COCO's results, or candidates by image; CLIPScore's format has one candidate of each."""
+    if to == "coco":
+        return [{"image_id": _number_or_text(row.image_id), "caption": row.candidate} for row in rows]
+    by_image: dict[str, list[str]] = {}
+    for row in rows:
+        by_image.setdefault(row.image_id, []).append(row.candidate or "")
+    if to == "pycocoevalcap":
+        return by_image
+    for image_id, candidates in by_image.items():
+        if len(candidates) > 1:
+            raise InputError(
+                f"image {image_id!a} has several candidates, and this format holds one; convert to pycocoevalcap, or "
+                "choose one system"
+            )
+    return {image_id: candidates[0] for image_id, candidates in by_image.items()}
+
+
+def _references_document(images: Sequence[CaptionRow], to: str) -> Any:
+    """The references of each image; in Karpathy's format images without a split go to `test`."""
+    if to not in ("coco", "karpathy"):
+        return {row.image_id: list(row.references or ()) for row in images}
+    image_entries: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    first_id = 0
+    for number, row in enumerate(images):
+        key, texts = _number_or_text(row.image_id), row.references or ()
+        if to == "coco":
+            image_entries.append({"id": key} if row.image is None else {"id": key, "file_name": row.image})
+            annotations += [
+                {"id": len(annotations) + k, "image_id": key, "caption": text} for k, text in enumerate(texts, 1)
+            ]
+            continue
+        entry: dict[str, Any] = {"imgid": number, "split": row.split or "test"}
+        entry |= {"cocoid": key} if isinstance(key, int) else {"filename": key}
+        entry |= {"filename": row.image} if isinstance(key, int) and row.image is not None else {}
+        sentences = [{"raw": text, "imgid": number, "sentid": first_id + k} for k, text in enumerate(texts)]
+        image_entries.append({**entry, "sentids": [each["sentid"] for each in sentences], "sentences": sentences})
+        first_id += len(texts)
+    return {"images": image_entries} | ({"annotations": annotations} if to == "coco" else {"dataset": "capmeter"})

@@ -316,9 +316,14 @@ def write_table(tables: Any | Iterable[Any], path: Path) -> None:
     """
     import pyarrow
 
-    kind = table_kind(path)
-    parts = [tables] if isinstance(tables, pyarrow.Table) else tables
-    with atomic_writer(path) as file, ExitStack() as open_files:
+    parts, kind = [tables] if isinstance(tables, pyarrow.Table) else tables, table_kind(path)
+    with atomic_writer(path) as file:
+        write_parts(parts, kind, file)
+
+
+def write_parts(parts: Iterable[Any], kind: str, file: BinaryIO) -> None:
+    """Writes the parts of a table to an open file in the format of this ending, one of `KINDS`."""
+    with ExitStack() as open_files:
         if kind == ".parquet":
             from pyarrow.parquet import ParquetWriter
 
@@ -337,4 +342,5 @@ def write_table(tables: Any | Iterable[Any], path: Path) -> None:
                 if k == 0:
                     rows.write(part.column_names)
                 for row in part.to_pylist():
-                    rows.write([json.dumps(cell) if isinstance(cell, list) else cell for cell in row.values()])
+                    cells = (json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for v in row.values())
+                    rows.write(list(cells))

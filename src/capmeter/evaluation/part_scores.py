@@ -39,7 +39,6 @@ from capmeter.captions.parts import (
     Numbers,
     Part,
     PartCaptions,
-    find_unused_references,
     hash_images,
     number_captions,
     open_parts,
@@ -527,6 +526,6 @@ def _note_unused(name: str, scores: SetScores, files: Sequence[Path], part: Part
     for file in files:
         table = parquet.read_table(file, columns=["image_id", "system"])
         images |= dict.fromkeys(table.filter(_equals(table["system"], name or None))["image_id"].unique().to_pylist())
-    unused = find_unused_references(part, images)
+    unused = part.find_unused(images)
     noted: Notes = {_UNUSED: (len(unused), unused[:NOTED_IDS])} if unused else {}
     return replace(scores, notes={**scores.notes, **noted})

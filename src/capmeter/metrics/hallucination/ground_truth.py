@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.field_names import IMAGE_NAMES
-from capmeter.captions.references import KEYS, ReferenceTable
+from capmeter.captions.matching import KEYS, index_images
 from capmeter.captions.rows import caption_text, image_key
 from capmeter.captions.sources import open_bytes, read_text
 from capmeter.core.assets import file_stamp
@@ -38,18 +38,19 @@ _LONGEST_NAME = 200
 class GroundTruth:
     """The objects of each image: nodes of a word list, or names as written in the file.
 
-    `table` names the images and holds objects in place of references; `words` is the word list, with the names that are
-    not in it as objects of their own.
+    `objects` and `names` are those of each image, by its id; `words` is the word list, with the names that it lacks as
+    objects of their own.
     """
 
     name: str
-    table: ReferenceTable
+    objects: Mapping[str, tuple[str, ...]]
+    names: Mapping[str, tuple[str, ...]]
     words: ObjectWords | None = None
 
     @cached_property
-    def _image_ids(self) -> list[tuple[Callable[[str], str], Mapping[str, set[str]]]]:
+    def _image_ids(self) -> list[tuple[Callable[[str], str], Mapping[str, list[str]]]]:
         """How a name is compared, and the images by the result; made only where an id is not in the table."""
-        return [(value_of, self.table.image_ids_by(key)) for key, value_of in KEYS.items()]
+        return [(value_of, index_images(self.names, key)) for key, value_of in KEYS.items()]
 
     def of_images(self, image_ids: Iterable[str]) -> dict[str, frozenset[str]]:
         """The objects of each of these images.
@@ -72,18 +73,18 @@ class GroundTruth:
 
         None: the file lacks the image, or several could be meant.
         """
-        if image_id in self.table.references:
-            return frozenset(self.table.references[image_id])
+        if image_id in self.objects:
+            return frozenset(self.objects[image_id])
         for value_of, image_ids in self._image_ids:
-            matched_ids = image_ids.get(value_of(image_id), set())
+            matched_ids = image_ids.get(value_of(image_id), [])
             if len(matched_ids) == 1:
-                return frozenset(self.table.references[next(iter(matched_ids))])
+                return frozenset(self.objects[matched_ids[0]])
         return None
 
     @cached_property
     def digest(self) -> str:
         """A hash of the objects, for signatures."""
-        object_rows = [[image_id, sorted(objects)] for image_id, objects in sorted(self.table.references.items())]
+        object_rows = [[image_id, sorted(objects)] for image_id, objects in sorted(self.objects.items())]
         return hashlib.sha256(json.dumps(object_rows).encode()).hexdigest()[:8]
 
 
@@ -130,8 +131,8 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> Groun
         image_id: tuple(sorted(set(names) if extended is None else {extended.node_of(each) for each in names}))
         for image_id, names in object_names.items()
     }
-    aliases: dict[str, tuple[str, ...]] = {image_id: (file_name,) for image_id, file_name in file_names.items()}
-    return GroundTruth(name, ReferenceTable(name, objects, {}, aliases, {}), extended)
+    names = {image_id: (image_id, *((file_names[image_id],) if image_id in file_names else ())) for image_id in objects}
+    return GroundTruth(name, objects, names, extended)
 
 
 def _decode(text: str, name: str) -> Any:
