@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from support.thousand_captions import thousand
 
 import capmeter
 from capmeter.core.errors import InputError
+from capmeter.evaluation.base import CapmeterWarning
 from capmeter.integrations import aac_metrics
 from capmeter.text.tokenization import ptb
 
@@ -95,7 +97,7 @@ def test_vocab_counts_distinct_words() -> None:
     assert aac_metrics.vocab(candidates, references, return_all_scores=False) == 4.0
     assert list(aac_metrics.vocab(candidates, None)[0]) == ["vocab.cands"]  # type: ignore[index]
     assert aac_metrics.evaluate(candidates, references, metrics=["rouge_l", "vocab"])[0]["vocab.mrefs_full"] == 8
-    with pytest.raises(InputError, match="2 candidates need as many non-empty lists"):
+    with pytest.raises(InputError):
         aac_metrics.vocab(candidates, [["a"], []])
 
 
@@ -108,7 +110,7 @@ def test_the_sets_and_names_of_aac_metrics() -> None:
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("mace", "that capmeter does not compute; available are bleu_1"), ("cider", "unknown metric 'cider'")],
+    [("mace", "that capmeter does not compute"), ("cider", "unknown metric 'cider'")],
 )
 def test_unknown_metrics_are_named(name: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
@@ -122,3 +124,53 @@ def test_arguments_stand_in_their_order() -> None:
     for name in ("bleu", "rouge_l", "cider_d", "meteor", "spice", "spider"):
         parameters = list(inspect.signature(getattr(aac_metrics, name)).parameters)
         assert parameters[:3] == ["candidates", "mult_references", "return_all_scores"]
+
+
+CANDIDATES = ["a man is speaking", "rain falls"]
+REFERENCES = [["a man speaks.", "someone speaks.", "a man is speaking while a bird is chirping in the background"],
+              ["rain is falling hard on a surface"]]  # fmt: skip
+
+
+def test_the_numbers_of_the_package_s_own_page() -> None:
+    """aac-metrics' README prints .4278 and .9614, and 1.3641 and .5587 for the sentences."""
+    corpus, sentences = aac_metrics.evaluate(CANDIDATES, REFERENCES, metrics=["bleu_1", "cider_d"])
+    assert [round(corpus[name].item(), 4) for name in ("bleu_1", "cider_d")] == [0.4278, 0.9614]
+    assert sentences["cider_d"].round(4).tolist() == [1.3641, 0.5587]
+
+
+@pytest.mark.meteor
+@pytest.mark.neural
+def test_every_set_and_metric_works_without_further_arguments() -> None:
+    keys = {}
+    for name in ("dcase2020", "dcase2023", "dcase2024", "all", *aac_metrics.list_metrics_available()):
+        with pytest.warns(CapmeterWarning, match="mace") if name == "all" else contextlib.nullcontext():
+            corpus, sentences = aac_metrics.evaluate(CANDIDATES, REFERENCES, metrics=name)
+        keys[name] = list(corpus)
+        assert all(np.isfinite(value.item()) for value in corpus.values()) and sentences
+    assert keys["dcase2023"] == ["meteor", "cider_d", "spice", "spider", "fer", "spider_fl"]
+    assert {"fense", "sbert_sim", "vocab.cands"} < set(keys["dcase2024"]) < set(keys["all"])
+    assert keys["bert_score"] == ["bert_score.precision", "bert_score.recall", "bert_score.f1"]
+
+
+@pytest.mark.meteor
+@pytest.mark.neural
+def test_classes_collect_batches() -> None:
+    from capmeter.integrations.aac_metrics.classes.cider_d import CIDErD
+    from capmeter.integrations.aac_metrics.utils.tokenization import preprocess_mono_sents, preprocess_mult_sents
+
+    from capmeter.integrations.aac_metrics import functional
+
+    tokenised = preprocess_mono_sents(CANDIDATES), preprocess_mult_sents(REFERENCES)
+    for name in aac_metrics.list_metrics_available():
+        metric = aac_metrics.load_metric(name)
+        for k in range(2):
+            metric.update(*([tokenised[0][k : k + 1]] if name == "fer" else [part[k : k + 1] for part in tokenised]))
+        function = {"bert_score": "bert_score_mrefs"}.get(name, name)
+        expected = getattr(functional, function)(*(tokenised[:1] if name == "fer" else tokenised))
+        assert metric.compute()[0] == pytest.approx(expected[0], abs=1e-6)
+    assert CIDErD(return_all_scores=False)(*tokenised) == pytest.approx(0.9614, abs=1e-4)
+    evaluator = aac_metrics.DCASE2023Evaluate()
+    evaluator.update(CANDIDATES, REFERENCES)
+    assert evaluator.compute()[0] == aac_metrics.dcase2023_evaluate(CANDIDATES, REFERENCES)[0]
+    with pytest.raises(InputError, match="mace"):
+        aac_metrics.load_metric("mace")

@@ -50,9 +50,22 @@ def test_a_single_reference_may_be_a_text(load: Any) -> None:
     assert result == {"rouge-l": 0.5}
 
 
-def test_a_text_among_lists_is_refused(load: Any) -> None:
+def test_a_text_among_lists_is_a_list_of_one(load: Any) -> None:
+    predictions, references = ["a dog", "a red bus"], [["a dog", "the dog"], "a bus"]
+    expected = load(PATH, "bleu-1").compute(predictions=predictions, references=[references[0], ["a bus"]])
+    assert load(PATH, "bleu-1").compute(predictions=predictions, references=references) == expected
+    scorer = load(PATH, "bleu-1")
+    scorer.add(prediction="a dog", reference=["a dog", "the dog"])
+    scorer.add(prediction="a red bus", reference="a bus")  # which `evaluate` takes apart
     with pytest.raises(InputError, match=r"references\[1\]: single characters \('a bus'\), expected captions"):
-        load(PATH, "bleu-1").compute(predictions=["a dog", "cats"], references=[["a dog", "the dog"], "a bus"])
+        scorer.compute()
+
+
+@pytest.mark.parametrize("wrong", [[float("nan")], [None], [b"a"], [3], (text for text in "a"), {"a": "b"}, None])
+def test_values_that_are_not_text_get_a_sentence(load: Any, wrong: Any) -> None:
+    for predictions, references in ((wrong, [["a"]]), (["a"], [wrong]), (["a"], wrong)):
+        with pytest.raises(InputError):
+            load(PATH, "bleu-1").compute(predictions=predictions, references=references)
 
 
 def test_two_processes_are_brought_together(load: Any) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
+import itertools
 import json
+import math
 import shutil
-from collections import defaultdict
+import subprocess
+import sys
+from collections import Counter, defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from support.command_line import capmeter as capmeter_command
 from support.official_scores import official
 from support.plain_meteor import small_release
 from support.spice_parses import Recorded, official_set, recorded, use_parser
@@ -22,7 +29,17 @@ import capmeter
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning
 from capmeter.integrations import pycocoevalcap
-from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge, Spice
+from capmeter.integrations.pycocoevalcap import (
+    WMD,
+    Bleu,
+    Cider,
+    CiderD,
+    COCOEvalCap,
+    Meteor,
+    PTBTokenizer,
+    Rouge,
+    Spice,
+)
 from capmeter.metrics.scene_graph.spice import scene_graphs
 from capmeter.metrics.scene_graph.spice_results import write_spice
 from capmeter.text.scene_graphs.extraction import Scenes
@@ -307,3 +324,142 @@ def test_captions_that_are_not_tokenised_are_refused(side: str) -> None:
         with pytest.raises(InputError, match=rf"{side}: \d of \d captions are not tokenised .*PTBTokenizer"):
             scorer.compute_score(gts, res)
     assert Bleu(4).compute_score(tokens, {k: tokens[k][:1] for k in range(3)})[0][0] == pytest.approx(1)
+
+
+TRAINING = {k: [f"a {a} {b} on the {c}", f"the {b} on a {c}"] for k, (a, b, c) in enumerate(
+    itertools.product(("red", "small"), ("dog", "cat", "car"), ("grass", "road")))}  # fmt: skip
+PAIR = {"x": ["a red dog on the grass", "a dog"], "y": ["two cats on a road"]}
+PAIR_RES = {"x": ["a dog on the road"], "y": ["a cat on a road"]}
+
+
+def plain_cider(gts: list[list[str]], res: list[str], documents: list[list[str]], clipped: bool) -> list[float]:
+    """CIDEr(-D) from its formula, with the document frequencies of `documents`."""
+
+    def grams(text: str, n: int) -> Counter[tuple[str, ...]]:
+        words = text.split()
+        return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+    frequency = Counter(
+        gram for texts in documents for gram in {g for t in texts for n in range(1, 5) for g in grams(t, n)}
+    )
+
+    def similarity(candidate: str, reference: str) -> float:
+        total = 0.0
+        for n in range(1, 5):
+            vectors = [{g: k * (math.log(len(documents)) - math.log(max(1, frequency[g])))
+                        for g, k in grams(text, n).items()} for text in (candidate, reference)]  # fmt: skip
+            dot = sum((min(w, vectors[1].get(g, 0.0)) if clipped else w) * vectors[1].get(g, 0.0)
+                      for g, w in vectors[0].items())  # fmt: skip
+            norm = math.prod(math.sqrt(sum(w * w for w in vector.values())) for vector in vectors)
+            total += dot / norm if norm else 0.0
+        delta = len(candidate.split()) - len(reference.split())
+        return total / 4 * (math.exp(-(delta**2) / 72) if clipped else 1.0)
+
+    return [10 * sum(similarity(one, text) for text in texts) / len(texts) for one, texts in zip(res, gts, strict=True)]
+
+
+def test_document_frequencies_may_come_from_other_references(tmp_path: Path) -> None:
+    expected = plain_cider(list(PAIR.values()), [text for (text,) in PAIR_RES.values()], list(TRAINING.values()), True)
+    for scorer in (Cider(TRAINING), Cider(refs=TRAINING)):
+        score, scores = scorer.compute_score(PAIR, PAIR_RES)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12)
+        assert score == pytest.approx(np.mean(expected), abs=1e-12)
+    assert abs(Cider().compute_score(PAIR, PAIR_RES)[0] - score) > 0.1
+    path = tmp_path / "training.json"
+    path.write_text(json.dumps(TRAINING))
+    table = tmp_path / "training.npz"
+    capmeter_command("idf", str(path), "--output", str(table))
+    rows = [{"image_id": key, "caption": PAIR_RES[key]} for key in ("y", "x", "y")]
+    for df in (str(path), str(table)):
+        np.testing.assert_allclose(
+            CiderD(df=df).compute_score(PAIR, rows)[1], [expected[k] for k in (1, 0, 1)], rtol=0, atol=1e-12
+        )
+    as_published = plain_cider(list(PAIR.values()), [t for (t,) in PAIR_RES.values()], list(TRAINING.values()), False)
+    np.testing.assert_allclose(Cider(df=str(table)).compute_score(PAIR, PAIR_RES)[1], as_published, rtol=0, atol=1e-12)
+
+
+def test_a_batch_of_samples_has_the_frequencies_of_its_rows() -> None:
+    """As in self-critical training: an image stands once for each of its samples, and each counts as a document."""
+    keys = ("x", "y", "x")
+    rows = [
+        {"image_id": key, "caption": [text]} for key, text in zip(keys, ("a dog", "cats", "a red dog"), strict=True)
+    ]
+    expected = plain_cider([PAIR[k] for k in keys], ["a dog", "cats", "a red dog"], [PAIR[k] for k in keys], True)
+    np.testing.assert_allclose(CiderD(df="corpus").compute_score(PAIR, rows)[1], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Cider(TRAINING, TRAINING),
+        lambda: Cider(4),
+        lambda: CiderD(df="coco-train-idxs"),
+        lambda: CiderD().compute_score(PAIR, [{"image_id": "z", "caption": ["a"]}]),
+        lambda: CiderD().compute_score(PAIR, [{"caption": ["a"]}]),
+        lambda: CiderD().compute_score(PAIR, ["a"]),
+        lambda: PTBTokenizer.tokenize("a dog"),
+        lambda: PTBTokenizer.tokenize({"a": [3]}),
+        lambda: PTBTokenizer.tokenize([None]),
+    ],
+)
+def test_arguments_without_effect_and_wrong_forms_are_errors(call: Any) -> None:
+    with pytest.raises(InputError):
+        call()
+
+
+def test_the_tokenizer_takes_texts_and_works_on_the_class() -> None:
+    expected = {"a": ["a dog 's ball", "red"], 7: []}
+    assert PTBTokenizer.tokenize({"a": ["A dog's ball.", "Red!"], 7: []}) == expected
+    assert PTBTokenizer(verbose=False).tokenize({"a": [{"caption": "A dog's ball."}, "Red!"], 7: ()}) == expected
+    assert PTBTokenizer.tokenize(["A dog.", ["A cat.", "Cats"]]) == {0: ["a dog"], 1: ["a cat", "cats"]}
+
+
+def test_every_module_path_is_that_of_the_standard_code() -> None:
+    for path, name in (("eval", "COCOEvalCap"), ("tokenizer.ptbtokenizer", "PTBTokenizer"), ("bleu.bleu", "Bleu"),
+                       ("cider.cider", "Cider"), ("meteor.meteor", "Meteor"), ("rouge.rouge", "Rouge"),
+                       ("spice.spice", "Spice"), ("eval_spice", "COCOEvalCapSpice"), ("ciderD.ciderD", "CiderD"),
+                       ("wmd.wmd", "WMD")):  # fmt: skip
+        module = importlib.import_module(f"capmeter.integrations.pycocoevalcap.{path}")
+        assert getattr(module, name) is getattr(pycocoevalcap, name)
+    program = "from capmeter.integrations.pycocoevalcap.rouge.rouge import Rouge; print(Rouge().beta)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "1.2\n"
+
+
+def test_scorers_are_keys_and_java_is_ended(small_meteor: None) -> None:
+    scorers = [Bleu(), Meteor(), Rouge(), Cider(), Spice()]
+    assert [str(scorer) for scorer in scorers] == ["BLEU", "METEOR", "ROUGE", "CIDEr", "SPICE"]
+    meteor = Meteor()
+    assert meteor.compute_score(PAIR, PAIR_RES)[0] > 0
+    with meteor.lock:
+        meteor.meteor_p.stdin.close()
+        meteor.meteor_p.kill()
+        assert meteor.meteor_p.wait() == 0
+    meteor.close()
+
+
+def test_captions_of_sounds(small_meteor: None, capsys: pytest.CaptureFixture[str]) -> None:
+    def audio(captions: dict[str, list[str]]) -> Any:
+        annotations = Coco(captions).imgToAnns
+        return SimpleNamespace(audioToAnns=annotations, getAudioIds=lambda: list(annotations))
+
+    sounds = COCOEvalCap(audio(PAIR), audio(PAIR_RES))
+    sounds.evaluate(verbose=False)
+    images = COCOEvalCap(Coco(PAIR), Coco(PAIR_RES))
+    assert capsys.readouterr().out == "" and sounds.params == {"audio_id": ["x", "y"]}
+    images.evaluate()
+    assert sounds.eval == images.eval and sounds.evalAudios == list(sounds.audioToEval.values())
+    assert sounds.audioToEval["y"]["CIDEr"] == images.imgToEval["y"]["CIDEr"]
+    assert sounds.audioToEval["y"]["audio_id"] == "y"
+    sounds.params["audio_id"] = ["z"]
+    with pytest.raises(InputError, match="audio_id"):
+        sounds.evaluate()
+
+
+@pytest.mark.neural
+def test_wmd_is_the_metric_of_research() -> None:
+    pytest.importorskip("capmeter_research")
+    score, scores = WMD().compute_score(PAIR, PAIR_RES)
+    expected = capmeter.score(
+        candidates=[t for (t,) in PAIR_RES.values()], references=list(PAIR.values()), metrics="wmd"
+    )
+    assert scores.tolist() == expected["wmd"].items.array.tolist() and score == expected["wmd"].score

@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.caption_sets import ROWS
+from support.judge_server import JudgeServer, completion
+from support.vision_models import pictures, tiny_clip
 
 import capmeter
 from capmeter.core.errors import InputError
@@ -124,8 +127,8 @@ def test_real_captions(shared: Path) -> None:
 BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
     ({}, ["a dog"], ["cow"], "1 caption is of images without references .the first: 'cow'"),
     ({}, ["a dog"], [["dog"]], "1 caption is of images without references"),
-    ({}, ["a dog"], ["dog", "dog"], "one image id for each candidate, got 1 and 2"),
-    ({}, "a dog", ["dog"], "one image id for each"),
+    ({}, ["a dog"], ["dog", "dog"], "one image id for each candidate"),
+    ({}, "a dog", ["dog"], "for each c"),
     ({}, [[1, 2]], ["dog"], "candidate 0: expected a caption as text"),
     ({"references": {1: [[1, 2]]}}, ["a"], [1], "candidate 0: expected a sequence of token ids"),
     ({"references": {1: [[1, 2]]}}, [[1.5]], [1], "candidate 0: expected a sequence of token ids"),
@@ -338,3 +341,73 @@ def test_objects_belong_to_images_whatever_the_order_of_a_batch(
 def test_bytes_are_not_token_ids(tokens: Any) -> None:
     with pytest.raises(InputError, match="candidate 0: expected a sequence of token ids"):
         reward("bleu-1", references={1: [[1, 2]], 2: [[3]]})([tokens], [1])
+
+
+OBJECTS_OF = {"0": ["car"], "1": ["dog"], "2": ["cat", "bed"], "3": []}
+TEXTS_OF = ["a car and a dog", "a dog", "a cat on a bed", "a blue kite"]
+METRICS_OF_IMAGES = ["chair", "hallucination", "aloha", "amber", "captionqa", "clipscore"]
+
+
+@pytest.fixture(scope="module")
+def rewards_of_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A reward for each metric that reads something that belongs to an image."""
+    folder = tmp_path_factory.mktemp("rewards")
+    references = {image: [f"the image of {', '.join(names) or 'nothing'}"] for image, names in OBJECTS_OF.items()}
+    (folder / "objects.json").write_text(json.dumps(OBJECTS_OF))
+    rows = [{"id": int(k), "type": "generative", "truth": v, "hallu": ["dog"]} for k, v in OBJECTS_OF.items()]
+    (folder / "annotations.json").write_text(json.dumps(rows))
+    (folder / "relation.json").write_text(json.dumps({}))
+    (folder / "safe_words.txt").write_text("image")
+    questions = [
+        {"id": k, "questions": [{"question": f"which of {k}?", "choices": ["A", "B"], "answer": "AB"[int(k) % 2]}]}
+        for k in OBJECTS_OF
+    ]
+    (folder / "questions.json").write_text(json.dumps(questions))
+    paths = dict(zip(OBJECTS_OF, pictures(folder, [(40, 32), (32, 40), (50, 50), (33, 37)]), strict=True))
+    objects = f'objects="{folder / "objects.json"}"'
+    with JudgeServer(lambda body, before: completion("A")).running() as server:
+        judge = f'model=m,endpoint="{server.url}",questions="{folder / "questions.json"}"'
+        arguments = {"chair": f"{objects},references=false", "hallucination": objects, "aloha": objects,
+                     "amber": f'annotations="{folder / "annotations.json"}"', "captionqa": judge,
+                     "clipscore": f'encoder="{tiny_clip(folder / "clip")}"'}  # fmt: skip
+        yield {name: reward(f"{name}({of_metric})", references, images=paths) for name, of_metric in arguments.items()}
+
+
+@pytest.mark.neural
+@pytest.mark.meteor
+@pytest.mark.parametrize("name", METRICS_OF_IMAGES)
+@given(batch=st.lists(st.tuples(st.sampled_from(TEXTS_OF), st.integers(0, 3)), min_size=1, max_size=8))
+@settings(max_examples=8, deadline=None)
+def test_what_belongs_to_an_image_is_found_by_its_id(
+    rewards_of_images: dict[str, Any], name: str, batch: list[tuple[str, int]]
+) -> None:
+    """In any order and with repeats each caption has the reward that it has alone."""
+    scorer = rewards_of_images[name]
+    complete = scorer([text for text, _ in batch], [image for _, image in batch])
+    alone = [scorer([text], [image])[0] for text, image in batch]
+    np.testing.assert_allclose(
+        complete, alone, rtol=0, atol=1e-6 if name in ("clipscore", "hallucination", "aloha") else 1e-12
+    )
+
+
+def test_a_reward_of_objects_knows_right_from_wrong(rewards_of_images: dict[str, Any]) -> None:
+    assert rewards_of_images["chair"](["a dog", "a car", "a dog"], ["1", "0", 0]).tolist() == [0.0, 0.0, -1.0]
+
+
+def test_trl_calls_a_function_of_columns() -> None:
+    function = reward("cider-d", {"7": ["a brown dog runs"], "9": ["two cats sleep"]}).for_trl()
+    expected = reward("cider-d", {"7": ["a brown dog runs"], "9": ["two cats sleep"]})(["a dog", "two cats"], [7, 9])
+    messages = [[{"role": "assistant", "content": text}] for text in ("a dog", "two cats")]
+    parts = [
+        [{"role": "user", "content": "?"}, {"content": [{"type": "text", "text": t}]}] for t in ("a dog", "two cats")
+    ]
+    assert function.__name__ == "cider-d"
+    for completions in (["a dog", "two cats"], messages, parts):
+        rewards = function(prompts=["x", "y"], completions=completions, image_id=["7", 9], step=3)
+        assert rewards == expected.tolist() and type(rewards[0]) is float
+    other = reward("cider-d", {"7": ["a brown dog runs"]}).for_trl(image_id="image")
+    assert other(completions=["a dog"], image=[7]) == [0.0]
+    for wrong in ({"completions": ["a"]}, {"completions": [[3]], "image_id": [7]}, {"image_id": [7]},
+                  {"completions": [[]], "image_id": [7]}):  # fmt: skip
+        with pytest.raises(InputError):
+            function(**wrong)

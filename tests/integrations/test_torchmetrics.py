@@ -130,9 +130,12 @@ def test_in_a_collection_beside_others() -> None:
     ("arguments", "sentence"),
     [
         ((["a"], [["a"], ["b"]]), "1 preds, 2 target"),
-        (("a dog", [["a dog"]]), "preds: expected one entry for each caption"),
-        (([None], [["a"]]), r"preds\[0\]: the candidate is missing"),
+        (("a dog", [["a dog"]]), "preds: expected a list"),
+        (([None], [["a"]]), r"preds\[0\]"),
         ((["a"], [["a"]], [1.5]), r"ids\[0\]: the id is the number 1.5"),
+        (((text for text in "a"), [["a"]]), "preds"),
+        ((["a"], {"a": ["b"]}), "target"),
+        ((["a"], None), "target"),
     ],
 )
 def test_mistakes_get_a_sentence(arguments: Any, sentence: str) -> None:

@@ -5,22 +5,27 @@
 >>> candidates = ["a dog barks", "rain falls on a roof"]
 >>> references = [["a dog is barking", "the dog barks"], ["rain is falling on a tin roof"]]
 >>> corpus, sentences = evaluate(candidates, references, metrics=["cider_d", "rouge_l"])
->>> {name: round(score, 4) for name, score in corpus.items()}
+>>> {name: round(score.item(), 4) for name, score in corpus.items()}
 {'cider_d': 2.4172, 'rouge_l': 0.6569}
->>> cider_d(candidates, references, return_all_scores=False) == corpus["cider_d"]
+>>> bool(cider_d(candidates, references, return_all_scores=False) == corpus["cider_d"])
 True
 
-Same names, arguments and keys: a pair of dictionaries, of the corpus and of the sentences. The values are floats and
-float64 arrays where aac-metrics has tensors; metrics that are not available here (MACE, CLAP and others, which listen
-to the sound) are an error. FENSE, SPIDEr-FL and `fer` get the probabilities of fluency errors from `errors=`: a file by
-caption as given, or the folder of a classifier (docs/audio.md); FENSE's sentence vectors are those of `encoder=`.
-`evaluate` tokenises first, as in aac-metrics (`preprocess=True`); the functions of single metrics expect words
-separated by spaces. SPICE reads the parses of capmeter's parser (docs/spice.md).
+Same names, arguments and keys: a pair of dictionaries, of the corpus and of the sentences. Numbers are numpy's float64
+and arrays of it where aac-metrics has tensors (`.item()`, `.tolist()` and `.mean()` work alike). The functions stand in
+`functional`, the classes (`Evaluate`, `CIDErD`, `FENSE` …) in `classes`, the tokenizer in `utils.tokenization`.
+
+Metrics that listen to the sound (`mace`, `clap_sim`) and `spider_max`, of several candidates, are an error; the set
+`all` is computed without MACE, with a warning. FENSE, SPIDEr-FL and `fer` get the probabilities of fluency errors from
+`errors=`: the bundled detector, a file by caption as given, or the folder of a classifier (docs/audio.md); vectors of
+FENSE, SBERT-sim and BERTScore are those of `encoder=`. `evaluate` tokenises first, as in aac-metrics
+(`preprocess=True`); the functions of single metrics expect words separated by spaces. SPICE reads the parses of
+capmeter's parser (docs/spice.md).
 """
 
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -28,9 +33,13 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.evaluation.base import Metric
+from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.runner import score
+from capmeter.integrations.module_paths import add_modules
+from capmeter.integrations.texts import reference_lists_of, texts_of
+from capmeter.metrics.audio.detector import KIND
 from capmeter.metrics.audio.fluency import FluencyErrorRate
+from capmeter.metrics.embedding.bertscore import BertScore
 from capmeter.metrics.embedding.sbert import Sbert
 from capmeter.metrics.ngram.bleu import Bleu
 from capmeter.metrics.ngram.cider import CiderD
@@ -40,7 +49,7 @@ from capmeter.metrics.scene_graph.spice import Spice
 from capmeter.text.tokenization import ptb
 
 Floats = npt.NDArray[np.float64]
-BothScores = tuple[dict[str, float], dict[str, Floats]]
+BothScores = tuple[dict[str, np.float64], dict[str, Floats]]
 """The scores of the corpus, and those of the sentences (sentences), by name."""
 References = Sequence[Sequence[str]]
 
@@ -49,18 +58,20 @@ METRICS_SETS: dict[str, tuple[str, ...]] = {
     "dcase2020": ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "spider"),
     "dcase2023": ("meteor", "spider_fl"),
     "dcase2024": ("meteor", "spider_fl", "fense", "vocab"),
-}
-"""The sets of aac-metrics whose metrics are available here."""
-_UNAVAILABLE = {"all", "bert_score_mrefs", "clap_sim", "mace", "spider_max"}
+    "all": ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "fense", "spider_fl", "vocab", "bert_score",
+            "mace"),
+}  # fmt: skip
+"""The sets of aac-metrics."""
+_UNAVAILABLE = {"clap_sim", "mace", "spider_max"}
 _PENALTY, _THRESHOLD = 0.9, 0.9
 
 
 def evaluate(
     candidates: Sequence[str],
     mult_references: References,
-    preprocess: bool = True,
+    preprocess: bool | Callable[[list[str]], list[str]] = True,
     metrics: str | Iterable[str | Callable[..., Any]] = "default",
-    errors: str = "",
+    errors: str = KIND,
     encoder: str = "minilm",
     **ignored: Any,
 ) -> BothScores:
@@ -69,34 +80,50 @@ def evaluate(
     Args:
         candidates: one text for each sound.
         mult_references: the references of each sound.
-        preprocess: whether to tokenise first.
-        metrics: a set ("default"), a name, or several names or functions.
-        errors: where the probabilities of fluency errors come from: a file or a folder, as in `fense(errors=…)`.
-        encoder: of the sentence vectors of FENSE.
+        preprocess: whether to tokenise first, or what turns a list of texts into tokenised ones.
+        metrics: a set ("default"), a name, or several names, functions or classes.
+        errors: where the probabilities of fluency errors come from: the bundled detector, a file or a folder, as in
+            `fense(errors=…)`.
+        encoder: of the vectors of FENSE, SBERT-sim and BERTScore.
         ignored: arguments that only the Java programs and networks of aac-metrics need: cache_path, java_path,
             tmp_path, device, verbose.
 
     Raises:
-        InputError: a metric or set that is not available here, other arguments, lists of different lengths.
+        InputError: a metric or set that is not available here, other arguments, lists of different lengths, values
+            that are not text.
     """
     _check_arguments(ignored)
-    texts = candidates
-    if preprocess:
-        candidates = [" ".join(ptb.tokenise(text)) for text in candidates]
-        mult_references = [[" ".join(ptb.tokenise(text)) for text in texts] for texts in mult_references]
+    texts, references = _read_texts(candidates, mult_references)
+    tokenise = preprocess_mono_sents if preprocess is True else preprocess
+    tokenised = list(tokenise(texts)) if tokenise else texts
+    references = [list(tokenise(each)) for each in references] if tokenise else references
     requested_metrics = METRICS_SETS.get(metrics, (metrics,)) if isinstance(metrics, str) else tuple(metrics)
+    if metrics == "all":
+        warnings.warn("mace listens to the sound and is left out of the set `all`", CapmeterWarning, stacklevel=2)
+        requested_metrics = requested_metrics[:-1]
     metric_names = [metric_name for metric_name in requested_metrics if isinstance(metric_name, str)]
-    corpus_scores, sentence_scores = _score_names(metric_names, candidates, mult_references, texts, errors, encoder)
+    corpus_scores, sentence_scores = _score_names(metric_names, tokenised, references, texts, errors, encoder)
     for metric_function in requested_metrics:
         if not isinstance(metric_function, str):
-            corpus_part, sentences_part = metric_function(candidates, mult_references)
+            corpus_part, sentences_part = metric_function(tokenised, references)
             corpus_scores, sentence_scores = corpus_scores | corpus_part, sentence_scores | sentences_part
     return corpus_scores, sentence_scores
 
 
+def preprocess_mono_sents(sentences: Sequence[str], **ignored: Any) -> list[str]:
+    """The tokenised sentences: lower case, without punctuation, words separated by spaces."""
+    _check_arguments(ignored)
+    return [" ".join(ptb.tokenise(text)) for text in texts_of(sentences, "sentences")]
+
+
+def preprocess_mult_sents(mult_sentences: References, **ignored: Any) -> list[list[str]]:
+    """The tokenised sentences of each list."""
+    return [preprocess_mono_sents(sentences, **ignored) for sentences in mult_sentences]
+
+
 def bleu(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, n: int = 4, **ignored: Any
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """BLEU-n of tokenised sentences, under `bleu_n`."""
     _check_arguments(ignored)
     return _score_one({f"bleu_{n}": Bleu(n=n, tokenizer="whitespace")}, candidates, mult_references, return_all_scores)
@@ -113,7 +140,7 @@ def rouge_l(
     return_all_scores: bool = True,
     beta: float = 1.2,
     **ignored: Any,
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """ROUGE-L of tokenised sentences."""
     _check_arguments(ignored)
     metric = RougeL(beta=beta, tokenizer="whitespace")
@@ -127,7 +154,7 @@ def cider_d(
     n: int = 4,
     sigma: float = 6.0,
     **ignored: Any,
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """CIDEr-D of tokenised sentences."""
     _check_arguments(ignored)
     metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
@@ -136,26 +163,26 @@ def cider_d(
 
 def meteor(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """METEOR 1.5 of tokenised sentences."""
     _check_arguments(ignored)
-    return _score_one(_members("meteor"), candidates, mult_references, return_all_scores)
+    return _score_one(_members("meteor", ""), candidates, mult_references, return_all_scores)
 
 
 def spice(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """SPICE."""
     _check_arguments(ignored)
-    return _score_one(_members("spice"), candidates, mult_references, return_all_scores)
+    return _score_one(_members("spice", ""), candidates, mult_references, return_all_scores)
 
 
 def spider(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """SPIDEr, the mean of CIDEr-D and SPICE, with both: under `cider_d`, `spice` and `spider`."""
     _check_arguments(ignored)
-    corpus_scores, sentence_scores = _score(_members("spider"), candidates, mult_references, spider=True)
+    corpus_scores, sentence_scores = _score(_members("spider", ""), candidates, mult_references, spider=True)
     return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores["spider"]
 
 
@@ -165,27 +192,42 @@ def sbert_sim(
     return_all_scores: bool = True,
     encoder: str = "minilm",
     **ignored: Any,
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """The mean cosine of sentence vectors over the references."""
     _check_arguments(ignored)
     return _derived("sbert_sim", candidates, mult_references, return_all_scores, encoder=encoder)
 
 
+def bert_score_mrefs(
+    candidates: Sequence[str],
+    mult_references: References,
+    return_all_scores: bool = True,
+    encoder: str = "minilm",
+    **ignored: Any,
+) -> BothScores | np.float64:
+    """Precision, recall and F1 of BERTScore, each that of the best reference; `encoder` as in `evaluate`."""
+    _check_arguments(ignored)
+    texts, references = _read_texts(candidates, mult_references)
+    corpus_scores, sentence_scores = _score_names(["bert_score"], texts, references, texts, KIND, encoder)
+    return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores["bert_score.f1"]
+
+
 def fer(
-    candidates: Sequence[str], return_all_scores: bool = True, errors: str = "", **ignored: Any
-) -> BothScores | float:
+    candidates: Sequence[str], return_all_scores: bool = True, errors: str = KIND, **ignored: Any
+) -> BothScores | np.float64:
     """The share of captions with a fluency error; `errors` as in `evaluate`."""
     _check_arguments(ignored)
-    return _derived("fer", candidates, [[text] for text in candidates], return_all_scores, errors=errors)
+    texts = texts_of(candidates, "candidates")
+    return _derived("fer", texts, [[text] for text in texts], return_all_scores, errors=errors)
 
 
 def spider_fl(
     candidates: Sequence[str],
     mult_references: References,
     return_all_scores: bool = True,
-    errors: str = "",
+    errors: str = KIND,
     **ignored: Any,
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """SPIDEr-FL, with the members of SPIDEr and `fer`; `errors` as in `evaluate`."""
     _check_arguments(ignored)
     return _derived("spider_fl", candidates, mult_references, return_all_scores, errors=errors)
@@ -195,10 +237,10 @@ def fense(
     candidates: Sequence[str],
     mult_references: References,
     return_all_scores: bool = True,
-    errors: str = "",
+    errors: str = KIND,
     encoder: str = "minilm",
     **ignored: Any,
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """FENSE, with `sbert_sim` and `fer`; `errors` and `encoder` as in `evaluate`."""
     _check_arguments(ignored)
     return _derived("fense", candidates, mult_references, return_all_scores, errors=errors, encoder=encoder)
@@ -213,7 +255,7 @@ def vocab(
     tokenizer: Callable[[str], Sequence[str]] = str.split,
     pop_strategy: Literal["max", "min"] | int = "max",
     **ignored: Any,
-) -> BothScores | float:
+) -> BothScores | np.float64:
     """The numbers of distinct words (`vocab.cands`, and of each sentence), compared with those of the references.
 
     `vocab.mrefs_full` are the distinct words of all references, `vocab.mrefs_avg` those of one reference of each sound,
@@ -223,17 +265,17 @@ def vocab(
         MissingBackend: references are sampled by torch, which is not installed.
     """
     _check_arguments(ignored)
-    word_sets = [set(tokenizer(text)) for text in candidates]
+    word_sets = [set(tokenizer(text)) for text in texts_of(candidates, "candidates")]
     sentence_scores = {"vocab.cands": np.array([len(word_set) for word_set in word_sets], np.float64)}
     candidate_words: set[str] = set().union(*word_sets)
-    corpus_scores = {"vocab.cands": float(len(candidate_words))}
+    candidate_count: np.float64 = np.float64(len(candidate_words))
+    corpus_scores = {"vocab.cands": candidate_count}
     if not return_all_scores:
-        return corpus_scores["vocab.cands"]
+        return candidate_count
     if mult_references is None:
         return corpus_scores, sentence_scores
-    if len(mult_references) != len(word_sets) or not word_sets or not all(mult_references):
-        raise InputError(f"vocab: {len(word_sets):,} candidates need as many non-empty lists of references")
-    reference_sets = [[set(tokenizer(text)) for text in reference_texts] for reference_texts in mult_references]
+    _, reference_lists = _read_texts(candidates, mult_references)
+    reference_sets = [[set(tokenizer(text)) for text in reference_texts] for reference_texts in reference_lists]
     reference_words: set[str] = set().union(*(word_set for texts in reference_sets for word_set in texts))
     common_count = len(candidate_words & reference_words)
     reference_counts = [len(texts) for texts in reference_sets]
@@ -247,8 +289,9 @@ def vocab(
         "f1": (2 * common_count, len(candidate_words) + len(reference_words)),
         "jaccard": (common_count, len(candidate_words | reference_words)),
     }
-    corpus_scores |= {"vocab.mrefs_full": float(len(reference_words)), "vocab.mrefs_avg": mean_size}
-    return corpus_scores | {f"vocab.{name}": a / b if b else 0.0 for name, (a, b) in ratios.items()}, sentence_scores
+    numbers = {"mrefs_full": len(reference_words), "mrefs_avg": mean_size}
+    numbers |= {name: a / b if b else 0.0 for name, (a, b) in ratios.items()}
+    return corpus_scores | {f"vocab.{name}": np.float64(value) for name, value in numbers.items()}, sentence_scores
 
 
 def _mean_sampled_vocabulary(reference_sets: Sequence[Sequence[set[str]]], sample_count: int, seed: int) -> float:
@@ -274,7 +317,6 @@ _BY_NAME: dict[str, tuple[Metric, ...]] = {
     "cider_d": (CiderD(tokenizer="whitespace"),),
     "spice": (Spice(input="raw"),),
     "spider": (CiderD(tokenizer="whitespace"), Spice(input="raw")),
-    "sbert_sim": (Sbert(pooling="mean"),),
 }
 
 
@@ -282,15 +324,19 @@ _PENALISED: dict[str, str | None] = {"spider_fl": "spider", "fense": "sbert_sim"
 """The metrics that depend on fluency errors, and what each penalises."""
 
 
-def _members(name: str) -> dict[str, Metric]:
-    """The metrics to measure for this name: one, or for SPIDEr both of its members."""
+def _members(name: str, encoder: str) -> dict[str, Metric]:
+    """The metrics to measure for this name: one, or for SPIDEr and BERTScore all of their members."""
     if name in _BY_NAME:
         return dict(zip(("cider_d", "spice") if name == "spider" else (name,), _BY_NAME[name], strict=True))
+    if name == "sbert_sim":
+        return {name: Sbert(pooling="mean", encoder=encoder)}
+    if name == "bert_score":
+        return {f"bert_score.{part}": BertScore(score=part, encoder=encoder) for part in ("precision", "recall", "f1")}
     if name in _PENALISED:
-        return {} if _PENALISED[name] is None else _members(str(_PENALISED[name]))
-    available = f"available are {', '.join((*_BY_NAME, *_PENALISED, 'vocab'))}, and the sets {', '.join(METRICS_SETS)}"
+        return {} if _PENALISED[name] is None else _members(str(_PENALISED[name]), encoder)
+    available = f"available are {', '.join(_CLASSES)}, and the sets {', '.join(METRICS_SETS)}"
     if name in _UNAVAILABLE:
-        raise InputError(f"{name} is a metric or set of aac-metrics that capmeter does not compute; {available}")
+        raise InputError(f"{name} is a metric of aac-metrics that capmeter does not compute; {available}")
     raise InputError(f"unknown metric {name!a}; {available}")
 
 
@@ -299,10 +345,8 @@ def _score_names(
 ) -> BothScores:
     """The scores under these names and those of their members; errors are those of the texts as given."""
     vocabulary_scores = vocab(candidates, references) if "vocab" in metric_names else ({}, {})
-    metric_names = [metric_name for metric_name in metric_names if metric_name != "vocab"]
-    by_name = {metric_name: metric for each in metric_names for metric_name, metric in _members(each).items()}
-    if "sbert_sim" in by_name:
-        by_name["sbert_sim"] = Sbert(pooling="mean", encoder=encoder)
+    metric_names = ["bleu_4" if each == "bleu" else each for each in metric_names if each != "vocab"]
+    by_name = {metric_name: metric for each in metric_names for metric_name, metric in _members(each, encoder).items()}
     has_spider = bool({"spider", "spider_fl"} & set(metric_names))
     corpus_scores, sentence_scores = _score(by_name, candidates, references, has_spider) if by_name else ({}, {})
     penalised_names = [metric_name for metric_name in metric_names if metric_name in _PENALISED]
@@ -315,7 +359,7 @@ def _score_names(
         if (base_name := _PENALISED[metric_name]) is not None:
             sentence_scores[metric_name] = sentence_scores[base_name] * (1 - _PENALTY * sentence_scores["fer"])
     corpus_scores |= {
-        metric_name: float(np.mean(values))
+        metric_name: np.float64(np.mean(values))
         for metric_name, values in sentence_scores.items()
         if metric_name not in corpus_scores
     }
@@ -324,27 +368,40 @@ def _score_names(
 
 
 def _derived(
-    name: str, candidates: Any, references: Any, return_all_scores: bool, errors: str = "", encoder: str = "minilm"
-) -> BothScores | float:
+    name: str, candidates: Any, references: Any, return_all_scores: bool, errors: str = KIND, encoder: str = "minilm"
+) -> BothScores | np.float64:
     corpus_scores, sentence_scores = _score_names([name], candidates, references, candidates, errors, encoder)
     return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores[name]
 
 
 def _score_one(
     metrics: Mapping[str, Metric], candidates: Any, references: Any, return_all_scores: bool
-) -> BothScores | float:
+) -> BothScores | np.float64:
     corpus_scores, sentence_scores = _score(metrics, candidates, references)
     return (corpus_scores, sentence_scores) if return_all_scores else next(iter(corpus_scores.values()))
 
 
 def _score(metrics: Mapping[str, Metric], candidates: Any, references: Any, spider: bool = False) -> BothScores:
-    results = score(candidates=candidates, references=references, metrics=metrics.values())
-    corpus_scores = {metric_name: results[metric].score for metric_name, metric in metrics.items()}
+    texts, reference_lists = _read_texts(candidates, references)
+    results = score(candidates=texts, references=reference_lists, metrics=metrics.values())
+    corpus_scores = {metric_name: np.float64(results[metric].score) for metric_name, metric in metrics.items()}
     sentence_scores = {metric_name: results[metric].items.array for metric_name, metric in metrics.items()}
     if spider:
         corpus_scores["spider"] = (corpus_scores["cider_d"] + corpus_scores["spice"]) / 2
         sentence_scores["spider"] = (sentence_scores["cider_d"] + sentence_scores["spice"]) / 2
     return corpus_scores, sentence_scores
+
+
+def _read_texts(candidates: Any, references: Any) -> tuple[list[str], list[list[str]]]:
+    """Candidates and references, as many of each; an `InputError` names what is not text."""
+    texts = texts_of(candidates, "candidates")
+    lists = reference_lists_of(references, "mult_references")
+    if len(lists) != len(texts) or not all(lists):
+        raise InputError(
+            f"expected a list of at least one reference for each of {len(texts):,} candidates, got {len(lists):,} "
+            f"lists, of which {sum(not each for each in lists):,} are empty"
+        )
+    return texts, lists
 
 
 def _check_arguments(ignored_arguments: dict[str, Any]) -> None:
@@ -355,24 +412,130 @@ def _check_arguments(ignored_arguments: dict[str, Any]) -> None:
         raise InputError(f"{', '.join(sorted(unknown_names))}: unknown arguments; leave them out")
 
 
-__all__ = [
-    "METRICS_SETS",
-    "bleu",
-    "bleu_1",
-    "bleu_2",
-    "bleu_3",
-    "bleu_4",
-    "cider_d",
-    "dcase2023_evaluate",
-    "dcase2024_evaluate",
-    "evaluate",
-    "fense",
-    "fer",
-    "meteor",
-    "rouge_l",
-    "sbert_sim",
-    "spice",
-    "spider",
-    "spider_fl",
+class AACMetric:
+    """A metric that is updated with batches and computed once; called, it computes the score of one batch.
+
+    Args:
+        arguments: those of the function of the metric.
+    """
+
+    function: Callable[..., Any]
+
+    def __init__(self, return_all_scores: bool = True, **arguments: Any) -> None:
+        self._arguments = {"return_all_scores": return_all_scores, **arguments}
+        self.reset()
+
+    def reset(self) -> None:
+        """Removes all captions."""
+        self._batches: tuple[list[Any], ...] = ()
+
+    def update(self, *batch: Any) -> None:
+        """Adds candidates and, where the metric has them, the references of each."""
+        self._batches = tuple(
+            [*all_before, *values] for all_before, values in zip(self._batches or ([], []), batch, strict=False)
+        )
+
+    def compute(self) -> Any:
+        """The scores of all captions added, as the metric's function gives them."""
+        return type(self).function(*self._batches, **self._arguments)
+
+    def __call__(self, *batch: Any) -> Any:
+        """The scores of one batch alone."""
+        self.reset()
+        self.update(*batch)
+        scores = self.compute()
+        self.reset()
+        return scores
+
+    forward = __call__
+
+
+class Evaluate(AACMetric):
+    """The metrics of a set, or several metrics, as `evaluate` computes them.
+
+    Args:
+        preprocess: as in `evaluate`.
+        metrics: as in `evaluate`.
+        arguments: the others of `evaluate`.
+    """
+
+    function = staticmethod(evaluate)
+
+    def __init__(self, preprocess: Any = True, metrics: Any = "default", **arguments: Any) -> None:
+        self._arguments = {"preprocess": preprocess, "metrics": metrics, **arguments}
+        self.reset()
+
+
+class DCASE2023Evaluate(Evaluate):
+    """The metrics of the DCASE challenge of 2023."""
+
+    def __init__(self, preprocess: Any = True, **arguments: Any) -> None:
+        super().__init__(preprocess, "dcase2023", **arguments)
+
+
+class DCASE2024Evaluate(Evaluate):
+    """The metrics of the DCASE challenge of 2024."""
+
+    def __init__(self, preprocess: Any = True, **arguments: Any) -> None:
+        super().__init__(preprocess, "dcase2024", **arguments)
+
+
+def _metric_class(name: str, function: Callable[..., Any]) -> type[AACMetric]:
+    return type(name, (AACMetric,), {"function": staticmethod(function), "__module__": __name__})
+
+
+BLEU = _metric_class("BLEU", bleu)
+BLEU1, BLEU2, BLEU3, BLEU4 = (_metric_class(f"BLEU{n}", functools.partial(bleu, n=n)) for n in (1, 2, 3, 4))
+BERTScoreMRefs = _metric_class("BERTScoreMRefs", bert_score_mrefs)
+CIDErD = _metric_class("CIDErD", cider_d)
+FENSE = _metric_class("FENSE", fense)
+FER = _metric_class("FER", fer)
+METEOR = _metric_class("METEOR", meteor)
+ROUGEL = _metric_class("ROUGEL", rouge_l)
+SBERTSim = _metric_class("SBERTSim", sbert_sim)
+SPICE = _metric_class("SPICE", spice)
+SPIDEr = _metric_class("SPIDEr", spider)
+SPIDErFL = _metric_class("SPIDErFL", spider_fl)
+Vocab = _metric_class("Vocab", vocab)
+
+_CLASSES = {
+    "bert_score": BERTScoreMRefs, "bleu": BLEU, "bleu_1": BLEU1, "bleu_2": BLEU2, "bleu_3": BLEU3, "bleu_4": BLEU4,
+    "cider_d": CIDErD, "fer": FER, "fense": FENSE, "meteor": METEOR, "rouge_l": ROUGEL, "sbert_sim": SBERTSim,
+    "spice": SPICE, "spider": SPIDEr, "spider_fl": SPIDErFL, "vocab": Vocab,
+}  # fmt: skip
+_FUNCTIONS = (
+    "bert_score_mrefs", "bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider_d", "dcase2023_evaluate",
+    "dcase2024_evaluate", "evaluate", "fense", "fer", "meteor", "rouge_l", "sbert_sim", "spice", "spider", "spider_fl",
     "vocab",
-]
+)  # fmt: skip
+
+
+def list_metrics_available() -> list[str]:
+    """The names of the metrics."""
+    return list(_CLASSES)
+
+
+def load_metric(name: str, **arguments: Any) -> AACMetric:
+    """The metric of this name.
+
+    Raises:
+        InputError: there is no such metric here.
+    """
+    if name not in _CLASSES:
+        _members(name, "")  # says which are available
+    return _CLASSES[name](**arguments)
+
+
+_class_names = [each.__name__ for each in (*_CLASSES.values(), Evaluate, DCASE2023Evaluate, DCASE2024Evaluate)]
+add_modules(
+    __name__,
+    {
+        "functional": _FUNCTIONS,
+        "classes": _class_names,
+        "utils.tokenization": ("preprocess_mono_sents", "preprocess_mult_sents"),
+        **{f"functional.{name}": (name,) for name in _FUNCTIONS},
+        **{f"classes.{name}": (each.__name__,) for name, each in _CLASSES.items()},
+        "classes.evaluate": ("Evaluate", "DCASE2023Evaluate", "DCASE2024Evaluate"),
+    },
+)
+__all__ = ["METRICS_SETS", "AACMetric", "list_metrics_available", "load_metric", *_FUNCTIONS, *_class_names]

@@ -1,13 +1,24 @@
-"""Drop-in replacement for pycocoevalcap 1.2: change the import line, keep the rest.
+"""Drop-in replacement for pycocoevalcap 1.2: change the package's name, keep the rest.
 
-    from capmeter.integrations.pycocoevalcap import COCOEvalCap      # was: from pycocoevalcap.eval import COCOEvalCap
-    from capmeter.integrations.pycocoevalcap import Bleu             # was: from pycocoevalcap.bleu.bleu import Bleu
+    from capmeter.integrations.pycocoevalcap.eval import COCOEvalCap    # was: from pycocoevalcap.eval import …
+    from capmeter.integrations.pycocoevalcap.bleu.bleu import Bleu      # was: from pycocoevalcap.bleu.bleu import …
 
-Same arguments, same shapes, same numbers, no Java. The differences: invalid input raises an `InputError` that names the
-place, not an assertion error; the single scorers refuse captions that are not tokenised; each caption is tokenised
-separately (see `capmeter.text.tokenization.ptb`); counts are not printed; SPICE reads the parses of capmeter's parser,
-which imitates the official one (`Spice(parser="corenlp")` runs the official one; see docs/spice.md); METEOR's tables
-and SPICE's synonyms come with the extra `capmeter[meteor]`, without which `COCOEvalCap` warns and skips both.
+Same paths, arguments, shapes and numbers, no Java; every name can also be imported from here. Scripts call more than
+pycocoevalcap has, and what they call is here as in the code that they come from:
+
+* `Cider(references)`, M2 Transformer's: document frequencies of these references in place of those of the call;
+  `PTBTokenizer.tokenize` on the class, of `{id: [text]}` or `[text]`; `str(scorer)`.
+* `CiderD(df=…)` and `Cider(df=…)`, pyciderevalcap's: CIDEr-D, and CIDEr as first published; `df` is `corpus` (the
+  references of the call) or a file that `capmeter idf` saved; results are a list of `{"image_id": …, "caption":
+  [text]}`, in which an image may stand several times.
+* `COCOEvalCap` of captions of sounds, from caption-evaluation-tools: `getAudioIds`, `audioToAnns`, `audioToEval`.
+* `Meteor.lock` and `Meteor.meteor_p`, with which scripts end the Java process: there is none to end.
+
+The differences: invalid input raises an `InputError` that names the place, not an assertion error; the single scorers
+refuse captions that are not tokenised; each caption is tokenised separately (see `capmeter.text.tokenization.ptb`);
+counts are not printed; SPICE reads the parses of capmeter's parser, which imitates the official one
+(`Spice(parser="corenlp")` runs the official one; see docs/spice.md); METEOR's tables and SPICE's synonyms come with the
+extra `capmeter[meteor]`, without which `COCOEvalCap` warns and skips both; `WMD` is in capmeter-research.
 
 The scorers expect tokenised captions, words separated by spaces:
 
@@ -20,8 +31,11 @@ The scorers expect tokenised captions, words separated by spaces:
 
 from __future__ import annotations
 
+import io
+import threading
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,10 +46,14 @@ from capmeter.captions.reference_fit import find_untokenised
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric
+from capmeter.evaluation.registry import parse
 from capmeter.evaluation.results import Scores
-from capmeter.evaluation.runner import evaluate
+from capmeter.evaluation.runner import Evaluation, evaluate
+from capmeter.integrations.module_paths import add_modules
 from capmeter.metrics.ngram.bleu import Bleu as BleuMetric
-from capmeter.metrics.ngram.cider import CiderD
+from capmeter.metrics.ngram.cider import Cider as CiderMetric
+from capmeter.metrics.ngram.cider import CiderD as CiderDMetric
+from capmeter.metrics.ngram.document_frequencies import read_frequencies
 from capmeter.metrics.ngram.meteor import Meteor as MeteorMetric
 from capmeter.metrics.ngram.rouge import RougeL
 from capmeter.metrics.scene_graph.spice import scene_graphs
@@ -51,14 +69,34 @@ Floats = npt.NDArray[np.float64]
 
 
 class PTBTokenizer:
-    """Tokenises `{id: [{"caption": text}, …]}` to `{id: [tokens separated by spaces, …]}`."""
+    """Tokenises captions: `{id: [{"caption": text}, …]}` to `{id: [words separated by spaces, …]}`.
 
-    def tokenize(self, captions_for_image: Mapping[Hashable, Sequence[Mapping[str, Any]]]) -> dict[Hashable, list[str]]:
+    Args:
+        verbose: taken, as by pycocoevalcap; nothing is printed.
+    """
+
+    def __init__(self, verbose: bool = True) -> None:
+        pass
+
+    @classmethod
+    def tokenize(cls, captions_for_image: Any) -> dict[Hashable, list[str]]:
         """The captions of each image, in lower case, without punctuation, words separated by spaces.
 
-        >>> PTBTokenizer().tokenize({7: [{"caption": "A dog's ball."}]})
-        {7: ["a dog 's ball"]}
+        Args:
+            captions_for_image: `{id: [{"caption": text}, …]}`, `{id: [text, …]}`, or a list of texts or of lists of
+                texts, whose ids are their positions.
+
+        >>> PTBTokenizer.tokenize({7: [{"caption": "A dog's ball."}]}), PTBTokenizer.tokenize(["A cat."])
+        ({7: ["a dog 's ball"]}, {0: ['a cat']})
         """
+        if isinstance(captions_for_image, list | tuple):
+            lists = [[each] if isinstance(each, str) else each for each in captions_for_image]
+            captions_for_image = dict(enumerate(lists))
+        if not isinstance(captions_for_image, Mapping):
+            raise InputError(
+                f'expected {{id: [{{"caption": text}}]}}, {{id: [text]}} or a list of texts, got '
+                f"{captions_for_image!r:.80}"
+            )
         return {
             image_id: [" ".join(ptb.tokenise(text)) for text in _read_annotations(image_id, image_captions)]
             for image_id, image_captions in captions_for_image.items()
@@ -67,10 +105,18 @@ class PTBTokenizer:
 
 class _Scorer:
     _method: ClassVar[str]
+    _metric: Metric
 
     def method(self) -> str:
         """The name of the scorer in pycocoevalcap."""
         return self._method
+
+    def __str__(self) -> str:
+        """The key of the scorer's results in M2 Transformer's code: BLEU, METEOR, ROUGE, CIDEr, SPICE."""
+        return {"Bleu": "BLEU", "Rouge": "ROUGE"}.get(self._method, self._method)
+
+    def _evaluate(self, gts: Any, res: Any) -> Scores:
+        return evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
 
 
 class Bleu(_Scorer):
@@ -80,22 +126,21 @@ class Bleu(_Scorer):
 
     def __init__(self, n: int = 4) -> None:
         self._metric = BleuMetric(n=n, tokenizer="whitespace")
+        self._n = n
 
     def compute_score(self, gts: Texts, res: Texts, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
         """The corpus score of each order, and for each order the score of each caption."""
-        scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
-        orders = [f"bleu-{k}" for k in range(1, self._metric.n + 1)]
+        scores = self._evaluate(gts, res)
+        orders = [f"bleu-{k}" for k in range(1, self._n + 1)]
         return [scores.parts[name] for name in orders], [scores.part_items[name].array.tolist() for name in orders]
 
 
 class _MeanScorer(_Scorer):
     """A scorer with one number per caption."""
 
-    _metric: RougeL | CiderD
-
-    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, Floats]:
-        """The mean, and the score of each caption in the order of `gts`."""
-        metric_scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
+    def compute_score(self, gts: Texts, res: Any) -> tuple[float, Floats]:
+        """The mean, and the score of each caption in the order of `gts`, or of `res` if that is a list."""
+        metric_scores = self._evaluate(gts, res)
         return np.float64(metric_scores.score), metric_scores.items.array
 
 
@@ -110,16 +155,69 @@ class Rouge(_MeanScorer):
 
     def calc_score(self, candidate: Sequence[str], refs: Sequence[str]) -> float:
         """The score of one tokenised candidate, in a list, against its references."""
-        return float(evaluate(_read_tokens({0: list(refs)}, {0: list(candidate)}), [self._metric])[self._metric].score)
+        return float(self._evaluate({0: list(refs)}, {0: list(candidate)}).score)
 
 
 class Cider(_MeanScorer):
-    """CIDEr-D, which pycocoevalcap calls CIDEr; idf is computed from the references of the call."""
+    """CIDEr-D, which pycocoevalcap calls CIDEr; with `df`, as in pyciderevalcap, CIDEr as first published.
+
+    Args:
+        test: M2 Transformer's first argument: the references, `{id: [tokenised text]}`, whose document frequencies
+            are used. None: those of the references of each call.
+        refs: the same, by name; pycocoevalcap takes and ignores both.
+        n: longest n-gram.
+        sigma: width of the length penalty, in words.
+        df: `corpus`, or a file of document frequencies.
+
+    Raises:
+        InputError: two sources of frequencies, or frequencies that cannot be read.
+    """
 
     _method = "CIDEr"
 
-    def __init__(self, test: Any = None, refs: Any = None, n: int = 4, sigma: float = 6.0) -> None:
-        self._metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
+    def __init__(self, test: Any = None, refs: Any = None, n: int = 4, sigma: float = 6.0, df: str | None = None):
+        sources = [source for source in (test, refs, df) if source is not None]
+        if len(sources) > 1:
+            raise InputError("expected one source of document frequencies: references, or df")
+        if df is not None:
+            self._metric: CiderMetric = CiderMetric(n=n, tokenizer="whitespace")
+        else:
+            self._metric = CiderDMetric(n=n, sigma=sigma, tokenizer="whitespace")
+        self._evaluation = _with_frequencies(self._metric, df or "corpus")
+        if sources and df is None:
+            if not isinstance(sources[0], Mapping):
+                raise InputError(f"expected references, {{id: [tokenised text]}}, got {sources[0]!r:.80}")
+            documents = _read_tokens(sources[0], {image_id: [""] for image_id in sources[0]})
+            self._evaluation = self._evaluation.with_collected_states(documents)
+
+    def _evaluate(self, gts: Any, res: Any) -> Scores:
+        caption_set = _read_tokens(gts, res)
+        return self._evaluation.with_collected_states(caption_set).run(caption_set)[self._metric]
+
+
+class CiderD(Cider):
+    """CIDEr-D with pyciderevalcap's arguments.
+
+    Args:
+        n: longest n-gram.
+        sigma: width of the length penalty, in words.
+        df: `corpus` (the references of each call), or a file of document frequencies.
+    """
+
+    _method = "CIDEr-D"
+
+    def __init__(self, n: int = 4, sigma: float = 6.0, df: str = "corpus") -> None:
+        self._metric = CiderDMetric(n=n, sigma=sigma, tokenizer="whitespace")
+        self._evaluation = _with_frequencies(self._metric, df)
+
+
+class WMD(_MeanScorer):
+    """The word mover's distance, as a similarity; the metric `wmd` of capmeter-research."""
+
+    _method = "WMD"
+
+    def __init__(self) -> None:
+        self._metric = parse("wmd")
 
 
 class Meteor(_Scorer):
@@ -129,11 +227,27 @@ class Meteor(_Scorer):
 
     def __init__(self) -> None:
         self._metric = MeteorMetric(tokenizer="whitespace")
+        self.lock, self.meteor_p = threading.Lock(), _EndedProcess()
 
     def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[float]]:
         """The corpus score, and the score of each caption in the order of `gts`."""
-        meteor_scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
+        meteor_scores = self._evaluate(gts, res)
         return meteor_scores.score, meteor_scores.items.array.tolist()
+
+    def close(self) -> None:
+        """Nothing: there is no Java process."""
+
+
+class _EndedProcess:
+    """Stands for the Java process that scripts end when they are done: it has ended."""
+
+    def __init__(self) -> None:
+        self.stdin, self.stdout, self.returncode = io.BytesIO(), io.BytesIO(), 0
+
+    def wait(self, timeout: float | None = None) -> int:
+        return self.returncode
+
+    kill = terminate = poll = wait
 
 
 class Spice(_Scorer):
@@ -171,28 +285,43 @@ class COCOEvalCap:
     """Scores the captions `cocoRes` against the references `coco`.
 
     Both are pycocotools' `COCO` objects, or anything with `getImgIds()` and `imgToAnns` (image id → list of
-    `{"caption": text}`). To score only some images, set `params["image_id"]` before `evaluate()`.
+    `{"caption": text}`). Captions of sounds have `getAudioIds()` and `audioToAnns`, and their scores are
+    `audioToEval` and `evalAudios`, as in caption-evaluation-tools. To score only some images, set
+    `params["image_id"]` (`params["audio_id"]`) before `evaluate()`.
     """
 
     def __init__(self, coco: Any, cocoRes: Any) -> None:  # noqa: N803
+        self._kind = "audio" if hasattr(coco, "audioToAnns") else "image"
+        self._captions_of = "audioToAnns" if self._kind == "audio" else "imgToAnns"
         for argument_name, value in (("coco", coco), ("cocoRes", cocoRes)):
-            if not hasattr(value, "imgToAnns"):
+            if not hasattr(value, self._captions_of):
                 raise InputError(
-                    f"{argument_name}: expected an object with imgToAnns such as pycocotools' COCO, got {value!r:.80}"
+                    f"{argument_name}: expected an object with {self._captions_of} such as pycocotools' COCO, got "
+                    f"{value!r:.80}"
                 )
         self.coco, self.cocoRes = coco, cocoRes
-        self.params: dict[str, Any] = {"image_id": coco.getImgIds()}
+        ids = coco.getAudioIds() if self._kind == "audio" else coco.getImgIds()
+        self.params: dict[str, Any] = {f"{self._kind}_id": ids}
         self.evalImgs: list[dict[str, Any]] = []
         self.eval: dict[str, Any] = {}
         self.imgToEval: dict[Hashable, dict[str, Any]] = {}
 
-    def evaluate(self) -> None:
+    @property
+    def audioToEval(self) -> dict[Hashable, dict[str, Any]]:  # noqa: N802
+        """The scores of each sound."""
+        return self.imgToEval
+
+    @property
+    def evalAudios(self) -> list[dict[str, Any]]:  # noqa: N802
+        """The scores of the sounds, in their order."""
+        return self.evalImgs
+
+    def evaluate(self, verbose: bool = True) -> None:
         """Computes Bleu_1 … Bleu_4, METEOR, ROUGE_L, CIDEr, SPICE, and prints each; see `eval` and `evalImgs`."""
-        images = list(self.params["image_id"])
-        gts = {image: _read_annotations(image, _captions_of(self.coco, image, "coco")) for image in images}
-        res = {image: _read_annotations(image, _captions_of(self.cocoRes, image, "cocoRes")) for image in images}
+        gts, res = self._read()
+        images = list(gts)
         caption_set = _make_captions(gts, res)
-        bleu, meteor, rouge, cider = BleuMetric(), MeteorMetric(), RougeL(), CiderD()
+        bleu, meteor, rouge, cider = BleuMetric(), MeteorMetric(), RougeL(), CiderDMetric()
         other_metrics: list[tuple[str, Metric]] = [("METEOR", meteor), ("ROUGE_L", rouge), ("CIDEr", cider)]
         is_available, reason = meteor_status()
         if not is_available:
@@ -201,31 +330,56 @@ class COCOEvalCap:
         results = evaluate(caption_set, [bleu, *(metric for _, metric in other_metrics)])
         for k in range(1, 5):
             part = f"bleu-{k}"
-            self._report(f"Bleu_{k}", results[bleu].parts[part], results[bleu].part_items[part].array.tolist(), images)
+            caption_scores = results[bleu].part_items[part].array.tolist()
+            self._report(f"Bleu_{k}", results[bleu].parts[part], caption_scores, images, verbose)
         for method, metric in other_metrics:
             metric_scores: Scores = results[metric]
-            caption_scores = metric_scores.items.array
+            values = metric_scores.items.array
             if metric is meteor:
-                self._report(method, metric_scores.score, caption_scores.tolist(), images)
+                self._report(method, metric_scores.score, values.tolist(), images, verbose)
             else:
-                self._report(method, np.float64(metric_scores.score), caption_scores, images)
-        self._spice(gts, res)
-        self.setEvalImgs()
-
-    def _spice(self, gts: dict[Hashable, list[str]], res: dict[Hashable, list[str]]) -> None:
-        """SPICE reads tokens here, as in pycocoevalcap: lower case, without punctuation."""
+                self._report(method, np.float64(metric_scores.score), values, images, verbose)
         for is_available, reason in (meteor_status(), parser_status("caption")):
             if not is_available:
-                warnings.warn(f"SPICE is skipped: {reason}", CapmeterWarning, stacklevel=3)
-                return
+                warnings.warn(f"SPICE is skipped: {reason}", CapmeterWarning, stacklevel=2)
+                break
+        else:
+            self._spice(gts, res, verbose)
+        self.setEvalImgs()
+
+    def _read(self) -> tuple[dict[Hashable, list[str]], dict[Hashable, list[str]]]:
+        """The references and the captions of the images to score."""
+        texts = []
+        for argument_name, value in (("coco", self.coco), ("cocoRes", self.cocoRes)):
+            annotations = getattr(value, self._captions_of)
+            texts.append({
+                image: _read_annotations(image, self._annotations(annotations.get(image), image, argument_name))
+                for image in self.params[f"{self._kind}_id"]  # not [image]: pycocotools has a defaultdict
+            })  # fmt: skip
+        return texts[0], texts[1]
+
+    def _annotations(self, annotations: Any, image: Hashable, argument_name: str) -> Any:
+        if not annotations:
+            getter = "getAudioIds" if self._kind == "audio" else "getImgIds"
+            raise InputError(
+                f"{argument_name} has no caption of {self._kind} {image!r}; set params['{self._kind}_id'] to those "
+                f"that both have, such as cocoRes.{getter}()"
+            )
+        return annotations
+
+    def _spice(self, gts: dict[Hashable, list[str]], res: dict[Hashable, list[str]], verbose: bool) -> None:
+        """SPICE reads tokens here, as in pycocoevalcap: lower case, without punctuation."""
         spice_scorer = Spice(input="tokens")
         corpus_score, caption_scores = spice_scorer.compute_score(gts, res)
-        self._report(spice_scorer.method(), corpus_score, caption_scores, _ascending(gts))
+        self._report(spice_scorer.method(), corpus_score, caption_scores, _ascending(gts), verbose)
 
-    def _report(self, method: str, corpus_score: Any, caption_scores: Iterable[Any], image_ids: list[Hashable]) -> None:
+    def _report(
+        self, method: str, corpus_score: Any, caption_scores: Iterable[Any], ids: list[Hashable], verbose: bool
+    ) -> None:
         self.setEval(corpus_score, method)
-        self.setImgToEvalImgs(caption_scores, image_ids, method)
-        print(f"{method}: {corpus_score:0.3f}")  # as pycocoevalcap does
+        self.setImgToEvalImgs(caption_scores, ids, method)
+        if verbose:
+            print(f"{method}: {corpus_score:0.3f}")  # as pycocoevalcap does
 
     def setEval(self, score: Any, method: str) -> None:  # noqa: N802
         """Stores a corpus score."""
@@ -234,11 +388,20 @@ class COCOEvalCap:
     def setImgToEvalImgs(self, scores: Iterable[Any], imgIds: Iterable[Hashable], method: str) -> None:  # noqa: N802, N803
         """Stores the score of each image."""
         for image_id, caption_score in zip(imgIds, scores, strict=False):
-            self.imgToEval.setdefault(image_id, {"image_id": image_id})[method] = caption_score
+            self.imgToEval.setdefault(image_id, {f"{self._kind}_id": image_id})[method] = caption_score
 
     def setEvalImgs(self) -> None:  # noqa: N802
         """Collects the stored scores of each image."""
         self.evalImgs = list(self.imgToEval.values())
+
+
+class COCOEvalCapSpice(COCOEvalCap):
+    """SPICE alone, as in the coco-caption of self-critical.pytorch."""
+
+    def evaluate(self, verbose: bool = True) -> None:
+        """Computes SPICE, and prints it; see `eval` and `imgToEval`."""
+        self._spice(*self._read(), verbose)
+        self.setEvalImgs()
 
 
 def _ascending(gts: Texts) -> list[Hashable]:
@@ -249,28 +412,38 @@ def _ascending(gts: Texts) -> list[Hashable]:
         return list(gts)
 
 
-def _captions_of(coco: Any, image_id: Hashable, name: str) -> Any:
-    image_captions = coco.imgToAnns.get(image_id)  # not [image]: pycocotools has a defaultdict
-    if not image_captions:
+def _with_frequencies(metric: CiderMetric, df: str) -> Evaluation:
+    """The metric with the document frequencies of a file, or, for `corpus`, with those of each call."""
+    corpus_state = metric.corpus_state()
+    assert corpus_state is not None  # idf=run
+    if df == "corpus":
+        return Evaluation((metric,))
+    if not Path(df).is_file() or Path(df).suffix in (".p", ".pkl", ".pickle"):
         raise InputError(
-            f"{name} has no caption of image {image_id!r}; set params['image_id'] to images that both have, such as "
-            "cocoRes.getImgIds()"
+            f"df={df!a}: expected `corpus` or a file of document frequencies or references; pickled frequencies are "
+            "not read, since a pickle can run code: save those of the same references by "
+            "`capmeter idf captions_train.json --output train.npz`, and give df='train.npz'"
         )
-    return image_captions
+    return Evaluation((metric,), states={corpus_state: read_frequencies(df, metric.n, "ptb")})
 
 
 def _read_annotations(image_id: Hashable, image_annotations: Any) -> list[str]:
-    """The texts of `[{"caption": text}, …]`."""
+    """The texts of `[{"caption": text}, …]` or `[text, …]`."""
+    expected = f'image {image_id!r}: expected a list of {{"caption": text}} or of texts, got'
     if isinstance(image_annotations, str | Mapping) or not isinstance(image_annotations, Sequence):
-        raise InputError(f'image {image_id!r}: expected a list of {{"caption": text}}, got {image_annotations!r:.80}')
+        raise InputError(f"{expected} {image_annotations!r:.80}")
+    texts = []
     for annotation in image_annotations:
-        if not isinstance(annotation, Mapping) or not isinstance(annotation.get("caption"), str):
-            raise InputError(f'image {image_id!r}: expected {{"caption": text}}, got {annotation!r:.80}')
-    return [annotation["caption"] for annotation in image_annotations]
+        text = annotation.get("caption") if isinstance(annotation, Mapping) else annotation
+        if not isinstance(text, str):
+            raise InputError(f"{expected} {annotation!r:.80} among them")
+        texts.append(text)
+    return texts
 
 
 def _read_tokens(gts: Any, res: Any) -> CaptionSet:
     """The captions; an `InputError` if most are not tokenised."""
+    gts, res = _by_row(gts, res)
     caption_set = _read_texts(gts, res)
     for name, captions_by_image in (("gts", gts), ("res", res)):
         texts = [text for image_captions in captions_by_image.values() for text in image_captions]
@@ -282,6 +455,23 @@ def _read_tokens(gts: Any, res: Any) -> CaptionSet:
                 "through PTBTokenizer().tokenize(...) first, or use COCOEvalCap, which does"
             )
     return caption_set
+
+
+def _by_row(gts: Any, res: Any) -> tuple[Any, Any]:
+    """References and captions by row, where `res` is a list of `{"image_id": …, "caption": [text]}`."""
+    if not isinstance(res, list | tuple) or not isinstance(gts, Mapping):
+        return gts, res
+    references, captions = {}, {}
+    for row_index, row in enumerate(res):
+        where = f"res[{row_index}]"
+        if not isinstance(row, Mapping) or not {"image_id", "caption"} <= row.keys():
+            raise InputError(f'{where}: expected {{"image_id": …, "caption": [text]}}, got {row!r:.80}')
+        image_id, caption = row["image_id"], row["caption"]
+        if not isinstance(image_id, Hashable) or image_id not in gts:
+            raise InputError(f"{where}: gts has no references of image {image_id!r:.80}")
+        references[row_index] = gts[image_id]
+        captions[row_index] = [caption] if isinstance(caption, str) else caption
+    return references, captions
 
 
 def _read_texts(gts: Any, res: Any) -> CaptionSet:
@@ -313,3 +503,20 @@ def _make_captions(gts: Texts, res: Texts) -> CaptionSet:
 
 
 __all__ = ["Bleu", "COCOEvalCap", "Cider", "Meteor", "PTBTokenizer", "Rouge", "Spice"]
+
+
+add_modules(
+    __name__,
+    {
+        "eval": ("COCOEvalCap",),
+        "eval_spice": ("COCOEvalCapSpice",),
+        "tokenizer.ptbtokenizer": ("PTBTokenizer",),
+        "bleu.bleu": ("Bleu",),
+        "cider.cider": ("Cider",),
+        "ciderD.ciderD": ("CiderD",),
+        "meteor.meteor": ("Meteor",),
+        "rouge.rouge": ("Rouge",),
+        "spice.spice": ("Spice",),
+        "wmd.wmd": ("WMD",),
+    },
+)

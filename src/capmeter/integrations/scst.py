@@ -24,8 +24,9 @@ What else models put around a caption (start tokens, padding, -100 in labels) is
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric, count_notes
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import Evaluation
+from capmeter.integrations.texts import entries_of
 from capmeter.integrations.token_layout import IGNORED, TokenLayout
 from capmeter.metrics.combined.combination import Combination
 from capmeter.metrics.ngram.cider import Cider
@@ -66,6 +68,7 @@ class Reward:
         settings: Settings | None = None,
         *,
         layout: TokenLayout | None = None,
+        images: Mapping[ImageId, str] = MappingProxyType({}),
     ) -> None:
         self._reads_ids = _are_token_ids(references)
         self._tokenizer = _common_tokenizer(metric)
@@ -80,6 +83,8 @@ class Reward:
         if len(self._rows) < len(references):
             raise InputError("references: an image id is given as a number and as text; give each image once")
         self._image_ids = [str(image_key) for image_key in self._rows]  # by which metrics find objects and questions
+        pictures = {_image_key(image_id): str(path) for image_id, path in images.items()}
+        self._images = [pictures.get(image_key) for image_key in self._rows]
         frozen = CaptionSet.from_captions(
             Caption(str(row_index), self._image_ids[row_index], "", self._reference_lines(image_id, reference_texts))
             for row_index, (image_id, reference_texts) in enumerate(references.items())
@@ -143,7 +148,10 @@ class Reward:
     def _line_of_text(self, text: Any, where: str) -> str:
         """Text as a line of words (unchanged if the metric is not word-based), truncated after the first end."""
         if not isinstance(text, str):
-            raise InputError(f"{where}: expected a caption as text like the others, got {describe(text)}")
+            raise InputError(
+                f"{where}: expected a caption as text like the others, got {describe(text)}; messages as trl has them "
+                "are read by the function that for_trl() returns"
+            )
         if isinstance(self.eos, str) and self.eos in (caption_words := text.split()):
             return f"{self._tokenised(' '.join(caption_words[: caption_words.index(self.eos)]))} {self.eos}".lstrip(" ")
         return self._tokenised(text)
@@ -154,10 +162,11 @@ class Reward:
     def __call__(self, candidates: Sequence[Any], image_ids: Sequence[ImageId]) -> Floats:
         """The score of each candidate against the references of its image, float64 in the given order.
 
-        `candidates` are texts, or sequences or an array of token ids, like the references.
+        `candidates` are texts, or sequences or an array of token ids, like the references. Of metrics of which lower
+        values are better (`fer`, `chair` …) the negative is returned, so that a higher reward is always better.
         """
-        images = image_ids.tolist() if hasattr(image_ids, "tolist") else list(image_ids)
-        if isinstance(candidates, str) or len(candidates) != len(images):
+        images, candidates = entries_of(image_ids, "image_ids"), entries_of(candidates, "candidates")
+        if len(candidates) != len(images):
             raise InputError(f"expected one image id for each candidate, got {len(candidates)} and {len(images)}")
         if not images:
             return np.zeros(0)
@@ -187,6 +196,34 @@ class Reward:
             )
         return 0.0 - scores if self.metric.lower_is_better else scores
 
+    def for_trl(self, image_id: str = "image_id") -> Callable[..., list[float]]:
+        """The reward as a function that trl's GRPOTrainer and RLOOTrainer call.
+
+        Args:
+            image_id: the column of the data set with the id of each prompt's image.
+
+        Returns:
+            a function of keywords (`prompts`, `completions` as text or as messages, the columns of the data set): a
+            list of numbers, one for each completion.
+        """
+
+        def caption_reward(completions: Any = None, **columns: Any) -> list[float]:
+            if image_id not in columns:
+                raise InputError(
+                    f"the data set has no column {image_id!a} with the id of each prompt's image; there are "
+                    f"{list_names(columns)}: name another by for_trl(image_id=…), and keep it by "
+                    "remove_unused_columns=False"
+                )
+            texts = [
+                _message_text(completion, f"completions[{index}]")
+                for index, completion in enumerate(entries_of(completions, "completions"))
+            ]
+            rewards: list[float] = self(texts, columns[image_id]).tolist()
+            return rewards
+
+        caption_reward.__name__ = str(self.metric)  # under which trl logs it
+        return caption_reward
+
     def _part(self, frozen_rows: Indices, candidate_lines: list[str]) -> CaptionSet:
         """The captions `candidate_lines` with the references of the frozen captions `frozen_rows`."""
         references = self._references.take(frozen_rows)
@@ -194,6 +231,7 @@ class Reward:
         return CaptionSet(
             ids=[str(k) for k in range(len(candidate_lines))],
             image_ids=[self._image_ids[row] for row in frozen_rows.tolist()],
+            images=[self._images[row] for row in frozen_rows.tolist()],
             pool=self._pool.with_new(sentence_rows.astype(np.int64), candidate_lines),
             candidates=np.arange(len(sentence_rows), len(sentence_rows) + len(candidate_lines)),
             references=Ragged(reference_positions, references.offsets),
@@ -294,6 +332,20 @@ def _reference_location(image_id: Any) -> str:
     return f"references[{ascii(image_id)[:40]}]"
 
 
+def _message_text(completion: Any, where: str) -> Any:
+    """The text of a completion: itself, or that of the last message of a conversation."""
+    if isinstance(completion, str) or not isinstance(completion, Sequence):
+        return completion
+    last = completion[-1] if completion else None
+    content = last.get("content") if isinstance(last, Mapping) else None
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        parts = [part.get("text", "") for part in content if isinstance(part, Mapping)]
+        content = "".join(text for text in parts if isinstance(text, str))
+    if not isinstance(content, str):
+        raise InputError(f'{where}: expected text or messages [{{"role": …, "content": text}}], got {completion!r:.80}')
+    return content
+
+
 def _ends_with(line: str, end_token: str) -> bool:
     return line == end_token or line.endswith(f" {end_token}")
 
@@ -313,13 +365,14 @@ def word_based(metric: str | Metric) -> bool:
 
 def reward(
     metric: str | Metric = "cider-d",
+    references: Mapping[ImageId, Sequence[Any]] = MappingProxyType({}),
     *,
-    references: Mapping[ImageId, Sequence[Any]],
     eos: str | int | Sequence[int] | None = None,
     bos: int | Sequence[int] | None = None,
     pad: int | None = None,
     ignore_index: int = IGNORED,
     generation: Any = None,
+    images: Mapping[ImageId, str] = MappingProxyType({}),
     settings: Settings | None = None,
 ) -> Reward:
     """A metric as a reward: called with a batch of captions and their image ids, it returns an array of scores.
@@ -335,6 +388,7 @@ def reward(
         ignore_index: for token ids: that of positions of labels that do not count.
         generation: for token ids: a tokenizer, generation config or model config that names those of `eos`, `bos` and
             `pad` that are not given.
+        images: image id → the path of its picture, for metrics that see it.
         settings: for neural metrics: `capmeter.Settings(device="cuda")`.
 
     Raises:
@@ -346,6 +400,6 @@ def reward(
     if isinstance(eos, str):
         if bos is not None or pad is not None or generation is not None:
             raise InputError("bos, pad and generation are of token ids; decode texts without special tokens instead")
-        return Reward(parse(metric), references, eos, settings)
+        return Reward(parse(metric), references, eos, settings, images=images)
     token_layout = TokenLayout.of(generation, eos=eos, bos=bos, pad=pad, ignored=ignore_index)
-    return Reward(parse(metric), references, eos, settings, layout=token_layout)
+    return Reward(parse(metric), references, eos, settings, layout=token_layout, images=images)

@@ -35,13 +35,14 @@ from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.rows import caption_text, image_key, optional_text, reference_list
+from capmeter.captions.rows import image_key, optional_text
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import evaluate
+from capmeter.integrations.texts import entries_of, reference_lists_of, texts_of
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -100,24 +101,25 @@ class CaptionMetric(torchmetrics.Metric):
         Raises:
             InputError: lists of different lengths, a caption that is not text, an id that is not text or an integer.
         """
-        arguments = {"preds": preds, "target": target, "ids": ids, "images": images}
-        for name, batch_values in arguments.items():
-            if isinstance(batch_values, str):
-                raise InputError(
-                    f"{name}: expected one entry for each caption of the batch, got the text {batch_values!r:.80}"
-                )
-        entry_counts = {name: len(batch_values) for name, batch_values in arguments.items() if batch_values is not None}
+        batch: dict[str, list[Any]] = {
+            "preds": texts_of(preds, "preds"),
+            "target": reference_lists_of(target, "target"),
+        }
+        batch |= {
+            name: entries_of(values, name) for name, values in (("ids", ids), ("images", images)) if values is not None
+        }
+        entry_counts = {name: len(values) for name, values in batch.items()}
         if len(set(entry_counts.values())) > 1:
             raise InputError(
                 f"expected as many of each, but got {', '.join(f'{n} {name}' for name, n in entry_counts.items())}"
             )
         json_lines = []
-        for k, candidate in enumerate(preds):
+        for k, candidate in enumerate(batch["preds"]):
             caption_row = [
-                None if ids is None else image_key(_plain(ids[k]), f"ids[{k}]", "the id"),
-                caption_text(candidate, f"preds[{k}]", "the candidate"),
-                list(reference_list(target[k], f"target[{k}]", "the list")),
-                None if images is None else optional_text(images[k], f"images[{k}]", "the picture"),
+                None if ids is None else image_key(_plain(batch["ids"][k]), f"ids[{k}]", "the id"),
+                candidate,
+                batch["target"][k],
+                None if images is None else optional_text(batch["images"][k], f"images[{k}]", "the picture"),
             ]
             json_lines.append(json.dumps(caption_row) + "\n")
         self.captions.append(_to_bytes("".join(json_lines).encode()).to(self.device))
