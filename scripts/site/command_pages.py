@@ -33,7 +33,7 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
         (["capmeter report scores.json -o page.html", "capmeter report scores.json --format markdown"], 0),
     ],
     "view": [(["capmeter view scores.json"], 0), (["capmeter view strong.json"], 1)],
-    "list": [(["capmeter list cider-d"], 0), (["capmeter list tests"], 0)],
+    "list": [(["capmeter list cider-d"], 0), (["capmeter list transforms"], 0)],
     "validate": [(["capmeter validate broken.json -r references.json"], 0)],
     "convert": [
         (["capmeter convert strong.json strong.jsonl --to jsonl -r references.json", "head -1 strong.jsonl"], 0)

@@ -20,7 +20,6 @@ from capmeter.core.named import Named, parameters_of
 from capmeter.core.registry import Registry
 from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.system_ranking import TESTS
 from capmeter.transforms.registry import TRANSFORMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +29,6 @@ BENCHMARKS = ("flickr8k-expert", "composite")
 KINDS: tuple[tuple[str, Registry[Any]], ...] = (
     ("Metrics", METRICS),
     ("Transforms", TRANSFORMS),
-    ("Tests of significance", TESTS),
 )
 # what an extra brings beside the metrics that need it
 EXTRAS = {

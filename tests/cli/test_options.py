@@ -57,7 +57,6 @@ def called(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (["score", *SYSTEMS, "--metrics", "bleu-5"], "did you mean"),
         (["meta", "--metrics", "bleu-5"], "did you mean"),
-        (["study", "ties", "a.json", "b.json", "--metrics", "bleu-5"], "did you mean"),
         (["compare", *SYSTEMS, "--plot", "x.gif"], "end the name in"),
         (["meta", "--plot", "x.gif"], "end the name in"),
         (["systems", "a.json", "--human", "b", "--plot", "x.gif"], "end the name in"),
@@ -74,7 +73,7 @@ def test_a_wrong_value_is_a_mistake_in_calling(arguments: list[str], message: st
     assert message in " ".join(done.stderr.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("command", [[], ["score"], ["study", "ties"]])
+@pytest.mark.parametrize("command", [[], ["score"], ["study", "degradation"]])
 def test_short_help(command: list[str]) -> None:
     done = called(*command, "-h")
     assert done.returncode == 0 and "Usage: capmeter" in done.stdout

@@ -98,18 +98,3 @@ def test_explain_wants_to_know_which(run) -> None:  # type: ignore[no-untyped-de
         assert code == 2 and "exactly one of" in err
     code, _, err = run("explain", "bad.json", "-r", "references.json", "--id", "99")
     assert code == 1 and "no caption with the id '99'" in err
-
-
-def test_the_page_shows_the_curves_of_training(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    pytest.importorskip("matplotlib")
-    assert run("score", "good.json", "-r", "references.json", "-m", "rouge-l", "-o", "scores.json")[0] == 0
-    (tmp_path / "net").mkdir()
-    line = {"epoch": 1, "losses": {"square": 2.0}, "scores": {"tau": 0.25}}
-    (tmp_path / "net" / "log.jsonl").write_text(json.dumps(line) + "\n")
-    assert run("report", "scores.json", "--training", "net", "-o", "page.html")[0] == 0
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "1 epoch; the run has not ended; its last epoch: tau 0.25" in page
-    assert '<a href="#training">Training</a>' in page and "data:image/svg+xml;base64," in page
-    code, _, err = run("report", "scores.json", "--training", "elsewhere", "-o", "none.html")
-    assert code == 1 and "elsewhere: no log.jsonl in it" in err
-    assert not (tmp_path / "none.html").exists()

@@ -21,7 +21,6 @@ REAL = [
     ("abstract50s", "abstract50s", None, 388, 776, {"tied judgments": 12}, False),
     ("reformulations", "reformulations", None, 4037, 8074, {"identical": 864, "unreferenced": 307}, False),
     ("wmt16_da_segment_to_english", "wmt16", None, 3360, 3360, {}, False),
-    ("conll14_gec_sentences", "conll14", None, 13, 17056, {}, False),
     ("coco2015_challenge_system_level", "coco2015", None, 17, 0, {}, False),
     ("nebula_val_noref", "nebula-val", None, 2901, 2901, {}, False),
     ("polaris_val_noref", "polaris-val", None, 4237, 4237, {}, False),
@@ -118,7 +117,6 @@ def test_unknown_names_suggest_the_nearest() -> None:
         ("foil_valse", "foil"),
         ("foil-coco", "foil-coco"),
         ("thumb", "thumb1"),
-        ("CoNLL14", "conll14"),
     ],
 )
 def test_names_as_they_are_written_elsewhere(written: str, name: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capmeter.captions.caption_set import Caption
 from capmeter.core.errors import ProtocolError
 from capmeter.judgments.prepared import (
     JudgedSystem,
@@ -143,12 +142,7 @@ def test_nothing_left_says_why() -> None:
 
 
 def test_systems() -> None:
-    captions = tuple(Caption(f"a/{k}", str(k), "text", ("text",)) for k in range(3))
-    rows = [
-        JudgedSystem("a", 0.5, captions, {"m2": 3.0}),
-        JudgedSystem("b", 0.2, (), {}),
-        JudgedSystem("input", 0.1, (), {}, True),
-    ]
+    rows = [JudgedSystem("a", 0.5, {"m2": 3.0}), JudgedSystem("b", 0.2), JudgedSystem("input", 0.1, baseline=True)]
     result = prepare_systems("mine", rows, Protocol(name="p", leave_out=("baselines",)))
-    assert result.names == ("a", "b") and result.members[0].tolist() == [0, 1, 2] and len(result.members[1]) == 0
+    assert result.names == ("a", "b") and len(result.captions) == 0
     assert result.published_scores["m2"][0] == 3.0 and np.isnan(result.published_scores["m2"][1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from capmeter.judgments.prepared import (
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import measure_agreement, run, with_p_values
+from capmeter.meta.agreement import measure_agreement, run
 from capmeter.stats.permutation import association_test, williams_test
 
 
@@ -79,11 +78,11 @@ def test_one_judgment_has_no_value_but_a_note() -> None:
 
 
 def test_systems_that_no_two_files_share(tmp_path) -> None:
-    rows = [{"system": name, "expected_wins": wins} for wins, name in enumerate("ABCD")]
+    rows = [{"team": name, "M1": wins, "M2": wins, "c5": [], "c40": []} for wins, name in enumerate("ABCD")]
     data = write(tmp_path / "systems.jsonl", rows)
     separate = {"m": {"A": 1.0, "B": 2.0}, "n": {"C": 1.0, "D": 2.0}}
     with pytest.raises(InputError, match="no system with a score by every one of m, n"):
-        run(benchmark="conll14", data=data, scores=separate, sample=True)
+        run(benchmark="coco2015", data=data, protocol="cui2018", scores=separate, sample=True)
 
 
 def test_systems_differ_by_williams_test() -> None:
@@ -203,40 +202,3 @@ def test_umic_takes_the_largest_of_single_references_for_bertscore_alone(tmp_pat
         assert report.items["rouge-l"][k] == pytest.approx(sum(each["rouge-l"].score for each in one) / 3)
     with pytest.raises(InputError, match="maximum_for=bertscore needs references=mean-of-single"):
         run("rouge-l", benchmark="rated", data=data, protocol="averaged(maximum_for=bertscore)")
-
-
-def test_p_values_of_a_coefficient(rated: Points) -> None:
-    values = {"good": scores(rated, 0.5), "noise": np.random.default_rng(5).normal(size=len(rated.ids))}
-    report = with_p_values(measure_agreement(rated, values, resamples=20), 99)
-    assert report["good"].p == 0.01 and report["noise"].p > 0.05
-    assert measure_agreement(rated, values, resamples=20)["good"].p is None
-
-
-def test_p_values_obey_the_direction_of_a_metric() -> None:
-    random = np.random.default_rng(0)
-    rows = [RatedCaption(str(k), str(k), f"caption {k}", ("a",), (int(k % 2),)) for k in range(60)]
-    protocol = Protocol(name="p", ratings="mean", statistic="average-precision")
-    points = prepare_points("mine", rows, protocol)
-    good = points.human + 0.3 * random.normal(size=60)
-    report = measure_agreement(points, {"chair(objects=x.json)": good, "bleu-4": good}, resamples=10)
-    p = {each.metric: each.p for each in with_p_values(report, 99).results if each.p is not None}
-    low, high = sorted([p["chair(objects=x.json)"], p["bleu-4"]])
-    assert low == 0.01 and high > 0.9  # opposite directions of the same numbers
-    by_value = max(report.results, key=lambda each: each.value or 0.0)
-    assert p[by_value.metric] == low
-
-
-def test_localisation_has_no_p_values(rated: Points) -> None:
-    report = measure_agreement(rated, {"x": scores(rated, 1.0)}, resamples=10)
-    protocol = Protocol(name="p", statistic="localisation")
-    localised = replace(report, judgments=replace(rated, protocol=protocol))
-    with pytest.raises(ProtocolError, match="has no p-value"):
-        with_p_values(localised)
-
-
-def test_pairs_have_no_p_values() -> None:
-    rows = [RatedPair(str(k), str(k), ("a", "b"), ("a",), 1) for k in range(4)]
-    pairs = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy"))
-    report = measure_agreement(pairs, {"x": np.arange(8.0)}, resamples=10)
-    with pytest.raises(ProtocolError, match="p-values are of coefficients with ratings; it has pairs"):
-        with_p_values(report)

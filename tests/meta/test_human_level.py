@@ -22,10 +22,7 @@ def test_experts_of_flickr8k(shared: Path) -> None:
     assert result.n == 16992
     assert result.value == pytest.approx(55.4, abs=0.05)
     assert 3 < result.high - result.low < 5.5 and result.low < result.value < result.high
-    two, columns = result.note.split("\n")[1:]
-    assert two == "every two ratings of a caption, both ways round: tau-b 63.0, tau-c 47.9"
-    assert "mean tau-b of 73.62 (77.47, 65.52, 77.85)" in columns and "inflated by the sorting" in columns
-    assert "inter-human 73.6 of Cui et al. 2018, Table 1" in columns
+    assert result.note.endswith("\nevery two ratings of a caption, both ways round: tau-b 63.0, tau-c 47.9")
 
 
 def test_the_crowd_of_flickr8k(shared: Path) -> None:

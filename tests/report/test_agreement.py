@@ -19,13 +19,9 @@ from capmeter.judgments.prepared import (
 )
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import AgreementTable, measure_agreement
-from capmeter.meta.coefficient import AgreementRow
-from capmeter.meta.complementarity import combine_pairs, rank_correlations
 from capmeter.report.agreement import (
     agreement_notes,
     agreement_table,
-    combination_table,
-    curve_table,
     difference_table,
     write_captions,
     write_items,
@@ -72,7 +68,6 @@ def test_table_of_ratings() -> None:
         "flat gives every caption the same score"
     )
     assert difference_table(report).rows[0][:2] == ["good", "weak"]
-    assert combination_table(report.add(combine_pairs(report))).rows[0][0] == "good + weak"
 
 
 def test_one_judgment_is_counted_in_the_singular() -> None:
@@ -87,21 +82,6 @@ def test_table_of_pairs_and_systems() -> None:
     assert list(table.columns)[4:] == ["HC", "MM", "equal scores"] and table.rows[0][-1] == "2"
     table = agreement_table(ranked())
     assert table.title == "mine: 6 systems" and list(table.columns)[-1] == "p"
-
-
-CURVE = [
-    AgreementRow("references_curve", "m", "tau-c", 11.0, 10.0, 12.0, 2, references=1),
-    AgreementRow("references_curve", "m", "tau-c", 20.0, 20.0, 20.0, 2, references=2),
-]
-
-
-def test_table_of_a_curve() -> None:
-    table = curve_table(rated().add(CURVE))
-    assert list(table.columns) == ["metric", "1 ref", "2 refs"] and list(table.rows[0]) == [
-        "m",
-        "11.0 ±1.0",
-        "20.0 ±0.0",
-    ]
 
 
 def test_items(tmp_path: Path) -> None:
@@ -140,15 +120,3 @@ def test_figures_show_every_metric(make, tmp_path: Path) -> None:
     panels = [axis.get_title(loc="left") for axis in distribution_figure(report).axes if axis.get_visible()]
     assert panels == valued
     assert save_figure(figure, tmp_path / "a.png").stat().st_size > 5000
-
-
-def test_figures_of_many_metrics(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from capmeter.report.agreement_plots import combination_figure, correlation_figure, curve_figure
-
-    report = rated().add(CURVE)
-    cells = [text.get_text() for text in correlation_figure(report.add(rank_correlations(report))).axes[0].texts]
-    assert len(cells) == 4 and cells[0] == cells[3] == "1.00"
-    cells = [text.get_text() for text in combination_figure(report.add(combine_pairs(report))).axes[0].texts]
-    assert cells[0] == f"{report['good'].value:.1f}" and cells[1] == cells[2]
-    assert list(curve_figure(report).axes[0].lines[0].get_ydata()) == [11.0, 20.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.browser_page import Opened
-from support.page_examples import HOSTILE, candidates, fused, scored, systems
+from support.page_examples import HOSTILE, candidates, scored, systems
 
 pytestmark = pytest.mark.browser
 SIZES = [(1400, "light"), (1400, "dark"), (390, "light"), (390, "dark")]
@@ -19,7 +18,7 @@ CONTRAST = (Path(__file__).resolve().parents[1] / "support" / "contrast.js").rea
 
 
 def whole(open_page: Any, **options: Any) -> Opened:
-    """A page with every part: several systems, the ellipses, notes, flags, an opened caption with its explanation."""
+    """A page with every part: several systems, notes, flags, an opened caption with its explanation."""
     texts = [*candidates(40, 1), "a cat on a", *HOSTILE[:3]]
     page = open_page({**systems(), "more": scored(texts)}, **options)
     page.tab.locator("#list .caption").first.click()
@@ -27,43 +26,26 @@ def whole(open_page: Any, **options: Any) -> Opened:
     return page
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> Path:
-    """A folder with the log of a run."""
-    line = {"epoch": 1, "losses": {"square": 2.0}, "scores": {"tau": 0.25}}
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "log.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-    return tmp_path / "run"
-
-
-def with_ellipses(open_page: Any, **options: Any) -> Opened:
-    """A page with the plot of systems; explaining SMURF takes most of the time, and no caption is opened here."""
-    systems = {"people": fused((0, 0), 1), "ours": fused((1, 0), 2)}
-    opened: Opened = open_page(systems, human="people", explained=0, **options)
-    return opened
-
-
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_every_text_has_the_contrast_of_wcag_aa(open_page: Any, trained: Path, width: int, scheme: str) -> None:
+def test_every_text_has_the_contrast_of_wcag_aa(open_page: Any, width: int, scheme: str) -> None:
     options = {"width": width, "scheme": scheme}
-    for page in (whole(open_page, **options), with_ellipses(open_page, training=[trained], **options)):
-        result = page.tab.evaluate(CONTRAST)
-        assert len(result) > 200
-        assert [each for each in result if each[0] < each[1]] == []
+    result = whole(open_page, **options).tab.evaluate(CONTRAST)
+    assert len(result) > 200
+    assert [each for each in result if each[0] < each[1]] == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_axe_finds_nothing(open_page: Any, trained: Path, width: int, scheme: str) -> None:
+def test_axe_finds_nothing(open_page: Any, width: int, scheme: str) -> None:
     """axe-core is no part of this project: `npm pack axe-core`, unpack, and CAPMETER_AXE=…/package/axe.min.js."""
     axe = os.environ.get("CAPMETER_AXE")
     if not axe:
         pytest.skip("needs axe-core: CAPMETER_AXE naming its axe.min.js")
     options = {"width": width, "scheme": scheme}
-    for page in (whole(open_page, **options), with_ellipses(open_page, training=[trained], **options)):
-        page.tab.evaluate(Path(axe).read_text("utf-8"))
-        result = page.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        message = [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in result["violations"]]
-        assert len(result["passes"]) > 20 and message == []
+    page = whole(open_page, **options)
+    page.tab.evaluate(Path(axe).read_text("utf-8"))
+    result = page.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    message = [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in result["violations"]]
+    assert len(result["passes"]) > 20 and message == []
 
 
 def focused(tab: Any) -> str:

@@ -336,13 +336,3 @@ def test_rank_correlations_are_those_of_scipy(open_page) -> None:
 
     assert float(cells[2][0]) == pytest.approx(rho("rouge-l", "bleu-1", "ab"), abs=0.00501)
     assert float(cells[3][0]) == pytest.approx(rho("cider-d", "bleu-1", "a"), abs=0.00501)
-
-
-def test_systems_are_drawn_by_meaning_and_style(open_page, tmp_path: Path) -> None:
-    from support.page_examples import fused
-
-    page = open_page({"people": fused((0, 0), 1), "machine": fused((1, 0), 2)}, human="people", explained=0)
-    assert page.said == []
-    assert page.tab.locator("#ellipses svg path[stroke]").count() >= 2
-    assert "machine: mean" in str(page.tab.locator("#ellipses svg").get_attribute("aria-label"))
-    assert page.tab.locator("#systems tbody tr").count() == 2

@@ -17,7 +17,6 @@ from capmeter.stats.kendall import tau_b
 from capmeter.stats.permutation import (
     PairedSums,
     association_test,
-    clustered_association_test,
     paired_permutation_test,
     permutation_tests,
     williams_test,
@@ -179,29 +178,6 @@ def test_unaligned_rows() -> None:
         paired_permutation_test([1.0, 2.0], [1.0])
     with pytest.raises(InputError, match="finite"):
         paired_permutation_test([1.0, float("nan")], [1.0, 2.0])
-
-
-def test_association_of_clustered_points() -> None:
-    """Where all points of a cluster are alike, points exchanged one by one are significant far too often."""
-    clustered_p, single_p = [], []
-    for run in range(60):
-        random = np.random.default_rng(run)
-        clusters = np.repeat(np.arange(30), 4)
-        x, y = (np.repeat(random.normal(size=30), 4) + 0.3 * random.normal(size=120) for _ in range(2))
-
-        def correlation(values: np.ndarray, y: np.ndarray = y) -> float:
-            return float(pearson(values, y))
-
-        clustered_p.append(clustered_association_test(correlation, x, clusters, 99, run).p)
-        single_p.append(clustered_association_test(correlation, x, np.arange(120), 99, run).p)
-    assert np.mean(np.array(clustered_p) < 0.05) < 0.12 < 0.2 < np.mean(np.array(single_p) < 0.05)
-
-
-def test_association_of_clusters_of_different_sizes() -> None:
-    clusters = ["a", "a", "b", "c", "c", "d", "d", "e", "f", "f", "g", "h", "h"]
-    x = np.arange(13.0)
-    outcome = clustered_association_test(lambda values: float(pearson(values, x)), x, clusters, 199)
-    assert outcome.value == pytest.approx(1) and outcome.p == 1 / 200 and outcome.permutations == 199
 
 
 @pytest.mark.parametrize(("number", "seed"), [(2.5, 0), (None, 0), ("3", 0), (3, -1), (3, 1.5)])

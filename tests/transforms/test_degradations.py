@@ -117,7 +117,7 @@ class TestOtherCaption:
         visits = {OtherCaption().fit(captions, seed)(0, 1.0) for seed in range(50)}
         assert visits == {"caption 3", "caption 4"}
 
-    def test_a_metrics_name_needs_a_scorer(self) -> None:
+    def test_an_unknown_similarity_is_refused(self) -> None:
         with pytest.raises(InputError, match="unknown similarity 'bleu-1'"):
             OtherCaption(similarity="bleu-1").fit(_set())
 

@@ -8,8 +8,6 @@ import numpy as np
 from capmeter import Degradation
 from capmeter.core.assets import Asset
 from capmeter.images.regions import Regions
-from capmeter.meta.metric_scores import Baseline
-from capmeter.report.page_plot import SystemPlot
 
 ASSETS = (Asset("chrf-letters", "encoder", "MIT", "hf download someone/chrf-letters", environment="CHRF_LETTERS"),)
 
@@ -19,17 +17,9 @@ class Shout(Degradation):  # capmeter robustness --degradations "shout(marks=3)"
     NAME, SUMMARY = "shout", "captions in capitals"
     marks: int = 1
 
-    def fit(self, captions, seed=0, scorer=None):
+    def fit(self, captions, seed=0):
         texts = [each.candidate for each in captions]
         return lambda row, strength: texts[row].upper() + "!" * self.marks if strength else texts[row]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Words(Baseline):  # capmeter meta -b rated -m words,chrf
-    NAME, SUMMARY = "words", "number of words"
-
-    def scores(self, judgments):
-        return np.array([len(each.candidate.split()) for each in judgments.captions], np.float64)
 
 
 def register_letters():  # then encoders of this type are loaded: bertscore(encoder=FOLDER)
@@ -53,13 +43,3 @@ class JsonRegions:
 def open_json_regions(folder):  # capmeter score -m umic --regions FOLDER; None: the folder is something else
     path = folder / "regions.json"
     return JsonRegions(path) if path.is_file() else None
-
-
-def plot_systems(systems, *, human=None, seed=0):  # on the page of results that have both scores
-    if not all({"chrf", "rouge-l"} <= set(results) for results in systems.values()):
-        return None
-    plot = SystemPlot("chrF", "ROUGE-L", "Each point is a system.", ["chrF"])
-    for k, results in enumerate(systems.values()):
-        plot.points.append((k, results["chrf"].score, results["rouge-l"].score))
-        plot.rows.append((k, [f"{results['chrf'].score:.4f}"]))
-    return plot

@@ -83,7 +83,7 @@ def test_negatives_are_shown_and_written(place: Path, tmp_path: Path) -> None:
     assert json.loads(again.stdout) == result, "the same seed, the same negatives"
 
 
-def test_hard_negatives_are_chosen_by_a_metric_or_by_features(tmp_path: Path) -> None:
+def test_hard_negatives_are_chosen_by_words_or_by_features(tmp_path: Path) -> None:
     said = [
         "a dog runs fast",
         "a dog runs fast today",
@@ -96,7 +96,7 @@ def test_hard_negatives_are_chosen_by_a_metric_or_by_features(tmp_path: Path) ->
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     angles = np.array([0.0, 2.0, 4.0, 0.1, 2.1, 4.1])  # other pairs than the words'
     np.savez(tmp_path / "f.npz", image_ids=list("012345"), features=np.stack([np.cos(angles), np.sin(angles)], axis=1))
-    for similarity, near in (("cider-d", [1, 0, 3, 2, 5, 4]), (f"{tmp_path / 'f.npz'}", [3, 4, 5, 0, 1, 2])):
+    for similarity, near in (("tf-idf", [1, 0, 3, 2, 5, 4]), (f"{tmp_path / 'f.npz'}", [3, 4, 5, 0, 1, 2])):
         plot = f'paper(nearest=1,similarity="{similarity}")'
         done = capmeter("negatives", tmp_path / "rows.jsonl", "--show", 6, "-n", plot, "--format", "json")
         assert done.returncode == 0, done.stderr
@@ -151,10 +151,3 @@ def test_runs_and_ablations_of_training(tmp_path: Path) -> None:
         assert losses.pop(folder.name) == max(losses.values()) and len(losses) == 2
         output[folder.name] = losses
     assert len({weights for losses in output.values() for _, weights in losses.values()}) == 6
-
-
-def test_distribution(shared: Path) -> None:
-    sample = shared / "data" / "samples" / "capeval1k.jsonl.gz"
-    done = capmeter("study", "distribution", f"capeval1k={sample}", "--sample", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["distributions"][0]["captions"] == 100

@@ -20,8 +20,7 @@ from capmeter.core.errors import InputError
 torch = pytest.importorskip("torch", reason="training needs the neural extra")
 
 from capmeter_research.common.loop import STATE, Learner, Outcome, Run, run_with_seeds, set_seed  # noqa: E402
-
-from capmeter.core.training_log import METRICS, read_courses  # noqa: E402
+from capmeter_research.common.training_curves import METRICS, read_courses  # noqa: E402
 
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 Y = (X @ [1.0, -2.0, 0.5] + 0.3).astype(np.float32)
@@ -62,42 +61,6 @@ def trained(folder: Path, *epochs: int, recipe: Recipe = RECIPE, **options: Any)
 
 def same(one: Outcome, two: Outcome) -> bool:
     return all(np.array_equal(values, two.weights[name]) for name, values in one.weights.items())
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (("history",), []),
-        (("history", 0), {"epoch": 1}),
-        (("position",), [1, 2]),
-        (("position", 1), -1),
-        (("position", 0), 10**400),
-        (("best",), None),
-        (("best", "epoch"), 9),
-        (("best", "value"), float("nan")),
-        (("best", "weights", "1.bias"), torch.zeros(7)),
-        (("average",), None),
-        (("average", "1.bias"), torch.zeros(1, dtype=torch.int64)),
-        (("optimizer", "state", 0, "exp_avg"), torch.zeros(9, 9)),
-        (("optimizer", "state", 0), {}),
-        (("optimizer", "state", 0, "step"), torch.tensor(-1.0)),
-        (("optimizer", "state", 0, "step"), torch.tensor(float("nan"))),
-        (("optimizer", "param_groups", 0, "betas"), "x"),
-        (("random",), torch.zeros(3)),
-        (("seconds",), "x"),
-        (("recipe",), None),
-        (("loss_sums",), None),
-    ],
-)
-def test_a_state_with_other_values_is_refused(tmp_path: Path, place: tuple[Any, ...], value: Any) -> None:
-    trained(tmp_path, 2)
-    state = holder = torch.load(tmp_path / STATE, weights_only=True)
-    for key in place[:-1]:
-        holder = holder[key]
-    holder[place[-1]] = value
-    torch.save(state, tmp_path / STATE)
-    with pytest.raises(InputError, match=r"not a training state .* delete it to restart"):
-        trained(tmp_path, 1)
 
 
 def test_it_learns_and_logs(tmp_path: Path) -> None:
@@ -294,10 +257,3 @@ def test_killed_runs_end_with_the_same_weights(tmp_path: Path) -> None:
     assert killed >= 1
     assert same(total, trained(tmp_path / "killed", 0, recipe=recipe))
     assert not list((tmp_path / "killed").glob("*.part"))
-
-
-def test_hostile_states_are_refused_or_resumed() -> None:
-    script = Path(__file__).with_name("hostile_states.py")
-    done = subprocess.run([sys.executable, str(script), "--inputs", "150"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert "'resumed'" in done.stdout and "0 faults" in done.stdout

@@ -39,10 +39,9 @@ from capmeter.core.options import option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
-from capmeter.meta.comparison import SystemComparison
+from capmeter.meta.comparison import SystemComparison, Test
 from capmeter.meta.comparison import compare as compare_systems
 from capmeter.meta.length_control import with_equal_lengths
-from capmeter.meta.system_ranking import TESTS
 from capmeter.report.comparison import (
     contrast_table,
     difference_figure,
@@ -52,6 +51,7 @@ from capmeter.report.comparison import (
     ranking_table,
 )
 from capmeter.report.figures import save_figures
+from capmeter.stats.significance import PERMUTATIONS
 
 app = Application()
 _METRICS = "bleu-4,rouge-l,cider-d"
@@ -64,18 +64,16 @@ class CompareOptions:
     systems: list[str] = systems_argument()
     metrics: str = stored_metrics_option(_METRICS)
     instances: Path | None = instances_option()
-    test: str = option(
+    test: Test = option(
         "permutation",
-        "Significance test: permutation, permutation(permutations=2000) or bootstrap.",
-        check=TESTS.parse,
+        "Significance test: system labels swapped within images, or the intervals' resamples.",
+        value_type=str,
+        choices=("permutation", "bootstrap"),
     )
     differing: int = option(
         0, "Show this many captions on which the first two systems differ most.", "--differing", "-k", minimum=0
     )
     by: str | None = option(None, "The metric that orders these captions (default: the first).")
-    equal: str | None = option(
-        None, "Only captions that this metric scores equally (within 0.01), such as cider-d with --by spice."
-    )
     all_pairs: bool = option(False, "With four or more systems, show all pairs, not only neighbours in the ranking.")
     fail_if_worse: bool = option(
         False,
@@ -90,7 +88,7 @@ class CompareOptions:
     quiet: bool = quiet_option()
     output: Path | None = output_option()
     plot: list[Path] = plot_option()
-    permutations: int | None = option(None, "Number of permutations (default: 10,000).", minimum=100)
+    permutations: int = option(PERMUTATIONS, "Number of permutations.", minimum=100)
     resamples: int = resamples_option()
     level: float = level_option()
     seed: int = seed_option()
@@ -127,7 +125,7 @@ def compare(options: CompareOptions) -> None:
         comparison = compare_systems(
             open_named_systems(options.systems, for_metrics(load_options, metrics)),
             metrics,
-            test=TESTS.parse(options.test),
+            test=options.test,
             seed=options.seed,
             permutations=options.permutations,
             resamples=options.resamples,
@@ -158,10 +156,6 @@ def _comparison_metrics(options: CompareOptions) -> tuple[Sequence[Metric], Metr
     ordering_metric = metrics[0] if options.by is None else parse_metrics(options.by, "--by")[0]
     if ordering_metric not in metrics:
         raise typer.BadParameter(f"{ordering_metric} is not among the metrics of this comparison", param_hint="--by")
-    if options.equal is not None and parse_metrics(options.equal, "--equal")[0] not in metrics:
-        raise typer.BadParameter(f"{options.equal} is not among the metrics of this comparison", param_hint="--equal")
-    if options.equal is not None and not options.differing:
-        raise typer.BadParameter("name how many captions to show: --differing 10", param_hint="--equal")
     return metrics, ordering_metric
 
 
@@ -181,11 +175,7 @@ def _show_comparison(comparison: SystemComparison, options: CompareOptions, orde
     if comparison.equal_lengths:
         show(equal_length_table(comparison), data, options.format)
     if options.differing:
-        show(
-            contrast_table(comparison, str(ordering_metric), options.differing, equal=options.equal),
-            data,
-            options.format,
-        )
+        show(contrast_table(comparison, str(ordering_metric), options.differing), data, options.format)
 
 
 def _significant_losses(comparison: SystemComparison) -> list[str]:

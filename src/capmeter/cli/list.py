@@ -16,7 +16,6 @@ from capmeter.core.registry import Registry
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.system_ranking import TESTS
 from capmeter.report.tables import Table
 from capmeter.transforms.registry import TRANSFORMS
 
@@ -34,7 +33,6 @@ LISTS: dict[str, tuple[Registry[Any], str, list[str]]] = {
         "Transforms (`capmeter list NAME`: parameters)",
         ["transform", "what it does", "ready"],
     ),
-    "tests": (TESTS, "Significance tests (`capmeter compare --test NAME`)", ["test", "what it does", "ready"]),
 }
 
 
@@ -44,14 +42,14 @@ class ListOptions:
 
     name: str = argument(
         "metrics",
-        "metrics, transforms, tests, or one name (of a metric, a transform, a test, or protocol) for its parameters.",
+        "metrics, transforms, or one name (of a metric, a transform, or protocol) for its parameters.",
     )
     format: str = format_option()
 
 
 @app.command("list")
 def list_names(options: ListOptions) -> None:
-    """List the metrics, the transforms or the significance tests, or the parameters of one of them.
+    """List the metrics or the transforms, or the parameters of one of them.
 
     **Examples**
 
@@ -73,7 +71,7 @@ def list_names(options: ListOptions) -> None:
 
 
 def _show_parameters(name: str, format: str) -> None:
-    """The parameters of what has this name: a metric, a transform or a test; all of them where several have it."""
+    """The parameters of what has this name: a metric or a transform; both where several have it."""
     kinds = {list_name: registry for list_name, (registry, _, _) in LISTS.items() if name in registry} or {
         "metrics": METRICS
     }

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -15,44 +14,36 @@ from capmeter.cli.command import Application
 from capmeter.cli.main import echo
 from capmeter.cli.options import (
     DeviceOptions,
-    complete_metrics,
     control_option,
     format_option,
+    instances_option,
     level_option,
+    metrics_option,
     plot_option,
     resamples_option,
     seed_option,
+    with_instances,
 )
 from capmeter.cli.output import refuse_shared_files, show, write, write_lines
 from capmeter.core.messages import escape_controls
 from capmeter.core.options import option, option_group
 from capmeter.core.output_files import check_targets, table_kind, write_table
 from capmeter.core.progress import show_progress
+from capmeter.evaluation.registry import parse_list
 from capmeter.judgments.benchmarks import all_benchmarks as benchmarks
 from capmeter.judgments.benchmarks import find_benchmark as named_benchmark
-from capmeter.meta.agreement import AgreementTable, run, with_p_values
+from capmeter.meta.agreement import AgreementTable, run
 from capmeter.meta.arena import rank_systems
-from capmeter.meta.complementarity import combine_pairs, rank_correlations
 from capmeter.meta.length_control import check_length_control, control_length
-from capmeter.meta.metric_scores import parse_metrics
-from capmeter.meta.reference_curves import parse_numbers, reference_curve
 from capmeter.report.agreement import (
     agreement_notes,
     agreement_table,
-    combination_table,
-    curve_table,
     difference_table,
     ranking_table,
     write_captions,
     write_items,
 )
-from capmeter.report.agreement_plots import (
-    agreement_figure,
-    combination_figure,
-    correlation_figure,
-    curve_figure,
-    distribution_figure,
-)
+from capmeter.report.agreement_plots import agreement_figure, distribution_figure
 from capmeter.report.figures import save_figures
 from capmeter.report.tables import Table
 
@@ -65,15 +56,8 @@ class MetaOptions:
 
     benchmark: list[str] = option([], "The benchmark; repeatable, each with its --data.", "--benchmark", "-b")
     data: list[Path] = option([], "Its file (or the folder of the original distribution).", "--data", "-d")
-    metrics: str = option(
-        "",
-        "Names, separated by commas; `capmeter list` shows them. Also baselines of packages, as gleu (for conll14).",
-        "--metrics",
-        "-m",
-        check=parse_metrics,
-        complete=complete_metrics,
-        separator=",",
-    )
+    metrics: str = metrics_option("")
+    instances: Path | None = instances_option()
     scores: list[Path] = option([], "A file of external scores by id (JSON, CSV …); repeatable.", "--scores", "-s")
     protocol: str | None = option(
         None,
@@ -87,9 +71,6 @@ class MetaOptions:
     seed: int = seed_option()
     level: float = level_option()
     differences: bool = option(False, "Also show the paired differences of all metrics.")
-    p_values: bool = option(
-        False, "Also test whether each coefficient with ratings differs from 0, by permutation over images."
-    )
     control: str | None = control_option(
         "agreement with length held constant (partial correlations; of pairs, accuracy "
         "where people prefer the longer and the shorter caption, equally weighted)"
@@ -106,13 +87,6 @@ class MetaOptions:
     )
     per_caption: Path | None = option(None, "Write scores and judgments of each caption into this file.")
     export: Path | None = option(None, "Write the captions with their ids into this file (JSONL), and exit.")
-    references_curve: str | None = option(
-        None,
-        "Evaluate with 1 to K references, or with these numbers of references (1,5,20), sampled at random.",
-        metavar="K|K,K,…",
-    )
-    repeats: int = option(5, "With --references-curve: how often references are sampled.", minimum=1)
-    combine: bool = option(False, "Also evaluate the sum of every two metrics.")
     plot: list[Path] = plot_option()
     list_all: bool = option(False, "List benchmarks and protocols, and exit.", "--list")
 
@@ -156,9 +130,10 @@ def meta(options: MetaOptions) -> None:
         name = table.benchmark if len(tables) > 1 else ""
         if options.per_caption is not None:
             write_items(table, _with_suffix(options.per_caption, name))
-        for figure_name, figure in _draw_figures(table) if options.plot else ():
+        for figure_name, draw in (("agreement", agreement_figure), ("distributions", distribution_figure)):
             file_suffix = f"{name}-{figure_name}" if name else figure_name
-            save_figures(figure, [_with_suffix(path, file_suffix) for path in options.plot])
+            if options.plot:
+                save_figures(draw(table), [_with_suffix(path, file_suffix) for path in options.plot])
     if options.output is not None:
         write_table((table.to_arrow() for table in tables), options.output)
     _show_results(tables, options)
@@ -174,31 +149,14 @@ def _list_tables(table: AgreementTable, differences: bool) -> Iterator[Table]:
         yield ranking_table(table)
     if differences:
         yield difference_table(table)
-    if table.of("combinations"):
-        yield combination_table(table)
-    if table.of("references_curve"):
-        yield curve_table(table)
-
-
-def _draw_figures(table: AgreementTable) -> Iterator[tuple[str, Any]]:
-    """The name of each figure, and the figure."""
-    yield "agreement", agreement_figure(table)
-    yield "distributions", distribution_figure(table)
-    if table.of("spearman"):
-        yield "correlations", correlation_figure(table)
-    if table.of("combinations"):
-        yield "combinations", combination_figure(table)
-    if table.of("references_curve"):
-        yield "references", curve_figure(table)
 
 
 def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> AgreementTable:
     """All requested rows of one benchmark."""
     if options.control is not None:
         check_length_control(named_benchmark(benchmark_name).protocol(options.protocol), benchmark_name)
-    settings = options.compute.settings()
     table = run(
-        options.metrics,
+        with_instances(parse_list(options.metrics), options.instances) if options.metrics else (),
         benchmark=benchmark_name,
         data=data_path,
         protocol=options.protocol,
@@ -210,22 +168,10 @@ def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> Agr
         images_root=options.load.images_root,
         columns=options.load.columns,
         regions=options.load.regions,
-        settings=settings,
+        settings=options.compute.settings(),
     )
-    if options.p_values:
-        table = with_p_values(table, options.resamples)
     if options.control is not None:
         table = table.add(control_length(table))
-    table = table.add(rank_correlations(table))
-    if options.references_curve is not None:
-        numbers, repeats = parse_numbers(options.references_curve), options.repeats
-        table = table.add(
-            reference_curve(
-                table.judgments, options.metrics, numbers, repeats=repeats, seed=options.seed, settings=settings
-            )
-        )
-    if options.combine:
-        table = table.add(combine_pairs(table))
     return table.add(rank_systems(table))
 
 

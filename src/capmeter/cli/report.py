@@ -40,8 +40,6 @@ class ReportOptions:
     images_root: Path = option(Path(), "The folder that relative paths of pictures are resolved against.")
     regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
     megabytes: float = option(5.0, "Add explanations and thumbnails up to this page size.", minimum=1)
-    human: str | None = option(None, "The system that holds human captions, for SMURF's overlap.")
-    training: list[Path] = option([], "Show the curves of a folder of `capmeter train`; repeatable.")
     resamples: int = resamples_option()
     seed: int = seed_option()
 
@@ -60,8 +58,6 @@ def report(options: ReportOptions) -> None:
     `capmeter report scores.json -o report.html`
 
     `capmeter report scores.json --regions coco_val2014/ --images-root val2014/ --images embed -o cases.html`
-
-    `capmeter report scores.json --training networks/lceval -o report.html`
 
     `capmeter report scores.json --format latex --scale 100 --digits 1`
     """
@@ -87,11 +83,9 @@ def report(options: ReportOptions) -> None:
             images=options.images,
             images_root=options.images_root,
             megabytes=options.megabytes,
-            human=options.human,
             resamples=options.resamples,
             seed=options.seed,
             command=command_line(),
-            training=options.training,
         )
     echo(
         f"wrote {page.path} ({page.size / 1e6:.1f} MB): {format_count(page.captions, 'caption')}, "

@@ -10,8 +10,7 @@
 * `flagged_words` (HAT): rated captions and their hallucinated words. `foils` (nocaps-FOIL): pairs, or for average
   precision and localisation both captions of each, the foil with the words that were put in. `facts` (FaithScore):
   answers, wrong if one of their facts is, or the facts themselves. Localisation keeps captions with flagged words.
-* `corrections` (CoNLL-2014): systems' sentences, or systems with their expected wins alone. `teams` (COCO challenge):
-  systems with the automatic scores of the judged submissions, whose captions are not public.
+* `teams` (COCO challenge): systems with the automatic scores of the judged submissions, whose captions are not public.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.errors import InputError, ProtocolError
+from capmeter.core.errors import ProtocolError
 from capmeter.judgments.prepared import (
     JudgedPairs,
     JudgedSystem,
@@ -31,7 +30,6 @@ from capmeter.judgments.prepared import (
     PreparedJudgments,
     RatedCaption,
     RatedPair,
-    SourceSentence,
     Systems,
     prepare_pairs,
     prepare_points,
@@ -43,22 +41,6 @@ from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 _FENSE_REFERENCES = 4
 
-# Grundkiewicz, Junczys-Dowmunt and Gillian 2015, table 3: expected wins
-EXPECTED_WINS = {
-    "AMU": 0.62837,
-    "RAC": 0.566014,
-    "CAMB": 0.560664,
-    "CUUI": 0.549703,
-    "POST": 0.538986,
-    "UFC": 0.513497,
-    "PKU": 0.506412,
-    "UMC": 0.494529,
-    "IITB": 0.485077,
-    "SJTU": 0.463416,
-    "INPUT": 0.456373,
-    "NTHU": 0.437097,
-    "IPN": 0.299862,
-}
 COCO_COLUMNS = {
     "Bleu_1": "bleu-1",
     "Bleu_2": "bleu-2",
@@ -256,44 +238,6 @@ def build_facts(name: str, rows: list[JudgmentRow], protocol: Protocol, _: Judgm
     return prepare_points(name, rated_captions, protocol)
 
 
-def build_corrections(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Systems:
-    """Systems' corrected sentences; of rows with `expected_wins` the systems alone."""
-    if "systems" not in rows[0]:
-        return _rank_alone(name, rows, protocol)
-    if protocol.judgments not in ("expected_wins", "human"):
-        raise InputError(f"{name} has judgments=expected_wins, but the protocol asks for {protocol.judgments}")
-    captions: dict[str, list[Caption]] = {}
-    source_sentences: dict[str, SourceSentence] = {}
-    for row in rows:
-        sentence_id, system_outputs = int(row.number("sent_id")), row.fields["systems"]
-        if not isinstance(system_outputs, dict) or set(system_outputs) != set(EXPECTED_WINS):
-            raise row.error_at("systems", f"the sentences of {', '.join(EXPECTED_WINS)}")
-        references = row.texts("references")
-        if "source" in row:  # with the references of all annotators, where the row has more of them
-            by_annotator = row.fields.get("reference_sets", {})
-            if not isinstance(by_annotator, dict) or not all(isinstance(text, str) for text in by_annotator.values()):
-                raise row.error_at("reference_sets", "an object: annotator → sentence")
-            every_reference = tuple(by_annotator.values()) or references
-            source_sentences[str(sentence_id)] = SourceSentence(row.text("source"), every_reference)
-        for system, text in system_outputs.items():
-            id = f"{system}/{sentence_id}"
-            captions.setdefault(system, []).append(Caption(id, str(sentence_id), text, references, system=system))
-    ranked_systems = [
-        JudgedSystem(system, EXPECTED_WINS[system], tuple(system_captions), baseline=system == "INPUT")
-        for system, system_captions in captions.items()
-    ]
-    return prepare_systems(name, ranked_systems, protocol, source_sentences)
-
-
-def _rank_alone(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Systems:
-    ranked_systems = []
-    for row in rows:
-        scores = {key.removeprefix("published_"): row.number(key) for key in row.fields if key.startswith("published_")}
-        system = row.text("system")
-        ranked_systems.append(JudgedSystem(system, row.number("expected_wins"), (), scores, baseline=system == "INPUT"))
-    return prepare_systems(name, ranked_systems, protocol)
-
-
 def build_teams(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Systems:
     """Teams with the automatic scores of the judged submission, not of a later one (`cider-d@c40`)."""
     teams = []
@@ -309,7 +253,7 @@ def build_teams(name: str, rows: list[JudgmentRow], protocol: Protocol, _: Judgm
                         f"{metric}@{table_name}": float(entry[column]) for column, metric in COCO_COLUMNS.items()
                     }
         team = row.text("team")
-        teams.append(JudgedSystem(team, row.number(protocol.judgments), (), scores, baseline=team in COCO_BASELINES))
+        teams.append(JudgedSystem(team, row.number(protocol.judgments), scores, baseline=team in COCO_BASELINES))
     return prepare_systems(name, teams, protocol)
 
 
@@ -321,6 +265,5 @@ BUILDERS: Mapping[str, Builder] = {
     "flagged_words": build_flagged_words,
     "foils": build_foils,
     "facts": build_facts,
-    "corrections": build_corrections,
     "teams": build_teams,
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,21 +69,12 @@ class RatedPair:
 
 @dataclass(frozen=True)
 class JudgedSystem:
-    """One system: its human score, its captions where known, and scores published with the judgments."""
+    """One system: its human score, and scores published with the judgments."""
 
     name: str
     human: float
-    captions: tuple[Caption, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     baseline: bool = False
-
-
-@dataclass(frozen=True)
-class SourceSentence:
-    """A sentence that systems were given to rewrite, and every reference that the file has of it."""
-
-    source: str
-    references: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -161,16 +151,11 @@ class JudgedPairs(PreparedJudgments):
 
 @dataclass(frozen=True)
 class Systems(PreparedJudgments):
-    """Each system: the captions `members[i]` (possibly none), `human[i]`, and scores published with the judgments.
-
-    `originals`: where captions rewrite sentences, these sentences by image id.
-    """
+    """Each system: its score by people, `human[i]`, and scores published with the judgments; captions are not known."""
 
     names: tuple[str, ...]
-    members: tuple[Rows, ...]
     human: Floats
     published_scores: Mapping[str, Floats]
-    originals: Mapping[str, SourceSentence] = field(default_factory=dict)
 
     unit = "systems"
 
@@ -275,37 +260,26 @@ def _pair_systems(pairs: Sequence[RatedPair]) -> tuple[tuple[str, str], ...]:
     return known_systems if len(known_systems) == len(pairs) else ()
 
 
-def prepare_systems(
-    benchmark: str,
-    rows: Iterable[JudgedSystem],
-    protocol: Protocol,
-    originals: Mapping[str, SourceSentence] | None = None,
-) -> Systems:
+def prepare_systems(benchmark: str, rows: Iterable[JudgedSystem], protocol: Protocol) -> Systems:
     """Systems under a protocol; their number is checked once it is known which of them have scores."""
     included, notes = _exclude(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
-    every = [caption for row in included for caption in row.captions]
-    captions, caption_owners = _captions(
-        [(c.id, c.image_id, c.candidate, c.references, c.image) for c in every], protocol
-    )
-    caption_ends = np.cumsum([0, *(len(row.captions) for row in included)])
+    names = tuple(row.name for row in included)
     metric_names = dict.fromkeys(metric_name for row in included for metric_name in row.scores)
     return Systems(
         benchmark=benchmark,
         protocol=protocol,
-        captions=captions,
-        clusters=tuple(row.name for row in included),
+        captions=CaptionSet.from_captions(()),
+        clusters=names,
         groups=None,
         notes=notes,
-        owners=caption_owners,
-        ids=tuple(caption.id for caption in every) or tuple(row.name for row in included),
-        names=tuple(row.name for row in included),
-        members=tuple(np.arange(start, end) for start, end in pairwise(caption_ends)),
+        owners=None,
+        ids=names,
+        names=names,
         human=np.asarray([row.human for row in included], np.float64),
         published_scores={
             metric_name: np.asarray([row.scores.get(metric_name, np.nan) for row in included], np.float64)
             for metric_name in metric_names
         },
-        originals=originals or {},
     )
 
 

@@ -1,8 +1,8 @@
 """Agreement with human judgments: a value, interval and rank per metric, on one benchmark under one protocol.
 
 Everything that is measured is a row of one long table: the values of metrics, of categories, of the length of captions
-alone and of people; published values; paired differences; and what other modules add to it (length held constant, sums
-of two metrics, numbers of references, ratings of systems). Tables, plots, JSON and files are made from these rows.
+alone and of people; published values; paired differences; and what other modules add to it (length held constant,
+ratings of systems). Tables, plots, JSON and files are made from these rows.
 
 >>> from capmeter.judgments.prepared import RatedCaption, prepare_points
 >>> from capmeter.judgments.protocol import Protocol
@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.image_files import with_picture_files
-from capmeter.core.errors import InputError, ProtocolError
+from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.judgments.benchmarks import all_benchmarks, find_benchmark
-from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
+from capmeter.judgments.prepared import Floats, JudgedPairs, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.coefficient import (
     CORRELATIONS,
@@ -51,10 +51,10 @@ from capmeter.meta.metric_scores import (
     restrict_to_scored,
     score_judgments,
 )
-from capmeter.meta.published import published, withheld_sources
+from capmeter.meta.published import published
 from capmeter.stats.bootstrap import Clusters, Interval, bootstrap_interval, paired_difference
 from capmeter.stats.pairs import PairAccuracy, TieCalibrated
-from capmeter.stats.permutation import association_test, clustered_association_test, williams_test
+from capmeter.stats.permutation import association_test, williams_test
 from capmeter.stats.significance import Ranking
 
 LENGTH = "length"
@@ -124,16 +124,6 @@ class AgreementTable:
     def add(self, rows: Iterable[AgreementRow]) -> AgreementTable:
         """The table with more rows."""
         return replace(self, rows=(*self.rows, *rows))
-
-    @property
-    def withheld(self) -> dict[str, list[str]]:
-        """Metrics with a published value that is not printed, by source: no protocol tried reproduces it."""
-        withheld_metrics: dict[str, list[str]] = {}
-        if is_preset(self.benchmark, self.protocol):
-            for row in self.results:
-                for source in withheld_sources(self.benchmark, self.protocol.name, row.metric):
-                    withheld_metrics.setdefault(source, []).append(row.metric)
-        return withheld_metrics
 
     def to_arrow(self) -> Any:
         """The rows as a `pyarrow.Table`, with the columns `benchmark` and `protocol`."""
@@ -288,43 +278,6 @@ def _rank_metrics(values: Mapping[str, float], differences: Iterable[AgreementRo
     return Ranking.of(values, p_values, level=level, correct=False).ranks()
 
 
-def with_p_values(table: AgreementTable, permutations: int = 1000) -> AgreementTable:
-    """The table with the p of each coefficient: could a metric without association reach it?
-
-    Images exchange the scores of their captions as a whole (`clustered_association_test`), seeded as the table is. Of
-    coefficients around 0 the test is two-sided; of those that are positive, such as average precision, one-sided.
-
-    Raises:
-        ProtocolError: the benchmark has no rated captions, or the protocol is of localisation, which has no null.
-    """
-    judgments = table.judgments
-    if not isinstance(judgments, Points):
-        raise ProtocolError(f"{table.benchmark}: p-values are of coefficients with ratings; it has {judgments.unit}")
-    if judgments.protocol.statistic == "localisation":
-        raise ProtocolError(f"{table.benchmark}: a share of words that are found has no p-value; leave out --p-values")
-    image_of = dict(zip(judgments.rows.tolist(), judgments.clusters, strict=True))
-    image_ids = [image_of.get(caption_index, id) for caption_index, id in enumerate(judgments.ids)]
-
-    def coefficient(scores: Floats) -> float:
-        return float(make_statistic(judgments, scores)(None))
-
-    p_values: dict[str, float] = {}
-    with task("permutations", total=len(table.results)) as advance:
-        for row in table.results:
-            if row.value is not None:
-                metric_scores = orient_scores(row.metric, table.items[row.metric], judgments.protocol)
-                p_values[row.metric] = clustered_association_test(
-                    coefficient, metric_scores, image_ids, permutations, table.seed
-                ).p
-            advance(1)
-    return replace(
-        table,
-        rows=tuple(
-            replace(row, p=p_values.get(row.metric)) if row.analysis == "results" else row for row in table.rows
-        ),
-    )
-
-
 def is_preset(benchmark: str, protocol: Protocol) -> bool:
     """Whether this is one of the benchmark's protocols, unchanged."""
     benchmarks = all_benchmarks()
@@ -332,7 +285,7 @@ def is_preset(benchmark: str, protocol: Protocol) -> bool:
 
 
 def published_rows(judgments: PreparedJudgments, metric: str) -> list[AgreementRow]:
-    """The published value of a metric, or of a sum of two, under an unchanged protocol, and those of its categories.
+    """The published value of a metric under an unchanged protocol, and those of its categories.
 
     A value made with another encoder, or with one that is not stated, is of the analysis `published_otherwise`.
     """

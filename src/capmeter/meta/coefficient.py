@@ -27,13 +27,12 @@ class AgreementRow:
 
     Attributes:
         analysis: what was done: results, categories, length, human_level, differences, published, given_length …
-        metric: the metric, sum of metrics, or judge.
+        metric: the metric, or judge.
         statistic: what the value is.
-        value, low, high: with its interval; of a curve with the range over samples. None: not defined.
-        n: number of judgments; of a curve, of samples.
+        value, low, high: with its interval. None: not defined.
+        n: number of judgments.
         other: the metric that it is compared with.
         subset: the category, or the system that is rated.
-        references: their number, on a curve.
         p, rank: of significance.
         source: of a published value.
         note: a remark, such as why there is no value.
@@ -49,7 +48,6 @@ class AgreementRow:
     n: int | None = None
     other: str = ""
     subset: str = "all"
-    references: int | None = None
     p: float | None = None
     rank: int | None = None
     source: str = ""

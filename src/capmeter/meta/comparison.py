@@ -27,7 +27,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -43,11 +43,12 @@ from capmeter.evaluation.base import Metric, merge_notes
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Ids, Results, Scores
 from capmeter.evaluation.runner import evaluate
-from capmeter.meta.system_ranking import TESTS, PairedScores, PermutationTest, SignificanceTest, score_intervals
-from capmeter.stats.bootstrap import Clusters, Interval, paired_difference
+from capmeter.meta.system_ranking import permutation_tests, score_intervals
+from capmeter.stats.bootstrap import Interval, paired_difference
 from capmeter.stats.pairs import sign_with_tolerance
-from capmeter.stats.significance import PERMUTATIONS, Ranking, required_resamples
+from capmeter.stats.significance import PERMUTATIONS, Ranking, bootstrap_p_values, required_resamples
 
+Test = Literal["permutation", "bootstrap"]
 System = CaptionSet | Results | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 
 
@@ -189,10 +190,6 @@ def load_system(name: str, system: System, references: Any) -> CaptionSet:
     return system
 
 
-EQUAL = 0.01
-"""How much scores that count as equal may differ."""
-
-
 @dataclass(frozen=True)
 class RankedSystem:
     """A system in a metric's ranking: its score with its interval, and its significance rank."""
@@ -304,7 +301,7 @@ class SystemComparison(Mapping[str, MetricComparison]):
     comparisons: dict[str, MetricComparison] = field(repr=False)
     captions: dict[str, CaptionSet]
     results: dict[str, Results]
-    test: SignificanceTest
+    test: Test
     level: float
     resamples: int
     permutations: int
@@ -334,12 +331,10 @@ class SystemComparison(Mapping[str, MetricComparison]):
         first: str | None = None,
         second: str | None = None,
         number: int = 10,
-        equal: str | Metric | None = None,
     ) -> list[Contrast]:
         """The captions whose scores differ most, half won by the first system and half by the second.
 
-        Without systems: the first two. Each half is sorted by the difference, the largest first. `equal`: only captions
-        whose scores under this metric differ by at most `EQUAL` (SubICap's Table A.4).
+        Without systems: the first two. Each half is sorted by the difference, the largest first.
         """
         first_system, second_system = first or self.systems[0], second or self.systems[1]
         for name in (first_system, second_system):
@@ -348,11 +343,6 @@ class SystemComparison(Mapping[str, MetricComparison]):
         first_scores, second_scores = (self.results[name][metric].items.array for name in (first_system, second_system))
         is_tied = sign_with_tolerance(first_scores, second_scores) == 0
         score_gaps = np.where(is_tied, 0.0, first_scores - second_scores)
-        if equal is not None:
-            first_equal, second_equal = (
-                self.results[name][equal].items.array for name in (first_system, second_system)
-            )
-            score_gaps = np.where(np.abs(first_equal - second_equal) <= EQUAL, score_gaps, 0.0)
         if self.results[first_system][metric].lower_is_better:
             score_gaps = -score_gaps
         row_order = np.argsort(-score_gaps, kind="stable").tolist()
@@ -385,7 +375,7 @@ class SystemComparison(Mapping[str, MetricComparison]):
             "captions": len(captions),
             "images": len(set(captions.image_ids)),
             "systems": self.systems,
-            "test": str(self.test),
+            "test": self.test,
             "permutations": self.permutations,
             "resamples": self.resamples,
             "level": self.level,
@@ -403,9 +393,9 @@ def compare(
     metrics: str | Iterable[str | Metric] = ("bleu-4", "rouge-l", "cider-d"),
     *,
     references: Any = None,
-    test: str | SignificanceTest = "permutation",
+    test: Test = "permutation",
     seed: int = 0,
-    permutations: int | None = None,
+    permutations: int = PERMUTATIONS,
     resamples: int = 1000,
     level: float = 0.95,
     common: bool = False,
@@ -424,40 +414,47 @@ def compare(
             must caption the same images, with the same references; captions are paired by id, whatever their order.
         metrics: names or values.
         references: the references of systems that are not caption sets.
-        test: a significance test or its name, such as `permutation(permutations=2000)` or `bootstrap`.
+        test: where p comes from: `permutation`, or `bootstrap`, the intervals' resamples.
         seed: of resamples and permutations.
-        permutations: overrides the number of permutations of `test`.
+        permutations: their number.
         resamples: number of bootstrap resamples of images.
         level: of intervals and significance, such as 0.95.
         common: compare only the captions that all systems have.
         settings: device, precision, threads and cache.
 
     Raises:
-        InputError: fewer than two systems, or systems with other captions or references.
+        InputError: fewer than two systems, or systems with other captions or references; an unknown test.
     """
     parsed_metrics = parse_list(metrics)
     if len(systems) < 2:
         raise InputError(f"a comparison needs at least two systems, but got {len(systems)}: {', '.join(systems)}")
-    parsed_test = TESTS.parse(test)
-    if permutations is not None and isinstance(parsed_test, PermutationTest):
-        parsed_test = replace(parsed_test, permutations=permutations)
-    parsed_test = parsed_test.for_systems(len(systems))
-    if parsed_test.USES_INTERVALS:
+    if test not in get_args(Test) or permutations < 1:
+        raise InputError(
+            f"expected the test {' or '.join(get_args(Test))}, with one permutation at least, but got {test!r} with "
+            f"{permutations}"
+        )
+    if test == "bootstrap":
         resamples = required_resamples(resamples, len(systems))
+    else:
+        permutations = required_resamples(permutations, len(systems))
     loaded_systems = {name: load_system(name, system, references) for name, system in systems.items()}
     captions = align_captions(loaded_systems, common=common)
     results = score_systems(systems, captions, parsed_metrics, settings)
-    clusters = Clusters(next(iter(captions.values())).image_ids)
     intervals = score_intervals(results, resamples, seed, level)
-    comparisons: dict[str, MetricComparison] = {}
-    with task("comparing", total=len(parsed_metrics)) as advance:
-        for name in map(str, parsed_metrics):
-            scores = {system: each[name] for system, each in results.items()}
-            p = parsed_test.p(PairedScores(scores, clusters, intervals[name]), seed)
-            comparisons[name] = _compare_scores(name, scores, intervals[name], p, level)
-            advance(1)
-    tried = parsed_test.permutations if isinstance(parsed_test, PermutationTest) else permutations or PERMUTATIONS
-    return SystemComparison(comparisons, captions, results, parsed_test, level, resamples, tried, seed)
+    with task("comparing", total=1) as advance:
+        p = (
+            permutation_tests(results, permutations, seed)
+            if test == "permutation"
+            else {metric_name: bootstrap_p_values(each) for metric_name, each in intervals.items()}
+        )
+        advance(1)
+    comparisons = {
+        name: _compare_scores(
+            name, {system: each[name] for system, each in results.items()}, intervals[name], p[name], level
+        )
+        for name in map(str, parsed_metrics)
+    }
+    return SystemComparison(comparisons, captions, results, test, level, resamples, permutations, seed)
 
 
 def _compare_scores(

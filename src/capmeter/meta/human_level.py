@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from capmeter.judgments.prepared import JudgedPairs, Points, PreparedJudgments
 from capmeter.meta.coefficient import SCALE, AgreementRow, category_values, make_coefficient, scale_interval
 from capmeter.stats import human_level as annotators
@@ -29,8 +27,6 @@ from capmeter.stats.pairs import GroupMean
 
 HUMAN = "human"
 """The judge that is people."""
-# benchmark: what the papers print as the human level, and where
-PUBLISHED = {"flickr8k-expert": (73.6, "Cui et al. 2018, Table 1, and Yi et al. 2020, Table 3,")}
 
 
 def human_level(
@@ -79,20 +75,7 @@ def _by_caption(judgments: Points, point_values: Sequence[str]) -> dict[int, str
 def _rating_notes(judgments: Points) -> list[str]:
     pairs = annotators.every_two(judgments.ratings)
     taus = ", ".join(f"{tau.symbol} {SCALE * tau(pairs.first, pairs.second)():.1f}" for tau in (TauB, TauC))
-    notes = [f"every two ratings of a caption, both ways round: {taus}"]
-    if annotators.sorted_in_rows(judgments.ratings):
-        columns = annotators.columns_tau_b(judgments.ratings)
-        each = ", ".join(f"{SCALE * value:.2f}" for value in columns)
-        note = (
-            f"the ratings of every caption are sorted in this file, so raters have no identity; taken as raters, the "
-            f"sorted columns would agree with a mean tau-b of {SCALE * float(np.mean(columns)):.2f} ({each}), which is "
-            "inflated by the sorting"
-        )
-        if judgments.benchmark in PUBLISHED:
-            value, source = PUBLISHED[judgments.benchmark]
-            note += f"; the inter-human {value:g} of {source} is such a mean"
-        notes.append(note)
-    return notes
+    return [f"every two ratings of a caption, both ways round: {taus}"]
 
 
 def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: float) -> list[AgreementRow]:

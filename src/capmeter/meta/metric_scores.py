@@ -1,8 +1,4 @@
-"""The scores to be evaluated: of metrics run on the judged captions, of baselines, and external scores by id.
-
-A caption metric sees candidates and references. A `Baseline`, a metric of another field, sees the judgments themselves,
-and what only they hold, such as the sentences that systems had to correct; it is run by `capmeter meta` alone, not by
-`score`. Packages add baselines through the entry point group `capmeter.baselines` (name = "module:Class").
+"""The scores to be evaluated: of metrics run on the judged captions, and external scores by id.
 
 Under a protocol of localisation a metric's score of a caption is the share of its most blamed words that people
 flagged.
@@ -10,19 +6,15 @@ flagged.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from capmeter._version import __version__
 from capmeter.core.errors import CapmeterError, InputError, ProtocolError
 from capmeter.core.messages import format_count
-from capmeter.core.named import Named, split_name, split_text
-from capmeter.core.registry import Registry
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.evidence import Evidence
@@ -34,41 +26,14 @@ from capmeter.meta.coefficient import AgreementRow
 from capmeter.meta.scores_file import read_scores
 from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
-
-@dataclass(frozen=True, kw_only=True)
-class Baseline(Named, ABC):
-    """The base of all baselines. Class attributes: `NAME`, and `SUMMARY`, one line."""
-
-    @property
-    def name(self) -> str:
-        """The baseline's name without parameters."""
-        return self.NAME
-
-    @abstractmethod
-    def scores(self, judgments: PreparedJudgments) -> Floats:
-        """One score per system (of judgments of captions: one per id)."""
-
-    def max_references(self, judgments: PreparedJudgments) -> int:
-        """The largest number of references of one caption that it sees: by default as many as a metric does."""
-        return int(judgments.captions.references.lengths.max(initial=0))
-
-
-BASELINES: Registry[Baseline] = Registry(
-    "baseline",
-    Baseline,  # type: ignore[type-abstract]
-    "capmeter.baselines",
-    {},
-)
-
-
 _JUDGING = ("scored_share", "consistency", "order_consistency", "input_tokens", "output_tokens")
 """The parts of judges that say how they were asked."""
 
 
 class MetricScores(NamedTuple):
-    """Scores of metrics and baselines, and what is said of their runs.
+    """Scores of metrics, and what is said of their runs.
 
-    values: of each its scores of the judged captions; for systems, each system's corpus score.
+    values: of each its scores of the judged captions.
     signatures: of each, where it has one.
     judging: how each judge was asked, over all captions: parts such as `consistency` and `input_tokens`, and the
         `cost` of a caption, where prices are known.
@@ -79,28 +44,10 @@ class MetricScores(NamedTuple):
     judging: list[AgreementRow]
 
 
-def score_judgments(
-    judgments: PreparedJudgments, metrics: str | Iterable[str | Metric], settings: Settings | None = None
-) -> MetricScores:
-    """Runs these metrics and baselines on the judged captions."""
-    caption_metrics, baselines = parse_metrics(metrics) if metrics else ([], [])
-    metric_scores = MetricScores({}, {}, [])
-    if caption_metrics:
-        metric_scores = _score_captions(judgments, caption_metrics, settings)
-    for each in baselines:
-        metric_scores.signatures[str(each)] = f"{each}|capmeter:{__version__}"
-        metric_scores.values[str(each)] = each.scores(judgments)
-    return metric_scores
-
-
 def caption_lengths(judgments: PreparedJudgments) -> Floats | None:
-    """The number of words of each caption, one per id (of systems, the mean of each); None without captions."""
+    """The number of words of each caption, one per id; None without captions."""
     lengths = np.array([len(each.candidate.split()) for each in judgments.captions], np.float64)
-    if not len(lengths):
-        return None
-    if isinstance(judgments, Systems):
-        return np.array([lengths[members].mean() for members in judgments.members])
-    return judgments.per_caption(lengths)
+    return judgments.per_caption(lengths) if len(lengths) else None
 
 
 def orient_scores(name: str, scores: Floats, protocol: Protocol) -> Floats:
@@ -120,18 +67,26 @@ def orient_scores(name: str, scores: Floats, protocol: Protocol) -> Floats:
     return -scores if metric.lower_is_better else scores
 
 
-def parse_metrics(metrics: str | Iterable[str | Metric]) -> tuple[list[Metric], list[Baseline]]:
-    """The metrics of captions among these names, and the baselines."""
-    metric_names = split_text(metrics, ",") if isinstance(metrics, str) else list(metrics)
-    baselines = [each for each in metric_names if isinstance(each, str) and split_name(each, "metric")[0] in BASELINES]
-    others = [each for each in metric_names if each not in baselines]
-    return parse_list(others) if others or not baselines else [], [BASELINES.parse(each) for each in baselines]
+def score_judgments(
+    judgments: PreparedJudgments, metrics: str | Iterable[str | Metric], settings: Settings | None = None
+) -> MetricScores:
+    """Runs metrics on the judged captions.
 
+    Args:
+        judgments: with the captions.
+        metrics: names or values; empty: none.
+        settings: device, precision, threads and cache.
 
-def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], settings: Settings | None) -> MetricScores:
+    Raises:
+        InputError: there are no captions.
+        ProtocolError: a caption lacks the references that a metric needs.
+    """
     from capmeter.evaluation.checks import with_required
     from capmeter.evaluation.runner import score
 
+    if not metrics:
+        return MetricScores({}, {}, [])
+    metrics = parse_list(metrics)
     if len(judgments.captions) == 0:
         raise InputError(
             f"{judgments.benchmark} has systems but no captions to score; give the systems' scores in a file (--scores)"
@@ -149,19 +104,10 @@ def _score_captions(judgments: PreparedJudgments, metrics: Sequence[Metric], set
     if isinstance(judgments, JudgedPairs) and len(judgments.corpora) > 1:
         return _score_corpora(judgments, metrics, settings)
     results = score(judgments.captions, metrics=metrics, settings=settings)
-    metric_values: dict[str, Floats] = {}
-    for metric in metrics:
-        metric_name, scores = str(metric), results[str(metric)]
-        if isinstance(judgments, Systems):
-            row_table = np.asarray(scores.values)
-            system_rows = [row_table[members] for members in judgments.members]
-            sums, counts = (
-                np.stack([each.sum(axis=0) for each in system_rows]),
-                np.asarray([len(each) for each in system_rows], float),
-            )
-            metric_values[metric_name] = np.asarray(metric.from_sums(sums, counts)["score"], np.float64)
-        else:
-            metric_values[metric_name] = judgments.per_caption(np.asarray(scores.items.array, np.float64), metric_name)
+    metric_values = {
+        metric_name: judgments.per_caption(np.asarray(scores.items.array, np.float64), metric_name)
+        for metric_name, scores in results.items()
+    }
     signatures = {metric_name: str(results[metric_name].signature) for metric_name in metric_values}
     judging = [row for name in metric_values for row in _judging_rows(name, results[name].parts, settings)]
     return MetricScores(metric_values, signatures, judging)

@@ -14,7 +14,7 @@ A file of `data/published` has the tables of one paper; a table is named after i
 A row is a metric as `parse` prints it, or one of the paper's `external` metrics, whose scores capmeter does not compute
 but reads (`meta --scores`). One that rests on an encoder or on word vectors has `@` and their name, and nothing after
 the `@` where the source does not say. The column `value` is in hundredths, `p` is its p; every other column is a
-category. Rows that no protocol tried comes within two points of are `withheld`: listed, but not printed beside ours.
+category. Rows that no protocol tried comes within two points of are left out (docs/benchmarks.md has them).
 
 >>> published("coco2015", "yi2020", "bertscore(encoder=bert)")
 PublishedValue(value=80.7, source='Yi et al. 2020', made_with='bert', agrees=True, groups={}, note='p 0.001')
@@ -48,16 +48,11 @@ _ROUNDING = 0.1  # a mean of rounded columns may differ from the rounded mean by
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One table of a paper: the rows (name → column → number; empty cells are left out), and remarks on rows.
-
-    `withheld`: rows that are not reproduced. `external`: the paper's metrics that capmeter does not compute.
-    """
+    """One table of a paper: the rows (name → column → number; empty cells are left out), and remarks on rows."""
 
     source: str
     rows: Mapping[str, Mapping[str, float]]
     notes: Mapping[str, str]
-    withheld: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    external: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,18 +81,12 @@ def read_tables(*folders: Traversable) -> Tables:
     for table_file in sorted(table_files, key=lambda each: each.name):
         paper = json.loads(table_file.read_text(encoding="utf-8"))
         for table_name, table in paper["tables"].items():
-            rows, withheld = (_read_rows(table.get(key, {}), table["columns"]) for key in ("rows", "withheld"))
-            external = frozenset(paper.get("external", ()))
-            published_table = PublishedTable(paper["source"], rows, table.get("notes", {}), withheld, external)
-            tables.setdefault(table_name, []).append(published_table)
+            rows = {
+                row_name: {name: cell for name, cell in zip(table["columns"], cells, strict=True) if cell is not None}
+                for row_name, cells in table["rows"].items()
+            }
+            tables.setdefault(table_name, []).append(PublishedTable(paper["source"], rows, table.get("notes", {})))
     return tables
-
-
-def _read_rows(rows: Mapping[str, Any], columns: Sequence[str]) -> dict[str, dict[str, float]]:
-    return {
-        row_name: {column: each for column, each in zip(columns, row_cells, strict=True) if each is not None}
-        for row_name, row_cells in rows.items()
-    }
 
 
 @cache
@@ -130,25 +119,6 @@ def published(benchmark: str, protocol: str, metric: str, tables: Tables | None 
         and each.value != published_values[0].value
     ]
     return replace(published_values[0], note="; ".join(filter(None, [published_values[0].note, *others])))
-
-
-def withheld_sources(benchmark: str, protocol: str, metric: str) -> list[str]:
-    """The papers whose value of a metric is not printed, as no protocol that was tried reproduces it."""
-    metric_name, _ = split_encoder(metric)
-    return [
-        table.source
-        for table in library_tables().get(f"{benchmark}/{protocol}", ())
-        if any(row_name.partition("@")[0] == metric_name for row_name in table.withheld)
-    ]
-
-
-def sum_of(first: str, second: str) -> str:
-    """The row of the sum of two standardised metrics, whichever way round they are named.
-
-    >>> sum_of("wembsim", "bleu-4")
-    'bleu-4 + wembsim'
-    """
-    return " + ".join(sorted((first, second)))
 
 
 def split_encoder(metric: str) -> tuple[str, str | None]:

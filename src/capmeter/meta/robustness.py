@@ -43,7 +43,6 @@ from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import evaluate
 from capmeter.meta.leave_one_out import leave_one_out, sample_images
-from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter.stats.bootstrap import Clusters, Interval, percentile_interval, resample_counts
 from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.transforms.degradations import Degradation
@@ -271,7 +270,7 @@ def _degrade(
     unmodified_captions: CaptionSet, degradations: Sequence[Degradation], points: Floats, seed: int
 ) -> tuple[CaptionSet, list[list[str]]]:
     """Every caption unmodified, then under each degradation at each strength: one set, grouped by image."""
-    functions = [each.fit(unmodified_captions, seed, score_image_pairs) for each in degradations]
+    functions = [each.fit(unmodified_captions, seed) for each in degradations]
     caption_texts: list[list[str]] = []
     with task("degrading", total=len(unmodified_captions)) as advance:
         for caption_index, sentence_index in enumerate(unmodified_captions.candidates.tolist()):

@@ -104,10 +104,6 @@ def agreement_notes(table: AgreementTable) -> list[str]:
     for metric in dict.fromkeys(row.metric for row in table.of("judging")):
         lines.append(f"{metric}: {_judging_note(table.of('judging', metric))}")
     lines += [line for row in table.results for line in _published_notes(table, row.metric)]
-    lines += [
-        f"{source}: values of {', '.join(names)} are not printed, no protocol tried gives them (docs/benchmarks.md)"
-        for source, names in table.withheld.items()
-    ]
     return lines + [f"{row.metric} {row.note}" for row in table.results if row.note]
 
 
@@ -194,41 +190,6 @@ def ranking_table(table: AgreementTable, digits: int = 1) -> Table:
     )
     title = f"{table.benchmark}: ratings of {format_count(len(human_ratings), 'system')}"
     return Table(title, columns, table_rows, [False] + [True] * (len(columns) - 1), note)
-
-
-def combination_table(table: AgreementTable, digits: int = 1) -> Table:
-    """Every sum of two standardised metrics, and its gain over the better of the two."""
-    rows = []
-    published = {row.metric: row for kind in ("published_otherwise", "published") for row in table.of(kind)[::-1]}
-    combinations = table.of("combinations")
-    has_published = any(row.metric in published for row in combinations)
-    for row in combinations:
-        gain = table.of("gains", row.metric)[0]
-        cells = [row.metric, _number(row, digits), _interval(row, digits), f"{gain.value:+.{digits}f}"]
-        cells += [_interval(gain, digits), f"{gain.p:.3f}"]
-        rows.append([*cells, *([_published(published.get(row.metric))] if has_published else [])])
-    interval = f"{table.level:.0%} interval"
-    column_names = ["sum of two, standardised", table.protocol.statistic, interval]
-    column_names += ["gain over the better", interval, "p", *(["published"] if has_published else [])]
-    is_numeric = [False] + [True] * 5 + [False] * has_published
-    return Table(f"{table.benchmark}: combinations", column_names, rows, is_numeric)
-
-
-def curve_table(table: AgreementTable, digits: int = 1) -> Table:
-    """One row per metric, one column per number of references: the mean over the samples and half the range."""
-    cells: dict[tuple[str, str], list[str]] = {}
-    for row in table.of("references_curve"):
-        value, low, high = row.value or 0.0, row.low or 0.0, row.high or 0.0
-        cells.setdefault((row.metric, row.subset), []).append(f"{value:.{digits}f} ±{(high - low) / 2:.{digits}f}")
-    table_rows = [
-        [MetricName(metric) if subset == "all" else f"  {subset}", *values]
-        for (metric, subset), values in cells.items()
-    ]
-    numbers = list(dict.fromkeys(row.references or 0 for row in table.of("references_curve")))
-    column_names = ["metric", *(format_count(number, "ref") for number in numbers)]
-    statistic = table.protocol.statistic
-    title = f"{table.benchmark}: {statistic} by number of references (± half the range over samples)"
-    return Table(title, column_names, table_rows, [False] + [True] * len(numbers))
 
 
 def write_items(table: AgreementTable, path: Path) -> None:

@@ -1,39 +1,23 @@
-"""Plots of agreement with human judgments: intervals, score distributions, pairs of metrics, numbers of references."""
+"""Plots of agreement with human judgments: intervals, and score distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
 from math import ceil
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, Systems
 from capmeter.meta.agreement import AgreementTable
-from capmeter.meta.complementarity import varying_scores
 from capmeter.report.agreement import format_judgments
-from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
-from capmeter.stats.significance import is_significant
+from capmeter.report.figures import COLOURS, house_style, open_figure
 
 LEVELS = 6
 PANELS = 4
 PEOPLE = "#808080"
-Arguments = ParamSpec("Arguments")
 
 
-def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
-    """Draws in the house style: titles and legends take the settings of the moment they are made."""
-
-    @wraps(draw)
-    def styled_draw(*given: Arguments.args, **named: Arguments.kwargs) -> Any:
-        with house_style():
-            return draw(*given, **named)
-
-    return styled_draw
-
-
-@styled
+@house_style()
 def agreement_figure(table: AgreementTable) -> Any:
     """Each metric's value and interval, best on top; a hollow diamond is a published value with the same
     encoder. Ranks share a colour.
@@ -77,10 +61,10 @@ def agreement_figure(table: AgreementTable) -> Any:
     return figure
 
 
-@styled
+@house_style()
 def distribution_figure(table: AgreementTable) -> Any:
     """A metric's scores by human rating; of pairs, the difference of their scores by the preferred side."""
-    scores = varying_scores(table)
+    scores = {row.metric: table.items[row.metric] for row in table.results if row.value is not None}
     columns = ceil(len(scores) / ceil(len(scores) / PANELS))
     figure, axes = open_figure(ceil(len(scores) / columns), columns, width=3.2, height=2.8)
     for axis in axes.ravel()[len(scores) :]:
@@ -158,81 +142,3 @@ def _scatter(axis: Any, systems: Systems, metric_scores: Floats) -> None:
         )
     axis.set_xlabel("score")
     axis.set_ylabel(systems.protocol.judgments)
-
-
-@styled
-def correlation_figure(table: AgreementTable) -> Any:
-    """Spearman's ρ of every two metrics on the judged captions."""
-    metric_names = tuple(varying_scores(table))
-    values = np.eye(len(metric_names))
-    for row in table.of("spearman"):
-        i, j = metric_names.index(row.metric), metric_names.index(row.other)
-        values[i, j] = values[j, i] = (row.value or 0.0) / 100
-    return _heat_map(metric_names, values, f"{table.benchmark}: Spearman's ρ between metrics", "{:.2f}", None, 1.0)
-
-
-@styled
-def combination_figure(table: AgreementTable) -> Any:
-    """The agreement of each metric (diagonal) and of each sum of two; * where the sum is significantly better."""
-    metric_names = tuple(varying_scores(table))
-    values = np.diag([table[name].value or 0.0 for name in metric_names])
-    marks = {}
-    for gain in table.of("gains"):
-        i = metric_names.index(gain.other)
-        j = metric_names.index(gain.metric.removeprefix(f"{gain.other} + "))
-        values[i, j] = values[j, i] = table.of("combinations", gain.metric)[0].value or 0.0
-        if is_significant(1.0 if gain.p is None else gain.p, table.level) and (gain.value or 0.0) > 0:
-            marks[i, j] = marks[j, i] = "*"
-    title = f"{table.benchmark}: sums of two metrics,\n{table.protocol.statistic} x 100 (* better than both)"
-    return _heat_map(metric_names, values, title, "{:.1f}", marks, None)
-
-
-def _heat_map(
-    metric_names: Sequence[str],
-    value_table: Floats,
-    title: str,
-    form: str,
-    marks: dict[tuple[int, int], str] | None,
-    top: float | None,
-) -> Any:
-    size = 1.6 + 0.62 * len(metric_names)
-    figure, axes = open_figure(width=max(4.2, size + 0.9), height=max(3.2, size))
-    axis = axes[0, 0]
-    image = axis.imshow(value_table, vmax=top)
-    low, high = image.get_clim()
-    for i in range(len(metric_names)):
-        for j in range(len(metric_names)):
-            is_bright = (value_table[i, j] - low) > 0.55 * (high - low)
-            cell_text = form.format(value_table[i, j]) + (marks or {}).get((i, j), "")
-            axis.text(j, i, cell_text, ha="center", va="center", fontsize=8, color="#202020" if is_bright else "white")
-    axis.set_xticks(range(len(metric_names)), metric_names, rotation=40, ha="right")
-    axis.set_yticks(range(len(metric_names)), metric_names)
-    axis.grid(visible=False)
-    axis.spines[:].set_visible(False)
-    axis.set_title(title)
-    return figure
-
-
-@styled
-def curve_figure(table: AgreementTable) -> Any:
-    """Agreement by number of references: the mean and range over the samples."""
-    figure, axes = open_figure(width=5.6, height=3.6)
-    axis = axes[0, 0]
-    rows = [row for row in table.of("references_curve") if row.subset == "all"]
-    numbers = sorted({row.references or 0 for row in rows})
-    for series_index, metric_name in enumerate(dict.fromkeys(row.metric for row in rows)):
-        style = series_style(series_index)
-        means, lows, highs = zip(
-            *((row.value, row.low, row.high) for row in rows if row.metric == metric_name), strict=True
-        )
-        axis.plot(numbers, means, label=metric_name, **style)
-        axis.fill_between(numbers, lows, highs, color=style["color"], alpha=0.15, linewidth=0)
-    if max(numbers) > 12:
-        axis.set_xscale("log")
-    axis.set_xticks(numbers, [str(number) for number in numbers])
-    axis.minorticks_off()
-    axis.set_xlabel("references of each image")
-    axis.set_ylabel(f"{table.protocol.statistic} x 100")
-    axis.set_title(f"{table.benchmark}: mean and range of {rows[0].n} samples")
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return figure

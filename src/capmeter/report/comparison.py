@@ -7,7 +7,7 @@ from dataclasses import astuple, fields
 from typing import Any
 
 from capmeter.core.messages import format_count
-from capmeter.meta.comparison import EQUAL, SystemComparison, SystemDifference
+from capmeter.meta.comparison import SystemComparison, SystemDifference
 from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter.report.score_table import describe_direction
 from capmeter.report.tables import MetricName, Table
@@ -132,20 +132,17 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
     )
 
 
-def contrast_table(
-    comparison: SystemComparison, metric: str, number: int, digits: int = 4, equal: str | None = None
-) -> Table:
-    """The captions of the first two systems whose scores differ most, of those that `equal` scores equally."""
+def contrast_table(comparison: SystemComparison, metric: str, number: int, digits: int = 4) -> Table:
+    """The captions of the first two systems whose scores differ most."""
     one, two = comparison.systems[:2]
     rows: list[list[str]] = []
-    for caption_pair in comparison.most_different(metric, one, two, number, equal):
+    for caption_pair in comparison.most_different(metric, one, two, number):
         score_gap = f"{caption_pair.first_score - caption_pair.second_score:+.{digits}f}"
         rows.append([caption_pair.id, score_gap, f"{caption_pair.first_score:.{digits}f}", caption_pair.first])
         rows.append(["", "", f"{caption_pair.second_score:.{digits}f}", caption_pair.second])
         rows.extend(["", "", "", f"({reference_text})"] for reference_text in caption_pair.references[:1])
     title = f"the captions of {one} (above) and {two} (below) whose {metric} scores differ most, with one reference"
-    title += f"; {equal} scores both equally (within {EQUAL})" if equal else ""
-    note = "" if rows else f"none: no two captions differ under {metric}{f' and are equal under {equal}' * bool(equal)}"
+    note = "" if rows else f"none: no two captions differ under {metric}"
     return Table(title, ["id", "difference", metric, "caption"], rows, [False, True, True, False], note)
 
 
@@ -203,7 +200,9 @@ def _title(comparison: SystemComparison) -> str:
 
 
 def _note(comparison: SystemComparison) -> str:
-    test_description = comparison.test.describe(comparison.resamples)
+    test_description = f"paired permutation test by image ({comparison.permutations:,} permutations)"
+    if comparison.test == "bootstrap":
+        test_description = f"paired bootstrap by image ({comparison.resamples:,} resamples)"
     first_name = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
     return (
         f"p: {test_description}; interval of the difference: {comparison.resamples:,} resamples of images (seed "

@@ -33,9 +33,7 @@ from capmeter.report.page_data import (
 )
 from capmeter.report.page_evidence import MAX_CHARACTERS, EvidenceTable, collect_evidence, extremes, is_explainable
 from capmeter.report.page_images import PageImages, embed_images, link_images, require_mode
-from capmeter.report.page_plot import find_system_plot
 from capmeter.report.score_table import describe_note
-from capmeter.report.training_curves import embed_curves
 from capmeter.stats.significance import LEVEL, significance_threshold
 
 SCRIPTS = ("data", "chart", "evidence", "list", "plots", "start")
@@ -61,11 +59,9 @@ def write_page(
     images: str = "link",
     images_root: str | Path = ".",
     megabytes: float = 5.0,
-    human: str | None = None,
     resamples: int = 1000,
     seed: int = 0,
     command: str | None = None,
-    training: Sequence[str | Path] = (),
 ) -> WrittenPage:
     """Writes the page of these systems' results, whole or not at all.
 
@@ -77,23 +73,18 @@ def write_page(
         images: `link` images whose paths or addresses are known, `embed` thumbnails of files, or `none`.
         images_root: the folder that relative paths of images are resolved against.
         megabytes: the page size up to which explanations and thumbnails are added.
-        human: the system of human captions, for SMURF's overlap.
         resamples: number of resamples of images for intervals and comparisons.
         seed: seed of the resamples.
         command: the command line that writes the page, shown on it.
-        training: folders of `capmeter train`, whose curves the page shows.
 
     Raises:
         InputError: no results, results without captions, an unknown value of `images`, or no image could be read.
     """
     require_mode(images)
     require_valid(systems)
-    curves = [each for folder in training for each in embed_curves(Path(folder))]
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
-    data, plot = page_data(systems, rankings), find_system_plot(systems, human=human, seed=seed)
-    data.values["systemPlot"] = plot and plot.to_dict()
-    used_bytes = _fixed_size() + sum(len(each.source) for each in curves) + len(pack_json(data.values))
-    free_bytes = int(megabytes * MEGABYTE) - used_bytes
+    data = page_data(systems, rankings)
+    free_bytes = int(megabytes * MEGABYTE) - _fixed_size() - len(pack_json(data.values))
     evidence = _fit_evidence(systems, data, explained, free_bytes // 2 if images == "embed" else free_bytes)
     page_images = _page_images(systems, data, evidence, images, Path(images_root), Path(path), free_bytes)
     image_sources = [page_images.sources.get(image) for image in data.images]
@@ -101,8 +92,6 @@ def write_page(
     caption_count = sum(len(results.ids.names) for results in systems.values())
     context = {
         "title": title,
-        "plot": plot,
-        "curves": curves,
         "explained": _explained(len(evidence.rows), caption_count),
         "notes": [*evidence.notes, *([page_images.note] if page_images.note else []), *_loading_notes(systems)],
         "linked": images == "link" and bool(page_images.sources),

@@ -7,9 +7,6 @@
 * `majority_agreement`, `vote_agreement`: for pairs of captions, whether the majority vote agrees with a label, and how
   often one vote agrees with the majority of the others; a split vote counts one half.
 
-Where a file lists the ratings of every caption in sorted order (`sorted_in_rows`), its columns are not raters: the
-first column is always the smallest. A correlation of such columns (`columns_tau_b`) is too high, published or not.
-
 >>> points = against_others([(1, 2, 4), (3, 3)])
 >>> points.first.tolist(), points.second.tolist(), points.rows.tolist()
 ([1.0, 2.0, 4.0, 3.0, 3.0], [3.0, 2.5, 1.5, 3.0, 3.0], [0, 0, 0, 1, 1])
@@ -21,12 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import permutations
 
 import numpy as np
 
-from capmeter.core.errors import InputError
-from capmeter.stats.kendall import Array, Numbers, TauB
+from capmeter.stats.kendall import Array, Numbers
 
 Ratings = Sequence[Sequence[float]]
 
@@ -70,28 +66,6 @@ def every_two(ratings: Ratings) -> RatingPoints:
 
 def _points(first: list[float], second: list[float], rows: list[int]) -> RatingPoints:
     return RatingPoints(np.asarray(first, float), np.asarray(second, float), np.asarray(rows, np.int64))
-
-
-def sorted_in_rows(ratings: Ratings) -> bool:
-    """Whether all captions have equally many ratings, of more than two levels, and all rows are in ascending order."""
-    if len({len(caption_ratings) for caption_ratings in ratings}) != 1 or len(ratings[0]) < 2:
-        return False
-    rating_table = np.asarray(ratings, float)
-    return len(np.unique(rating_table)) > 2 and bool(
-        (np.diff(rating_table, axis=1) >= 0).all() and (np.diff(rating_table, axis=1) > 0).any()
-    )
-
-
-def columns_tau_b(ratings: Ratings) -> tuple[float, ...]:
-    """Kendall's τb of every pair of rating columns, as if each column were a rater: (1, 2), (1, 3) …, (2, 3) …"""
-    rating_table = np.asarray(ratings, float)
-    if rating_table.ndim != 2 or rating_table.shape[1] < 2:
-        raise InputError(
-            f"expected the same number of ratings, two or more, of every caption, but got shape {rating_table.shape}"
-        )
-    return tuple(
-        float(TauB(rating_table[:, a], rating_table[:, b])()) for a, b in combinations(range(rating_table.shape[1]), 2)
-    )
 
 
 def majority_agreement(votes: Ratings, better: Numbers) -> Array:

@@ -5,8 +5,6 @@
   from the sums each time. `paired_permutation_test` does the same for two tables of captions.
 * `association_test`: few systems with two numbers each; under the null hypothesis every pairing is equally likely. All
   n! pairings are tried if feasible, else a random sample.
-* `clustered_association_test`: many captions, several of each image. Under the null hypothesis scores say nothing about
-  judgments: images with as many captions exchange their scores as a whole, and those of one image are shuffled.
 * `williams_test`: two correlations with the same human scores, compared by Williams' t (requires independent points;
   with several judgments per image use the paired bootstrap).
 
@@ -191,44 +189,6 @@ def association_test(
         tried_count += len(point_orders)
     p = extreme_count / tried_count if is_exact else (1 + extreme_count) / (1 + tried_count)
     return PermutationResult(observed / size, p, is_exact, tried_count)
-
-
-def clustered_association_test(
-    statistic: Callable[[Array], float],
-    values: Numbers,
-    clusters: Sequence[Any],
-    permutations: int = 1000,
-    seed: int = 0,
-) -> PermutationResult:
-    """Tests whether values are associated with what the statistic compares them with, over random permutations.
-
-    Clusters of one size exchange their values, and the values within a cluster are shuffled, so that points of one
-    image are not taken for independent ones.
-
-    Args:
-        statistic: from values (points) to a coefficient that is about 0 without association, or positive: then the test
-            is one-sided.
-        values: of the points.
-        clusters: the cluster (image) of each point.
-        permutations, seed: number of permutations, and what determines them.
-    """
-    check_random(permutations, seed)
-    points = np.asarray(values, float)
-    observed = float(statistic(points))
-    codes = Clusters(clusters).codes
-    order = np.argsort(codes, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
-    by_size = [
-        np.stack([rows for rows in members if len(rows) == size]) for size in sorted({len(rows) for rows in members})
-    ]
-    random = np.random.default_rng(seed)
-    extreme_count = 0
-    for _ in range(permutations):
-        permuted_values = np.empty_like(points)
-        for rows in by_size:  # (clusters, size)
-            permuted_values[rows] = random.permuted(points[rows[random.permutation(len(rows))]], axis=1)
-        extreme_count += abs(float(statistic(permuted_values))) >= abs(observed) - 1e-12
-    return PermutationResult(observed, (1 + extreme_count) / (1 + permutations), False, permutations)
 
 
 def _centred(rows: Array) -> Array:

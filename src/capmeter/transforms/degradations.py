@@ -39,7 +39,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.named import Named
 from capmeter.transforms import perturbations
 from capmeter.transforms.perturbations import ReplacementWords, SentenceWords, is_content
-from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
+from capmeter.transforms.similarity import Neighbours, Similarity
 
 
 class Degrade(Protocol):
@@ -64,13 +64,12 @@ class Degradation(Named, ABC):
         return self.NAME
 
     @abstractmethod
-    def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+    def fit(self, captions: CaptionSet, seed: int = 0) -> Degrade:
         """The function that degrades these captions.
 
         Args:
             captions: their candidates are degraded; their references give words and similar images.
             seed: what is changed depends on it and on the caption's id only.
-            scorer: compares images if the similarity is a metric.
         """
 
     def random(self, seed: int, id: str) -> np.random.Generator:
@@ -82,7 +81,7 @@ class Degradation(Named, ABC):
 class WordDegradation(Degradation):
     """A degradation that changes round(γ n) of a caption's n words, at least one if γ > 0."""
 
-    def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+    def fit(self, captions: CaptionSet, seed: int = 0) -> Degrade:
         """The function that degrades these captions."""
         change_words = self._change(captions)
         words_by_row: dict[int, SentenceWords] = {}
@@ -179,9 +178,9 @@ class OtherCaption(Degradation):
     """T_RC: the caption of another image, chosen at random from the share γ of images most similar to this one.
 
     A small γ is the hard case: captions of similar images. `similarity` says how images are compared: `tf-idf` (the
-    words of their references, rare ones weighing more), `random` (any image at every γ > 0), the name of a metric (the
-    other image's caption against this image's references), or a file of image features (.npz with `image_ids` and
-    `features`, compared by cosine); in Python also a function of two lists of image ids that returns a matrix.
+    words of their references, rare ones weighing more), `random` (any image at every γ > 0), or a file of image
+    features (.npz with `image_ids` and `features`, compared by cosine); in Python also a function of two lists of image
+    ids that returns a matrix.
     `nearest` chooses among this number of most similar images at every γ > 0 instead: hard negatives (Lee et al. 2021:
     3).
     """
@@ -189,12 +188,12 @@ class OtherCaption(Degradation):
     NAME = "other-caption"
     SUMMARY = "replaced by the caption of a similar image"
 
-    similarity: Annotated[Similarity, "how images are compared: tf-idf, random, a metric, or a file"] = "tf-idf"
+    similarity: Annotated[Similarity, "how images are compared: tf-idf, random, or a file"] = "tf-idf"
     nearest: Annotated[int, "number of most similar images to choose among at every strength; 0: by strength"] = 0
 
-    def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+    def fit(self, captions: CaptionSet, seed: int = 0) -> Degrade:
         """The function that degrades these captions."""
-        neighbours = Neighbours.of(captions, self.similarity, scorer)
+        neighbours = Neighbours.of(captions, self.similarity)
         random_fractions = [self.random(seed, caption_id).random(2).tolist() for caption_id in captions.ids]
 
         def degrade(row: int, strength: float) -> str:

@@ -20,8 +20,6 @@ TRANSFORMS: Registry[Degradation] = Registry(
         "permutation": Entry("capmeter.transforms.degradations:WordPermutation", aliases=("wp", "t_wp")),
         "replacement": Entry("capmeter.transforms.degradations:Replacement", aliases=("rw", "t_rw")),
         "substitution": Entry("capmeter.transforms.degradations:Substitution"),
-        "pos-substitution": Entry("capmeter.transforms.keywords:PosSubstitution"),
-        "repetition-removal": Entry("capmeter.transforms.keywords:RepetitionRemoval"),
         "repetition": Entry("capmeter.transforms.degradations:Repetition"),
         "removal": Entry("capmeter.transforms.degradations:Removal"),
     },

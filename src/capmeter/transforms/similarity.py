@@ -1,13 +1,13 @@
 """Similarity between the images of a set: what "a caption of a similar image" means.
 
-Images are compared by the words of their references, by a metric, or by image features or a function that the user
-provides. Only one image's similarities are in memory at a time.
+Images are compared by the words of their references, or by image features or a function that the user provides. Only
+one image's similarities are in memory at a time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -22,12 +22,8 @@ from capmeter.transforms.perturbations import is_content, strip_punctuation
 
 Floats = npt.NDArray[np.float64]
 Similarity = str | Callable[[Sequence[str], Sequence[str]], Any]
-"""`tf-idf`, `random`, a metric's name, an .npz file of features, or a function of two lists of image ids that returns a
-matrix (higher means more similar)."""
-_BLOCK = 1 << 24  # cells of a similarity matrix at a time
-Scorer = Callable[[CaptionSet, npt.NDArray[np.intp], str], Floats]
-"""Scores by a named metric of the captions of some rows against the references of every row: float64[references,
-candidates]. Provided by code that can run metrics."""
+"""`tf-idf`, `random`, an .npz file of features, or a function of two lists of image ids that returns a matrix (higher
+means more similar)."""
 
 
 class Neighbours:
@@ -42,10 +38,10 @@ class Neighbours:
     ) -> None:
         self._images, self._rows, self._image_ids, self._similarities = images, rows, image_ids, similarities
         self._index = {image_id: image_index for image_index, image_id in enumerate(images)}
-        self._last: tuple[int, npt.NDArray[np.intp]] | None = None
+        self._last: tuple[tuple[int, int], npt.NDArray[np.intp]] | None = None
 
     @classmethod
-    def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf", scorer: Scorer | None = None) -> Neighbours:
+    def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf") -> Neighbours:
         """The neighbours in this set; ties are broken by image id."""
         rows: dict[str, list[int]] = {}
         for caption_row in sorted(range(len(captions)), key=lambda caption_row: captions.ids[caption_row]):
@@ -53,7 +49,7 @@ class Neighbours:
         image_ids = sorted(rows)
         if len(image_ids) < 2:
             raise InputError(f"captions of other images need at least two images, but the set has {len(image_ids)}")
-        return cls(image_ids, rows, captions.image_ids, _similarity_rows(captions, image_ids, rows, similarity, scorer))
+        return cls(image_ids, rows, captions.image_ids, _similarity_rows(captions, image_ids, rows, similarity))
 
     def rows(self, row: int, share: float, fraction: float, number: int = 0) -> list[int]:
         """The captions of one other image, chosen from the given share of images most similar to this caption's.
@@ -61,35 +57,21 @@ class Neighbours:
         `fraction` in [0, 1) chooses one of them; there is always at least the nearest image. `number`: choose from this
         number of most similar images instead.
         """
-        nearest_images = self.nearest(row)
-        eligible_count = min(number, len(nearest_images)) if number else max(1, int(share * len(nearest_images) + 0.5))
-        return self._rows[self._images[int(nearest_images[int(fraction * eligible_count)])]]
+        nearest_images = self.nearest(row, number)
+        eligible_count = len(nearest_images) if number else max(1, int(share * len(nearest_images) + 0.5))
+        return self.captions_of(int(nearest_images[int(fraction * eligible_count)]))
 
-    def nearest(self, row: int) -> npt.NDArray[np.intp]:
-        """The other images, from the most to the least similar to this caption's."""
-        image_index = self.image_of(row)
-        if self._last is None or self._last[0] != image_index:
-            image_similarities = np.asarray(self._similarities(image_index), float).copy()
-            image_similarities[image_index] = -np.inf
-            self._last = image_index, np.argsort(-image_similarities, kind="stable")[:-1]
+    def nearest(self, row: int, number: int = 0) -> npt.NDArray[np.intp]:
+        """The other images, from the most to the least similar to this caption's; `number`: only this many of them."""
+        image_index = self._index[self._image_ids[row]]
+        if self._last is None or self._last[0] != (image_index, number):
+            similarities = np.asarray(self._similarities(image_index), float).copy()
+            similarities[image_index] = -np.inf
+            count = min(number, len(similarities) - 1) or len(similarities) - 1
+            eligible = np.flatnonzero(similarities >= np.partition(similarities, -count)[-count])
+            order = eligible[np.argsort(-similarities[eligible], kind="stable")][:count]
+            self._last = (image_index, number), order
         return self._last[1]
-
-    def most_similar(self, number: int) -> npt.NDArray[np.intp]:
-        """For each image the `number` most similar others, [images, number], ties broken by image id."""
-        number = min(number, len(self._images) - 1)
-        nearest = np.empty((len(self._images), number), np.intp)
-        blocks = self._similarities.blocks() if isinstance(self._similarities, _Cosines) else None
-        rows = (row for block in blocks for row in block) if blocks else map(self._similarities, range(len(nearest)))
-        for image_index, row in enumerate(rows):
-            image_similarities = np.asarray(row, float).copy()
-            image_similarities[image_index] = -np.inf
-            eligible = np.flatnonzero(image_similarities >= np.partition(image_similarities, -number)[-number])
-            nearest[image_index] = eligible[np.argsort(-image_similarities[eligible], kind="stable")][:number]
-        return nearest
-
-    def image_of(self, row: int) -> int:
-        """The position of a caption's image in `most_similar`."""
-        return self._index[self._image_ids[row]]
 
     def captions_of(self, image: int) -> list[int]:
         """The rows of the captions of an image in `nearest`."""
@@ -97,7 +79,7 @@ class Neighbours:
 
 
 def _similarity_rows(
-    captions: CaptionSet, images: list[str], rows: dict[str, list[int]], similarity: Similarity, scorer: Scorer | None
+    captions: CaptionSet, images: list[str], rows: dict[str, list[int]], similarity: Similarity
 ) -> Callable[[int], Floats]:
     """The function that gives the similarities of the k-th image to all: float64[images]."""
     if not isinstance(similarity, str):
@@ -109,13 +91,7 @@ def _similarity_rows(
         return _Cosines(_words(captions, images, rows))
     if similarity.endswith(".npz"):
         return _Cosines(_features(similarity, images))
-    if scorer is None:
-        raise InputError(
-            f"unknown similarity {similarity!r}; expected tf-idf, random, or an .npz file of features (a metric's name "
-            "is accepted where metrics are run)"
-        )
-    image_scores = scorer(captions, np.array([rows[image_id][0] for image_id in images]), similarity)
-    return lambda k: image_scores[k]
+    raise InputError(f"unknown similarity {similarity!r}; expected tf-idf, random, or an .npz file of features")
 
 
 def _random(image_ids: list[str]) -> Callable[[int], Floats]:
@@ -177,14 +153,6 @@ class _Cosines:
         if self._columns is None:
             return cast(Floats, table @ table[row] / (row_norms * row_norms[row]))
         return cast(Floats, (table[[row]] @ self._columns).toarray().ravel() / (row_norms * row_norms[row]))
-
-    def blocks(self) -> Iterator[Floats]:
-        """All rows, many at a time."""
-        block_size = max(1, _BLOCK // len(self._norms))
-        for block_start in range(0, len(self._norms), block_size):
-            table_block = self._table[block_start : block_start + block_size]
-            products = table_block @ self._table.T if self._columns is None else (table_block @ self._columns).toarray()
-            yield products / (self._norms[block_start : block_start + block_size, None] * self._norms)
 
 
 def _check_matrix(matrix: Any, expected_shape: tuple[int, int]) -> Floats:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from capmeter.report.scene_drawing import draw_scene
 from support.spice_parses import Recorded, official_set, recorded, use_parser
 from support.written_parses import caption
 
@@ -18,7 +19,6 @@ from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.scene_graph.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.scene_graph.spice_results import detailed_row, read_spice, write_spice
 from capmeter.report.explain import explain, render_explanations, to_dicts
-from capmeter.report.scene_drawing import draw_scene
 from capmeter.text.parsing.parsers import corenlp_status, find_parser, parse_captions
 from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup
 from capmeter.text.scene_graphs.matching import TupleEvidence

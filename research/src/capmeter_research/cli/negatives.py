@@ -19,7 +19,6 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
-from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter.report.tables import Table
 from capmeter_research.common.options import seed_option
 from capmeter_research.papers.smurf.held_out import load_human_captions
@@ -36,7 +35,7 @@ class NegativeOptions:
     load: LoadOptions = option_group(LoadOptions, "references", "columns", "on_missing", on_missing="keep")
     negatives: str = option(
         "paper",
-        "paper or released, with parameters: paper(without=permutation), paper(similarity=cider-d).",
+        "paper or released, with parameters: paper(without=permutation), paper(similarity=FEATURES.npz).",
         "--negatives",
         "-n",
     )
@@ -63,7 +62,7 @@ def negatives(options: NegativeOptions, table: FormatOptions) -> None:
     table_rows = []
     with show_progress():
         captions = load_human_captions(options.captions, options.load)
-        sampler = recipe.sampler(captions, scorer=score_image_pairs)
+        sampler = recipe.sampler(captions)
         caption_order = np.random.default_rng(options.seed).permutation(len(captions))
         for row in caption_order[: options.show].tolist():
             table_rows.append([captions.ids[row], "caption", captions.pool[int(captions.candidates[row])]])

@@ -29,10 +29,9 @@ from torch.nn.utils import clip_grad_norm_
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import atomic_file
 from capmeter.core.progress import task
-from capmeter.core.training_log import LOG, METRICS
 from capmeter_research.common.forked_map import forked_map
 from capmeter_research.common.recipe import Recipe
-from capmeter_research.common.training_state import check_optimizer, check_same_sizes, check_state
+from capmeter_research.common.training_curves import LOG, METRICS
 
 STATE = "training.pt"
 EMA_EVERY = 4
@@ -344,7 +343,6 @@ class Run(Generic[Batch]):
         except Exception as error:
             raise InputError(f"{path}: not a training state ({error}); delete it to restart") from error
         try:
-            check_state(state, self.learner.select)
             saved, current = state["recipe"], asdict(self.recipe)
             more_epochs = state["position"][1] == saved["epochs"] < current["epochs"]
             if saved != current and not (more_epochs and saved | {"epochs": current["epochs"]} == current):
@@ -358,17 +356,10 @@ class Run(Generic[Batch]):
             raise InputError(f"{path}: not a training state ({error!r}); delete it to restart") from error
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """Takes over all but the module's weights from a checked state; a ValueError for other sizes than these."""
-        device, weights = self.learner.device, self._copy_weights()
+        """Takes over all but the module's weights."""
+        device = self.learner.device
         self.average, self.best = state["average"], state["best"]
-        if (self.average is None) != (not self.recipe.ema_decay):
-            raise ValueError("the averaged weights are missing, or there are some that nothing asks for")
-        for other_weights in (self.average, None if self.best is None else self.best["weights"]):
-            check_same_sizes(weights, other_weights)
-        groups = [{name: value for name, value in each.items() if name not in ("params", "lr")} for each in
-                  self.optimizer.param_groups]  # fmt: skip
         self.optimizer.load_state_dict(state["optimizer"])
-        check_optimizer(self.optimizer, groups, state["position"][0])
         self.history, self.seconds = state["history"], state["seconds"]
         self.loss_sums = {
             loss_name: torch.tensor(loss_sum, dtype=torch.float64, device=device)

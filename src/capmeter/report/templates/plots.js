@@ -245,21 +245,6 @@ capmeter.plots = (captions, only) => {
           i === k ? "" : Number.isNaN(value(i, k)) ? "–" : value(i, k).toFixed(2).replace("-", "−").replace(/^(−?)0\./, "$1."))))))));    capmeter.cue(at("correlations"));
   };
 
-  const ellipses = () => {
-    const plot = captions.systemPlot;
-    const describe = () => plot.ellipses.map((ellipse) => `${systems[ellipse.system]}: mean ${ellipse.mean.map((v) => v.toFixed(2)).join(", ")}`).join("; ");
-    const outlines = plot.ellipses.flatMap(({ outline }) => outline);
-    const all = [...outlines, ...plot.points.map(([, ...point]) => point)].map(([x, y]) => ({ x, y }));
-    return figure("Systems by meaning and style", describe, (width, theme) => {
-      const { svg, x, y } = fieldOf(width, Math.max(300, Math.min(500, width * 0.62)), theme, plot.x, plot.y, all);
-      const place = ([across, up]) => [x.at(across), y.at(up)];
-      for (const [s, ...point] of plot.points) svg.append(symbol(0, ...place(point), 2, { fill: colour(theme, s), "fill-opacity": 0.35 }));
-      for (const { system, outline } of plot.ellipses) svg.append(node("path", { d: polygon(outline.map(place)), fill: "none", stroke: colour(theme, system), "stroke-width": 2.2 }));
-      for (const { system, mean } of plot.ellipses) svg.append(symbol(0, ...place(mean), 6, { fill: colour(theme, system), stroke: theme.paper, "stroke-width": 0.25 }));
-      return svg;
-    });
-  };
-
   const choices = (select, pairs, value) => { select.append(...pairs.map(([key, text]) => element("option", { value: key }, text))); select.value = value; };
   const metricNames = captions.metrics.map((metric, m) => [m, metric.name]);
   choices(at("pair-x"), metricNames, 0);
@@ -280,7 +265,6 @@ capmeter.plots = (captions, only) => {
     capmeter.later(correlations);
     for (const id of ["pair-x", "pair-y", "pair-system"]) at(id).addEventListener("change", placeScatter);
   } else at("pairs").hidden = true;
-  if (captions.systemPlot && at("ellipses")) at("ellipses").append(ellipses());
 
   const redraw = () => figures.forEach((render) => render());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

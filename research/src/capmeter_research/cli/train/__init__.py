@@ -37,7 +37,7 @@ def _with_curves(command: Callable[..., None]) -> Callable[..., None]:
     def run(options: Any, table: Any) -> None:
         command(options, table)
         if options.output is not None and find_spec("matplotlib") is not None:
-            from capmeter.report.training_curves import save_curves
+            from capmeter_research.common.training_curves import save_curves
 
             for picture in save_curves(options.output):
                 echo(f"curves: {picture}")

@@ -27,9 +27,9 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.text.concepts import token_concept
 from capmeter.text.contrast_sets import contrasting_words
 from capmeter.transforms.degradations import Degrade
-from capmeter.transforms.keywords import tag_sentence
 from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
 from capmeter.transforms.registry import parse
+from capmeter_research.common.keywords import tag_sentence
 
 DEGRADATION_KINDS = (
     *("permutation", "replacement", "substitution", "pos-substitution"),

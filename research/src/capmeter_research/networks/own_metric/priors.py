@@ -12,9 +12,9 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, load_encoder
 from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter.metrics.own.token_priors import Associations, LanguageModel, Lexicon, TokenPriors
-from capmeter.transforms.keywords import tag_words
 from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo, PhotoCorpus
+from capmeter_research.common.keywords import tag_words
 
 MIN_COUNT = 3
 """Minimum number of occurrences, of bigrams and trigrams in the language model and of words in the lexicon."""

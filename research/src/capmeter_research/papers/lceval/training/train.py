@@ -14,7 +14,6 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.output_files import atomic_file
 from capmeter.core.progress import report_progress
-from capmeter.core.training_log import METRICS
 from capmeter_research.common.benchmark_exclusions import PhotoId, read_exclusions
 from capmeter_research.common.model_selection import load_selection_judgments
 from capmeter_research.common.options import (
@@ -29,6 +28,7 @@ from capmeter_research.common.options import (
     seed_option,
     threads_option,
 )
+from capmeter_research.common.training_curves import METRICS
 from capmeter_research.papers.lceval.training.recipe import LcEvalRecipe
 from capmeter_research.papers.lceval.training.variants import Variant, resolve_variants
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.runner import evaluate
+from capmeter.report.figures import house_style, open_figure, series_style
+from capmeter.report.tables import Table
 from capmeter.stats.bootstrap import bootstrap, mean_statistic, percentile_interval
 from capmeter_research.papers.smurf.mima import Mima
 
@@ -110,3 +113,55 @@ def degradation(
         ]
         low[encoder], high[encoder] = (np.array(side) for side in zip(*step_intervals, strict=True))
     return DegradationStudy(fractions, len(sentence_rows), means, low, high, tuple(sentence_rows[0]))
+
+
+def degradation_table(study: DegradationStudy) -> Table:
+    """One row per fraction of replaced words, one column per encoder."""
+    table_rows = [
+        [
+            f"{fraction:.0%}",
+            *(
+                f"{study.means[encoder][k]:.4f} [{study.low[encoder][k]:.4f}, {study.high[encoder][k]:.4f}]"
+                for encoder in study.means
+            ),
+        ]
+        for k, fraction in enumerate(study.fractions)
+    ]
+    title = f"mean MIMA of {study.sentences} sentences as words are replaced at random"
+    note = "in brackets: 95% interval, sentences resampled; the paper has a curve without numbers (Figure 5)"
+    return Table(title, ["replaced", *study.means], table_rows, [True] * (1 + len(study.means)), note)
+
+
+def degradation_to_dict(study: DegradationStudy) -> dict[str, Any]:
+    """The same for a program, with one sentence at every step."""
+    return {
+        "sentences": study.sentences,
+        "fractions": study.fractions.tolist(),
+        "encoders": {
+            encoder: {
+                "mima": study.means[encoder].tolist(),
+                "low": study.low[encoder].tolist(),
+                "high": study.high[encoder].tolist(),
+            }
+            for encoder in study.means
+        },
+        "example": list(study.example),
+    }
+
+
+def degradation_figure(study: DegradationStudy) -> Any:
+    """Mean MIMA over the fraction of replaced words, one line per encoder."""
+    figure, axes = open_figure(width=6.4, height=4.0)
+    with house_style():
+        panel = axes[0, 0]
+        percent = 100 * study.fractions
+        for series_index, encoder in enumerate(study.means):
+            style = series_style(series_index)
+            panel.fill_between(percent, study.low[encoder], study.high[encoder], color=style["color"], alpha=0.15, lw=0)
+            panel.plot(percent, study.means[encoder], label=encoder, **style)
+        panel.set_xlim(0, 100)
+        panel.set_xlabel("words replaced at random (%)")
+        panel.set_ylabel("mean MIMA")
+        panel.set_title(f"{study.sentences} sentences turning into noise; bands: 95% intervals")
+        panel.legend(loc="best")
+    return figure

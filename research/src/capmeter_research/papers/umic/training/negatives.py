@@ -20,7 +20,7 @@ al. (2021, section 3.2); `released` the five of their released code:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -30,15 +30,15 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named, read_parameters, split_name
-from capmeter.transforms.keywords import (
+from capmeter.transforms.perturbations import SentenceWords, permute_words
+from capmeter.transforms.similarity import Neighbours, Similarity
+from capmeter_research.common.keywords import (
     TaggedVocabulary,
     is_keyword,
     repeat_or_remove_keywords,
     substitute_keywords,
     tag_words,
 )
-from capmeter.transforms.perturbations import SentenceWords, permute_words
-from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
 
 KINDS = ("substitution", "random", "hard", "repetition-removal", "permutation")
 """Each kind on its own, as it is evaluated."""
@@ -62,7 +62,7 @@ class Negatives(Named):
     share: Annotated[float, "the share of keywords that are changed"] = 0.3
     hard: Annotated[float, "probability that a random caption is one of a similar image"] = 0.5
     nearest: Annotated[int, "the number of similar images"] = 3
-    similarity: Annotated[Similarity, "how images are compared: tf-idf, random, a metric, or a file"] = "tf-idf"
+    similarity: Annotated[Similarity, "how images are compared: tf-idf, random, or a file"] = "tf-idf"
     without: Annotated[tuple[str, ...], "kinds to exclude"] = ()
 
     @property
@@ -100,7 +100,6 @@ class Negatives(Named):
         *,
         vocabulary: TaggedVocabulary | None = None,
         tags: Mapping[str, tuple[str, ...]] | None = None,
-        scorer: Scorer | None = None,
     ) -> NegativeSampler:
         """A sampler of negatives of these captions.
 
@@ -108,9 +107,8 @@ class Negatives(Named):
             captions: the captions, with their references.
             vocabulary: words by part of speech; None: of the captions and their references.
             tags: sentence → its tags, where already known.
-            scorer: compares images if the similarity is a metric.
         """
-        return NegativeSampler(self, captions, vocabulary, dict(tags or {}), scorer)
+        return NegativeSampler(self, captions, vocabulary, dict(tags or {}))
 
 
 @dataclass(eq=False)
@@ -121,7 +119,7 @@ class NegativeSampler:
     captions: CaptionSet
     given_vocabulary: TaggedVocabulary | None
     tags: dict[str, tuple[str, ...]]
-    scorer: Scorer | None = None
+    _nearest: dict[str, npt.NDArray[np.intp]] = field(default_factory=dict)  # image → its most similar ones
 
     @cached_property
     def vocabulary(self) -> TaggedVocabulary:
@@ -134,14 +132,15 @@ class NegativeSampler:
 
     @cached_property
     def _neighbours(self) -> Neighbours:
-        return Neighbours.of(self.captions, self.negatives.similarity, self.scorer)
+        return Neighbours.of(self.captions, self.negatives.similarity)
 
     def prepare(self) -> None:
         """Computes what all samples share: tags, the vocabulary, and each image's most similar ones."""
         self._tag([self.captions.pool[k] for k in np.unique(self.captions.candidates).tolist()])
         self.vocabulary  # noqa: B018
         if self._uses_similarity:
-            self._nearest  # noqa: B018
+            for row in range(len(self.captions)):
+                self._similar_images(row)
 
     @property
     def _uses_similarity(self) -> bool:
@@ -177,9 +176,15 @@ class NegativeSampler:
         return words.sentence(substituted if tuple(substituted) != words.core else _permute_all(words.core, random))
 
     def _similar_caption(self, row: int, random: np.random.Generator) -> str:
-        similar_images = self._nearest[self._neighbours.image_of(row)]
+        similar_images = self._similar_images(row)
         caption_rows = self._neighbours.captions_of(int(similar_images[int(random.random() * len(similar_images))]))
         return self.captions.pool[int(self.captions.candidates[caption_rows[int(random.random() * len(caption_rows))]])]
+
+    def _similar_images(self, row: int) -> npt.NDArray[np.intp]:
+        image_id = self.captions.image_ids[row]
+        if image_id not in self._nearest:
+            self._nearest[image_id] = self._neighbours.nearest(row, self.negatives.nearest)
+        return self._nearest[image_id]
 
     def _random_caption(self, row: int, random: np.random.Generator) -> str:
         captions, other_row = self.captions, row
@@ -188,10 +193,6 @@ class NegativeSampler:
             if captions.image_ids[other_row] != captions.image_ids[row]:
                 break
         return captions.pool[int(captions.candidates[other_row])]
-
-    @cached_property
-    def _nearest(self) -> npt.NDArray[np.intp]:
-        return self._neighbours.most_similar(self.negatives.nearest)
 
     def _tags_of(self, sentence: str) -> tuple[str, ...]:
         if sentence not in self.tags:

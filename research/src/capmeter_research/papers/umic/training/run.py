@@ -14,7 +14,6 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Precision
-from capmeter.transforms.similarity import Scorer
 from capmeter_research.papers.umic.pairs import PairEncoder
 from capmeter_research.papers.umic.training.evaluation import pairwise_accuracy
 from capmeter_research.papers.umic.training.examples import RegionEncoder, RegionExamples, scene_examples
@@ -101,7 +100,6 @@ def train_umic(
     data: tuple[TrainingData, ...],
     device: str = "cpu",
     workers: int = 1,
-    scorer: Scorer | None = None,
 ) -> Checkpoint:
     """Trains UMIC and writes its checkpoint.
 
@@ -115,7 +113,6 @@ def train_umic(
         data: the sources of the examples.
         device: a torch device.
         workers: processes that sample negatives.
-        scorer: compares images if the negatives' similarity is a metric.
 
     Returns:
         The checkpoint with the lowest loss on held-out captions, with its scores there.
@@ -124,11 +121,9 @@ def train_umic(
 
     set_seed(recipe.seed)
     tokenizer = WordPieceTokenizer(start.vocabulary, start.lowercase)
-    negative_sampler = negatives.sampler(train.captions, tags=train.tags, scorer=scorer)
+    negative_sampler = negatives.sampler(train.captions, tags=train.tags)
     negative_sampler.prepare()
-    held_out_sampler = negatives.sampler(
-        held_out.captions, vocabulary=negative_sampler.vocabulary, tags=held_out.tags, scorer=scorer
-    )
+    held_out_sampler = negatives.sampler(held_out.captions, vocabulary=negative_sampler.vocabulary, tags=held_out.tags)
     learner = UmicLearner(
         start.weights, start.shape, tokenizer, (train, negative_sampler), (held_out, held_out_sampler), recipe, workers
     )
@@ -148,10 +143,10 @@ def train_umic(
 
 
 def evaluate_umic(
-    checkpoint: Checkpoint, examples: RegionExamples, negatives: Negatives, device: str, scorer: Scorer | None = None
+    checkpoint: Checkpoint, examples: RegionExamples, negatives: Negatives, device: str
 ) -> dict[str, float]:
     """`pairwise_accuracy` of a checkpoint by kind of negative, also with the matching head (`umic-c …`)."""
-    negative_sampler = negatives.sampler(examples.captions, tags=examples.tags, scorer=scorer)
+    negative_sampler = negatives.sampler(examples.captions, tags=examples.tags)
     negative_sampler.prepare()
     encoder = PairEncoder(checkpoint, Precision.of(Settings(device=device, precision="float32")))
     prefixes = {"rank_output": "", "itm_output": "umic-c "}

@@ -13,7 +13,6 @@ from capmeter.core.checkpoints import TrainingData, load_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
-from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.options import (
     describe_file,
@@ -159,13 +158,12 @@ class _Runs:
             data=data.files,
             device=self.device,
             workers=self.options.workers,
-            scorer=score_image_pairs,
         )
         if several and checkpoint.scores["minus_loss"] > self.best:
             self.best = checkpoint.scores["minus_loss"]
             checkpoint.save(self.folder)
         all_negatives = parse_negatives(self.options.negatives)
-        return evaluate_umic(checkpoint, data.test, all_negatives, self.device, score_image_pairs)
+        return evaluate_umic(checkpoint, data.test, all_negatives, self.device)
 
 
 def scene_counts(scenes: int) -> tuple[int, int, int]:

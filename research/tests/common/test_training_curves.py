@@ -1,17 +1,15 @@
-"""Training curves: as a figure, as files next to the logs, and for the page."""
+"""Training curves: as a figure, and as files next to the logs."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from pathlib import Path
 
 import pytest
+from capmeter_research.common.training_curves import CURVES, TrainingLog, save_curves, training_figure
 
 from capmeter.core.errors import InputError
-from capmeter.core.training_log import TrainingLog
-from capmeter.report.training_curves import CURVES, embed_curves, save_curves, training_figure
 
 HISTORY = tuple(
     {"epoch": epoch, "losses": {"tags": 1 / epoch, "arcs": 2 / epoch}, "scores": {"tau": tau, "accuracy": 0.9}}
@@ -54,29 +52,14 @@ def test_the_curves_of_every_run_in_a_folder_are_written_once(tmp_path: Path) ->
     assert save_curves(tmp_path) == [runs[0] / CURVES]
 
 
-def test_the_page_summarises_the_curves(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    a_run(tmp_path / "net" / "seed-0")
-    a_run(tmp_path / "net" / "seed-1", epoch=None)
-    end, running = embed_curves(tmp_path / "net")
-    assert (end.name, running.name) == ("net/seed-0", "net/seed-1")
-    assert end.summary == "3 epochs; epoch 2 was selected: tau 0.3, accuracy 0.9"
-    assert running.summary == "3 epochs; the run has not ended; its last epoch: tau 0.2, accuracy 0.9"
-    kind, _, content = end.source.partition(",")
-    assert kind == "data:image/svg+xml;base64"
-    assert b"<svg" in base64.b64decode(content)
-
-
 @pytest.mark.parametrize(
     "line", ["{", "[]", '{"epoch": 1}', '{"epoch": 1, "losses": 3, "scores": {}}', '{"epoch": "x", "losses": {}}']
 )
 def test_a_damaged_log_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "log.jsonl").write_text(json.dumps(HISTORY[0]) + f"\n{line}\n")
     with pytest.raises(InputError, match=r"log\.jsonl, line 2: expected an epoch"):
-        embed_curves(tmp_path)
+        save_curves(tmp_path)
 
 
 def test_a_folder_without_a_log(tmp_path: Path) -> None:
     assert save_curves(tmp_path) == []  # what is fitted from many starts has no epochs
-    with pytest.raises(InputError, match=r"no log\.jsonl in it"):
-        embed_curves(tmp_path)

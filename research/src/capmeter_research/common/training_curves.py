@@ -1,19 +1,64 @@
-"""Training curves: losses and held-out scores by epoch, as a figure and for the page."""
+"""The course of training: `log.jsonl`, a line per epoch, `metrics.json` when it has ended, and curves as a figure."""
 
 from __future__ import annotations
 
-import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from capmeter.core.errors import InputError
-from capmeter.core.training_log import LOG, TrainingLog, read_courses
-from capmeter.report.figures import figure_bytes, house_style, open_figure, save_figure, series_style
+from capmeter.report.figures import house_style, open_figure, save_figure, series_style
 
+LOG, METRICS = "log.jsonl", "metrics.json"
 CURVES = "curves.png"
 _PANELS = 3  # in a row
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """One run.
+
+    folder: where it lies. history: the lines of its log, `epoch`, `losses` and `scores` (by name) among them. epoch:
+    the one whose weights were taken; None while the run goes on.
+    """
+
+    folder: Path
+    history: tuple[Mapping[str, Any], ...]
+    epoch: int | None = None
+
+
+def read_courses(folder: Path) -> tuple[TrainingLog, ...]:
+    """The runs in a folder that `capmeter train` wrote, those of its subfolders included; training without epochs
+    (`--restarts`) has none.
+
+    Raises:
+        InputError: something else in a log.
+    """
+    return tuple(_course(log_path) for log_path in sorted(folder.rglob(LOG)))
+
+
+def _course(log_path: Path) -> TrainingLog:
+    history = []
+    for line_number, line in enumerate(log_path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        try:
+            epoch_row = json.loads(line)
+            {"epoch": int(epoch_row["epoch"]), **_numbers(epoch_row["losses"]), **_numbers(epoch_row["scores"])}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"{log_path}, line {line_number}: expected an epoch with its losses and scores ({type(error).__name__})"
+            ) from None
+        history.append(epoch_row)
+    try:
+        epoch = int(json.loads((log_path.parent / METRICS).read_text(encoding="utf-8"))["epoch"])
+    except (OSError, ValueError, TypeError, KeyError):  # not ended yet, or the mean of several runs
+        epoch = None
+    return TrainingLog(log_path.parent, tuple(history), epoch)
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
 
 
 @house_style()
@@ -60,38 +105,6 @@ def training_figure(log: TrainingLog) -> Any:
             ha="right" if log.epoch > len(history) / 2 else "left",
         )
     return figure
-
-
-@dataclass(frozen=True)
-class EmbeddedCurves:
-    """The curves of a run on the page: the run's name, a summary in words, and the figure as a data: address."""
-
-    name: str
-    summary: str
-    source: str
-
-
-def embed_curves(folder: Path) -> list[EmbeddedCurves]:
-    """The curves of every run in a folder of `capmeter train`, for the page; an `InputError` if there is no run."""
-    logs = read_courses(folder)
-    if not logs:
-        raise InputError(f"{folder}: no {LOG} in it; expected the --output folder of capmeter train")
-    curves = []
-    for log in logs:
-        subfolder = log.folder.relative_to(folder)
-        run_name = folder.resolve().name if subfolder == Path() else f"{folder.resolve().name}/{subfolder}"
-        figure_content = base64.b64encode(figure_bytes(training_figure(log), "svg")).decode("ascii")
-        curves.append(EmbeddedCurves(run_name, _summarise(log), f"data:image/svg+xml;base64,{figure_content}"))
-    return curves
-
-
-def _summarise(log: TrainingLog) -> str:
-    """The run in a sentence, as the figure's alternative text."""
-    selected_line = next((line for line in log.history if line["epoch"] == log.epoch), log.history[-1])
-    scores = ", ".join(f"{score_name} {value:.4g}" for score_name, value in selected_line["scores"].items())
-    epoch_text = f"epoch {log.epoch} was selected" if log.epoch else "the run has not ended; its last epoch"
-    noun = "epoch" if len(log.history) == 1 else "epochs"
-    return f"{len(log.history)} {noun}; {epoch_text}" + (f": {scores}" if scores else "")
 
 
 def save_curves(folder: Path) -> list[Path]:

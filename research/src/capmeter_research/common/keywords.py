@@ -29,7 +29,6 @@ from capmeter.text.parsing.caption_parser import MAX_WORDS, bundled_caption_pars
 from capmeter.text.tokenization.ptb import split_as_written
 from capmeter.transforms.degradations import Degradation, Degrade, check_strength, reference_texts
 from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
-from capmeter.transforms.similarity import Scorer
 
 _KEYWORD_TAGS = ("V", "N", "J")
 _AT_ONCE = 8192
@@ -156,7 +155,7 @@ KeywordChange = Callable[[Sequence[str], Sequence[str], float, np.random.Generat
 class KeywordDegradation(Degradation):
     """A degradation that changes each verb, noun and adjective with probability γ."""
 
-    def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+    def fit(self, captions: CaptionSet, seed: int = 0) -> Degrade:
         """The function that degrades these captions."""
         change_keywords = self._change(captions)
 
