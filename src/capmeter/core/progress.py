@@ -1,4 +1,5 @@
-"""Progress of long-running work: silent in a library call, bars on standard error in an interactive run.
+"""Progress of long-running work: silent in a library call, bars on standard error in an interactive run, and a line
+there every half minute in any other run of a command.
 
 Long-running code opens a task and advances it; a caller that wants to see progress opens `show_progress()` around it.
 
@@ -9,6 +10,7 @@ Long-running code opens a task and advances it; a caller that wants to see progr
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _bars: ContextVar[Progress | None] = ContextVar("capmeter_progress", default=None)
 _shows_lines: ContextVar[bool] = ContextVar("capmeter_shows_lines", default=False)
+SECONDS_BETWEEN_LINES = 30.0
+_last_line = [0.0]  # when the last line was written, of whichever task
 
 
 @contextmanager
@@ -28,13 +32,34 @@ def task(description: str, total: int | None = None) -> Iterator[Callable[[int],
     """A task of `total` steps (None: unknown); yields the function to call with the number of steps just done."""
     bars = _bars.get()
     if bars is None:
-        yield lambda steps: None
+        yield _LineProgress(description, total) if _shows_lines.get() else lambda steps: None
         return
     task_id = bars.add_task(description, total=total)
     try:
         yield lambda steps: bars.advance(task_id, steps)
     finally:
         bars.remove_task(task_id)
+
+
+class _LineProgress:
+    """Counts the steps of a task, and writes how far it is if no line was written for half a minute."""
+
+    def __init__(self, description: str, total: int | None) -> None:
+        self._description, self._total, self._done, self._start = description, total, 0, time.monotonic()
+
+    def __call__(self, steps: int) -> None:
+        self._done += steps
+        now = time.monotonic()
+        if now - _last_line[0] < SECONDS_BETWEEN_LINES:
+            return
+        _last_line[0] = now
+        rate = self._done / (now - self._start)
+        line = f"{self._description}: {self._done:,}" + (f" of {self._total:,}" if self._total else "")
+        line += f", {rate:,.0f} a second" if rate >= 10 else f", {60 * rate:,.0f} a minute"
+        if self._total and rate:
+            minutes, seconds = divmod(round((self._total - self._done) / rate), 60)
+            line += f", {minutes:d}:{seconds:02d} minutes left"
+        report_progress(line)
 
 
 def report_progress(text: str) -> None:
@@ -48,8 +73,9 @@ def report_progress(text: str) -> None:
 
 @contextmanager
 def show_progress() -> Iterator[None]:
-    """Shows every task opened inside as a progress bar on standard error, if that is a terminal."""
+    """Shows every task opened inside on standard error: as a progress bar, or as lines if that is no terminal."""
     lines_token = _shows_lines.set(True)
+    _last_line[0] = time.monotonic()
     try:
         if not is_terminal(sys.stderr):
             yield
