@@ -49,8 +49,7 @@ from capmeter.metrics.own.capmeter import Capmeter
 from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter.metrics.own.network import Matcher
 from capmeter.metrics.own.words import bare_word
-from capmeter.text.concepts import token_concept
-from capmeter.text.contrast_sets import find_slot
+from capmeter.text.concepts import find_slot, token_concept
 
 THINGS = frozenset(
     (

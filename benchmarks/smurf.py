@@ -37,7 +37,7 @@ from capmeter_research.papers.smurf.sparcs import Sparcs
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.text.tokenization.stop_words import STOP_WORDS
+from capmeter.text.concepts import STOP_WORDS
 
 DATA = Path(os.environ.get("CAPMETER_SHARED", "../shared")) / "data" / "coco_karpathy_test_captions.jsonl.gz"
 SYSTEMS = ("smurf_human", "m2_transformer", "smurf_system_3", "smurf_system_4")

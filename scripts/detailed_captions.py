@@ -25,8 +25,7 @@ import numpy as np
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.report.explain import explain
-from capmeter.text.concepts import token_concept
-from capmeter.text.contrast_sets import contrasting_words, find_slot
+from capmeter.text.concepts import contrasting_words, find_slot, token_concept
 from capmeter.text.tokenization.document_splitting import document_sentences
 
 METRICS = "bleu-4,cider-d,meteor,spice,bertscore,sbert,capture(graphs=stanford,ownership=true),capmeter"

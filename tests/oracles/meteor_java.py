@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.metrics.ngram.meteor import Meteor
+from capmeter.metrics.ngram.meteor import COLUMNS, Meteor
 from capmeter.text.meteor.resources import JAR, WESTERN, load_meteor_resources, meteor_directory
-from capmeter.text.meteor.statistics import COLUMNS
 from capmeter.text.tokenization.token_tables import Tokens, TokenTable
 
 _SECONDS = 240.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capmeter.text.contrast_sets import contradicts, contrasting_words, find_slot
+from capmeter.text.concepts import contradicts, contrasting_words, find_slot
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.text_checks import is_blank
@@ -33,6 +34,7 @@ from capmeter.text.tokenization.token_tables import Tokens, TokenTable, tokenize
 
 if TYPE_CHECKING:
     from capmeter.evaluation.evidence import Evidence
+
 
 Floats = npt.NDArray[np.float64]
 Answers = dict[str, dict[str, str]]
@@ -347,3 +349,33 @@ def note_empty_candidates(part: CaptionSet, lengths: npt.NDArray[Any]) -> dict[s
     empty_rows = np.flatnonzero(lengths[part.candidates] == 0).tolist()
     empty_ids = [part.ids[row] for row in empty_rows if not is_blank(part.pool[int(part.candidates[row])])]
     return {"no words in candidate": empty_ids} if empty_ids else {}
+
+
+Flags = NDArray[np.bool_]
+
+
+def note_captions(part: CaptionSet, reason: str, mask: Flags) -> dict[str, list[str]]:
+    """The note of the captions where a mask (captions,) is true; empty if there are none."""
+    caption_indices = np.flatnonzero(mask).tolist()
+    return {reason: [part.ids[caption_index] for caption_index in caption_indices]} if caption_indices else {}
+
+
+def note_truncated(
+    part: CaptionSet, truncated: Flags, truncated_references: Flags | None = None
+) -> dict[str, list[str]]:
+    """The note of captions that were too long for an encoder.
+
+    Args:
+        part: the captions.
+        truncated: which candidates were truncated, (captions,).
+        truncated_references: which references were, flat as `part.references.values`.
+    """
+    truncated_captions = truncated.copy()
+    if truncated_references is not None:
+        np.logical_or.at(truncated_captions, part.references.rows, truncated_references)
+    return note_captions(part, "truncated", truncated_captions)
+
+
+def empty_candidates(part: CaptionSet) -> Flags:
+    """Which candidates have nothing visible (white space, zero-width characters …), (captions,)."""
+    return np.array([is_blank(part.pool[k]) for k in part.candidates.tolist()], np.bool_)

@@ -61,7 +61,7 @@ from capmeter.metrics.scene_graph.spice_results import scores_by_kind
 from capmeter.text.meteor.resources import meteor_status
 from capmeter.text.parsing.parsers import check_parser, parser_status
 from capmeter.text.scene_graphs.extraction import InputName, Scenes
-from capmeter.text.scene_graphs.matching import match
+from capmeter.text.scene_graphs.graph import match
 from capmeter.text.tokenization import ptb
 
 Texts = Mapping[Hashable, Sequence[str]]

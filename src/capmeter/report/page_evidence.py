@@ -20,8 +20,7 @@ from capmeter.evaluation.evidence import Contributions, Evidence, RegionEvidence
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation
 from capmeter.report.explain import explain_rows, format_tuple
-from capmeter.text.scene_graphs.graph import SceneGraph
-from capmeter.text.scene_graphs.matching import SceneEvidence
+from capmeter.text.scene_graphs.graph import SceneEvidence, SceneGraph
 
 MAX_CHARACTERS = 4000
 """Characters of a caption or reference that is explained: nobody reads every link of a longer one."""

@@ -22,8 +22,8 @@ from operator import ne
 
 import numpy as np
 
+from capmeter.text.concepts import STOP_WORDS
 from capmeter.text.tokenization.porter import stem
-from capmeter.text.tokenization.stop_words import STOP_WORDS
 
 _ATTEMPTS = 8
 _MARKS = ".,;:!?…\"'`()[]{}«»“”‘’"

@@ -22,10 +22,9 @@ from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.evidence import Link
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import evaluate
-from capmeter.metrics.ngram.meteor import Meteor
+from capmeter.metrics.ngram.meteor import COLUMNS, Meteor
 from capmeter.text.meteor import resources as meteor_resources
 from capmeter.text.meteor.resources import ENVIRONMENT, INSTALL_COMMAND, JAR, meteor_status
-from capmeter.text.meteor.statistics import COLUMNS
 
 PLAIN = Meteor(tokenizer="whitespace")
 

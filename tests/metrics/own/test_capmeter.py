@@ -27,9 +27,12 @@ from capmeter.metrics.embedding.word_pieces import Pieces
 from capmeter.metrics.own import inputs
 from capmeter.metrics.own.capmeter import TAGGER_PREFIX, Capmeter
 from capmeter.metrics.own.inputs import (
+    ASSOCIATION_DIM,
+    LM_DIM,
+    STATIC_DIM,
     PieceFeatures,
     SentenceEncodings,
-    piece_batch,
+    TokenPriors,
     strip_final_punctuation,
 )
 from capmeter.metrics.own.network import (
@@ -40,8 +43,8 @@ from capmeter.metrics.own.network import (
     TaggerShape,
     WordErrorTagger,
     matching_features,
+    piece_batch,
 )
-from capmeter.metrics.own.token_priors import ASSOCIATION_DIM, LM_DIM, STATIC_DIM, TokenPriors
 from capmeter.metrics.own.trained_networks import COLUMNS, word_probabilities
 from capmeter.metrics.own.words import label_words, phrase_of, word_indices
 

@@ -15,7 +15,7 @@ from capmeter.metrics.own import documents
 from capmeter.metrics.own.capmeter import Capmeter
 from capmeter.metrics.own.documents import DocumentBlock, document_blocks, find_documents
 from capmeter.metrics.own.trained_networks import COLUMNS
-from capmeter.text.scene_graphs.matching import match
+from capmeter.text.scene_graphs.graph import match
 
 SENTENCES = (
     "A large brown dog sits on a green sofa in a bright living room.",

@@ -21,7 +21,7 @@ from capmeter.metrics.scene_graph.spice_results import detailed_row, read_spice,
 from capmeter.report.explain import explain, render_explanations, to_dicts
 from capmeter.text.parsing.parsers import corenlp_status, find_parser, parse_captions
 from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup
-from capmeter.text.scene_graphs.matching import TupleEvidence
+from capmeter.text.scene_graphs.graph import TupleEvidence
 
 pytestmark = pytest.mark.meteor
 

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.plain_meteor import small_language
 
-from capmeter.text.meteor.aligner import MatchedPairs
-from capmeter.text.meteor.resources import MeteorResources
-from capmeter.text.meteor.sentence_features import compute_features, prepare_sentences
-from capmeter.text.meteor.statistics import (
+from capmeter.metrics.ngram.meteor import (
     CHUNKS,
     COLUMNS,
     bound_statistics,
     compute_scores,
     count_alignment_statistics,
 )
+from capmeter.text.meteor.aligner import MatchedPairs
+from capmeter.text.meteor.resources import MeteorResources
+from capmeter.text.meteor.sentence_features import compute_features, prepare_sentences
 from capmeter.text.tokenization.token_tables import TokenTable
 
 WORDS = st.sampled_from(["a", "the", "on", "of", "top", "dog", "dogs", "car", "automobile", "machine", "geese", "bird"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from capmeter.text.parsing.parallel_batches import map_in_threads
+from capmeter.text.parsing.network import map_in_threads
 
 
 def blas_threads() -> list[int]:

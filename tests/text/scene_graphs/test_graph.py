@@ -8,8 +8,18 @@ from hypothesis import strategies as st
 from support.call_counts import steps
 
 from capmeter.core.errors import InputError
-from capmeter.text.scene_graphs.graph import Concept, SceneGraph, build_scene_graph, graph_from_concepts, no_synsets
-from capmeter.text.scene_graphs.matching import COLORS, KINDS, SIZES, Counts, match
+from capmeter.text.scene_graphs.graph import (
+    COLORS,
+    KINDS,
+    SIZES,
+    Concept,
+    Counts,
+    SceneGraph,
+    build_scene_graph,
+    graph_from_concepts,
+    match,
+    no_synsets,
+)
 
 SYNSETS = {
     "man": {1, 2},

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.scene_graphs.decoder_vocabulary import MAX_PIECES, SPECIAL_PIECES, WordPieceVocabulary
 from capmeter.text.scene_graphs.learned_network import LayerNorm, gelu
+from capmeter.text.scene_graphs.triples import MAX_PIECES, SPECIAL_PIECES, WordPieceVocabulary
 
 PIECES = WordPieceVocabulary([*SPECIAL_PIECES, "play", "##ing", "##i", "p", "##s", "-", "t", "cafe"])
 

@@ -23,9 +23,8 @@ from capmeter.core.assets import cache_folder
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, HiddenStates, PieceTable, StateTable, find_encoder, load_encoder
-from capmeter.evaluation.base import MeanMetric, RunContext
-from capmeter.metrics.notes import note_captions
-from capmeter.text.tokenization.stop_words import STOP_WORDS
+from capmeter.evaluation.base import MeanMetric, RunContext, note_captions
+from capmeter.text.concepts import STOP_WORDS
 from capmeter.text.tokenization.token_tables import Tokens, TokenTable, tokenizer_version
 from capmeter_research.common.word_vectors import WordVectors, open_vectors
 

@@ -17,7 +17,7 @@ from capmeter_research.common.corpus import Photo, PhotoCorpus, sample_more, sam
 from capmeter_research.networks.own_metric.batch import CaptionBatch
 from capmeter_research.networks.own_metric.examples import PhotoExamples, build_examples
 from capmeter_research.networks.own_metric.perturbations import OTHER_PHOTO, WORD_KINDS, unsupported_words
-from capmeter_research.networks.own_metric.priors import build_token_priors
+from capmeter_research.networks.own_metric.priors import HeldOutLanguageModel, build_token_priors, count_captions
 from capmeter_research.networks.own_metric.recipe import TaggerRecipe
 from capmeter_research.networks.own_metric.tagging import FALSE_ALARM_RATE, TaggerLearner, split_by_label
 from capmeter_research.networks.own_metric.training import held_out_batch
@@ -196,8 +196,9 @@ def test_counts_of_a_photo_are_subtracted_from_the_language_model() -> None:
     differing = 0
     for k, row in enumerate(batch.rows):
         photo_pieces = [examples.pieces[each] for each in examples.captions[row.photo].tolist()]
-        counts = model.count_captions(photo_pieces) if totals[k] else None
-        (expected,) = model.features(learner.lay_out(CaptionBatch([row])).candidates, [counts])
+        counts = count_captions(model, photo_pieces) if totals[k] else None
+        candidates = learner.lay_out(CaptionBatch([row])).candidates
+        (expected,) = HeldOutLanguageModel.hold_out(model, [counts]).features(candidates)
         np.testing.assert_array_equal(features[k, : len(expected)], expected)
         changed = not np.array_equal(features[k], leaking[k])
         assert totals[k] or not changed

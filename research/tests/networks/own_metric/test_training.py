@@ -40,7 +40,7 @@ from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.text.layers import LAYERS, MATRICES
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.own.capmeter import TAGGER_PREFIX, Capmeter
-from capmeter.metrics.own.token_priors import Associations
+from capmeter.metrics.own.inputs import Associations
 
 
 @pytest.fixture(scope="module")

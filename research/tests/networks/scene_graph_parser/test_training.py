@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from capmeter_research.common.parsed_captions import ParsedCaption
-from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
+from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator, spice_tuples
 from capmeter_research.networks.scene_graph_parser.examples import (
     SceneGraphExample,
     name_as_in_caption,
@@ -31,9 +31,8 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.text.meteor.synonyms import Synonyms
 from capmeter.text.parsing.dependency_parse import CaptionParse, Parse
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.scene_graphs.decoder_vocabulary import SPECIAL_PIECES, WordPieceVocabulary
 from capmeter.text.scene_graphs.learned_parser import Spelling
-from capmeter.text.scene_graphs.triples import PREDICATE, spice_tuples
+from capmeter.text.scene_graphs.triples import PREDICATE, SPECIAL_PIECES, WordPieceVocabulary
 
 NOUNS, COLOURS, PLACES = ["dog", "cat", "girl", "boy", "zorble"], ["red", "blue", "small"], ["park", "house", "street"]
 LEMMAS = LemmaRules({"V": {"^sitting": "sit"}}, {})

@@ -15,7 +15,7 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.encoders import find_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.text.tokenization.stop_words import STOP_WORDS
+from capmeter.text.concepts import STOP_WORDS
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 transformers = pytest.importorskip("transformers", reason="needs the neural extra")

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
-from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
+from capmeter.evaluation.base import MeanMetric, Measurement, RunContext, empty_candidates
 from capmeter.metrics.embedding.word_pieces import encoder_facts, note_sentences
-from capmeter.metrics.notes import empty_candidates
 
 
 @dataclass(frozen=True, kw_only=True)

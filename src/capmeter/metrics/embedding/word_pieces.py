@@ -22,8 +22,7 @@ from capmeter.encoders import (
     find_encoder,
     load_encoder,
 )
-from capmeter.evaluation.base import CorpusState, Floats, RunContext
-from capmeter.metrics.notes import note_captions, note_truncated
+from capmeter.evaluation.base import CorpusState, Floats, RunContext, note_captions, note_truncated
 
 _BLOCK_FLOATS = 1 << 23  # references' vectors per block: 32 MB
 

@@ -38,12 +38,11 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
+from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext, note_captions
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
 from capmeter.metrics.hallucination.mentions import BaseForms, MentionTable, ObjectMentions
 from capmeter.metrics.hallucination.object_words import BUNDLED, ObjectMention, load_object_words
-from capmeter.metrics.notes import note_captions
 from capmeter.stats.ratios import f1, ratio
 
 NO_REFERENCES = "no references: compared with the objects of the file alone"

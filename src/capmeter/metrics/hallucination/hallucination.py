@@ -49,17 +49,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_captions
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
-from capmeter.metrics.notes import note_captions
 from capmeter.metrics.own.capmeter import Capmeter, SentenceReading, word_verdicts
 from capmeter.metrics.own.words import WordVerdicts, bare_word
+from capmeter.metrics.scene_graph.capture import CAPTURE_STOP_WORDS
+from capmeter.text.concepts import STOP_WORDS
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
-from capmeter.text.scene_graphs.capture_stop_words import CAPTURE_STOP_WORDS
 from capmeter.text.tokenization.porter import stem
-from capmeter.text.tokenization.stop_words import STOP_WORDS
 from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 

@@ -59,7 +59,7 @@ def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
     from capmeter.text.meteor.resources import load_english_synonyms
     from capmeter.text.meteor.synonyms import base_form
     from capmeter.text.parsing.caption_parser import MAX_WORDS, bundled_caption_parser
-    from capmeter.text.parsing.parallel_batches import split_long_sentence
+    from capmeter.text.parsing.network import split_long_sentence
     from capmeter.text.tokenization.ptb import split_sentences
 
     dictionary = load_english_synonyms()

@@ -29,9 +29,15 @@ import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext, note_empty_candidates
+from capmeter.evaluation.base import (
+    AdditiveMetric,
+    Floats,
+    Measurement,
+    RunContext,
+    note_captions,
+    note_empty_candidates,
+)
 from capmeter.metrics.ngram.concatenation import References, select_references
-from capmeter.metrics.notes import note_captions
 from capmeter.text.ngrams import Matches, MatchTable
 from capmeter.text.tokenization.token_tables import Tokenizer, TokenTable, WhitespaceTokens, tokenizer_version
 

@@ -50,10 +50,10 @@ from capmeter.evaluation.base import (
     MeanMetric,
     Measurement,
     RunContext,
+    note_captions,
     note_empty_candidates,
 )
 from capmeter.metrics.ngram.document_frequencies import DocumentFrequencies, DocumentFrequencyState, read_frequencies
-from capmeter.metrics.notes import note_captions
 from capmeter.stats.ratios import ratio
 from capmeter.text.ngrams import Matches, MatchTable
 from capmeter.text.tokenization.token_tables import Tokenizer, tokenizer_version

@@ -59,8 +59,7 @@ from capmeter.encoders.text.layers import LAYERS, Adapter, load_module
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.own.documents import document_blocks, find_documents
-from capmeter.metrics.own.inputs import strip_final_punctuation
-from capmeter.metrics.own.token_priors import TokenPriors, is_prior_array
+from capmeter.metrics.own.inputs import TokenPriors, is_prior_array, strip_final_punctuation
 from capmeter.metrics.own.trained_networks import (
     BASE,
     COLUMNS,

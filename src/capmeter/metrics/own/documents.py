@@ -71,11 +71,9 @@ from capmeter.metrics.own.trained_networks import (
     word_probabilities,
 )
 from capmeter.metrics.own.words import bare_word, label_words
-from capmeter.text.concepts import token_concept
-from capmeter.text.contrast_sets import contradicts, find_slot
+from capmeter.text.concepts import contradicts, find_slot, token_concept
 from capmeter.text.scene_graphs.extraction import Scenes, SceneTable
-from capmeter.text.scene_graphs.graph import SceneGraph, no_synsets
-from capmeter.text.scene_graphs.matching import build_scene_evidence, match
+from capmeter.text.scene_graphs.graph import SceneGraph, build_scene_evidence, match, no_synsets
 from capmeter.text.tokenization.document_splitting import document_sentences
 from capmeter.text.tokenization.porter import stem
 

@@ -44,11 +44,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid, relu
 
-from capmeter.metrics.own.token_priors import ASSOCIATION_DIM, LM_DIM, STATIC_DIM
+from capmeter.metrics.embedding.word_pieces import Pieces
+from capmeter.metrics.own.inputs import ASSOCIATION_DIM, LM_DIM, STATIC_DIM, PieceFeatures
 
 SIMILARITY_DIM = 4
 """Number of cosines of sentence vectors, g (`inputs.SentenceEncodings.similarities`)."""
@@ -450,3 +453,40 @@ def _first_occurrences(pieces: PieceBatch) -> Tensor:
     """Which pieces do not occur earlier in the sentence, (n, t), bool."""
     is_same = (pieces.ids[:, :, None] == pieces.ids[:, None]) & pieces.mask[:, None]
     return ~is_same.tril(-1).any(2)
+
+
+def piece_batch(pieces: Pieces, features: PieceFeatures, device: str = "cpu") -> PieceBatch:
+    """The pieces as tensors for the networks."""
+    static, noun_shares, associations, signs = features.on(device)
+    sentence_spans = _positions(np.where(pieces.word_mask, pieces.sentence, -1))
+    piece_arrays = pieces.states, pieces.ids.astype(np.int64), pieces.word_mask, sentence_spans
+    states, ids, mask, positions = (torch.from_numpy(array).to(device) for array in piece_arrays)
+    return PieceBatch(
+        states,
+        ids,
+        mask,
+        positions,
+        static[ids] * mask[:, :, None],
+        associations[ids] * mask[:, :, None],
+        signs,
+        noun_shares[ids] * mask,
+    )
+
+
+def _positions(sentence: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the pieces of each sentence of a row are, (n, sentences, longest): shorter ones are filled up with their
+    first, those without pieces with -1.
+
+    >>> _positions(np.array([[0, 0, 2, -1]])).tolist()
+    [[[0, 1], [-1, -1], [2, 2]]]
+    """
+    piece_rows, piece_columns = np.nonzero(sentence >= 0)
+    sentence_count = int(sentence.max(initial=0)) + 1
+    sentence_indices = piece_rows * sentence_count + sentence[piece_rows, piece_columns]
+    piece_counts = np.bincount(sentence_indices, minlength=len(sentence) * sentence_count)
+    sentence_starts = np.cumsum(piece_counts) - piece_counts
+    within_sentence = np.arange(len(sentence_indices)) - sentence_starts[sentence_indices]
+    positions = np.full((len(piece_counts), int(piece_counts.max(initial=1))), -1, np.int64)
+    positions[piece_counts > 0] = piece_columns[sentence_starts[piece_counts > 0]][:, None]
+    positions[sentence_indices, within_sentence] = piece_columns
+    return positions.reshape(len(sentence), sentence_count, -1)

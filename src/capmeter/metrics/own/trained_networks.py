@@ -42,18 +42,17 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, EncoderHandle, StateTable, find_encoder, load_encoder
 from capmeter.encoders.batches import limit_threads, parallel_map, torch_threads
 from capmeter.encoders.text.reference_reader import load_reader
-from capmeter.evaluation.base import Floats
+from capmeter.evaluation.base import Flags, Floats, empty_candidates, note_captions, note_truncated
 from capmeter.metrics.embedding.word_pieces import UNREADABLE, find_unreadable
-from capmeter.metrics.notes import Flags, empty_candidates, note_captions, note_truncated
 from capmeter.metrics.own.inputs import (
     Block,
+    LanguageModel,
+    PieceFeatures,
     SentenceEncodings,
     centroid_cosines,
-    piece_batch,
     piece_blocks,
     strip_final_punctuation,
 )
-from capmeter.metrics.own.token_priors import LanguageModel, PieceFeatures
 from capmeter.metrics.own.words import bare_word, word_indices
 from capmeter.text.concepts import token_concept
 
@@ -161,6 +160,7 @@ class EncodedPart:
         import torch
 
         from capmeter.encoders.batches import device_name
+        from capmeter.metrics.own.network import piece_batch
 
         device = device_name(settings.device)
         network = trained.network.to(device)
@@ -194,6 +194,7 @@ class EncodedPart:
         import torch
 
         from capmeter.encoders.batches import device_name
+        from capmeter.metrics.own.network import piece_batch
 
         device = device_name(settings.device)
         tagger, piece_table = trained.tagger.to(device), self.encodings.table.pieces

@@ -2,7 +2,7 @@
 
 A word of the candidate is flagged if its probability of being right is below .5, or if it is a number and every
 reference that counts the same thing gives another. A flagged word is *contradicted* if a reference has another word of
-the same slot (`capmeter.text.contrast_sets`) for the same thing, otherwise *unsupported*; all other words are
+the same slot (`capmeter.text.concepts`) for the same thing, otherwise *unsupported*; all other words are
 *supported*. A concept is *missing* if at least half of the references name it and the candidate neither names nor
 paraphrases it.
 
@@ -23,8 +23,7 @@ from types import MappingProxyType
 
 from capmeter.encoders import Encoder
 from capmeter.evaluation.evidence import Link, Mark
-from capmeter.text.concepts import token_concept
-from capmeter.text.contrast_sets import contradicts, find_slot
+from capmeter.text.concepts import contradicts, find_slot, token_concept
 
 _BEFORE_A_NOUN = ("number", "colour", "size", "years", "open or closed", "full or empty", "side")
 MIN_PROBABILITY = 0.5

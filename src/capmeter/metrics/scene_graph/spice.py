@@ -19,7 +19,7 @@ graphs of a network that was trained on human-written scene graphs (Li et al. 20
 alone and merges nothing, as the program's `-noSynsets` does.
 
 >>> from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
->>> from capmeter.text.scene_graphs.matching import match
+>>> from capmeter.text.scene_graphs.graph import match
 >>> candidate = build_scene_graph([("girl", "young"), ("girl", "horse", "ride")], no_synsets)  # and (girl), (horse)
 >>> references = build_scene_graph([("girl", "horse", "ride"), ("horse", "brown")], no_synsets)
 >>> counts = match(candidate, references).counts["all"]
@@ -41,9 +41,8 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.text_checks import has_foreign_words
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext
+from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext, note_captions
 from capmeter.evaluation.evidence import Evidence
-from capmeter.metrics.notes import note_captions
 from capmeter.stats.ratios import ratio
 from capmeter.text.parsing.parsers import ParserName
 from capmeter.text.scene_graphs.extraction import (
@@ -55,8 +54,7 @@ from capmeter.text.scene_graphs.extraction import (
     find_synset_lookup,
     resolve_source,
 )
-from capmeter.text.scene_graphs.graph import SceneGraph
-from capmeter.text.scene_graphs.matching import KINDS, Counts, build_scene_evidence, match
+from capmeter.text.scene_graphs.graph import KINDS, Counts, SceneGraph, build_scene_evidence, match
 from capmeter.text.scene_graphs.rules import MAX_WORDS
 from capmeter.text.tokenization.ptb import VERSION as PTB_VERSION
 from capmeter.text.tokenization.ptb import split_as_written

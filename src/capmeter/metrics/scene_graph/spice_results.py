@@ -31,14 +31,16 @@ from capmeter.core.messages import describe_failure
 from capmeter.core.output_files import write_atomic
 from capmeter.text.meteor.sentence_features import java_hashes
 from capmeter.text.scene_graphs.graph import (
+    KINDS,
     Concept,
     ConceptTuple,
+    Counts,
     SceneGraph,
     Synsets,
     graph_from_concepts,
+    match,
     no_synsets,
 )
-from capmeter.text.scene_graphs.matching import KINDS, Counts, match
 
 _NAMES = {kind: "All" if kind == "all" else kind.capitalize() for kind in KINDS}
 

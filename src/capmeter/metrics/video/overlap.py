@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.metrics.notes import note_captions
+from capmeter.evaluation.base import note_captions
 from capmeter.stats.ratios import ratio
 
 Floats = npt.NDArray[np.float64]

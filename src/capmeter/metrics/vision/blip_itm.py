@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.encoders.handle import find_joint_encoder
-from capmeter.encoders.joint.matcher import ImageTextMatcher, load_matcher
+from capmeter.encoders.joint.encoder import ImageTextMatcher, load_matcher
 from capmeter.encoders.text.tokenizer import PieceTable
-from capmeter.evaluation.base import Floats, Measurement, RunContext, merge_notes
+from capmeter.evaluation.base import Floats, Measurement, RunContext, empty_candidates, merge_notes, note_truncated
 from capmeter.images.joint_features import ImageReader
 from capmeter.images.reading import ContentHashes, ContentHashTable
-from capmeter.metrics.notes import empty_candidates, note_truncated
 from capmeter.metrics.vision.image_text import ImageTextMetric, note_conversions
 
 

@@ -30,8 +30,7 @@ import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import Floats, Measurement, RunContext
-from capmeter.metrics.notes import empty_candidates
+from capmeter.evaluation.base import Floats, Measurement, RunContext, empty_candidates
 from capmeter.metrics.vision.image_text import PREFIX, ImageTextMetric, row_cosines
 
 

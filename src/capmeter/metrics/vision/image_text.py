@@ -12,9 +12,8 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import find_joint_encoder
 from capmeter.encoders.joint.encoder import load_joint_encoder
-from capmeter.evaluation.base import Floats, MeanMetric, RunContext, merge_notes
+from capmeter.evaluation.base import Floats, MeanMetric, RunContext, merge_notes, note_truncated
 from capmeter.images.joint_features import JointFeatures, JointFeatureTable
-from capmeter.metrics.notes import note_truncated
 
 PREFIX = "A photo depicts"
 """CLIPScore's prompt, before every caption."""

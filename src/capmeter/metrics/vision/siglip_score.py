@@ -21,8 +21,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.encoders.handle import find_joint_encoder
 from capmeter.encoders.joint.encoder import load_joint_encoder
-from capmeter.evaluation.base import Measurement, RunContext
-from capmeter.metrics.notes import empty_candidates
+from capmeter.evaluation.base import Measurement, RunContext, empty_candidates
 from capmeter.metrics.vision.image_text import ImageTextMetric, row_cosines
 
 

@@ -44,8 +44,16 @@ import numpy.typing as npt
 from capmeter.core.checkpoints import load_checkpoint, rebuilding
 from capmeter.text.parsing.dependency_parse import CaptionParse, Parse
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.parsing.network import Floats, Integers, ParserNetwork, ParserShape
-from capmeter.text.parsing.parallel_batches import group_by_length, index_words, map_batches, split_long_sentence
+from capmeter.text.parsing.network import (
+    Floats,
+    Integers,
+    ParserNetwork,
+    ParserShape,
+    group_by_length,
+    index_words,
+    map_batches,
+    split_long_sentence,
+)
 from capmeter.text.tokenization.ptb import split_as_written, split_sentences
 
 PAD_ID, UNKNOWN_ID, FIRST_FEATURE_ID = 0, 1, 2

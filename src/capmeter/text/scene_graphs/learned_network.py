@@ -41,7 +41,7 @@ from capmeter.text.parsing.network import (
     normalise,
     softmax,
 )
-from capmeter.text.scene_graphs.decoder_vocabulary import (
+from capmeter.text.scene_graphs.triples import (
     BEGIN_PIECE,
     END_PIECE,
     NEXT_ID,

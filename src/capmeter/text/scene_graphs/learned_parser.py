@@ -32,9 +32,7 @@ Changes of a network's weights by further training, small enough to ship: whole 
 Matrices are stored so, under their name and with `.scale`; vectors (biases, normalisations) are stored as they are.
 
 >>> start = {"layer": np.zeros((1, 3), np.float16), "bias": np.zeros(2, np.float16)}
->>> trained = {"layer": np.array([[0.5, -1.0, 0.0]]), "bias": np.ones(2, np.float16)}
->>> sorted(changes := pack_changes(start, trained))
-['bias', 'layer', 'layer.scale']
+>>> changes = {"layer": np.array([[64, -127, 0]], np.int8), "layer.scale": np.array([1 / 127])}
 >>> apply_changes(start, changes)["layer"].round(2).tolist()
 [[0.5, -1.0, 0.0]]
 """
@@ -58,12 +56,16 @@ from capmeter.core.checkpoints import load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.parsing.network import Floats
-from capmeter.text.parsing.parallel_batches import index_words, map_batches, split_long_sentence
+from capmeter.text.parsing.network import Floats, index_words, map_batches, split_long_sentence
 from capmeter.text.scene_graphs.coreference import find_contexts, words_with_antecedents
-from capmeter.text.scene_graphs.decoder_vocabulary import DecoderVocabulary, WordPieceVocabulary
 from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
-from capmeter.text.scene_graphs.triples import Triple, drop_redundant_entities, parse_triples
+from capmeter.text.scene_graphs.triples import (
+    DecoderVocabulary,
+    Triple,
+    WordPieceVocabulary,
+    drop_redundant_entities,
+    parse_triples,
+)
 from capmeter.text.tokenization.document_splitting import document_sentences
 from capmeter.text.tokenization.ptb import split_as_written, split_sentences
 
@@ -147,30 +149,6 @@ def _base_forms(word: str) -> Iterator[str]:
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 SCALE = ".scale"
-_LARGEST = 127
-
-
-def pack_changes(start: Arrays, trained: Arrays) -> dict[str, npt.NDArray[Any]]:
-    """The changes from `start` to `trained`, without the weights that did not change.
-
-    Args:
-        start: weights before training.
-        trained: the same names and shapes.
-    """
-    changes: dict[str, npt.NDArray[Any]] = {}
-    for weight_name, trained_weight in trained.items():
-        start_weight = start[weight_name]
-        if np.array_equal(start_weight, trained_weight):
-            continue
-        if trained_weight.ndim != 2:
-            changes[weight_name] = trained_weight.astype(np.float16)
-            continue
-        weight_change = trained_weight.astype(np.float32) - start_weight.astype(np.float32)
-        scale = (np.abs(weight_change).max(axis=1) / _LARGEST).astype(np.float16)
-        steps = np.divide(weight_change, scale[:, None], out=np.zeros_like(weight_change), where=scale[:, None] > 0)
-        changes[weight_name] = np.clip(np.rint(steps), -_LARGEST, _LARGEST).astype(np.int8)
-        changes[weight_name + SCALE] = scale
-    return changes
 
 
 def apply_changes(start: Arrays, changes: Arrays) -> dict[str, npt.NDArray[Any]]:

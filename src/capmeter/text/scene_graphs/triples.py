@@ -9,19 +9,45 @@ In the linearised form, a predicate with one of the caption's verbs is the verb'
 frequent predicate is one token, a rare one its words between two marks. Triples are in the order in which the caption
 mentions the words that they relate.
 
->>> triples = [("man", "sit on", "bench"), ("bench", "is", "red"), ("dog",)]
->>> tokens = linearise_triples(triples, "a man sits on a red bench , dog".split(), {"on", "is"}, {"sit"})
->>> " ".join(tokens).replace(PREDICATE, "_").replace(VERB, "=")
-'bench _is red <fact> man =sit _on bench <fact> dog'
->>> parse_triples(tokens) == [triples[1], triples[0], triples[2]]
-True
+>>> parse_triples(["bench", PREDICATE + "is", "red", NEXT, "man", VERB + "sit", PREDICATE + "on", "bench", NEXT, "dog"])
+[('bench', 'is', 'red'), ('man', 'sit on', 'bench'), ('dog',)]
 
 Z. Li et al. FACTUAL: A Benchmark for Faithful and Consistent Textual Scene Graph Parsing. Findings of ACL 2023.
+
+`DecoderVocabulary` is that of the scene-graph decoder: closed-vocabulary tokens, and words copied from the sentence.
+
+The vocabulary holds special tokens, frequent predicates, and words that annotators write although the caption does not
+have them ("2" for "two", "wooden" for "wood"). Every other word is copied, as it is or as a verb in its base form. The
+ids of words outside the vocabulary follow the vocabulary's last: they are the positions of their first occurrences in
+the list of the sentence's n words and their n base forms.
+
+>>> vocabulary = DecoderVocabulary([*SPECIAL_TOKENS, "dog"])
+>>> source = vocabulary.source_tokens(["a", "dog", "ran"], ["a", "dog", "run"])
+>>> source.ids, vocabulary.ids(["dog", "a", VERB + "run", "cat"], source)
+([7, 6, 9, 10, 11, 12], [6, 7, 12, 2])
+>>> vocabulary.texts([6, 9], source)
+['dog', 'ran']
+
+The scene-graph parser's word pieces: whole words, beginnings of words, and their continuations ("##ing").
+
+A word is split from its beginning into the longest pieces, as in BERT (Devlin et al. 2019). Accents are removed; parts
+between punctuation marks are split separately.
+
+>>> pieces = WordPieceVocabulary([*SPECIAL_PIECES, "dog", "##s", "t", "-", "shirt"])
+>>> [pieces.pieces[k] for k in pieces.ids("dogs")], pieces.ids("t-shirt"), pieces.ids("\u4e8c")
+(['dog', '##s'], [6, 7, 8], [1])
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 
 Triple = tuple[str, ...]
 
@@ -30,41 +56,11 @@ NEXT, OPEN, CLOSE = "<fact>", "<predicate>", "</predicate>"
 PREDICATE = "\u00b6"  # begins a token that is a predicate, or the rest of a predicate after its verb
 VERB = "\u00a7"  # begins a token that is the base form of one of the caption's words: a predicate's verb
 _PATTERNS = ((), (PREDICATE,), (VERB, PREDICATE), (OPEN, CLOSE))
-_NOT_MENTIONED = 1 << 20
 
 
 def is_triple(parts: Sequence[str]) -> bool:
     """Whether this is a subject, a predicate and an object, or an entity alone, none of them empty."""
     return len(parts) in (1, 3) and all(part.strip() for part in parts)
-
-
-def linearise_triples(
-    triples: Iterable[Triple], words: Sequence[str], predicates: Collection[str], verbs: Collection[str] = ()
-) -> list[str]:
-    """Writes distinct triples as tokens, in the order of the caption's words.
-
-    Args:
-        triples: triples and entities.
-        words: the caption's words, lower case.
-        predicates: those that are one token, and the rests of predicates after a verb.
-        verbs: base forms of the caption's verbs.
-    """
-    tokens: list[str] = []
-    for triple in sorted(dict.fromkeys(triples), key=lambda triple: _mention_order(triple, words)):
-        if tokens:
-            tokens.append(NEXT)
-        tokens += triple[0].split()
-        if len(triple) == 3:
-            _, predicate, object_ = triple
-            verb, _, predicate_rest = predicate.partition(" ")
-            if verb in verbs and predicate_rest in predicates:
-                tokens += [VERB + verb, PREDICATE + predicate_rest]
-            elif predicate in predicates:
-                tokens.append(PREDICATE + predicate)
-            else:
-                tokens += [OPEN, *predicate.split(), CLOSE]
-            tokens += object_.split()
-    return tokens
 
 
 def parse_triples(tokens: Iterable[str]) -> list[Triple]:
@@ -118,32 +114,119 @@ def drop_redundant_entities(triples: Iterable[Triple]) -> list[Triple]:
     return [triple for triple in distinct if len(triple) == 3 or triple[0] not in mentioned_entities]
 
 
-def spice_tuples(triples: Iterable[Triple]) -> set[Triple]:
-    """Returns the tuples that FACTUAL's SPICE compares: (entity), (entity, attribute), (subject, predicate, object).
+SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+PAD_PIECE, UNKNOWN_PIECE, BEGIN_PIECE, END_PIECE = range(4)
+MAX_PIECES = 8  # of a word; further ones are ignored
+CONTINUATION = "##"
+_PARTS = re.compile(r"[^\W_]+|[\W_]")
+_MAX_LETTERS = 40  # of a word; further ones are ignored
 
-    >>> sorted(spice_tuples([("bus", "is", "red"), ("man", "on", "bus")]))
-    [('bus',), ('bus', 'red'), ('man',), ('man', 'on', 'bus')]
+
+class WordPieceVocabulary:
+    """Ids of word pieces.
+
+    Args:
+        pieces: `SPECIAL_PIECES` first.
     """
-    scene_tuples: set[Triple] = set()
-    for triple in triples:
-        scene_tuples.add(triple[:1])
-        if len(triple) == 3 and triple[1] == IS:
-            scene_tuples.add((triple[0], triple[2]))
-        elif len(triple) == 3:
-            scene_tuples |= {triple, triple[2:]}
-    return scene_tuples
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        if tuple(pieces[: len(SPECIAL_PIECES)]) != SPECIAL_PIECES:
+            raise ValueError(f"expected pieces that begin with {SPECIAL_PIECES}")
+        self.pieces = tuple(pieces)
+        self._ids = {piece: piece_id for piece_id, piece in enumerate(self.pieces)}
+        self._longest = max(map(len, self.pieces))
+        self.row = lru_cache(maxsize=1 << 16)(self._look_up)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __contains__(self, word: str) -> bool:
+        """Whether this word is one piece."""
+        return word in self._ids
+
+    def ids(self, word: str) -> list[int]:
+        """Returns the ids of a word's pieces, at least one."""
+        piece_ids: list[int] = []
+        for word_part in _PARTS.findall(_strip_accents(word[:_MAX_LETTERS])):
+            piece_start = 0
+            while piece_start < len(word_part) and len(piece_ids) < MAX_PIECES:
+                prefix = CONTINUATION if piece_start else ""
+                possible_ends = range(min(len(word_part), piece_start + self._longest), piece_start, -1)
+                end = next((end for end in possible_ends if prefix + word_part[piece_start:end] in self._ids), 0)
+                piece_ids.append(self._ids[prefix + word_part[piece_start:end]] if end else UNKNOWN_PIECE)
+                piece_start = end or len(word_part)
+        return piece_ids[:MAX_PIECES] or [UNKNOWN_PIECE]
+
+    def _look_up(self, word: str) -> list[int]:
+        """Returns the ids of a word's pieces, `MAX_PIECES` of them, padded with `PAD_PIECE`."""
+        piece_ids = self.ids(word)
+        return piece_ids + [PAD_PIECE] * (MAX_PIECES - len(piece_ids))
+
+    def rows(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Returns the ids of words' pieces (words, MAX_PIECES)."""
+        return np.array([self.row(word) for word in words], np.int64).reshape(len(words), MAX_PIECES)
 
 
-def _mention_order(triple: Triple, words: Sequence[str]) -> tuple[int, int, Triple]:
-    """Sorts by the later one of the mentions of subject and object, then the nearer pair first."""
-    positions = [_find_mention(part, words) for part in (triple if len(triple) == 1 else (triple[0], triple[2]))]
-    return max(positions), -min(positions), triple
+def _strip_accents(word: str) -> str:
+    """Lower-cases a word and removes its accents."""
+    letters = unicodedata.normalize("NFD", word.lower())
+    return "".join(letter for letter in letters if unicodedata.category(letter) != "Mn")
 
 
-def _find_mention(phrase: str, words: Sequence[str]) -> int:
-    """Returns the position of the last word of a phrase in the caption, or of the first word with its beginning."""
-    head_word = phrase.split()[-1]
-    if head_word in words:
-        return words.index(head_word)
-    stem = head_word[: max(3, len(head_word) - 3)]
-    return next((word_position for word_position, word in enumerate(words) if word.startswith(stem)), _NOT_MENTIONED)
+PAD, STOP, UNKNOWN = "<nothing>", "<stop>", "<other>"
+SPECIAL_TOKENS = (PAD, STOP, UNKNOWN, NEXT, OPEN, CLOSE)  # the first tokens
+PAD_ID, STOP_ID, UNKNOWN_ID, NEXT_ID, OPEN_ID, CLOSE_ID = range(len(SPECIAL_TOKENS))
+
+
+@dataclass(frozen=True, eq=False)
+class SourceTokens:
+    """The tokens that can be copied from a sentence of n words."""
+
+    texts: list[str]  # (2n): its words in lower case, then their base forms as verbs, each after `VERB`
+    ids: list[int]  # (2n)
+
+
+class DecoderVocabulary:
+    """Ids of tokens.
+
+    Args:
+        tokens: `SPECIAL_TOKENS` first; predicates begin with `PREDICATE`.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        if tuple(tokens[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS:
+            raise ValueError(f"expected tokens that begin with {SPECIAL_TOKENS}")
+        self.tokens = tuple(tokens)
+        self._ids = {token: token_id for token_id, token in enumerate(self.tokens)}
+        self.predicates = frozenset(token[1:] for token in self.tokens if token.startswith(PREDICATE))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def predicate_end_ids(self) -> list[int]:
+        """The ids of the tokens that end a predicate, after which the object begins."""
+        return [CLOSE_ID, *(token_id for token, token_id in self._ids.items() if token.startswith(PREDICATE))]
+
+    def source_tokens(self, words: Sequence[str], lemmas: Sequence[str]) -> SourceTokens:
+        """Returns the tokens that can be copied from a sentence.
+
+        Args:
+            words: its words.
+            lemmas: their base forms as if they were verbs.
+        """
+        token_texts = [*map(str.lower, words), *map(VERB.__add__, lemmas)]
+        first_ids = {text: len(self) + token_index for token_index, text in reversed(list(enumerate(token_texts)))}
+        known_ids = self._ids
+        token_ids = [known_ids[text] if text in known_ids else first_ids[text] for text in token_texts]
+        return SourceTokens(token_texts, token_ids)
+
+    def ids(self, tokens: Sequence[str], source: SourceTokens) -> list[int]:
+        """Returns the ids of tokens; `UNKNOWN_ID` for those outside the vocabulary and the sentence."""
+        copied_ids = dict(zip(source.texts, source.ids, strict=True))
+        return [self._ids.get(token, copied_ids.get(token, UNKNOWN_ID)) for token in tokens]
+
+    def texts(self, ids: Sequence[int], source: SourceTokens) -> list[str]:
+        """Returns the tokens with these ids."""
+        size = len(self)
+        return [self.tokens[token_id] if token_id < size else source.texts[token_id - size] for token_id in ids]

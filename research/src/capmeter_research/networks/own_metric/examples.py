@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, EncoderHandle, PieceTable, load_encoder
-from capmeter.metrics.own.inputs import SentenceEncodings, strip_final_punctuation
-from capmeter.metrics.own.token_priors import PieceFeatures, TokenPriors
+from capmeter.metrics.own.inputs import PieceFeatures, SentenceEncodings, TokenPriors, strip_final_punctuation
 from capmeter.metrics.own.words import word_indices
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_research.common.similar_photos import mean_directions

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.text.concepts import token_concept
-from capmeter.text.contrast_sets import contrasting_words
+from capmeter.text.concepts import contrasting_words, token_concept
 from capmeter.transforms.degradations import Degrade
 from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
 from capmeter.transforms.registry import parse

@@ -18,13 +18,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from capmeter.core.ragged import Ragged
 from capmeter.encoders import PieceTable, StateTable
 from capmeter.metrics.embedding.word_pieces import Pieces
-from capmeter.metrics.own.inputs import piece_batch
-from capmeter.metrics.own.network import PieceBatch
-from capmeter.metrics.own.token_priors import CaptionCounts
+from capmeter.metrics.own.network import PieceBatch, piece_batch
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO
 from capmeter_research.common.loop import Learner, set_seed
 from capmeter_research.networks.own_metric.batch import CaptionBatch
 from capmeter_research.networks.own_metric.examples import PhotoExamples, Rows, WordExample
+from capmeter_research.networks.own_metric.priors import CaptionCounts, HeldOutLanguageModel, count_captions
 from capmeter_research.networks.own_metric.recipe import NetworkRecipe
 
 HARD_NEGATIVE = "substitution"
@@ -114,9 +113,9 @@ class WordLearner(Learner[bool]):
             batch,
             candidate_pieces,
             Pieces.lay_out(state_table, references, ends=False),
-            self.examples.priors.language_model.features(
-                candidate_pieces, [photo_counts[photo] for photo in batch.photos]
-            ),
+            HeldOutLanguageModel.hold_out(
+                self.examples.priors.language_model, [photo_counts[photo] for photo in batch.photos]
+            ).features(candidate_pieces),
             self._word_labels(batch, candidate_pieces),
             np.array([row.perturbation is not None and row.perturbation.kind == HARD_NEGATIVE for row in batch.rows]),
         )
@@ -144,7 +143,7 @@ class WordLearner(Learner[bool]):
         if photo < examples.matcher_count:
             return None
         captions = examples.captions[photo].tolist()
-        return examples.priors.language_model.count_captions(examples.pieces[sentence] for sentence in captions)
+        return count_captions(examples.priors.language_model, (examples.pieces[sentence] for sentence in captions))
 
     def _word_labels(self, batch: CaptionBatch, pieces: Pieces) -> NDArray[np.float32]:
         labels = np.full(pieces.word_mask.shape, np.nan, np.float32)

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from capmeter.core.checkpoints import Checkpoint, TrainingData, load_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.core.progress import report_progress
 from capmeter.text.meteor.resources import load_english_synonyms
-from capmeter.text.scene_graphs.learned_parser import DOCUMENT_KIND, KIND, FactualParser, pack_changes
+from capmeter.text.scene_graphs.learned_parser import DOCUMENT_KIND, KIND, SCALE, Arrays, FactualParser
 from capmeter.text.scene_graphs.triples import IS, Triple, is_triple
 from capmeter_research.common.loop import Run, set_seed
 from capmeter_research.common.parsed_captions import read_gzipped_rows
@@ -36,6 +37,7 @@ from capmeter_research.networks.scene_graph_parser.packing import CaptionPacker
 from capmeter_research.networks.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
 
 _NUMBERS = {"2": ("two", "pair", "both"), "3": ("three",), "4": ("four",), "5": ("five",), "6": ("six",)}
+_LARGEST = 127  # of a whole number that a weight changes by
 
 
 @dataclass(frozen=True)
@@ -261,3 +263,26 @@ def _mention_score(parts: Sequence[list[str]], words: Sequence[str]) -> float:
         return 2 + nearness / 2
     predicate_stems = {word[:4] for word in parts[1] if len(word) > 2}
     return 2 + nearness / 3 + any(word[:4] in predicate_stems for word in words) / 2
+
+
+def pack_changes(start: Arrays, trained: Arrays) -> dict[str, npt.NDArray[Any]]:
+    """The changes from `start` to `trained`, without the weights that did not change.
+
+    Args:
+        start: weights before training.
+        trained: the same names and shapes.
+    """
+    changes: dict[str, npt.NDArray[Any]] = {}
+    for weight_name, trained_weight in trained.items():
+        start_weight = start[weight_name]
+        if np.array_equal(start_weight, trained_weight):
+            continue
+        if trained_weight.ndim != 2:
+            changes[weight_name] = trained_weight.astype(np.float16)
+            continue
+        weight_change = trained_weight.astype(np.float32) - start_weight.astype(np.float32)
+        scale = (np.abs(weight_change).max(axis=1) / _LARGEST).astype(np.float16)
+        steps = np.divide(weight_change, scale[:, None], out=np.zeros_like(weight_change), where=scale[:, None] > 0)
+        changes[weight_name] = np.clip(np.rint(steps), -_LARGEST, _LARGEST).astype(np.int8)
+        changes[weight_name + SCALE] = scale
+    return changes

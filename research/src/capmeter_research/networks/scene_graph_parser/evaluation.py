@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from capmeter.text.meteor.synonyms import Synonyms
-from capmeter.text.scene_graphs.triples import IS, Triple, spice_tuples
+from capmeter.text.scene_graphs.triples import IS, Triple
 
 _PLURAL_ENDINGS = (
     *(("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z")),
@@ -98,3 +98,19 @@ class SceneGraphEvaluator:
         if phrase not in self._synsets:
             self._synsets[phrase] = self.synonyms.synsets(phrase.replace(" ", "_"))
         return self._synsets[phrase]
+
+
+def spice_tuples(triples: Iterable[Triple]) -> set[Triple]:
+    """Returns the tuples that FACTUAL's SPICE compares: (entity), (entity, attribute), (subject, predicate, object).
+
+    >>> sorted(spice_tuples([("bus", "is", "red"), ("man", "on", "bus")]))
+    [('bus',), ('bus', 'red'), ('man',), ('man', 'on', 'bus')]
+    """
+    scene_tuples: set[Triple] = set()
+    for triple in triples:
+        scene_tuples.add(triple[:1])
+        if len(triple) == 3 and triple[1] == IS:
+            scene_tuples.add((triple[0], triple[2]))
+        elif len(triple) == 3:
+            scene_tuples |= {triple, triple[2:]}
+    return scene_tuples

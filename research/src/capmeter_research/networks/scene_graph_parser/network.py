@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from capmeter.encoders.text.layers import STORED_NAMES, TransformerLayer, transformer_layer
-from capmeter.text.scene_graphs.decoder_vocabulary import (
+from capmeter.text.scene_graphs.learned_network import LAYER_NORM_EPSILON, DecoderShape, SentenceEncoderShape
+from capmeter.text.scene_graphs.triples import (
     BEGIN_PIECE,
     END_PIECE,
     PAD_ID,
@@ -22,7 +23,6 @@ from capmeter.text.scene_graphs.decoder_vocabulary import (
     UNKNOWN_ID,
     UNKNOWN_PIECE,
 )
-from capmeter.text.scene_graphs.learned_network import LAYER_NORM_EPSILON, DecoderShape, SentenceEncoderShape
 
 _MASKED = -1e9
 

@@ -1,9 +1,18 @@
-"""What the scene-graph parser learns from its captions before training, and the captions as arrays of ids."""
+"""What the scene-graph parser learns from its captions before training, and the captions as arrays of ids.
+
+>>> from capmeter.text.scene_graphs.triples import parse_triples
+>>> triples = [("man", "sit on", "bench"), ("bench", "is", "red"), ("dog",)]
+>>> tokens = linearise_triples(triples, "a man sits on a red bench , dog".split(), {"on", "is"}, {"sit"})
+>>> " ".join(tokens).replace(PREDICATE, "_").replace(VERB, "=")
+'bench _is red <fact> man =sit _on bench <fact> dog'
+>>> parse_triples(tokens) == [triples[1], triples[0], triples[2]]
+True
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +20,22 @@ import numpy.typing as npt
 
 from capmeter.text.meteor.synonyms import Synonyms
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.scene_graphs.decoder_vocabulary import (
+from capmeter.text.scene_graphs.learned_parser import MAX_WORDS, Spelling, caption_words, verb_lemmas
+from capmeter.text.scene_graphs.triples import (
+    CLOSE,
     CONTINUATION,
+    NEXT,
+    OPEN,
     PAD_ID,
+    PREDICATE,
     SPECIAL_PIECES,
     SPECIAL_TOKENS,
     STOP_ID,
+    VERB,
     DecoderVocabulary,
+    Triple,
     WordPieceVocabulary,
 )
-from capmeter.text.scene_graphs.learned_parser import MAX_WORDS, Spelling, caption_words, verb_lemmas
-from capmeter.text.scene_graphs.triples import PREDICATE, linearise_triples
 from capmeter_research.networks.scene_graph_parser.examples import SceneGraphExample
 
 # words of a caption that are predicates by themselves, not verbs that a predicate begins with
@@ -33,6 +47,7 @@ NOT_VERBS = frozenset(
 _MIN_TOKEN_COUNT = 2
 _FREQUENT_COUNT = 10  # of a word that misspelt words are corrected to
 _MIN_CORRECTION_LENGTH = 3
+_NOT_MENTIONED = 1 << 20
 
 
 def count_words(examples: Iterable[SceneGraphExample]) -> Counter[str]:
@@ -179,3 +194,47 @@ def _pad(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
     for padded_row, token_ids in zip(padded_rows, rows, strict=True):
         padded_row[: len(token_ids)] = token_ids
     return padded_rows
+
+
+def linearise_triples(
+    triples: Iterable[Triple], words: Sequence[str], predicates: Collection[str], verbs: Collection[str] = ()
+) -> list[str]:
+    """Writes distinct triples as tokens, in the order of the caption's words.
+
+    Args:
+        triples: triples and entities.
+        words: the caption's words, lower case.
+        predicates: those that are one token, and the rests of predicates after a verb.
+        verbs: base forms of the caption's verbs.
+    """
+    tokens: list[str] = []
+    for triple in sorted(dict.fromkeys(triples), key=lambda triple: _mention_order(triple, words)):
+        if tokens:
+            tokens.append(NEXT)
+        tokens += triple[0].split()
+        if len(triple) == 3:
+            _, predicate, object_ = triple
+            verb, _, predicate_rest = predicate.partition(" ")
+            if verb in verbs and predicate_rest in predicates:
+                tokens += [VERB + verb, PREDICATE + predicate_rest]
+            elif predicate in predicates:
+                tokens.append(PREDICATE + predicate)
+            else:
+                tokens += [OPEN, *predicate.split(), CLOSE]
+            tokens += object_.split()
+    return tokens
+
+
+def _mention_order(triple: Triple, words: Sequence[str]) -> tuple[int, int, Triple]:
+    """Sorts by the later one of the mentions of subject and object, then the nearer pair first."""
+    positions = [_find_mention(part, words) for part in (triple if len(triple) == 1 else (triple[0], triple[2]))]
+    return max(positions), -min(positions), triple
+
+
+def _find_mention(phrase: str, words: Sequence[str]) -> int:
+    """Returns the position of the last word of a phrase in the caption, or of the first word with its beginning."""
+    head_word = phrase.split()[-1]
+    if head_word in words:
+        return words.index(head_word)
+    stem = head_word[: max(3, len(head_word) - 3)]
+    return next((word_position for word_position, word in enumerate(words) if word.startswith(stem)), _NOT_MENTIONED)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from capmeter.text.scene_graphs.decoder_vocabulary import PAD_ID, STOP_ID
 from capmeter.text.scene_graphs.learned_network import ENCODER_PREFIX, DecoderShape
+from capmeter.text.scene_graphs.triples import PAD_ID, STOP_ID
 from capmeter_research.common.loop import DeviceTensors, Learner
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.networks.scene_graph_parser.network import (

@@ -28,8 +28,7 @@ from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Rows, to_numpy
 from capmeter.encoders.handle import EncoderHandle
-from capmeter.encoders.joint.encoder import JointModel, load_joint_encoder, register_model_type
-from capmeter.encoders.joint.matcher import load_matcher
+from capmeter.encoders.joint.encoder import JointModel, load_joint_encoder, load_matcher, register_model_type
 from capmeter.encoders.preprocessing import Pixels
 
 if TYPE_CHECKING:

@@ -33,10 +33,9 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import load_encoder
 from capmeter.encoders.handle import find_joint_encoder
 from capmeter.encoders.joint.encoder import load_joint_encoder
-from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
+from capmeter.evaluation.base import MeanMetric, Measurement, RunContext, empty_candidates
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.embedding.word_pieces import encoder_facts
-from capmeter.metrics.notes import empty_candidates
 from capmeter_research.papers.infometic.head import RegressionHead
 from capmeter_research.papers.infometic.infometic import COLUMNS, HeadScores, InfoMetICHead, build_evidence
 from capmeter_research.papers.infometic.inputs import InputSpec

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import merge_notes
+from capmeter.evaluation.base import merge_notes, note_truncated
 from capmeter.images.joint_features import ImageReader
 from capmeter.images.reading import ContentHashes, ContentHashTable
-from capmeter.metrics.notes import note_truncated
 from capmeter.metrics.vision.image_text import add_prefix, note_conversions
 from capmeter_research.papers.infometic.joint_states import ImageStates, SentenceStates, StateEncoder
 

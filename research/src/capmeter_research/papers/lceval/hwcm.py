@@ -37,8 +37,7 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
-from capmeter.metrics.notes import note_captions
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_captions
 from capmeter.stats.ratios import ratio
 from capmeter.text.ngrams import MatchTable, NGramTable, match_ngrams
 from capmeter.text.parsing.parsers import ParserName, Parses, ParseTable, find_parser

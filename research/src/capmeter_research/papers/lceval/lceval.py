@@ -43,8 +43,9 @@ from capmeter.core.assets import find_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext, column_means, merge_notes
 from capmeter.evaluation.composite import DerivedMetric
-from capmeter.evaluation.evidence import Contributions, Evidence, compute_contributions
+from capmeter.evaluation.evidence import Contributions, Evidence
 from capmeter.text.parsing.parsers import ParserName
+from capmeter_research.common.contributions import compute_contributions
 from capmeter_research.common.reference_pooling import Pooling
 from capmeter_research.papers.lceval.checkpoint import TrainedNetwork, load_network
 from capmeter_research.papers.lceval.features import FEATURES, NNEVAL, Features, find_group, select_features

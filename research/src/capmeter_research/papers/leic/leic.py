@@ -39,10 +39,10 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_empty_candidates
-from capmeter.evaluation.evidence import Evidence, compute_contributions
-from capmeter.metrics.notes import note_captions
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_captions, note_empty_candidates
+from capmeter.evaluation.evidence import Evidence
 from capmeter.text.tokenization.token_tables import tokenizer_version
+from capmeter_research.common.contributions import compute_contributions
 from capmeter_research.common.image_features import (
     FeatureFile,
     FeatureSource,

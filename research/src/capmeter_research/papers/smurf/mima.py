@@ -46,11 +46,10 @@ from capmeter.core.errors import AssetError
 from capmeter.encoders.handle import find_encoder
 from capmeter.encoders.text.encoder import Encoder, load_encoder
 from capmeter.encoders.text.tokenizer import PieceTable, Tokenizer
-from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_truncated
 from capmeter.evaluation.evidence import Evidence, Mark
-from capmeter.metrics.notes import note_truncated
-from capmeter.text.concepts import normalise_caption
-from capmeter.text.tokenization.stop_words import STOP_WORDS
+from capmeter.text.concepts import STOP_WORDS
+from capmeter_research.papers.smurf.concepts import normalise_caption
 
 
 def information_flow(maps: npt.NDArray[Any]) -> Floats:

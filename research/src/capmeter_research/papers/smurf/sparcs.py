@@ -33,8 +33,9 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext, note_empty_candidates
 from capmeter.evaluation.evidence import Evidence, Link, Mark
 from capmeter.stats.ratios import f1, ratio
-from capmeter.text.concepts import CONCEPT_SETTINGS, Concepts, normalise_caption, token_concept
+from capmeter.text.concepts import token_concept
 from capmeter.text.tokenization.treebank import tokenise_words
+from capmeter_research.papers.smurf.concepts import CONCEPT_SETTINGS, Concepts, normalise_caption
 
 
 @dataclass(frozen=True, kw_only=True)

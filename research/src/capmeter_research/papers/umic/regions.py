@@ -16,9 +16,8 @@ from capmeter.core.settings import Settings
 from capmeter.encoders.batches import in_order
 from capmeter.encoders.handle import versions
 from capmeter.encoders.text.tokenizer import PieceTable
-from capmeter.evaluation.base import MeanMetric, RunContext
+from capmeter.evaluation.base import MeanMetric, RunContext, note_captions
 from capmeter.images.regions import BoxRule, Regions, region_keys, regions_at
-from capmeter.metrics.notes import note_captions
 from capmeter_research.papers.umic.pairs import PairEncoder, PairStates, load_pair_encoder
 
 Indices = NDArray[np.int64]

@@ -32,10 +32,9 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import Measurement, RunContext
+from capmeter.evaluation.base import Measurement, RunContext, empty_candidates
 from capmeter.evaluation.evidence import Evidence, RegionEvidence
 from capmeter.images.regions import BoxRule
-from capmeter.metrics.notes import empty_candidates
 from capmeter_research.papers.umic.pairs import PairEncoder, PairStates, attention_to_regions
 from capmeter_research.papers.umic.regions import ADVICE, CaptionRegionPairs, RegionPairMetric, read_regions
 

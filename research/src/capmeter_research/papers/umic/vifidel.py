@@ -31,9 +31,8 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import Measurement, RunContext
+from capmeter.evaluation.base import Measurement, RunContext, note_captions
 from capmeter.images.regions import BoxRule, regions_at
-from capmeter.metrics.notes import note_captions
 from capmeter_research.common.movers_distance import movers_distance
 from capmeter_research.common.word_tables import ContentWords, MeanVectors, WordTable
 from capmeter_research.papers.umic.regions import Confidence, MaxBoxes, MinBoxes, find_keys

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.ragged import Ragged
+from capmeter.text.concepts import STOP_WORDS
 from capmeter.text.tokenization.porter import stem
-from capmeter.text.tokenization.stop_words import STOP_WORDS
 from capmeter.text.tokenization.token_tables import tokenise_sentences
 from capmeter_research.common.benchmark_exclusions import PhotoId
 from capmeter_research.papers.lceval.training.examples import MachineCaption

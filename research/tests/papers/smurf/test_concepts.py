@@ -8,12 +8,12 @@ import string
 from pathlib import Path
 
 import pytest
+from capmeter_research.papers.smurf.concepts import Concepts, extract_concepts, normalise_caption
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.captions.caption_set import SentencePool
-from capmeter.text.concepts import Concepts, extract_concepts, normalise_caption
-from capmeter.text.tokenization.stop_words import STOP_WORDS
+from capmeter.text.concepts import STOP_WORDS
 from capmeter.text.tokenization.treebank import tokenise_words
 
 TOKENS = {

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capmeter.text.scene_graphs.learned_parser import SCALE, apply_changes, pack_changes
+pytest.importorskip("torch")
+from capmeter_research.networks.scene_graph_parser.documents import pack_changes
+
+from capmeter.text.scene_graphs.learned_parser import SCALE, apply_changes
 
 RANDOM = np.random.default_rng(0)
 START = {
