@@ -24,9 +24,10 @@ from capmeter.core.settings import JudgeLimits
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.asking import Answer, Failure, Question
 from capmeter.metrics.judges.client import NoCompletion, ServerJudge, UnusableCompletion, read_completion
-from capmeter.metrics.judges.judge import Judge, JudgedCaption, Verdict
+from capmeter.metrics.judges.judge import Judge
 from capmeter.metrics.judges.reading import NoScore
 from capmeter.metrics.judges.server import ApiKey
+from capmeter.metrics.judges.verdicts import JudgedCaption, Verdict
 
 KEY = ApiKey("sk-live-0123456789")
 SERVER = ServerJudge("http://127.0.0.1:1/v1", "m", KEY, JudgeLimits())

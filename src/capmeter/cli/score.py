@@ -51,7 +51,6 @@ app = Application()
 _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit
 # options without effect where parts of captions get files of scores
 _NOT_OF_PARTS = ("output", "per_caption", "texts", "by_reference", "minimum", "maximum", "dry_run")
-_SHOWN_QUESTIONS = 3  # of a dry run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +250,7 @@ def _show_questions(options: ScoreOptions, metrics: list[Metric]) -> None:
         systems = load_systems(CaptionSource.resolve(path), options=for_metrics(options.load, metrics))
         for system_name, captions in systems.items():
             for judge in judges:
-                questions, estimate = judge.preview([captions], settings, _SHOWN_QUESTIONS)
+                questions, estimate = judge.preview(captions, settings)
                 for k, question in enumerate(questions, 1):
                     typer.echo(f"--- question {k} of {judge}")
                     for line in question.splitlines():

@@ -122,14 +122,10 @@ def explain_rows(
     """
     ids = [captions.ids[row] for row in rows]
     if stored is not None and stored.answers.keys() >= set(ids):
-        return [
-            Evidence(
-                tuple(captions[caption_id].candidate.split()),
-                tuple(tuple(text.split()) for text in captions[caption_id].references),
-                facts={**stored.answers[caption_id]},
-            )
-            for caption_id in ids
-        ]
+        from capmeter.metrics.judges.judge import Judge
+
+        assert isinstance(metric, Judge)  # no other metric keeps answers
+        return metric.explain_answers(captions.select(rows), [stored.answers[caption_id] for caption_id in ids])
     evaluation = replace(evaluation, metrics=(metric,)).with_collected_states(captions)
     evidence: list[Evidence] = []
     for part in captions.select(rows).chunks(metric.PART_SIZE):

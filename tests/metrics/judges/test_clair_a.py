@@ -10,7 +10,7 @@ from support.judge_server import TEXTS, JudgeServer, captions, completion, promp
 
 import capmeter
 from capmeter.core.errors import InputError
-from capmeter.metrics.judges.rating import ClairA
+from capmeter.metrics.judges.judges import ClairA
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")

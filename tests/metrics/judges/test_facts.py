@@ -13,8 +13,9 @@ import pytest
 from support.judge_server import prompt_of
 from support.judge_tasks import run, write
 
+from capmeter.core.errors import InputError
 from capmeter.metrics.judges.asking import Answer
-from capmeter.metrics.judges.protocols import PrimitiveFact, read_facts, read_numbers, score_facts
+from capmeter.metrics.judges.protocols import Fact, FactMatch, FactVerdict, read_entries, score_facts
 from capmeter.metrics.judges.reading import REFUSED, UNREADABLE, NoScore
 
 pytest.importorskip("openai", reason="needs the judges extra")
@@ -92,11 +93,9 @@ def test_dcscore_equals_a_slow_recomputation() -> None:
             }
             for _ in range(generator.randint(1, 8))
         ]
-        judgments = [
-            PrimitiveFact(str(k), bool(fact["descriptive"]), bool(fact["true"]), fact["match"])
-            for k, fact in enumerate(facts)
-        ]
-        assert score_facts(judgments, oracle)[0] == pytest.approx(slow_dcscore(facts, oracle), abs=1e-12)
+        judged = [Fact(fact=str(k), descriptive=fact["descriptive"]) for k, fact in enumerate(facts)]
+        truths, matches = ([fact[name] for fact in facts] for name in ("true", "match"))
+        assert score_facts(judged, truths, matches, oracle)[0] == pytest.approx(slow_dcscore(facts, oracle), abs=1e-12)
 
 
 def test_dcscore_by_hand(tmp_path: Path) -> None:
@@ -171,38 +170,59 @@ def test_posh_grades_elements_of_both_graphs() -> None:
     assert results.score == pytest.approx(2 * precision * recall / (precision + recall))
 
 
+FORMS: dict[str, Any] = {"facts": Fact, "verdicts": FactVerdict, "matches": FactMatch}
+
+
 @pytest.mark.parametrize(
-    ("value", "expected"), [(1.0, [1]), (True, [1]), ("1", [1]), ("yes", [1]), ("false", [0]), (0, [0])]
+    ("key", "entry", "expected"),
+    [
+        *(("verdicts", {"id": 0.0, "true": value}, (0, True)) for value in (1.0, True, "1", "yes")),
+        *(("verdicts", {"id": "3", "true": value}, (3, False)) for value in ("false", 0, "No")),
+        *(("matches", {"id": 0, "oracle": value}, (0, None)) for value in (None, "none", "Null")),
+        ("matches", {"id": 1, "oracle": 2.0}, (1, 2)),
+        ("facts", {"fact": " a ", "descriptive": "no"}, ("a", False)),
+        ("facts", {"fact": "a"}, ("a", True)),
+    ],
 )
-def test_verdicts_in_other_forms_are_read(value: Any, expected: list[int]) -> None:
-    answer = Answer(json.dumps({"verdicts": [{"id": 0.0, "true": value}]}))
-    assert read_numbers(answer, "verdicts", "true", 1, range(2)) == expected
+def test_entries_in_other_forms_are_read(key: str, entry: Any, expected: tuple[Any, ...]) -> None:
+    (read,) = read_entries(Answer(json.dumps({key: [entry]})), key, FORMS[key])
+    assert tuple(read.model_dump().values()) == expected
 
 
-@pytest.mark.parametrize("value", [None, 0.5, 2, -1, "maybe", "", [1], {}, 1e300])
-def test_a_verdict_that_cannot_be_read_is_not_false(value: Any) -> None:
-    answer = Answer(json.dumps({"verdicts": [{"id": 0, "true": value}, {"id": 1, "true": 1}]}))
+@pytest.mark.parametrize(
+    ("key", "entry"),
+    [
+        *(("verdicts", {"id": 0, "true": value}) for value in (None, 0.5, 2, -1, "maybe", "", [1], {}, 1e300)),
+        *(("matches", {"id": 0, "oracle": value}) for value in (-1, 0.5, "the second", "", [0])),
+        *(("facts", {"fact": "a", "descriptive": value}) for value in ("perhaps", None, 7)),
+        *(("facts", {"fact": value}) for value in (" ", None, 3)),
+        ("verdicts", {"id": 0}),
+        ("verdicts", "true"),
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_not_false(key: str, entry: Any) -> None:
     with pytest.raises(NoScore, match=UNREADABLE):
-        read_numbers(answer, "verdicts", "true", 2, range(2))
-    missing = Answer('{"verdicts": [{"id": 0}], "sorry": "I\'m sorry"}')
+        read_entries(Answer(json.dumps({key: [entry]})), key, FORMS[key])
     with pytest.raises(NoScore, match=REFUSED):
-        read_numbers(missing, "verdicts", "true", 1, range(2))
+        read_entries(Answer(json.dumps({key: [entry], "sorry": "I'm sorry"})), key, FORMS[key])
 
 
-@pytest.mark.parametrize("value", [3, -1, 0.5, "the second", "", [0]])
-def test_a_match_that_is_no_fact_of_the_image_is_not_no_match(value: Any) -> None:
-    answer = Answer(json.dumps({"matches": [{"id": 0, "oracle": value}]}))
-    with pytest.raises(NoScore, match=UNREADABLE):
-        read_numbers(answer, "matches", "oracle", 1, range(3), or_none=True)
-    for none in (None, "none", "Null"):
-        answer = Answer(json.dumps({"matches": [{"id": 0, "oracle": none}, {"id": 1, "oracle": 2.0}]}))
-        assert read_numbers(answer, "matches", "oracle", 2, range(3), or_none=True) == [None, 2]
+@pytest.mark.parametrize(("truths", "matches"), [([0], [0, 1]), ([0, 1], [0]), ([0, 1], [0, 9]), ([0, 1, 2], [0, 1])])
+def test_facts_without_a_verdict_have_no_score(tmp_path: Path, truths: list[int], matches: list[int]) -> None:
+    """Every fact needs its verdict and its match, which is a fact of the image; more of them do no harm."""
+    path = write(tmp_path / "facts.json", [{"id": "1", "facts": ["A dog.", "A cat."]}])
 
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        if "<oracle>" in prompt:
+            return json.dumps({"matches": [{"id": k, "oracle": match} for k, match in enumerate(matches)]})
+        if "trusted description" in prompt:
+            return json.dumps({"verdicts": [{"id": k, "true": 1} for k in truths]})
+        return json.dumps({"facts": [{"fact": "f0"}, {"fact": "f1"}]})
 
-def test_whether_a_fact_describes_is_read_or_the_answer_is_not() -> None:
-    facts = [{"fact": "a", "descriptive": 1.0}, {"fact": "b", "descriptive": "no"}, {"fact": "c"}]
-    read = read_facts(Answer(json.dumps({"facts": facts})))
-    assert [each.is_descriptive for each in read] == [True, False, True]
-    for wrong in ("perhaps", None, 7):
-        with pytest.raises(NoScore, match=UNREADABLE):
-            read_facts(Answer(json.dumps({"facts": [{"fact": "a", "descriptive": wrong}]})))
+    name = f'judge(task=facts,questions="{path}")'
+    if matches == [0, 1] and len(truths) >= 2:
+        assert run({"1": "a"}, name, answers).score == 1.0
+    else:
+        with pytest.raises(InputError, match=UNREADABLE):
+            run({"1": "a"}, name, answers)

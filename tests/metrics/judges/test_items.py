@@ -21,7 +21,7 @@ pytest.importorskip("openai", reason="needs the judges extra")
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "not valid JSON"),
+        ("", "neither JSON nor Parquet"),
         ("[1]", "row 1: expected an object with an image"),
         ('[{"id": "1"}]', "has no questions, checklist, facts or events"),
         ('[{"id": "1", "questions": 3}]', "row 1: questions is the number 3, expected a list"),
@@ -60,7 +60,7 @@ def test_question_files_in_other_forms(tmp_path: Path) -> None:
     expected = (Item("q?", ("a", "b"), "a", ("", "")),)
     assert read_items(str(tmp_path / "rows.parquet")).of("1") == expected
     assert read_items(str(tmp_path / "rows.jsonl.gz")).of("1") == expected
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="No such file"):
         read_items(str(tmp_path / "nothing.json"))
     (tmp_path / "two.json").write_text(json.dumps([{"img_path": f"{d}/7.jpg", "question": d} for d in "ab"]))
     two = read_items(str(tmp_path / "two.json"))
@@ -69,7 +69,7 @@ def test_question_files_in_other_forms(tmp_path: Path) -> None:
 
 def test_a_table_is_not_a_file_of_questions(tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text("id,question\n1,q\n")
-    with pytest.raises(InputError, match=r"items\.csv: a table; expected questions, facts or events as JSON"):
+    with pytest.raises(InputError, match=r"items\.csv: neither JSON nor Parquet; expected questions, facts or events"):
         read_items(str(tmp_path / "items.csv"))
 
 
@@ -93,14 +93,14 @@ def test_a_file_of_another_judge(tmp_path: Path, judge: str, file: str) -> None:
     readable = {judge}
     readable |= {"captionqa": {"caprl-qa", "capeval"}, "caprl-qa": {"captionqa"}}.get(judge, set())  # those are noted
     if file in readable:
-        assert len(metric.item_file.of("1")) == 1
+        assert len(metric.inquiry.file.of("1")) == 1
         return
     are_questions = {judge, file} <= {"captionqa", "caprl-qa", "capeval"}
     name = judge.partition("(")[0]
     message = rf"items.json: has \w+s, but {name} reads "
     message = r"has no answer: |has choices or an answer: " if are_questions else message
     with pytest.raises(InputError, match=message):
-        _ = metric.item_file
+        _ = metric.inquiry.file
 
 
 def test_names_with_and_without_their_ending(tmp_path: Path) -> None:

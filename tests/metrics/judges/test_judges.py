@@ -255,11 +255,12 @@ def test_results_keep_the_answers_and_explain_them_without_the_judge(tmp_path: P
     assert results.captions is not None
     cold = Settings(cache=None)  # neither the server nor a cache
     (explanation,) = explain(results.captions, metric, ids=["0"], stored=results, settings=cold)
-    assert explanation.evidence[metric].facts == {"answer": reason}
+    ((question, answer_text),) = explanation.evidence[metric].facts.items()
+    assert "- a dog runs Reference set: - a dog runs here - b On a precise scale" in question and answer_text == reason
     assert explanation.evidence[metric].candidate == ("a", "dog", "runs")
     rows = [("a", 0), ("a", 1)]
     evidence, problems = collect_evidence({"a": results}, rows, [metric])  # of the page
-    assert [evidence[row][0][1].facts for row in rows] == [{"answer": reason}, {}] and not problems
+    assert [evidence[row][0][1].facts for row in rows] == [{question: reason}, {}] and not problems
 
 
 def test_an_explanation_has_the_judges_words() -> None:

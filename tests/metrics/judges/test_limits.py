@@ -42,9 +42,9 @@ def test_costs_are_reported_before_and_after_and_a_budget_is_respected(capsys: p
     with JudgeServer(lambda body, before: completion('{"score": 50}')).running() as server:
         name = f'clair(model=m,endpoint="{server.url}")'
         prices = (1000.0, 5000.0)
-        with pytest.raises(InputError, match=r"4 questions to m at 127.* would cost about .* nothing was asked"):
+        with pytest.raises(InputError, match=r"4 questions to m at 127.* more than --max-cost 0.1; nothing was asked"):
             score(captions(), name, prices=prices, max_cost=0.1)
-        with pytest.raises(InputError, match=r"4 questions to m at 127.* are more than --max-requests 3; nothing was"):
+        with pytest.raises(InputError, match=r"4 questions to m at 127.* .*: more than --max-requests 3; nothing was"):
             score(captions(), name, max_requests=3)
         assert not server.received
         with progress.show_progress():

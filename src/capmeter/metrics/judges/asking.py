@@ -17,11 +17,15 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, CapmeterError
 from capmeter.core.settings import JudgeLimits
+
+if TYPE_CHECKING:
+    from capmeter.metrics.judges.client import ServerJudge
+    from capmeter.metrics.judges.tasks import Message
 
 try:
     import fcntl
@@ -29,59 +33,46 @@ except ImportError:  # Windows: runs at the same time may ask the same
     fcntl = None  # type: ignore[assignment]
 
 NOT_ASKED = "not asked: --max-requests or --max-cost is reached"
-STOPPED = "not asked: the server stopped answering"
 _LEAST_FREE = 1 << 20  # bytes of disk space that a run starts with
 _WAIT = 0.05  # seconds between two looks at what another run asks
+_START = 0.004  # seconds between the first questions: about twice what one takes of the processor
 _MOST_FAILURES = 8  # in a row, after which a server counts as gone
 _CHARACTERS_PER_TOKEN, _IMAGE_TOKENS = 4, 85  # approximate, for estimates
 
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, optionally with an image.
+    """A prompt whose slots are filled, optionally with an image.
 
     Attributes:
-        text: of the prompt.
-        role: of its message.
-        system: text of a system message before it, or empty.
+        message: the prompt.
+        text: the prompt with its slots filled.
         label: what is asked, in a few words.
         item: the question of a file that is asked, with its options in order and the right one; or empty.
         image, image_hash: the image's file, and the hash of its content.
-        image_first: whether the image is before the text.
-        max_tokens: maximum number of tokens of the answer.
-        expected_tokens: their usual number, for estimates.
-        alternatives: whether to ask for log-probabilities.
-        schema: JSON schema of the answer as text, for servers that support it.
         temperature: of sampling.
         repeat: which of several answers to the same prompt.
     """
 
+    message: Message
     text: str
-    role: str = "user"
-    system: str = ""
     label: str = ""
     item: str = ""
     image: ImageRef | None = None
     image_hash: str = ""
-    image_first: bool = False
-    max_tokens: int = 1024
-    expected_tokens: int = 60
-    alternatives: bool = False
-    schema: str = ""
     temperature: float = 0.0
     repeat: int = 0
 
-    def digest(self, identity: str) -> bytes:
-        """The hash of everything that the answer depends on: the question, and the judge with this identity."""
-        parts = [identity, self.role, self.text, self.image_hash, self.image_first, self.max_tokens, self.alternatives]
-        parts += [self.system, self.schema, self.temperature, self.repeat]
+    def digest(self, judge: str) -> bytes:
+        """The hash of everything that the answer depends on: the question, and the judge of this name."""
+        parts = [judge, self.text, self.image_hash, self.temperature, self.repeat, *self.message.identity]
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
 
     def estimate_tokens(self) -> tuple[int, int]:
         """The approximate number of input and output tokens."""
-        characters = len(self.text) + len(self.system)
+        characters = len(self.text) + len(self.message.system)
         input_tokens = characters // _CHARACTERS_PER_TOKEN + 8 + (_IMAGE_TOKENS if self.image else 0)
-        return input_tokens, self.expected_tokens
+        return input_tokens, self.message.tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +141,6 @@ Ask = Callable[[Sequence[Question]], Awaitable[list[Answer | Failure]]]
 """Asks several questions at once, and returns their answers in order."""
 
 
-class JudgeClient(Protocol):
-    """Whom to ask: one model of one server."""
-
-    @property
-    def identity(self) -> str:
-        """What answers depend on besides the question."""
-
-    async def ask(self, question: Question) -> Answer | Failure:
-        """The answer to one question; a `CapmeterError` if no question can be answered."""
-
-
 class AnswerCache:
     """Answers on disk, in one SQLite file that any number of processes share.
 
@@ -219,22 +199,22 @@ class AnswerCache:
         except sqlite3.Error as error:
             raise self._unusable(str(error)) from None
 
-    def claim(self, key: bytes) -> bool:
-        """Whether this process may ask a question; not while another does. A claim ends with its process."""
-        if fcntl is not None:
+    @contextlib.contextmanager
+    def claim(self, key: bytes) -> Iterator[bool]:
+        """Whether this process may ask a question in the block: not while another one does, until that ends."""
+        position, is_claimed = int.from_bytes(key[:6], "big"), True
+        with contextlib.suppress(OSError):  # of a file system without locks
             try:
-                fcntl.lockf(self._claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int.from_bytes(key[:6], "big"))
+                if fcntl is not None:
+                    fcntl.lockf(self._claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, position)
             except BlockingIOError:
-                return False
-            except OSError:  # a file system without locks
-                return True
-        return True
-
-    def release(self, key: bytes) -> None:
-        """Ends a claim."""
-        if fcntl is not None:
-            with contextlib.suppress(OSError):
-                fcntl.lockf(self._claims, fcntl.LOCK_UN, 1, int.from_bytes(key[:6], "big"))
+                is_claimed = False
+        try:
+            yield is_claimed
+        finally:
+            if fcntl is not None and is_claimed:
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(self._claims, fcntl.LOCK_UN, 1, position)
 
     def close(self) -> None:
         """Closes the files."""
@@ -253,45 +233,54 @@ class Interview:
 
     Attributes:
         error: why nothing more is asked: the key is rejected, or the disk is full.
-        asked, cached, failed: numbers of questions: sent, answered from the cache, and without an answer.
-        used: input and output tokens of the questions sent.
+        cached: the number of questions that were answered from the cache.
     """
 
-    client: JudgeClient
+    client: ServerJudge
     cache: AnswerCache
     limits: JudgeLimits
     error: CapmeterError | None = None
-    asked: int = 0
     cached: int = 0
-    failed: int = 0
-    used: tuple[int, int] = (0, 0)
-    _in_progress: dict[bytes, asyncio.Task[Answer | Failure]] = field(default_factory=dict)
-    _failures: dict[bytes, Failure] = field(default_factory=dict)
+    _asked: dict[bytes, asyncio.Task[Answer | Failure]] = field(default_factory=dict)  # in progress, or without answer
     _failures_in_a_row: int = 0
 
     def __post_init__(self) -> None:
-        self._free = asyncio.Semaphore(self.limits.concurrency)
+        self._free = asyncio.Semaphore(1)
+
+    @property
+    def unanswered(self) -> int:
+        """The number of questions without an answer."""
+        return len(self._asked)
+
+    async def begin(self) -> None:
+        """Allows one question more every few milliseconds, so that answers do not come all at once."""
+        for _ in range(self.limits.concurrency - 1):
+            await asyncio.sleep(_START)
+            self._free.release()
 
     async def ask(self, questions: Sequence[Question]) -> list[Answer | Failure]:
-        """The answers, in order; equal questions in progress are asked once."""
+        """The answers, in order; equal questions are asked once."""
         return list(await asyncio.gather(*map(self._answer, questions)))
 
     async def _answer(self, question: Question) -> Answer | Failure:
         key = question.digest(self.client.identity)
-        if key in self._failures:
-            return self._failures[key]
-        task = self._in_progress.get(key)
-        if task is None:
+        if key not in self._asked:
             if (answer := self._look_up(key)) is not None:
-                self.cached += 1
                 return answer
-            task = self._in_progress[key] = asyncio.create_task(self._ask_once(key, question))
-        answer_or_failure = await task
-        self._in_progress.pop(key, None)
-        if isinstance(answer_or_failure, Failure) and key not in self._failures:
-            self._failures[key] = answer_or_failure
-            self.failed += 1
+            self._asked[key] = asyncio.create_task(self._ask_once(key, question))
+        answer_or_failure = await self._asked[key]
+        if isinstance(answer_or_failure, Answer):
+            self._asked.pop(key, None)
         return answer_or_failure
+
+    def _look_up(self, key: bytes) -> Answer | None:
+        try:
+            answer = self.cache.get(key)
+        except CapmeterError as error:
+            self.error = self.error or error
+            return None
+        self.cached += answer is not None
+        return answer
 
     async def _ask_once(self, key: bytes, question: Question) -> Answer | Failure:
         """Asks, unless another process does: then its answer is waited for."""
@@ -299,51 +288,29 @@ class Interview:
             async with self._free:
                 if self.error is not None:
                     return Failure("not asked, after an error")
-                with self._claim(key) as is_claimed:
+                with self.cache.claim(key) as is_claimed:
                     if (answer := self._look_up(key)) is not None:
-                        self.cached += 1
                         return answer
                     if is_claimed:
                         return await self._send(key, question)
             await asyncio.sleep(_WAIT)
 
-    def _look_up(self, key: bytes) -> Answer | None:
-        try:
-            return self.cache.get(key)
-        except CapmeterError as error:
-            self.error = self.error or error
-            return None
-
-    @contextlib.contextmanager
-    def _claim(self, key: bytes) -> Iterator[bool]:
-        is_claimed = self.cache.claim(key)
-        try:
-            yield is_claimed
-        finally:
-            if is_claimed:
-                self.cache.release(key)
-
     async def _send(self, key: bytes, question: Question) -> Answer | Failure:
-        usage, most = self.limits.usage, max(_MOST_FAILURES, self.limits.concurrency)
+        usage = self.limits.usage
         if self.limits.is_spent():
             return Failure(NOT_ASKED)
-        if self._failures_in_a_row >= most:
-            return Failure(STOPPED)
+        if self._failures_in_a_row >= max(_MOST_FAILURES, self.limits.concurrency):
+            return Failure("not asked: the server stopped answering")
         usage.questions += 1
-        self.asked += 1
         try:
             answer = await self.client.ask(question)
-            self._failures_in_a_row = self._failures_in_a_row + 1 if _is_silent(answer) else 0
+            is_silent = isinstance(answer, Failure) and answer.is_of_server
+            self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
             if isinstance(answer, Answer):
                 self.cache.put(key, answer)
                 usage.input_tokens += answer.used[0]
                 usage.output_tokens += answer.used[1]
-                self.used = self.used[0] + answer.used[0], self.used[1] + answer.used[1]
             return answer
         except CapmeterError as error:  # raised again when the questions in progress are answered
             self.error = self.error or error
             return Failure("not answered, after an error")
-
-
-def _is_silent(answer: Answer | Failure) -> bool:
-    return isinstance(answer, Failure) and answer.is_of_server

@@ -2,9 +2,12 @@
 
 The package tries again after a growing pause on network errors and on status 408, 409, 429 and 5xx. Around its `httpx`
 client stand a few bounds: it reads nothing from the environment, sends no header but those that a question needs,
-follows no redirect, uses no connection twice (so that nothing that comes late, or unasked, can be taken for the answer
-to another question), and receives a bounded number of bytes in a bounded time. Of a server's message only what is left
+follows no redirect, and receives a bounded number of bytes in a bounded time. Of a server's message only what is left
 after decoding and masking is shown.
+
+Each request has an id. A connection is used again only at a server that repeats it in its answers, as vLLM does, and
+only an answer with this id is taken there; at all others each request has a connection of its own. So nothing that
+comes late, or unasked, can be taken for the answer to another question.
 """
 
 from __future__ import annotations
@@ -94,7 +97,7 @@ class NoCompletion(OpenAIError):
     """A response that is not a chat completion, or one of another question: it is asked for again, a few times."""
 
 
-class JudgeTransport(httpx2.AsyncHTTPTransport):
+class JudgeTransport(httpx2.AsyncBaseTransport):
     """Receives whole responses, as completions if they are successful.
 
     Args:
@@ -110,9 +113,17 @@ class JudgeTransport(httpx2.AsyncHTTPTransport):
             except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
                 reason = getattr(error, "strerror", None) or "not a file of certificates in PEM form"
                 raise InputError(f"--judge-certificates {limits.certificates}: {reason}") from None
-        connections = httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=0)
-        super().__init__(verify=context, trust_env=False, limits=connections, proxy=limits.proxy)
+        self._once, self._again = (
+            httpx2.AsyncHTTPTransport(
+                verify=context,
+                trust_env=False,
+                limits=httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=kept),
+                proxy=limits.proxy,
+            )
+            for kept in (0, limits.concurrency)
+        )
         self._key, self._timeout = key, limits.timeout
+        self._repeats_ids, self._may_keep = False, True
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The response, of whose headers only those on trying again are left.
@@ -121,36 +132,47 @@ class JudgeTransport(httpx2.AsyncHTTPTransport):
             NoCompletion, httpx2.ReadTimeout: to be asked for again.
             UnusableCompletion: it is too large, compressed, or malformed.
         """
-        request_id = f"capmeter-{secrets.token_hex(16)}"
-        request.headers.update({"Accept-Encoding": "identity", "X-Request-Id": request_id, "Connection": "close"})
+        request_id, is_kept = f"capmeter-{secrets.token_hex(16)}", self._repeats_ids
+        request.headers.update({"Accept-Encoding": "identity", "X-Request-Id": request_id})
+        if not is_kept:
+            request.headers["Connection"] = "close"
         try:
-            status, headers, content = await asyncio.wait_for(self._receive(request), self._timeout)
+            transport = self._again if is_kept else self._once
+            status, headers, content = await asyncio.wait_for(_receive(transport, request), self._timeout)
         except (TimeoutError, asyncio.TimeoutError):
             raise httpx2.ReadTimeout("too late") from None
-        retry_headers = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
-        if status != 200:
-            if status >= 500 and any(word in content[:5000].decode("latin-1") for word in _FORMAT_WORDS):
-                retry_headers["x-should-retry"] = "false"  # a server that fails on a schema does so every time
-            return httpx2.Response(status, headers=retry_headers, content=content)
-        completion = read_completion(content, self._key)
-        answered_ids = _ID.findall(f"{completion.id} {headers.get('x-request-id')}"[:1000])
-        if any(answered_id != request_id for answered_id in answered_ids):
+        completion = read_completion(content, self._key) if status == 200 else None
+        answered_ids = set(_ID.findall(f"{completion and completion.id} {headers.get('x-request-id')}"[:1000]))
+        self._repeats_ids = self._may_keep and answered_ids == {request_id}
+        if answered_ids - {request_id} or (is_kept and not answered_ids):
+            self._may_keep = False
             raise NoCompletion("the answer to another question")
-        return httpx2.Response(200, extensions={"completion": completion})
+        if completion is not None:
+            return httpx2.Response(200, extensions={"completion": completion})
+        retry_headers = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
+        if status >= 500 and any(word in content[:5000].decode("latin-1") for word in _FORMAT_WORDS):
+            retry_headers["x-should-retry"] = "false"  # a server that fails on a schema does so every time
+        return httpx2.Response(status, headers=retry_headers, content=content)
 
-    async def _receive(self, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
-        response = await super().handle_async_request(request)
-        content = bytearray()
-        try:
-            if response.headers.get("content-encoding", "identity").lower() != "identity":
-                raise UnusableCompletion("the server compressed its answer, although it was asked not to")
-            async for chunk in response.aiter_raw():
-                content += chunk
-                if len(content) > MAX_BYTES:
-                    raise UnusableCompletion(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
-        finally:
-            await response.aclose()
-        return response.status_code, response.headers, bytes(content)
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        await self._once.aclose()
+        await self._again.aclose()
+
+
+async def _receive(transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
+    response = await transport.handle_async_request(request)
+    content = bytearray()
+    try:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise UnusableCompletion("the server compressed its answer, although it was asked not to")
+        async for chunk in response.aiter_raw():
+            content += chunk
+            if len(content) > MAX_BYTES:
+                raise UnusableCompletion(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
+    finally:
+        await response.aclose()
+    return response.status_code, response.headers, bytes(content)
 
 
 class _OpenAI(AsyncOpenAI):
@@ -246,22 +268,21 @@ class ServerJudge:
             return Failure(f"the request failed: {type(error).__name__}", is_of_server=True)
 
     def _body(self, question: Question) -> dict[str, Any]:
-        text_part = {"type": "text", "text": question.text}
-        content_parts: list[dict[str, Any]] = [text_part]
+        message = question.message
+        content: Any = question.text
         if question.image is not None:
+            text_part = {"type": "text", "text": question.text}
             image_part = {"type": "image_url", "image_url": {"url": image_url(question.image), "detail": "low"}}
-            content_parts = [image_part, text_part] if question.image_first else [text_part, image_part]
-        content: Any = content_parts if question.image is not None else question.text
-        messages = [{"role": "system", "content": question.system}] if question.system else []
-        messages.append({"role": question.role, "content": content})
+            content = [image_part, text_part] if message.image == "first" else [text_part, image_part]
+        messages = [{"role": "system", "content": message.system}] if message.system else []
+        messages.append({"role": message.role, "content": content})
         body: dict[str, Any] = {"model": self.model, "messages": messages, "temperature": question.temperature}
-        body[self._token_limit] = question.max_tokens
-        if question.alternatives:
+        body[self._token_limit] = message.max_tokens
+        if message.probabilities:
             body |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
-        if question.schema and self._structured:
-            schema = json.loads(question.schema)
-            named_schema = {"json_schema": {"name": "answer", "schema": schema, "strict": True}}
-            format_fields = named_schema if self._structured == "json_schema" else {"schema": schema}
+        if message.structure is not None and self._structured:
+            named_schema = {"json_schema": {"name": "answer", "schema": message.structure, "strict": True}}
+            format_fields = named_schema if self._structured == "json_schema" else {"schema": message.structure}
             body["response_format"] = {"type": self._structured, **format_fields}
         if question.repeat:
             body["seed"] = question.repeat

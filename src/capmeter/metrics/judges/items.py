@@ -19,19 +19,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from capmeter.captions.containers.container import JsonLines, Records
+from capmeter.captions.containers.parquet import ParquetRows, is_parquet
 from capmeter.captions.rows import caption_text
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
+from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import describe, list_names, shorten
+from capmeter.core.messages import describe, list_names
 from capmeter.metrics.judges.reading import LETTERS
 
 _IDS = (
@@ -41,8 +43,7 @@ _IDS = (
 _FIELDS = ("questions", "question", "prompt", "annotation", "oracle_facts", "facts", "events", "captions")
 QUESTION, FACT, EVENT, CAPTION = "question", "fact", "event", "caption"
 """The kinds of items."""
-_TABLES = (".csv", ".tsv", ".xlsx", ".txt")
-_MAX_BYTES = 1 << 30
+_EXPECTED = "expected questions, facts or events as JSON, JSON lines or Parquet"
 _MAX_ITEMS = 10_000  # of one image
 _YES_NO = re.compile(r"(is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might|must) ")
 _VISION = ("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<image>")
@@ -65,6 +66,18 @@ class Item:
     tags: tuple[str, str] = ("", "")
     kind: str = QUESTION
 
+    def describe(self, options: Sequence[str]) -> str:
+        """The question with its options in the order in which they are offered, and the right one.
+
+        >>> Item("Which?", ("red", "blue"), "red").describe(("blue", "red"))
+        'Which? [A. blue; B. red (right)]'
+        """
+        right = f" [right: {self.answer}]" if self.answer else ""
+        lettered = (
+            f"{LETTERS[k]}. {each}{' (right)' if each.strip() == self.answer else ''}" for k, each in enumerate(options)
+        )
+        return f"{self.text} [{'; '.join(lettered)}]" if options else f"{self.text}{right}"
+
 
 @dataclass(frozen=True, eq=False)
 class ItemFile:
@@ -86,11 +99,19 @@ class ItemFile:
         """The name of an image in the file: the same, else the one without folder and extension; empty if absent."""
         if image_id in self.by_image:
             return image_id
-        return self.aliases.get(image_id) or self.aliases.get(stem(image_id)) or ""
+        return self.aliases.get(image_id) or self.aliases.get(_stem(image_id)) or ""
 
     def of(self, image_id: str) -> tuple[Item, ...]:
         """The items of an image; empty without any."""
         return self.by_image.get(self.key(image_id), ())
+
+
+class SameForAll(ItemFile):
+    """The questions of a task, which are the same for all images."""
+
+    def key(self, image_id: str) -> str:
+        """The same name for every image."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -105,25 +126,20 @@ class UsedEntries:
     path: str
     images: dict[str, str]
 
+    @classmethod
+    def collect(cls, path: str, entries: Iterable[tuple[str, str]]) -> UsedEntries:
+        """The entries with their images; an `InputError` if two images fit one of them."""
+        images: dict[str, str] = {}
+        for key, image_id in entries:
+            if key and images.setdefault(key, image_id) != image_id:
+                raise InputError(
+                    f"{path}: the items of image {key!a} fit {images[key]!a} and {image_id!a}; name the images in this "
+                    "file as in the captions"
+                )
+        return cls(path, images)
+
     def __add__(self, other: UsedEntries) -> UsedEntries:
-        for key in self.images.keys() & other.images.keys():
-            if self.images[key] != other.images[key]:
-                raise shared_entry(self.path, key, self.images[key], other.images[key])
-        return UsedEntries(self.path, self.images | other.images)
-
-
-def shared_entry(path: str, key: str, *image_ids: str) -> InputError:
-    """The error that two images fit one entry."""
-    images = " and ".join(f"{each!a}" for each in image_ids)
-    return InputError(
-        f"{path}: the items of image {key!a} fit {images}; name the images in this file as in the captions"
-    )
-
-
-def stem(name: str) -> str:
-    """A name without folder and a short extension."""
-    path = PurePosixPath(name)
-    return path.name[: -len(path.suffix)] if 1 < len(path.suffix) <= 5 else path.name
+        return UsedEntries.collect(self.path, (*self.images.items(), *other.images.items()))
 
 
 def read_items(path: str) -> ItemFile:
@@ -132,76 +148,46 @@ def read_items(path: str) -> ItemFile:
     Raises:
         InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
     """
-    try:
-        file_status = Path(path).expanduser().stat()
-        if not Path(path).expanduser().is_file():  # a device would never end
-            raise InputError(f"{path}: is not a file; expected a file of questions, facts or events")
-        if file_status.st_size > _MAX_BYTES:
-            raise InputError(f"{path}: {file_status.st_size:,} bytes; expected a file of questions of at most 1 GB")
-        return _read_items(path, file_status.st_mtime_ns, file_status.st_size)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: cannot be read ({reason}); expected a file of questions, facts or events") from None
+    full_path = str(Path(path).expanduser())
+    return _read_items(path, full_path, *file_stamp("questions", full_path, _EXPECTED))
 
 
 @functools.lru_cache(maxsize=8)
-def _read_items(path: str, modified: int, size: int) -> ItemFile:
-    content = Path(path).expanduser().read_bytes()
+def _read_items(path: str, full_path: str, modified: int, size: int) -> ItemFile:
     items: dict[str, list[Item]] = {}
     aliases: dict[str, set[str]] = {}
-    for location, row in _rows(path, content):
+    for location, row in _records(CaptionSource.resolve(full_path)):
         for image_name, row_names, row_items in _items_of(row, location):
             image_items = items.setdefault(image_name, [])
             image_items += row_items
             if len(image_items) > _MAX_ITEMS:
                 raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image_name!a}")
-            for alias in {alias for row_name in row_names for alias in (row_name, stem(row_name))}:
+            for alias in {alias for row_name in row_names for alias in (row_name, _stem(row_name))}:
                 aliases.setdefault(alias, set()).add(image_name)
     if not any(items.values()):
         raise InputError(f"{path}: has no questions, checklist, facts or events; see docs/judges.md for the layouts")
     unique_aliases = {alias: next(iter(images)) for alias, images in aliases.items() if len(images) == 1}
     by_image = {image_name: tuple(image_items) for image_name, image_items in items.items()}
-    return ItemFile(path, hashlib.sha256(content).hexdigest(), by_image, unique_aliases)
+    return ItemFile(path, hashlib.sha256(Path(full_path).read_bytes()).hexdigest(), by_image, unique_aliases)
 
 
-def _rows(path: str, content: bytes) -> Iterator[tuple[str, Any]]:
-    """Each row of a file with its place in it."""
-    if content[:4] == b"PAR1":
-        import io
-
-        import pyarrow.parquet as parquet
-        from pyarrow import ArrowException
-
-        try:
-            parquet_table = parquet.read_table(io.BytesIO(content))
-        except (ArrowException, OSError, ValueError) as error:
-            raise InputError(f"{path}: damaged Parquet file: {shorten(str(error), 120)}") from None
-        column_names = [name for name in parquet_table.column_names if name not in ("images", "image")]
-        parquet_rows = parquet_table.select(column_names).to_pylist()
-        yield from ((f"{path}, row {k}", row) for k, row in enumerate(parquet_rows, 1))
-        return
-    if Path(path).suffix.lower() in _TABLES:
-        raise InputError(f"{path}: a table; expected questions, facts or events as JSON, JSON lines or Parquet")
-    file_text = read_text(Path(path).expanduser())
-    lines = file_text.split("\n")  # and not at U+2028, which JSON texts may contain
-    if len(lines) > 1 and _is_object(lines[0]):
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield f"{path}, line {number}", decode_json(line, path, number)
-        return
-    value = decode_json(file_text, path)
-    if isinstance(value, dict) and not any(key in value for key in _IDS):
-        yield from ((f"{path}, image {image_name!a}", {image_name: row}) for image_name, row in value.items())
+def _records(source: CaptionSource) -> Records:
+    """The rows of a file with their places; of an object of rows by image, each as an object of one."""
+    first_line, second_line = source.first_lines()
+    if is_parquet(first_line):
+        rows = ParquetRows(source)
+        yield from rows.records([name for name in rows.header or () if name not in ("images", "image")])
+    elif first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line:
+        yield from JsonLines(source).records()
+    elif first_line[:1] in (b"{", b"["):
+        value = decode_json(source.read_text(), source.name)
+        if isinstance(value, dict) and not any(key in value for key in _IDS):
+            yield from ((f"{source.name}, image {name!a}", {name: row}) for name, row in value.items())
+        else:
+            rows_of_list = value if isinstance(value, list) else [value]
+            yield from ((f"{source.name}, row {number}", row) for number, row in enumerate(rows_of_list, 1))
     else:
-        rows = value if isinstance(value, list) else [value]
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+        raise InputError(f"{source.name}: neither JSON nor Parquet; {_EXPECTED}")
 
 
 def _items_of(row: Any, location: str) -> Iterator[tuple[str, list[str], list[Item]]]:
@@ -223,6 +209,12 @@ def _name(value: Any, location: str) -> str:
     if isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
         raise InputError(f"{location}: the image's name is {value!r}, expected text or a number")
     return str(value).strip()
+
+
+def _stem(name: str) -> str:
+    """A name without folder and a short extension."""
+    path = PurePosixPath(name)
+    return path.name[: -len(path.suffix)] if 1 < len(path.suffix) <= 5 else path.name
 
 
 def _row_items(row: Mapping[str, Any], location: str) -> list[Item]:
@@ -290,36 +282,24 @@ def read_item(value: Any, part: str, location: str) -> Item:
     )
 
 
-def describe_item(item: Item, options: Sequence[str]) -> str:
-    """A question with its options in the order in which they are offered, and the right one.
-
-    >>> describe_item(Item("Which?", ("red", "blue"), "red"), ("blue", "red"))
-    'Which? [A. blue; B. red (right)]'
-    """
-    right = f" [right: {item.answer}]" if item.answer else ""
-    lettered = (
-        f"{LETTERS[k]}. {each}{' (right)' if each.strip() == item.answer else ''}" for k, each in enumerate(options)
-    )
-    return f"{item.text} [{'; '.join(lettered)}]" if options else f"{item.text}{right}"
-
-
 @functools.lru_cache(maxsize=8)
-def shuffle_options(file: ItemFile, choices: Any) -> dict[str, list[tuple[str, ...]]]:
+def shuffle_options(file: ItemFile, abstain: str, seed: int | None) -> dict[str, list[tuple[str, ...]]]:
     """The options of each question of each image, in the order in which they are offered.
 
     Empty for a question without a right answer among at least two choices.
 
     Args:
         file: of questions.
-        choices: how they are offered (`tasks.Choices`).
+        abstain: the option to abstain, which questions that are not yes-no questions get unless they have it; or empty.
+        seed: of the order, over all questions; None: that of the file.
     """
-    rng = None if choices.shuffle is None else random.Random(choices.shuffle)
+    rng = None if seed is None else random.Random(seed)
 
     def shuffled(item: Item) -> tuple[str, ...]:
         if len(item.choices) < 2 or item.answer not in [choice.strip() for choice in item.choices]:
             return ()
-        may_abstain = choices.abstain and choices.abstain not in item.choices and not is_yes_no(item)
-        options = (*item.choices, *((choices.abstain,) if may_abstain else ()))[: len(LETTERS)]
+        may_abstain = abstain and abstain not in item.choices and not _is_yes_no(item)
+        options = (*item.choices, *((abstain,) if may_abstain else ()))[: len(LETTERS)]
         option_order = list(range(len(options)))
         if rng is not None:
             rng.shuffle(option_order)
@@ -328,7 +308,7 @@ def shuffle_options(file: ItemFile, choices: Any) -> dict[str, list[tuple[str, .
     return {image_name: [shuffled(item) for item in items] for image_name, items in file.by_image.items()}
 
 
-def is_yes_no(item: Item) -> bool:
+def _is_yes_no(item: Item) -> bool:
     """Whether a question can be answered with yes or no: it has such choices, or begins like one (as in CaptionQA)."""
     choices = [choice.strip().lower() for choice in item.choices]
     has_both = any("yes" in choice for choice in choices) and any("no" in choice for choice in choices)

@@ -124,7 +124,21 @@ def read_number(answer: Answer | Failure) -> float:
     return value
 
 
-def read_smoothed_share(answer: Answer | Failure) -> tuple[float, bool]:
+def _read_scaled_number(answer: Answer | Failure, low: int, high: int) -> tuple[float, bool]:
+    """The number as a share of the way from low to high; always as published."""
+    number = read_number(answer)
+    if not low <= number <= high:
+        raise NoScore(UNREADABLE)
+    return (number - low) / (high - low), True
+
+
+def _read_scaled_expectation(answer: Answer | Failure, low: int, high: int) -> tuple[float, bool]:
+    """The expectation as a share of the way from low to high, and whether it is one."""
+    expectation, is_expectation = read_expectation(answer, low, high)
+    return (expectation - low) / (high - low), is_expectation
+
+
+def read_smoothed_share(answer: Answer | Failure, low: int = 0, high: int = 1) -> tuple[float, bool]:
     """FLEUR's score, 0 to 1, and whether it is smoothed.
 
     With p_k(d) the probability of digit d at the k-th decimal: Σ d p_1(d) / 10 + Σ d p_2(d) / 100, the second if there
@@ -133,9 +147,9 @@ def read_smoothed_share(answer: Answer | Failure) -> tuple[float, bool]:
     answer = require_answer(answer)
     number_match = _first_number(answer)
     value = float(number_match[0])
-    if not 0 <= value <= 1:
+    if not low <= value <= high:
         raise NoScore(UNREADABLE)
-    if value == 1:
+    if value == high:
         token = _number_at(answer, number_match.start())
         if token is None:
             return value, False
@@ -154,7 +168,7 @@ def read_smoothed_share(answer: Answer | Failure) -> tuple[float, bool]:
     return (score, True) if position else (value, False)
 
 
-def read_marked_score(answer: Answer | Failure) -> tuple[float, bool]:
+def read_marked_score(answer: Answer | Failure, low: int = 0, high: int = 100) -> tuple[float, bool]:
     """G-VEval's score, 0 to 100, and whether it is an expectation.
 
     The expectation over the integers from 0 to 100 among the alternatives of the token after the dollar sign, in
@@ -164,7 +178,7 @@ def read_marked_score(answer: Answer | Failure) -> tuple[float, bool]:
     marked_number = next(iter([*_MARKED.finditer(answer.text, _start(answer))][-1:]), None)
     if answer.refused or marked_number is None:
         raise unreadable(answer)
-    return _expectation(answer, marked_number[1], marked_number.start(1), 0, 100)
+    return _expectation(answer, marked_number[1], marked_number.start(1), low, high)
 
 
 def read_expectation(answer: Answer | Failure, low: int, high: int) -> tuple[float, bool]:
@@ -175,6 +189,15 @@ def read_expectation(answer: Answer | Failure, low: int, high: int) -> tuple[flo
     answer = require_answer(answer)
     number_match = _first_number(answer)
     return _expectation(answer, number_match[0], number_match.start(), low, high)
+
+
+NUMBERS = {
+    "number": _read_scaled_number,
+    "expectation": _read_scaled_expectation,
+    "smoothed": read_smoothed_share,
+    "marked": read_marked_score,
+}
+"""What reads a number between two, and whether it is as published, by the name in task files."""
 
 
 def read_choice(answer: Answer | Failure, options: int) -> int:

@@ -16,30 +16,28 @@ read. The address must be named once: nothing is sent anywhere else.
 from __future__ import annotations
 
 import base64
-import binascii
 import codecs
 import html
 import os
 import re
+import string
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from capmeter.core.errors import InputError
 
 URL_VARIABLE, KEY_VARIABLE = "CAPMETER_JUDGE_URL", "CAPMETER_JUDGE_KEY"
 MASK = "[key]"
-_PART = 6  # letters and digits of a key that are masked wherever they stand; shorter keys ("none") are placeholders
+_PART, _ENCODED_PART = 6, 9  # letters and digits that are masked anywhere; shorter keys ("none") are placeholders
 _ESCAPE = re.compile(r"\\u\{?([0-9a-fA-F]{4})\}?|\\x([0-9a-fA-F]{2})|=([0-9A-F]{2})")
-_ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{8,}|(?:[0-9a-fA-F]{2,3}[ :,;-]+){7,}[0-9a-fA-F]{2,3}")
+_ENCODING = f"{string.ascii_letters}{string.digits}+/=-_"
 _WORD = re.compile(r"[a-z]*|[A-Z]*|[A-Z][a-z]*")
-_LONG_RUN = re.compile(r"\S{20,}")
 _LONG = re.compile(r"[^\s\"'`<>(){},;]{20,}")  # longer than the words of a sentence
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]+")
-_LONGEST_MESSAGE, _LONGEST_RUN, _LONGEST_DECODED = 200, 4_000, 100_000
+_LONGEST_MESSAGE, _LONGEST_DECODED = 200, 100_000
 
 
 @dataclass(frozen=True)
@@ -52,17 +50,16 @@ class ApiKey:
         """The text with the key, and parts of it of six letters and digits or more, replaced by `[key]`.
 
         The key is recognised whatever stands between its characters, in any case, with percent, JSON, HTML and
-        quoted-printable escapes, and in base64, base32, hexadecimal digits, rot13 or reversed.
+        quoted-printable escapes, reversed and in rot13; and from nine characters on in hexadecimal digits, decimal
+        codes, base32, base64 and base85, and these once more in base64.
         """
         if not self._parts or not text:
             return text
         decoded = _decode_escapes(text)
         if decoded != text and self._key_spans(decoded):
             text = decoded
-        for pattern, decode in ((_ENCODED, _decodings), (_LONG_RUN, _base85_decodings)):
-            text = pattern.sub(lambda run, decode=decode: self._mask_run(run[0], decode), text)  # type: ignore[misc]
-        for start, end in reversed(self._key_spans(text)):
-            text = text[:start] + MASK + text[end:]
+        for start, end in reversed(self._key_spans(text)):  # with what is left of the word, which may encode its ends
+            text = text[:start].rstrip(_ENCODING) + MASK + text[end:].lstrip(_ENCODING)
         return text
 
     def mask_message(self, message: str, expected: str = "") -> str:
@@ -78,28 +75,33 @@ class ApiKey:
 
     @cached_property
     def _parts(self) -> frozenset[str]:
-        letters = "".join(letter for letter, _ in _letters(self.value))
-        return frozenset(letters[k : k + _PART] for k in range(len(letters) - _PART + 1))
+        """What is masked: the parts of the key, as it is and encoded."""
+        plain = [self.value, self.value[::-1], codecs.encode(self.value, "rot13")]
+        if len(_letters_of(self.value)) < _PART:
+            return frozenset()
+        encoded = [each for text in (*plain, quote(self.value, safe="")) for each in _encode(text)]
+        encoded += [each for text in encoded for each in _encode_bytes(base64.b64encode, 3, 4, text.encode())]
+        lengths = [(_PART, plain), (_ENCODED_PART, encoded)]
+        letters = ((length, _letters_of(text)) for length, texts in lengths for text in texts)
+        return frozenset(text[k : k + length] for length, text in letters for k in range(len(text) - length + 1))
 
     def _key_spans(self, text: str) -> list[tuple[int, int]]:
         """Where characters of the key are, with what stands between them."""
-        letters = _NO_LETTER.sub("", text).lower() if text.isascii() else "".join(each for each, _ in _letters(text))
-        starts = [k for k in range(len(letters) - _PART + 1) if letters[k : k + _PART] in self._parts]
-        places = [place for _, place in _letters(text)] if starts else []
+        letters, parts = _letters_of(text), self._parts
+        found = [
+            (k, k + length - 1)
+            for length in (_PART, _ENCODED_PART)
+            for k in range(len(letters) - length + 1)
+            if letters[k : k + length] in parts
+        ]
+        places = [place for _, place in _letters(text)] if found else []
         spans: list[tuple[int, int]] = []
-        for start, end in ((places[k], places[k + _PART - 1] + 1) for k in starts):
+        for first, last in sorted(found):
+            start, end = places[first], places[last] + 1
             if spans and start <= spans[-1][1]:
-                start = spans.pop()[0]
+                start, end = spans[-1][0], max(end, spans.pop()[1])
             spans.append((start, end))
         return spans
-
-    def _mask_run(self, run: str, decode: Callable[[str], Iterator[str]]) -> str:
-        """The mask instead of a run of characters that decodes to the key, or is longer than any word."""
-        if _WORD.fullmatch(run) or (len(run) > _LONGEST_RUN and decode is _base85_decodings):
-            return run
-        if len(run) > _LONGEST_RUN or any(self._key_spans(_decode_escapes(each)) for each in decode(run)):
-            return MASK
-        return run
 
 
 def find_server(address: str = "") -> str:
@@ -174,6 +176,12 @@ def _letters(text: str) -> Iterator[tuple[str, int]]:
                     yield each.lower(), place
 
 
+def _letters_of(text: str) -> str:
+    if text.isascii():
+        return _NO_LETTER.sub("", text).lower()
+    return "".join(letter for letter, _ in _letters(text))
+
+
 def _decode_escapes(text: str) -> str:
     """The text without percent, HTML, JSON and quoted-printable escapes, also if it was escaped three times."""
     for _ in range(3):
@@ -186,33 +194,24 @@ def _decode_escapes(text: str) -> str:
     return text
 
 
-def _decodings(token: str, depth: int = 2) -> Iterator[str]:
-    """What a word may stand for."""
-    yield token[::-1]
-    yield codecs.decode(token, "rot13")
-    numbers = re.findall(r"\d+", token)
-    yield "".join(chr(int(each)) for each in numbers if len(each) < 4)  # decimal character codes
-    digits = re.sub(r"[ :,;-]", "", token)
-    with suppress(ValueError):
-        yield bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("latin-1")
-    plain = token.rstrip("=").translate(str.maketrans("-_", "+/"))
-    for start in range(4):  # the key may begin at any place of what is encoded
-        with suppress(ValueError, binascii.Error):
-            piece = plain[start:]
-            piece = piece[: len(piece) - (len(piece) % 4 == 1)]
-            decoded = base64.b64decode(piece + "=" * (-len(piece) % 4)).decode("latin-1").replace("\0", "")
-            yield decoded
-            if depth and decoded.isascii():
-                yield from _decodings(decoded, depth - 1)
-    for start in range(8):
-        with suppress(ValueError, binascii.Error):
-            piece = token.rstrip("=").upper()[start:]
-            piece = piece[: len(piece) - (len(piece) % 8 in (1, 3, 6))]
-            yield base64.b32decode(piece + "=" * (-len(piece) % 8)).decode("latin-1")
+def _encode(text: str) -> Iterator[str]:
+    """The text in the encodings of bytes, whatever stands before it in what is encoded."""
+    yield " ".join(str(ord(character)) for character in text)
+    for content in (text.encode(), text.encode("utf-16-le")):
+        yield content.hex()
+        for encode, byte_count, character_count in (
+            (base64.b64encode, 3, 4),
+            (base64.b32encode, 5, 8),
+            (base64.b85encode, 4, 5),
+            (base64.a85encode, 4, 5),
+        ):
+            yield from _encode_bytes(encode, byte_count, character_count, content)
 
 
-def _base85_decodings(run: str) -> Iterator[str]:
-    for piece in (run, run.strip("\"',:{}[]")):
-        for decode in (base64.b85decode, base64.a85decode):
-            with suppress(ValueError):
-                yield decode(piece).decode("latin-1")
+def _encode_bytes(
+    encode: Callable[[bytes], bytes], byte_count: int, character_count: int, content: bytes
+) -> Iterator[str]:
+    """The characters that depend on the content alone, in an encoding of so many bytes as so many characters."""
+    for before in range(byte_count):
+        whole = content[-before % byte_count :] if before else content
+        yield encode(whole[: len(whole) // byte_count * byte_count]).decode("ascii")
