@@ -24,7 +24,6 @@ from capmeter.core.errors import AssetError, CapmeterError
 from capmeter.core.settings import JudgeLimits
 
 if TYPE_CHECKING:
-    from capmeter.metrics.judges.client import ServerJudge
     from capmeter.metrics.judges.tasks import Message
 
 try:
@@ -227,7 +226,8 @@ class Interview:
     """Asks the questions of one run: each distinct one once, `concurrency` at a time, within the budget.
 
     Args:
-        client: whom to ask.
+        identity: whom is asked: what answers depend on besides the question.
+        send: asks one question; a `CapmeterError` if none can be answered.
         cache: of answers.
         limits: concurrency, prices and budget.
 
@@ -236,7 +236,8 @@ class Interview:
         cached: the number of questions that were answered from the cache.
     """
 
-    client: ServerJudge
+    identity: str
+    send: Callable[[Question], Awaitable[Answer | Failure]]
     cache: AnswerCache
     limits: JudgeLimits
     error: CapmeterError | None = None
@@ -263,7 +264,7 @@ class Interview:
         return list(await asyncio.gather(*map(self._answer, questions)))
 
     async def _answer(self, question: Question) -> Answer | Failure:
-        key = question.digest(self.client.identity)
+        key = question.digest(self.identity)
         if key not in self._asked:
             if (answer := self._look_up(key)) is not None:
                 return answer
@@ -303,7 +304,7 @@ class Interview:
             return Failure("not asked: the server stopped answering")
         usage.questions += 1
         try:
-            answer = await self.client.ask(question)
+            answer = await self.send(question)
             is_silent = isinstance(answer, Failure) and answer.is_of_server
             self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
             if isinstance(answer, Answer):

@@ -293,12 +293,13 @@ class Judge(AdditiveMetric):
         try:
             counts, summary = self._estimate(captions, limits, client.identity, cache)
             self._announce(*counts, summary, limits)
-            return _run_coroutine(self._judge_all(captions, Interview(client, cache, limits), whole_questions))
+            interview = Interview(client.identity, client.ask, cache, limits)
+            return _run_coroutine(self._judge_all(captions, client, interview, whole_questions))
         finally:
             cache.close()
 
     async def _judge_all(
-        self, captions: Sequence[JudgedCaption], interview: Interview, whole_questions: bool
+        self, captions: Sequence[JudgedCaption], client: Any, interview: Interview, whole_questions: bool
     ) -> list[list[Transcript]]:
         """Judges captions with as many workers as keep all connections busy."""
         transcripts: list[list[Transcript]] = [[] for _ in captions]
@@ -315,7 +316,7 @@ class Judge(AdditiveMetric):
                 advance(1)
 
         with progress.task(f"asking for {self}", total=len(captions)) as advance:
-            async with interview.client.connected():
+            async with client.connected():
                 opening = asyncio.create_task(interview.begin())
                 await asyncio.gather(*(work() for _ in range(min(2 * limits.concurrency, len(captions)))))
                 opening.cancel()
