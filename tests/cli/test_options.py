@@ -82,9 +82,7 @@ def test_short_help(command: list[str]) -> None:
 @pytest.mark.parametrize(("name", "command"), list(COMMANDS.items()))
 def test_what_reads_captions_takes_other_columns(name: str, command: Any) -> None:
     parameters = {each.name for each in command.params}
-    corpora = name.startswith(
-        ("train", "write", "study leic", "study captioner")
-    )  # which read photos with captions, by source
+    corpora = name.startswith(("train", "write", "study leic"))  # which read photos with captions, by source
     if {"references", "captions", "candidates"} & parameters and not corpora:
         assert "column" in parameters, f"{name} has no --column"
 

@@ -1,4 +1,4 @@
-"""`train captioner`, `caption` and `study captioner` from the command line."""
+"""`train captioner` and `caption` from the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import capmeter as run
-from support.synthetic_scenes import THINGS, write_files
+from support.synthetic_scenes import write_files
 
 pytest.importorskip("torch", reason="training needs the neural extra")
 pytest.importorskip("sentencepiece", reason="the captioner needs the captioner extra")
@@ -99,29 +99,3 @@ def test_from_synthetic_scenes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     done = run("score", results, "--references", world / "captions.jsonl", "--metrics", "cider-d")
     assert done.returncode == 0, done.stderr
-
-
-def test_the_study(tmp_path: Path) -> None:
-    pytest.importorskip("PIL", reason="pictures need the images extra")
-    command = (
-        *("study", "captioner", "segmentations", "-o", tmp_path / "made", "--scenes", "33", *FEW, "--epochs", "1"),
-        *("--self-critical-epochs", "1", "-m", "bleu-1,cider-d"),
-    )
-    done = run(*command, "--segmentation", "word=300", "--segmentation", "bpe=160", "-f", "json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["rows"]
-    assert list(rows) == ["word", "bpe"] and rows["bpe"]["entries"] == 160
-    assert rows["bpe"]["longest"] > 1.5 * rows["word"]["longest"]
-    assert set(rows["word"]["scores"]) == {"bleu-1", "cider-d"}
-    again = run(*command, "--segmentation", "bpe=160")
-    assert again.returncode == 0 and "160 (1,076)" in again.stdout and "word " not in again.stdout
-    assert run(*command, "--segmentation", "syllable").returncode == 2
-    captions = tmp_path / "captions.jsonl"
-    texts = [
-        f"A {thing} {where} the {place}." for thing in THINGS for where in ("on", "near") for place in ("bed", "sea")
-    ]
-    rows = [{"image_id": str(k), "candidate": "a", "references": [text, text]} for k, text in enumerate(texts)]
-    captions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = run("study", "captioner", "lengths", f"coco={captions}", "-f", "csv")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].startswith("word,")

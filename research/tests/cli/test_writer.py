@@ -1,4 +1,4 @@
-"""`train writer`, `write` and `study machines` from the command line."""
+"""`train writer` and `write` from the command line."""
 
 from __future__ import annotations
 
@@ -40,14 +40,6 @@ def test_the_commands(tmp_path: Path) -> None:
     assert again.read_bytes() == rows.read_bytes()
     one = run("score", rows, "--system", "near", "--metrics", "cider-d", "-f", "json")  # the rows are capmeter's own
     assert one.returncode == 0, one.stderr
-    done = run(
-        *("study", "machines", f"coco={rows}", "--written", rows, "--corpus", f"coco={corpus}"),
-        *("--exclusions", exclusions, "-f", "json"),
-    )
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)["systems"]
-    assert set(result) == {"human", "weak", "near"}
-    assert result["human"]["captions"] == 40
     link = tmp_path / "link.jsonl.gz"
     link.symlink_to(corpus)
     for inputs, option, code in (

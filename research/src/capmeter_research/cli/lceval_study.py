@@ -36,7 +36,7 @@ def lceval(options: LcEvalStudyOptions, table: FormatOptions) -> None:
 
     composite: architectures (Table 7.2), embeddings (7.3), main (7.4), groups (7.5, B.2), hwcm (7.6), accuracy (Figure
     7.8), machines (7.10), features (LCEval against each of its features). pascal50s: pascal (7.7), references (Figures
-    7.10, B.1), machines-pairs (7.11), timing (7.12). abstract50s: abstract (7.8), references-abstract. distractions:
+    7.10, B.1), machines-pairs (7.11). abstract50s: abstract (7.8), references-abstract. distractions:
     distractions (7.9). wmt16: wmt16 (B.1). Table 7.13 is `capmeter meta --benchmark coco2015`.
 
     `capmeter study lceval main --data composite.jsonl.gz`

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.load import load, load_references
+from capmeter.captions.load import load_references
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import load_named_systems
@@ -14,7 +14,7 @@ from capmeter.cli.main import echo
 from capmeter.cli.options import FormatOptions, metrics_option, plot_option, systems_argument
 from capmeter.cli.output import show
 from capmeter.core.errors import InputError
-from capmeter.core.options import argument, option, option_group
+from capmeter.core.options import option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse_list
@@ -184,56 +184,6 @@ def robustness(options: CriticRobustnessOptions, table: FormatOptions) -> None:
     if options.plot:
         save_figures(robustness_figure(study, names), options.plot)
     show(report.renamed(robustness_table(study), names), {"critics": names, **study.to_dict()}, table.format)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordOptions:
-    """The systems, and the ranges of word frequencies."""
-
-    files: list[str] = systems_argument()
-    load: LoadOptions = option_group(LoadOptions, "references", "columns")
-    bins: int = option(8, "Number of frequency ranges.", minimum=2)
-    plot: list[Path] = plot_option()
-
-
-@app.command()
-def words(options: WordOptions, table: FormatOptions) -> None:
-    """Compare how often systems and human captions use frequent and rare words (Figure 4).
-
-    `capmeter study leic words a=a.json b=b.json --references captions_val2014.json`
-    """
-    check_targets(*options.plot)
-    from capmeter_research.papers.leic.training.word_frequency import word_frequency
-
-    frequencies = word_frequency(load_named_systems(options.files, options.load), options.bins)
-    if options.plot:
-        save_figures(figures.words_figure(frequencies), options.plot)
-    show(report.words_table(frequencies), report.words_to_dict(frequencies), table.format)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseOptions:
-    """The rated captions, and the metrics that are compared."""
-
-    file: str = argument(help="Captions with references and human ratings.", metavar="FILE")
-    metric: str = option("leic", "The critic, as a metric.")
-    compare_with: str = option("spice", "The metric to compare it with.")
-    show: int = option(5, "Number of examples of each outcome.", minimum=1)
-
-
-@app.command()
-def cases(options: CaseOptions, table: FormatOptions) -> None:
-    """Show the captions on which the critic is closer to the human ratings than another metric, and those on which it
-    is not (Figure 10), with the words that raised and lowered the critic's score, by occlusion.
-
-    `capmeter study leic cases flickr8k_expert.jsonl.gz --compare-with spice --show 5`
-    """
-    from capmeter_research.papers.leic.training.cases import cases as find_cases
-
-    ((critic,), (other,)) = parse_list(options.metric), parse_list(options.compare_with)
-    with show_progress():
-        examples = find_cases(load(options.file), critic, other, options.show)
-    show(report.cases_table(examples), report.cases_to_dict(examples), table.format)
 
 
 _SCENE_CRITIC: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""`capmeter study`: the studies of the SMURF, TBR, LCEval, LEIC and SubICap papers, on any data."""
+"""`capmeter study`: the studies of the SMURF, LCEval and LEIC papers, on any data."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.report.figures import save_figures
-from capmeter_research.cli.captioner_study import app as captioner_app
 from capmeter_research.cli.lceval_study import lceval
 from capmeter_research.cli.leic_study import app as leic_app
-from capmeter_research.cli.machines import machines
 from capmeter_research.papers.smurf.experiments.degradation import degradation as measure_degradation
 from capmeter_research.papers.smurf.experiments.degradation import (
     degradation_figure,
@@ -32,11 +30,9 @@ from capmeter_research.papers.smurf.experiments.degradation import (
     degradation_to_dict,
     read_sentences,
 )
-from capmeter_research.papers.tbr.experiments.ablation import ablation, ablation_table, ablation_to_dict
 
 app = Application(no_args_is_help=True, help="Study metrics on your own data.")
 app.add_typer(leic_app, name="leic")
-app.add_typer(captioner_app, name="captioner")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,25 +82,4 @@ def degradation(options: DegradationOptions, table: FormatOptions) -> None:
     show(degradation_table(curves), degradation_to_dict(curves), table.format)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AblationOptions:
-    """The challenge's table, and scores of its teams."""
-
-    data: Path = option(..., "The file of the benchmark coco2015.", "--data", "-d")
-    scores: list[Path] = option(
-        ..., "Scores of the twelve teams: {metric: {team: score}}; repeatable.", "--scores", "-s"
-    )
-
-
-@app.command()
-def tbr(options: AblationOptions, table: FormatOptions) -> None:
-    """Correlate scores of the COCO challenge's teams with M1 and M2, next to TBR's ablation (Table 2).
-
-    `capmeter study tbr -d coco2015.jsonl.gz --scores scores.json`
-    """
-    ablation_rows = ablation(options.data, options.scores)
-    show(ablation_table(ablation_rows), ablation_to_dict(ablation_rows), table.format)
-
-
 app.command()(lceval)
-app.command()(machines)

@@ -1,23 +1,18 @@
-"""Machine captions for training: what is read and what is left, near photos, rows, named systems, measures."""
+"""Machine captions for training: what is read and what is left, near photos, rows, named systems."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 from capmeter_research.common.corpus import Photo
 from capmeter_research.networks.caption_writer.machine import WrittenRow, read_places, read_rows, sample_systems, unread
-from capmeter_research.networks.caption_writer.measures import ReferenceNgrams, describe
 from capmeter_research.networks.caption_writer.similar import near_captions
-from capmeter_research.networks.caption_writer.trigrams import END, UNKNOWN, Trigrams
 from capmeter_research.networks.caption_writer.writer import strength_folder
 from capmeter_research.networks.caption_writer.writing import SYSTEMS, WriterSystem, named_systems, parse_writing
-from support.synthetic_photos import made_photo
 
 from capmeter.core.errors import AssetError, InputError
-from capmeter.evaluation.registry import parse
 
 FIVE = Photo("coco", "9", tuple(f"caption {number}" for number in range(5)))
 
@@ -109,62 +104,6 @@ def test_bad_systems(tmp_path: Path) -> None:
     (tmp_path / "checkpoint.json").write_text("{}")
     with pytest.raises(AssetError, match="no weights of strength 300"):
         strength_folder(tmp_path, "300")
-
-
-def test_trigrams_by_hand() -> None:
-    """Two sentences, a b and a c: the bigram a has two successors, and follows the beginning in both."""
-    model = Trigrams([["a", "b"], ["a", "c"]])
-    uniform = 1 / 5  # a, b, c, end, unknown
-    # distinct bigrams: ^ a, a b, a c, b $, c $: each word has one predecessor, the end has two
-    single = dict.fromkeys("abc", (0.25 + 0.75 * 4 * uniform) / 5) | {END: (1.25 + 0.75 * 4 * uniform) / 5}
-    after_a = (1 - 0.75 + 0.75 * 2 * single["b"]) / 2
-    assert model.probability(("\x02", "a"), "b") == pytest.approx((1 - 0.75 + 0.75 * 2 * after_a) / 2)
-    assert model.probability(("b", "c"), END) == pytest.approx(0.25 + 0.75 * single[END])  # b c never occurred, c $ did
-    assert model.probability(("c", "b"), "z") == pytest.approx(0.75 * 0.75 * 4 * uniform / 5)
-    for context in (("\x02", "a"), ("a", "b"), ("z", "z")):
-        assert sum(model.probability(context, word) for word in ["a", "b", "c", END, UNKNOWN]) == pytest.approx(1)
-
-
-def test_perplexity() -> None:
-    model = Trigrams([["a", "b"], ["a", "c"]])
-    logs = [
-        math.log(model.probability(context, word))
-        for context, word in ((("\x02", "\x02"), "a"), (("\x02", "a"), "b"), (("a", "b"), END))
-    ]
-    assert model.perplexity([["a", "b"]]) == pytest.approx(math.exp(-sum(logs) / 3))
-    assert model.perplexity([["a", "b"]]) < model.perplexity([["b", "a"]]) < model.perplexity([["x", "y"]])
-    assert model.perplexity([]) == 1
-    assert math.isfinite(Trigrams([]).perplexity([["a"], []]))
-
-
-def test_measures() -> None:
-    photos = {f"coco {number}": made_photo("coco", number) for number in range(144)}
-    names = ReferenceNgrams.of(list(photos.values()))
-    keys = list(photos)
-    local = {key: photo.captions[1] for key, photo in photos.items()}
-    wrong = {key: photos[other].captions[2] for key, other in zip(keys, keys[1:] + keys[:1], strict=True)}
-    new = dict.fromkeys(keys, "Purple, purple ducks!")
-    result = describe({"own": local, "wrong": wrong, "new": new}, {"own": {key: [2] for key in keys}}, photos, names)
-    assert list(result["own"].to_dict())[-1] == "cider_d"
-    assert list(result) == ["human", "own", "wrong", "new"]
-    assert {each.captions for each in result.values()} == {144}
-    assert result["own"].cider_d > result["wrong"].cider_d > result["new"].cider_d == 0
-    assert result["new"].novel == 1
-    assert result["own"].novel < 0.1
-    assert (result["new"].words, result["new"].distinct_1, result["new"].distinct_2) == (3, 2 / 432, 2 / 288)
-    assert result["new"].perplexity > 2 * result["own"].perplexity
-    with pytest.raises(InputError, match="none of 1 photos is held out"):
-        ReferenceNgrams.of([next(photo for photo in photos.values() if not photo.held_out)])
-
-
-def test_critics_tell_people_from_systems() -> None:
-    photos = {f"coco {number}": made_photo("coco", number) for number in range(144)}
-    names = ReferenceNgrams.of(list(photos.values()))
-    wrong = dict.fromkeys(photos, "Purple, purple ducks!")
-    result = describe({"wrong": wrong}, {}, photos, names, critics={"overlap": parse("rouge-l")})
-    # against themselves: every pair has its mirror image
-    assert result["human"].to_dict()["pairwise accuracy of overlap"] == 0.5
-    assert result["wrong"].pairwise_accuracy == {"overlap": 1.0}
 
 
 def test_the_page_lists_the_systems_as_they_are() -> None:

@@ -27,7 +27,6 @@ from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_b
 from capmeter_research.common.published import paper_table
 from capmeter_research.papers.lceval.checkpoint import load_network
-from capmeter_research.papers.lceval.experiments.timing import measure_times
 from capmeter_research.papers.lceval.features import FEATURES, GROUPS, NNEVAL
 from capmeter_research.papers.lceval.lceval import LcEval, NnEval
 
@@ -350,18 +349,6 @@ def machines_pairs(study: Study) -> Part:
     return replace(part, notes=(*part.notes, f"the paper's systems, mean: {_paper_systems('mean', 1)}"))
 
 
-def timing(study: Study) -> Part:
-    """Table 7.12: seconds for all candidates of PASCAL-50S with one reference each, every metric alone."""
-    pairs = study.pairs("pascal50s", "pascal-direct", "draw-1")
-    metrics, notes = study.networks.metrics(("nneval", "lceval"))
-    learned_networks = {name: metric for name, metric in metrics.items() if isinstance(metric, (LcEval, NnEval))}
-    seconds = measure_times(pairs.captions, learned_networks, study.settings or Settings())
-    printed = paper_table("lceval/timing")
-    study_rows = tuple(StudyRow(name, {"seconds": value}, printed.get(name, {})) for name, value in seconds.items())
-    note = "the paper's machine was another; features of nneval and lceval include all metrics that they come from"
-    return Part(_on("seconds (Table 7.12)", pairs), ("seconds",), study_rows, (*notes, note))
-
-
 def wmt16(study: Study) -> Part:
     """Table B.1: Kendall's τ with human judgments of translations, by language pair."""
     points = study.points("wmt16", "lceval")
@@ -390,7 +377,6 @@ PARTS: dict[str, tuple[str, Callable[[Study], Part]]] = {
     "distractions": ("distractions", distractions),
     "references": ("pascal50s", references),
     "references-abstract": ("abstract50s", abstract_references),
-    "timing": ("pascal50s", timing),
     "wmt16": ("wmt16", wmt16),
 }
 """Each part: the benchmark whose file it reads, and what it does."""

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
+from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter_research.common.point_labels import name_points
 
 if TYPE_CHECKING:
     from capmeter_research.papers.leic.training.capability import Capability
     from capmeter_research.papers.leic.training.submission import Scatter, SubmissionScores
     from capmeter_research.papers.leic.training.synthetic_scenes import WorldShares
-    from capmeter_research.papers.leic.training.word_frequency import WordFrequency
 
 
 @house_style()
@@ -45,24 +44,6 @@ def capability_figure(capabilities: Sequence[Capability]) -> Any:
         panel.set_ylim(0, 1)
         panel.set_title(title)
     axes[0, 0].set_ylabel("mean score")
-    return figure
-
-
-@house_style()
-def words_figure(frequencies: WordFrequency) -> Any:
-    """Figure 4: each system's share of words by rank, relative to people's, on a logarithmic scale."""
-    figure, axes = open_figure(width=6.4, height=4.0)
-    panel = axes[0, 0]
-    places = np.arange(len(frequencies.ranges))
-    panel.axhline(1.0, color="#808080", linewidth=1, label="people")
-    for number, (name, shares) in enumerate(frequencies.systems.items()):
-        nonzero = shares[:-1] > 0
-        panel.plot(places[nonzero], (shares[:-1] / frequencies.human[:-1])[nonzero], label=name, **series_style(number))
-    panel.set_yscale("log")
-    panel.set_xticks(places, [f"{low:,}\u2013{high:,}" for low, high in frequencies.ranges], rotation=35, ha="right")
-    panel.set_xlabel("rank in the references")
-    panel.set_ylabel("share of words, relative to people")
-    panel.legend()
     return figure
 
 

@@ -10,10 +10,8 @@ from capmeter.report.tables import Table
 
 if TYPE_CHECKING:
     from capmeter_research.papers.leic.training.capability import Capability
-    from capmeter_research.papers.leic.training.cases import Cases, RankDisagreement
     from capmeter_research.papers.leic.training.submission import Scatter, SubmissionScores
     from capmeter_research.papers.leic.training.synthetic_scenes import WorldShares
-    from capmeter_research.papers.leic.training.word_frequency import WordFrequency
 
 
 def submission_table(submissions: Sequence[SubmissionScores], scatter: Scatter | None = None) -> Table:
@@ -82,29 +80,6 @@ def renamed(table: Table, names: Mapping[str, str]) -> Table:
     return replace(table, rows=table_rows)
 
 
-def words_table(frequencies: WordFrequency) -> Table:
-    """One row per range of ranks: people's share of words, and each system's share relative to it."""
-    table_rows = []
-    for k, (low, high) in enumerate(frequencies.ranges):
-        ratios = [f"{shares[k] / frequencies.human[k]:.2f}" for shares in frequencies.systems.values()]
-        table_rows.append([f"{low:,} to {high:,}", f"{100 * frequencies.human[k]:.2f}", *ratios])
-    unknown_cells = [f"{100 * shares[-1]:.2f} %" for shares in frequencies.systems.values()]
-    table_rows.append(["in no reference", "-", *unknown_cells])
-    columns = ["rank in the references", "people, % of words", *(f"{name}: relative" for name in frequencies.systems)]
-    return Table(
-        "use of frequent and rare words", columns, table_rows, [False] + [True] * (len(frequencies.systems) + 1)
-    )
-
-
-def words_to_dict(frequencies: WordFrequency) -> dict[str, Any]:
-    """The same for a program."""
-    return {
-        "ranges": [list(rank_range) for rank_range in frequencies.ranges],
-        "human": frequencies.human.tolist(),
-        "systems": {system_name: shares.tolist() for system_name, shares in frequencies.systems.items()},
-    }
-
-
 def world_table(shares: Sequence[WorldShares], scenes: int) -> Table:
     """One row per context: the share of scenes in which each kind of error is found, and agreement with the truth."""
     kinds = list(shares[0].above) if shares else []
@@ -126,59 +101,4 @@ def world_to_dict(shares: Sequence[WorldShares]) -> dict[str, Any]:
     """The same for a program."""
     return {
         context.name: {"above": dict(context.above), "falls": context.falls, "tau_b": context.tau} for context in shares
-    }
-
-
-def cases_table(disagreements: Cases) -> Table:
-    """One row per case: ranks by people and both metrics, and the words that raised and lowered the critic's score."""
-    table_rows = []
-    for side, cases in (
-        (f"nearer: {disagreements.critic}", disagreements.better),
-        (f"nearer: {disagreements.other}", disagreements.worse),
-    ):
-        for case in cases:
-            ranks = [f"{100 * rank:.0f}" for rank in case.ranks]
-            table_rows.append([side, case.caption.image_id, case.caption.candidate, *ranks, *_raised_and_lowered(case)])
-    title = f"cases among {disagreements.captions:,} rated captions: ranks in per cent"
-    columns = ["", "image", "caption", "human", disagreements.critic, disagreements.other, "raised", "lowered"]
-    share = f"{100 * disagreements.share:.1f} % (ties count half)"
-    note = f"{disagreements.critic} is closer to human judgments than {disagreements.other} on {share}"
-    return Table(title, columns, table_rows, [False] * 3 + [True] * 3 + [False] * 2, note)
-
-
-def _raised_and_lowered(case: RankDisagreement, most: int = 3) -> tuple[str, str]:
-    """The words with the largest contributions of either sign, with them."""
-    words = () if case.evidence.contributions is None else case.evidence.contributions.inputs
-    ordered_words = sorted(words, key=lambda each: -abs(each[3]))
-    return (
-        ", ".join(
-            f"{word} {effect:+.1f}" for word, _, _, effect in [each for each in ordered_words if each[3] > 0][:most]
-        ),
-        ", ".join(
-            f"{word} {effect:+.1f}" for word, _, _, effect in [each for each in ordered_words if each[3] < 0][:most]
-        ),
-    )
-
-
-def cases_to_dict(disagreements: Cases) -> dict[str, Any]:
-    """The same for a program."""
-
-    def case(each: RankDisagreement) -> dict[str, Any]:
-        words = each.evidence.contributions
-        return {
-            "id": each.caption.id,
-            "image_id": each.caption.image_id,
-            "candidate": each.caption.candidate,
-            "references": list(each.caption.references),
-            "human": each.human,
-            "scores": dict(zip((disagreements.critic, disagreements.other), each.scores, strict=True)),
-            "ranks": dict(zip(("people", disagreements.critic, disagreements.other), each.ranks, strict=True)),
-            "contributions": None if words is None else words.to_dict(),
-        }
-
-    return {
-        "captions": disagreements.captions,
-        "nearer": disagreements.share,
-        "better": [case(each) for each in disagreements.better],
-        "worse": [case(each) for each in disagreements.worse],
     }

@@ -1,1 +1,0 @@
-"""The experiments of SubICap (Sharif et al. 2021)."""

@@ -1,1 +1,0 @@
-"""The ablation of TBR (Yi et al. 2020)."""

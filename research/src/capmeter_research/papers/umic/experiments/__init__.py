@@ -1,1 +1,0 @@
-"""The error analysis of UMIC (Lee et al. 2021)."""
