@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,13 @@ import numpy as np
 import pytest
 from capmeter_research.common.published import paper_table
 from capmeter_research.papers.lceval.checkpoint import build_checkpoint
-from capmeter_research.papers.lceval.experiments import timing
 from capmeter_research.papers.lceval.experiments.report import part_table, part_to_dict
 from capmeter_research.papers.lceval.experiments.study import COEFFICIENTS, PARTS, Networks, Study, coefficients
 from capmeter_research.papers.lceval.features import FEATURES, select_features
 from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork
 from capmeter_research.papers.lceval.lceval import LcEval
 
-from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats, Metric
 from capmeter.judgments.prepared import JudgedPairs, Points
 
@@ -149,28 +145,6 @@ def test_the_direct_votes_judge_pascal_pairs(shared: Path, part: str) -> None:
 
     result = rows_of(PARTS[part][1](VotingStudy(data, sample=True)))
     assert result and all(value == 100 for columns in result.values() for value in columns.values())
-
-
-def test_timing_separates_features_from_scores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Table 7.12; a clock that ticks once a reading, so that every duration is one."""
-    learned = {
-        f"{name}, {step}" for name in ("lceval", "nneval") for step in ("feature extraction", "score generation")
-    }
-    assert paper_table("lceval/timing").keys() == (timing.HANDCRAFTED.keys() | learned) - {"wembsim"}
-    ticks = count()
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(ticks)))
-    monkeypatch.setattr(
-        timing, "HANDCRAFTED", {name: timing.HANDCRAFTED[name] for name in ("rouge-l", "unigram recall")}
-    )
-    network(tmp_path, "lceval-lexical", select_features("rouge-l+unigram-recall"))
-    metric = LcEval(features=("rouge-l", "unigram-recall"), checkpoint=str(tmp_path / "lceval-lexical"))
-    captions = CaptionSet.from_captions([Caption("0", "0", "a dog runs", ("a dog", "the dog runs"))])
-    assert timing.measure_times(captions, {"lceval": metric}, Settings()) == {
-        "rouge-l": 1.0,
-        "unigram recall": 1.0,
-        "lceval, feature extraction": 1.0,
-        "lceval, score generation": 1.0,
-    }
 
 
 def test_a_wrong_file_is_named(rated: Path) -> None:
