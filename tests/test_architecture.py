@@ -73,8 +73,8 @@ MOST_LINES = {
     "src/capmeter/text": 8_250,
     "src/capmeter/transforms": 590,
     "research/src/capmeter_research/cli": 1_530,
-    "research/src/capmeter_research/common": 3_370,
-    "research/src/capmeter_research/networks": 6_510,
+    "research/src/capmeter_research/common": 3_460,
+    "research/src/capmeter_research/networks": 6_750,
     "research/src/capmeter_research/papers": 13_930,
     "research/src/capmeter_research/synthetic_scenes": 4_420,
 }
