@@ -261,3 +261,12 @@ def test_references_larger_than_memory_are_joined_by_duckdb(tmp_path: Path) -> N
     whole = capmeter.score(capmeter.load(tmp_path / "captions.jsonl", tmp_path / "references.jsonl"), "bleu-4,cider-d")
     assert dict(result) == dict(whole["cider-d"].items)
     assert joined.systems[""].scores == pytest.approx({name: each.score for name, each in whole.items()}, rel=1e-13)
+
+
+def test_videos_without_results_that_count_0_need_all_captions(tmp_path: Path) -> None:
+    event = {"sentence": "a dog", "timestamp": [0, 1]}
+    (tmp_path / "results.json").write_text(json.dumps({"results": {"a": [event]}}))
+    (tmp_path / "val.json").write_text(json.dumps({"a": {"duration": 1, "timestamps": [[0, 1]], "sentences": ["a"]}}))
+    options = LoadOptions(references=tmp_path / "val.json")
+    with pytest.raises(InputError, match="counts videos without results 0, which needs all captions"):
+        score_parts(tmp_path / "results.json", "proposals(as_released=true)", tmp_path / "out", options=options)

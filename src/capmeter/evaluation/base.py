@@ -43,6 +43,8 @@ Answers = dict[str, dict[str, str]]
 
 EMPTY = "empty candidate"
 """The note on candidates without any text."""
+UNUSED, ABSENT = "references_without_candidate", "without results, and counted 0"
+"""The notes on images that have references but no candidate: of the captions, and of a metric that counts them."""
 
 
 class CapmeterWarning(UserWarning):
@@ -164,6 +166,11 @@ class Metric(Named, ABC):
     @property
     def lower_is_better(self) -> bool:
         """Whether better captions have lower scores, as of metrics that count errors."""
+        return False
+
+    @property
+    def counts_absent(self) -> bool:
+        """Whether images or videos with references but no candidate count, with a row of zeros, in the corpus score."""
         return False
 
     def with_objects(self, path: str) -> Metric:

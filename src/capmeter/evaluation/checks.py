@@ -138,14 +138,14 @@ def check_scores(metric: Metric, caption_scores: Any, corpus_scores: Any, ids: S
 
 
 def check_rows(
-    metric: Metric, values: Floats, caption_scores: Mapping[str, Floats], corpus_scores: Mapping[str, float]
+    metric: Metric, values: Floats, caption_scores: Mapping[str, Any], corpus_scores: Mapping[str, Any], absent: int
 ) -> None:
     """Raises a `ValueError` unless the rows give the saved scores: else no resample of them would mean anything."""
     if values.shape[1:] != (len(metric.columns),):
         raise ValueError(f"its rows do not have {format_count(len(metric.columns), 'number')}")
     with np.errstate(all="ignore"):  # rows that are damaged may give no finite score
         computed_scores = metric.from_sums(values, np.ones(len(values)))
-        computed_corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values)))
+        computed_corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values) + absent))
     for part in corpus_scores:
         is_equal = np.isclose(computed_scores[part], caption_scores[part], rtol=1e-9, atol=1e-15).all()
         if not (is_equal and np.isclose(computed_corpus_scores[part], corpus_scores[part], rtol=1e-9, atol=1e-15)):

@@ -51,7 +51,7 @@ from capmeter.core.messages import list_names
 from capmeter.core.output_files import atomic_writer, write_atomic
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import Floats, Metric
+from capmeter.evaluation.base import UNUSED, Floats, Metric
 from capmeter.evaluation.checks import is_needed, with_required
 from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
 from capmeter.evaluation.registry import parse_list
@@ -66,7 +66,6 @@ MAX_IMAGES = 2_000_000
 NOTED_IDS = 5
 """Ids that are kept of each note."""
 _METADATA = b"capmeter"
-_UNUSED = "references_without_candidate"
 _OF_FILES = ("images_by", "rows_without_image", "headings_read_without_case", "read_as_lines", "matched_by")
 Notes = dict[str, tuple[int, list[str]]]
 
@@ -137,6 +136,10 @@ def score_parts(
     folder.mkdir(parents=True, exist_ok=True)
     files = _name_files(parts, evaluation, folder)
     _refuse_inputs(parts, folder / SUMMARY)
+    if options.references is not None and any(metric.counts_absent for metric in parsed):
+        raise InputError(
+            "as_released=true counts videos without results 0, which needs all captions: score without parts"
+        )
     missing = [k for k, file in enumerate(files) if not _is_finished(file)]
     if missing:
         work = _collect(parts, evaluation, pool)
@@ -313,7 +316,7 @@ def _has_scores(results: Results) -> bool:
 
 def _count_notes(results: Results) -> Notes:
     noted = chain(results.notes.items(), *(scores.notes.items() for scores in results.values()))
-    return {reason: (len(ids), list(ids[:NOTED_IDS])) for reason, ids in noted if ids and reason != _UNUSED}
+    return {reason: (len(ids), list(ids[:NOTED_IDS])) for reason, ids in noted if ids and reason != UNUSED}
 
 
 def _name_files(parts: Sequence[Part], evaluation: Evaluation, folder: Path) -> list[Path]:
@@ -527,5 +530,5 @@ def _note_unused(name: str, scores: SetScores, files: Sequence[Path], part: Part
         table = parquet.read_table(file, columns=["image_id", "system"])
         images |= dict.fromkeys(table.filter(_equals(table["system"], name or None))["image_id"].unique().to_pylist())
     unused = part.find_unused(images)
-    noted: Notes = {_UNUSED: (len(unused), unused[:NOTED_IDS])} if unused else {}
+    noted: Notes = {UNUSED: (len(unused), unused[:NOTED_IDS])} if unused else {}
     return replace(scores, notes={**scores.notes, **noted})

@@ -32,7 +32,7 @@ from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe_failure, format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.core.ragged import Ragged
-from capmeter.evaluation.base import Answers, Floats, Metric
+from capmeter.evaluation.base import ABSENT, Answers, Floats, Metric
 from capmeter.evaluation.checks import check_rows, check_scores
 from capmeter.evaluation.registry import parse
 from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
@@ -110,8 +110,8 @@ class Scores:
 
     @classmethod
     def from_rows(cls, metric: Metric, ids: Ids, values: Floats, notes: dict[str, list[str]], signature: str) -> Scores:
-        """Computes the scores from the rows of all captions (captions, columns)."""
-        corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values)))
+        """Computes the scores from the rows of all captions (captions, columns); those noted as absent have zeros."""
+        corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values) + len(notes.get(ABSENT, ()))))
         caption_scores = metric.from_sums(values, np.ones(len(values)))
         check_scores(metric, caption_scores, corpus_scores, ids.names)
         part_names = [part_name for part_name in corpus_scores if part_name != "score"]
@@ -164,10 +164,11 @@ class Scores:
         return self.score_from_sums(weights @ sums, weights @ counts)
 
     def sum_by_cluster(self, clusters: Clusters) -> tuple[Floats, Floats]:
-        """The rows summed within each cluster (clusters, columns), and the numbers of captions (clusters)."""
+        """The rows summed within each cluster (clusters, columns), and its captions with a share of the absent ones."""
         if self.metric is None or self.values is None:
             raise InputError(f"{self.name}: read from a file without rows to resample; score the captions again")
-        return clusters.sums(self.values), clusters.sums(np.ones(len(self.values)))
+        share = 1 + len(self.notes.get(ABSENT, ())) / len(self.values)
+        return clusters.sums(self.values), clusters.sums(np.full(len(self.values), share))
 
     def score_from_sums(self, sums: Floats, counts: Floats) -> Floats:
         """The corpus scores (...) from summed rows (..., columns) and numbers of captions (...)."""
@@ -482,7 +483,7 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
     metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
     if metric is not None and values is not None:
         caption_scores = {name: {"score": items, **part_items}[name].array for name in names}
-        check_rows(metric, values, caption_scores, corpus_scores)
+        check_rows(metric, values, caption_scores, corpus_scores, len(saved_metric["notes"].get(ABSENT, ())))
     return Scores(
         name=metric_name,
         score=corpus_scores.pop("score"),

@@ -41,7 +41,9 @@ from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import (
+    ABSENT,
     EMPTY,
+    UNUSED,
     CorpusState,
     Measurement,
     Metric,
@@ -214,7 +216,8 @@ class Evaluation:
         for metric in self.metrics:
             measurements = [part.measurements[metric] for part in parts]
             values = np.concatenate([measurement.values for measurement in measurements])
-            metric_notes = merge_notes(measurement.notes for measurement in measurements)
+            absent = {ABSENT: notes.get(UNUSED, [])} if metric.counts_absent else {}
+            metric_notes = merge_notes([*(measurement.notes for measurement in measurements), absent])
             if is_whole:
                 metric.check_sums(values.sum(axis=0), len(values), count_notes(metric_notes))
             metric_scores = Scores.from_rows(metric, ids, values, metric_notes, self.signature(metric, adjustments))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +33,7 @@ from capmeter.metrics.hallucination.hallucination import (
     split_text,
 )
 from capmeter.metrics.own.words import label_words
+from capmeter.text.meteor.resources import load_english_synonyms
 
 REFERENCES = ("a brown dog runs on the grass", "a dog is running outside on a lawn")
 
@@ -181,6 +185,11 @@ def test_aloha_and_what_the_released_code_does() -> None:
     paper, released = (Aloha(as_released=flag).measure(part, RunContext()).values[:, 0] for flag in (False, True))
     assert paper[0] == pytest.approx(1, abs=1e-4) and paper[1] < 0.6
     assert (paper[2], released[2]) == (1, 0)
+    unsupported = captions("a brown dog", references=("running fast",))  # the released class has −inf
+    assert [Aloha(as_released=flag).measure(unsupported, RunContext()).values.item() for flag in (False, True)] == [
+        0,
+        0,
+    ]
     (evidence,) = Aloha().explain(captions("a dog with a piano"), RunContext())
     assert evidence.candidate[int(np.argmin(evidence.word_scores))] == "piano"
 
@@ -280,3 +289,80 @@ def test_hallucinated_captions_of_hat_are_found(shared: Path) -> None:
     report = run("hallucination", benchmark="hat", data=path, sample=True, resamples=50)
     value, (length,) = report["hallucination"].value, report.of("length")
     assert value is not None and length.value is not None and value > max(63, length.value)
+
+
+def count_as_the_program(
+    nouns: Sequence[str], image: Mapping[str, Sequence[str]], amber: Mapping[str, Any]
+) -> list[int]:
+    """Mentions, hallucinated, covered, truths, whether any is hallucinated, invented and hallus, by AMBER's loops."""
+    synonyms = load_english_synonyms()
+    nouns = [noun for noun in nouns if noun in amber["associations"] or noun in chain(*amber["associations"].values())]
+    covered, invented = [0] * len(image["truth"]), [0] * len(image["hallu"])
+
+    def mark(objects: Sequence[str], marks: list[int], noun: str, similar: bool) -> bool:
+        words = [(word, k) for k, each in enumerate(objects) for word in amber["associations"][each]]
+        for word, k in [*words, *((each, k) for k, each in enumerate(objects))]:
+            if noun == word or (similar and synonyms.synsets(noun) & synonyms.synsets(word)):
+                marks[k] = 1
+                return True
+        return False
+
+    wrong = 0
+    for noun in nouns:
+        if noun in amber["safe_words"] or mark(image["truth"], covered, noun, False):
+            continue
+        mark(image["hallu"], invented, noun, False)
+        mark(image["hallu"], invented, noun, True)
+        wrong += not mark(image["truth"], covered, noun, True)
+    return [len(nouns), wrong, sum(covered), len(covered), int(wrong > 0), sum(invented), len(invented)]
+
+
+@pytest.mark.meteor
+def test_amber_as_released_counts_as_the_program(tmp_path: Path) -> None:
+    """400 captions of 100 images, with synonyms, safe words, objects listed twice and capital letters."""
+    rng = np.random.default_rng(0)
+    words = "car automobile dog puppy boat ship sofa couch child kid bike bicycle plane airplane tree rock stone street"
+    others = "road flower hat cup mug bag purse table chair bed lamp bird cat horse man woman"
+    nouns = [*words.split(), *others.split()]
+    associations = {word: rng.choice(nouns, 2, replace=False).tolist() for word in nouns[:26]}
+    keys = list(associations)
+    draws = [rng.choice(keys, 9).tolist() for _ in range(100)]
+    images = {str(k): {"truth": each[:5], "hallu": each[5:]} for k, each in enumerate(draws)}
+    amber = {"generative": images, "associations": associations, "safe_words": ["tree", "street", "man"]}
+    (tmp_path / "amber.json").write_text(json.dumps(amber))
+    mentioned = [rng.choice(nouns, 6).tolist() for _ in range(400)]
+    for row in mentioned[::3]:
+        row[2] = row[2].capitalize()
+    texts = [f"There is a {' and a '.join(each)}." for each in mentioned]
+    part = CaptionSet.from_captions(Caption(str(k), str(k % 100), text, ()) for k, text in enumerate(texts))
+    released, plain = (Amber(annotations=str(tmp_path / "amber.json"), as_released=flag) for flag in (True, False))
+    expected = [count_as_the_program(each, images[str(k % 100)], amber) for k, each in enumerate(mentioned)]
+    results = evaluate(part, [released, plain])
+    assert results[str(released)].values.tolist() == expected
+    mentions, wrong, covered, truths, captions, invented, hallus = np.sum(expected, axis=0).tolist()
+    parts = {"chair": wrong / mentions, "cover": covered / truths, "hal": captions / 400, "cog": invented / hallus}
+    assert results[str(released)].parts == pytest.approx(parts, abs=1e-9)
+    assert all(abs(results[str(plain)].parts[name] - parts[name]) > 1e-3 for name in ("chair", "cover", "cog"))
+
+
+@pytest.mark.meteor
+@pytest.mark.parametrize(
+    ("caption", "released", "plain"),
+    [
+        ("A puppy runs.", [1, 0, 1, 2, 0, 0, 1], [1, 0, 2, 2, 0, 0, 1]),  # of both truths the first
+        ("A Puppy runs.", [0, 0, 0, 2, 0, 0, 1], [1, 0, 2, 2, 0, 0, 1]),
+        ("A tree stands.", [1, 0, 0, 2, 0, 0, 1], [1, 0, 1, 2, 0, 0, 1]),  # is safe, and a word of the second
+        ("A seashore.", [1, 0, 1, 2, 0, 1, 1], [1, 0, 1, 2, 0, 0, 1]),  # similar to a truth and to a hallucination
+    ],
+)
+def test_what_amber_counts_otherwise_as_released(
+    caption: str, released: list[int], plain: list[int], tmp_path: Path
+) -> None:
+    image = {"truth": ["dog", "coast"], "hallu": ["shore"]}
+    associations = {"dog": ["puppy"], "coast": ["puppy", "tree"], "shore": ["seashore"], "seashore": []}
+    content = {"generative": {"1": image}, "associations": associations, "safe_words": ["tree"]}
+    (tmp_path / "amber.json").write_text(json.dumps(content))
+    part = CaptionSet.from_captions([Caption("1", "1", caption, ())])
+    for flag, expected in ((True, released), (False, plain)):
+        metric = Amber(annotations=str(tmp_path / "amber.json"), as_released=flag)
+        assert metric.measure(part, RunContext()).values.tolist() == [expected]

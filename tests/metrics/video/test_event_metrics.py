@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 import warnings
 from collections.abc import Iterator
 from itertools import combinations
@@ -22,6 +23,7 @@ from capmeter.captions.events import Events, VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import evaluate
+from capmeter.metrics.video import overlap
 from capmeter.metrics.video.overlap import overlap_iou
 from capmeter.metrics.video.soda import best_ordered_sum
 
@@ -82,6 +84,61 @@ def test_what_counts_of_several_annotators() -> None:
     assert results[names[3]].score == pytest.approx(merged)  # ROUGE-L of these pairs is symmetric
 
 
+@pytest.mark.parametrize("metric", [f"dense({ROUGE})", f"soda-c({ROUGE},as_released=true)"])
+def test_videos_of_many_events_are_compared_in_bounded_memory(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "MAX_PAIRS", 10_000)
+    words = [f"{first} {second}" for first in "abcdefghij" for second in "klmnopqrst"]
+    many, other = (Events(((0.0, 1.0),) * 100, tuple(each)) for each in (words, words[::-1]))
+    peaks = []
+    for count in (2, 8):
+        tracemalloc.start()
+        score([video(many, other, id=str(k)) for k in range(count)], metric)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_videos_without_results_count_as_the_released_code_has_it() -> None:
+    """Of four reference videos one has results, all right; the note counts the other three."""
+    sentences = [
+        {"sentence": text, "timestamp": list(span)} for text, span in zip(TRUTH.sentences, TRUTH.times, strict=True)
+    ]
+    reference = {"duration": 30, "timestamps": list(TRUTH.times), "sentences": list(TRUTH.sentences)}
+    captions = capmeter.load({"results": {"v0": sentences}}, {f"v{k}": reference for k in range(4)})
+    names = ["proposals", f"dense({ROUGE})", f"soda-c({ROUGE},as_released=true)"]
+    released = ["proposals(as_released=true)", f"dense({ROUGE},as_released=true)"]
+    results = capmeter.score(captions, [*names, *released])
+    assert [results[name].score for name in names] == pytest.approx([1, 1, 1])
+    for name in released:
+        assert results[name].score == pytest.approx(0.25)
+        assert dict(results[name].items) == pytest.approx({"v0": 1})
+        assert results[name].notes == {"without results, and counted 0": ["v1", "v2", "v3"]}
+        assert results.intervals()[name] == pytest.approx((0.25, 0.25))
+    assert results.notes["references_without_candidate"] == ["v1", "v2", "v3"]
+    saved = capmeter.Results.from_dict(results.to_dict())
+    assert [saved[name].score for name in released] == pytest.approx([0.25, 0.25])
+    assert saved.intervals()[released[0]] == pytest.approx((0.25, 0.25))
+
+
+def test_events_that_overlap_by_half_are_below_half_as_released() -> None:
+    half = video(Events(((0.0, 5.0),), ("a dog eats",)), Events(((0.0, 10.0),), ("a dog eats",)))
+    names = [f"dense({ROUGE},iou=0.5)", f"dense({ROUGE},iou=0.5,as_released=true)"]
+    results = score([half], ",".join(names))
+    assert [results[name].score for name in names] == [1, 0]
+
+
+def test_the_order_of_events_as_released() -> None:
+    """Both start at 0; in the order of the file they cross, by start and end they do not."""
+    candidate = Events(((0.0, 10.0), (0.0, 20.0)), ("a dog", "a cat"))
+    truth = Events(((0.0, 20.0), (0.0, 10.0)), ("a cat", "a dog"))
+    names = [f"soda-c({ROUGE}{rest})" for rest in ("", ",as_released=true", ",as_released=true,annotators=best")]
+    results = score([video(candidate, truth)], ",".join(names))
+    assert [results[name].score for name in names] == pytest.approx([1, 0.5, 0.5], abs=1e-8)
+    late_first = Events(((5.0, 9.0), (0.0, 4.0)), ("a cat", "a dog"))
+    results = score([video(late_first, late_first)], ",".join(names))
+    assert [results[name].score for name in names] == pytest.approx([1, 1, 0.5], abs=1e-8)
+
+
 def test_crossing_matches_are_not_allowed() -> None:
     swapped = Events(((0.0, 10.0), (0.5, 10.0)), ("a cat", "a dog eats"))
     truth = Events(((0.0, 10.0), (0.5, 10.0)), ("a dog eats", "a cat"))
@@ -105,11 +162,11 @@ def test_the_matching_is_the_best_of_all(rows: list[list[float]]) -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e5)).map(lambda pair: tuple(sorted(pair))), max_size=6))
 def test_overlap_is_symmetric_and_between_0_and_1(times: list[Any]) -> None:
-    overlap = overlap_iou(times, times)
-    assert np.array_equal(overlap, overlap.T)
-    assert ((overlap >= 0) & (overlap <= 1)).all()
+    shares = overlap_iou(times, times)
+    assert np.array_equal(shares, shares.T)
+    assert ((shares >= 0) & (shares <= 1)).all()
     lengths = np.array([end - start for start, end in times])
-    assert np.diag(overlap).tolist() == (lengths > 0).astype(float).tolist()
+    assert np.diag(shares).tolist() == (lengths > 0).astype(float).tolist()
 
 
 @pytest.mark.parametrize("size", [1.7e308, 1e300, 1.0, 0.3, 1e-200, 5e-324, 0.0])
@@ -138,10 +195,13 @@ def test_no_events_and_instants_score_zero_and_are_noted() -> None:
 
 def test_too_many_events_end_with_a_sentence_and_many_are_counted() -> None:
     many = Events(tuple((float(k), k + 1.0) for k in range(10_000)), ("a dog",) * 10_000)
-    with pytest.raises(InputError, match="video v: 10,000 events in the results and 10,000 in a reference are more"):
+    with pytest.raises(InputError, match="video v: 10,000 events in the results and 10,000 in the references are more"):
         score([video(many, many)], "proposals")
     results = score([video(many, TRUTH)], f"soda-c({ROUGE}),proposals")
     assert 0 < results[f"soda-c({ROUGE})"].score < 0.01
+    thousand = Events(many.times[:1000], many.sentences[:1000])
+    with pytest.raises(InputError, match="1,000 events in the results and 2,000 in the references"):
+        score([video(thousand, thousand, thousand)], "proposals")
 
 
 def test_document_frequencies_are_of_reference_events() -> None:

@@ -10,9 +10,11 @@ Range -1 to 1, in practice 0 to 1; 1 if the candidate has no object; **higher is
 The paper takes objects from GPT-3.5 and vectors from mpnet; here objects are the noun phrases of the bundled parser (a
 noun with its adjectives and compounds; of references also the noun alone), and `encoder` is an alias, a hub id or a
 folder. `as_released=true` follows two quirks of the released code: objects without a match are left out of the minimum
-(the code adds zeros to the similarities instead of appending them), and a candidate without objects scores 0. With
-`objects`, the objects of a file (detected in the image, or COCO's instances) join O_r, as in the paper; the released
-code reads its detections and drops them. Scores are therefore comparable with each other and not with the paper's.
+(the code adds zeros to the similarities instead of appending them), and a candidate without objects scores 0. The
+released class gives −inf to a caption that names no object, or whose references name none, and so to their mean: here
+the caption scores 1 (0 as released), or 0, since nothing supports its objects. With `objects`, the objects of a file
+(detected in the image, or COCO's instances) join O_r, as in the paper and the released code, which drops those that it
+detects itself. Scores are therefore comparable with each other and not with the paper's.
 
 >>> from capmeter.text.parsing.caption_parser import bundled_caption_parser
 >>> (parse,) = bundled_caption_parser().parse(["A brown dog sits on a kitchen table."])

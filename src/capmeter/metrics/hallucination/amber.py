@@ -10,7 +10,11 @@ neither the truth nor its associated words nor AMBER's safe words name:
 Ranges 0 to 1; **lower is better** but for Cover. The score is CHAIR; all four are parts. Image ids are AMBER's numbers.
 
 The program compares nouns by the vectors of a spaCy model (similarity above .8), which is replaced here by WordNet:
-words with a common synset are similar. Nouns are those of the bundled parser. `annotations` is AMBER's own file,
+words with a common synset are similar. Nouns are those of the bundled parser. `as_released=true` counts as the program
+does: a noun covers one truth, the first that it is equal to, or else similar to; a safe word covers none; a noun that
+equals no truth counts for Cog although a truth is similar; a noun with a capital letter counts nowhere, since it is
+compared as written; and an object that is listed twice counts twice. docs/hallucination.md says how much this changes.
+`annotations` is AMBER's own file,
 [{"id": …, "type": "generative", "truth": […], "hallu": […]}, …], with its relation.json and safe_words.txt in the same
 folder; or all in one: {"generative": {id: {…}}, "associations": {word: [words]}, "safe_words": […]}.
 
@@ -20,9 +24,11 @@ J. Wang et al. AMBER: An LLM-free Multi-dimensional Benchmark for MLLMs Hallucin
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
+from operator import eq
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -50,7 +56,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """truths, hallus: of each image; associations: of each object; safe: words that never count as hallucinated."""
+    """truths, hallus: of each image; associations: of each object; safe: words that are never hallucinated."""
 
     truths: Mapping[str, Sequence[str]]
     hallus: Mapping[str, Sequence[str]]
@@ -60,12 +66,42 @@ class Annotations:
 
     def name(self, noun: str, objects: Iterable[str]) -> set[str]:
         """The objects that a noun names: by the object's own word, an associated one, or a synonym of either."""
-        synsets = _synsets(noun)
         return {
             each
             for each in objects
-            if any(noun == word or synsets & _synsets(word) for word in (each, *self.associations.get(each, ())))
+            if any(_are_similar(noun, word) for word in (each, *self.associations.get(each, ())))
         }
+
+    def count(self, nouns: Sequence[str], image_id: str) -> tuple[int, ...]:
+        """`columns` of a caption with these nouns."""
+        truths, hallus = (tuple(dict.fromkeys(each[image_id])) for each in (self.truths, self.hallus))
+        named = [self.name(noun, truths) for noun in nouns]
+        wrong = [noun for noun, each in zip(nouns, named, strict=True) if not each and noun not in self.safe]
+        invented = {each for noun in wrong for each in self.name(noun, hallus)}
+        covered = set().union(*named)
+        return len(nouns), len(wrong), len(covered), len(truths), bool(wrong), len(invented), len(hallus)
+
+    def count_as_released(self, nouns: Sequence[str], image_id: str) -> tuple[int, ...]:
+        """`columns` of a caption with these nouns, as the program counts; objects are places in the image's lists."""
+        truths, hallus = self.truths[image_id], self.hallus[image_id]
+        true_words, false_words = self._words_in_order(truths), self._words_in_order(hallus)
+        covered, invented, wrong = set[int](), set[int](), 0
+        for noun in nouns:
+            if noun in self.safe:
+                continue
+            if exact := _first(true_words, noun, eq):
+                covered |= exact
+                continue
+            similar = _first(true_words, noun, _are_similar)
+            invented |= _first(false_words, noun, eq) | _first(false_words, noun, _are_similar)
+            covered |= similar
+            wrong += not similar
+        return len(nouns), wrong, len(covered), len(truths), wrong > 0, len(invented), len(hallus)
+
+    def _words_in_order(self, objects: Sequence[str]) -> list[tuple[str, int]]:
+        """The associated words of all objects, then the objects, each with the place of its object."""
+        associated = [(word, k) for k, each in enumerate(objects) for word in self.associations.get(each, ())]
+        return [*associated, *((each, k) for k, each in enumerate(objects))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +110,7 @@ class Amber(AdditiveMetric):
 
     Args:
         annotations: AMBER's annotations.
+        as_released: what the program counts where it departs from the paper.
     """
 
     NAME: ClassVar[str] = "amber"
@@ -92,6 +129,7 @@ class Amber(AdditiveMetric):
     GUIDE: ClassVar[str] = "docs/hallucination.md"
 
     annotations: Annotated[str, "JSON file of AMBER's annotations"] = ""
+    as_released: Annotated[bool, "count as the program does"] = False
 
     @property
     def needs(self) -> frozenset[str]:
@@ -114,16 +152,10 @@ class Amber(AdditiveMetric):
             )
         parse_table: ParseTable = part.pool.analyse(Parses("caption", context.settings))
         count_rows = []
+        count_objects = annotations.count_as_released if self.as_released else annotations.count
         for sentence, image_id in zip(part.candidates.tolist(), part.image_ids, strict=True):
-            nouns = [noun for noun in _nouns(parse_table, sentence) if noun in annotations.vocabulary]
-            truths, hallus = annotations.truths[image_id], annotations.hallus[image_id]
-            named = [annotations.name(noun, truths) for noun in nouns]
-            wrong = [noun for noun, each in zip(nouns, named, strict=True) if not each and noun not in annotations.safe]
-            invented = {each for noun in wrong for each in annotations.name(noun, hallus)}
-            covered = set().union(*named)
-            count_rows.append(
-                (len(nouns), len(wrong), len(covered), len(truths), bool(wrong), len(invented), len(hallus))
-            )
+            nouns = _nouns(parse_table, sentence, lower=not self.as_released)
+            count_rows.append(count_objects([noun for noun in nouns if noun in annotations.vocabulary], image_id))
         return Measurement(np.array(count_rows, np.float64).reshape(len(part), len(self.columns)))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
@@ -187,21 +219,32 @@ def _collect_files(entries: list[Any], path: Path) -> dict[str, Any]:
 
 
 def _words(word_list: Any) -> tuple[str, ...]:
-    """The words of a list, each once."""
+    """The words of a list."""
     if not isinstance(word_list, list) or not all(isinstance(word, str) for word in word_list):
         raise ValueError(f"{word_list!a:.60} is not a list of words")
-    return tuple(dict.fromkeys(filter(None, map(str.strip, word_list))))
+    return tuple(filter(None, map(str.strip, word_list)))
 
 
-def _nouns(parses: ParseTable, sentence: int) -> list[str]:
-    """The nouns of a sentence of the pool in their base form."""
+def _nouns(parses: ParseTable, sentence: int, lower: bool) -> list[str]:
+    """The nouns of a sentence of the pool in their base form; unless in lower case, one with a capital as written."""
     parse, dictionary = parses.parses[sentence], load_english_synonyms()
-    return [
-        base_form(word.lower(), "NN", dictionary)
+    nouns = [
+        word.lower() if lower else word
         for tagged_sentence in (parse.sentences if parse is not None else ())
         for word, tag in zip(tagged_sentence.words, tagged_sentence.tags, strict=True)
         if tag.startswith("NN")
     ]
+    return [base_form(noun, "NN", dictionary) if noun == noun.lower() else noun for noun in nouns]
+
+
+def _first(words: Iterable[tuple[str, int]], noun: str, matches: Callable[[str, str], bool]) -> set[int]:
+    """The object of the first word that matches the noun; empty if no word does."""
+    return set(islice((k for word, k in words if matches(word, noun)), 1))
+
+
+def _are_similar(one: str, other: str) -> bool:
+    """Whether two words are equal or have a common synset."""
+    return one == other or bool(_synsets(one) & _synsets(other))
 
 
 @lru_cache(maxsize=1 << 14)

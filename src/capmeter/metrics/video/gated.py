@@ -28,28 +28,22 @@ D. Z. Chen, A. Gholami, M. Nießner, A. X. Chang. Scan2Cap: Context-aware Dense 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import AdditiveMetric, CorpusState, Floats, Measurement, Metric, RunContext
+from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, Metric, RunContext
 from capmeter.metrics.ngram.cider import CiderD
-from capmeter.metrics.video.overlap import note_events, overlap_iou, refuse_too_many_pairs
-from capmeter.metrics.video.sentence_pairs import (
-    Pair,
-    PairScores,
-    captions_by_box,
-    check_sentence_metric,
-    sentence_facts,
-    sentence_state,
-)
+from capmeter.metrics.video.overlap import note_events, overlap_iou, video_blocks
+from capmeter.metrics.video.sentence_pairs import EventCaptionMetric, PairScores, captions_by_box
 from capmeter.stats.ratios import f1, ratio
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gated(AdditiveMetric):
+class Gated(EventCaptionMetric, AdditiveMetric):
     """A metric of captions of boxes, 0 where the boxes do not overlap enough.
 
     Args:
@@ -60,11 +54,8 @@ class Gated(AdditiveMetric):
 
     NAME: ClassVar[str] = "gated"
     SUMMARY: ClassVar[str] = "captions of boxes by a metric, 0 where boxes do not overlap enough: m@kIoU"
-    PART_SIZE: ClassVar[int] = 512
-    MICROSECONDS: ClassVar[float] = 2000.0
+    BY_BOX: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = ("sum", "reference boxes", "candidate boxes")
-    needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
-    FAMILY: ClassVar[str] = "Events in time"
     MISLEADS: ClassVar[str] = (
         "Counts a right caption 0 where its box is off, and by recall ignores how many boxes were proposed."
     )
@@ -73,7 +64,6 @@ class Gated(AdditiveMetric):
         r"\text{IoU}(p, g)",
         r"\text{recall} = \frac{\sum_g m(g)}{|G|}, \quad \text{precision} = \frac{\sum_g m(g)}{|P|}",
     )
-    GUIDE: ClassVar[str] = "docs/video.md"
 
     metric: Annotated[Metric, "what compares a caption with those of its object"] = CiderD()
     iou: Annotated[float, "threshold of overlap"] = 0.5
@@ -83,38 +73,25 @@ class Gated(AdditiveMetric):
         super().__post_init__()
         if not 0 < self.iou <= 1:
             raise InputError(f"{self.name}: expected iou above 0 and at most 1, but got {self.iou:g}")
-        check_sentence_metric(self.name, self.metric)
-
-    @property
-    def extras(self) -> tuple[str, ...]:
-        """Those of the metric."""
-        return self.metric.extras
-
-    def corpus_state(self) -> CorpusState | None:
-        """What the metric needs of all reference boxes."""
-        return sentence_state(self.metric, by_box=True)
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The sum of scores of each scene, and its numbers of boxes."""
-        refuse_too_many_pairs(part)
-        pairs: list[Pair] = []
-        pair_scenes: list[int] = []
+        candidates, references, scenes = list[str](), list[tuple[str, ...]](), list[int]()
         scene_counts = np.zeros((len(part), 3))
-        for scene_index, video in enumerate(part.events):
-            if video is None:
-                continue
+        for scene, video in chain.from_iterable(video_blocks(part)):
             box_captions = captions_by_box(video.references)
-            scene_counts[scene_index, 1:] = len(box_captions), len(video.candidate.times)
+            scene_counts[scene, 1:] = len(box_captions), len(video.candidate.times)
             if not video.candidate.times:
                 continue
             overlap = overlap_iou(video.candidate.times, list(box_captions))
             for box_index, reference_texts in enumerate(box_captions.values()):
                 best_candidate = int(np.argmax(overlap[:, box_index]))
                 if overlap[best_candidate, box_index] >= self.iou:
-                    pairs.append((video.candidate.sentences[best_candidate], reference_texts))
-                    pair_scenes.append(scene_index)
-        pair_scores = PairScores(self.metric, pairs, context.state, context.settings)
-        np.add.at(scene_counts[:, 0], pair_scenes, pair_scores.scores[pair_scores.indices(pairs)])
+                    candidates.append(video.candidate.sentences[best_candidate])
+                    references.append(reference_texts)
+                    scenes.append(scene)
+        box_scores = PairScores(self.metric, context.state, context.settings).scores(candidates, references)
+        np.add.at(scene_counts[:, 0], scenes, box_scores)
         return Measurement(scene_counts, note_events(part))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
@@ -123,7 +100,3 @@ class Gated(AdditiveMetric):
         recall, precision = ratio(score_sum, sums[..., 1]), ratio(score_sum, sums[..., 2])
         parts = {"recall": recall, "precision": precision, "f1": f1(precision, recall)}
         return {"score": parts[self.form], **parts}
-
-    def signature_facts(self, context: RunContext) -> dict[str, str]:
-        """The metric's facts."""
-        return sentence_facts(self.metric, context)

@@ -7,7 +7,8 @@ event is found if an event of the results overlaps it so:
 
 each with the annotator for whom it is largest, and averaged over videos. F1 at t is the harmonic mean of these two
 averages. The score is F1 averaged over the thresholds. Range 0 to 1. Parts: precision and recall, averaged over the
-thresholds, and at each of them.
+thresholds, and at each of them. Videos without results are left out; `as_released=true` counts them 0, reads the first
+thousand events of a video, and adds 1e-8 to the union, as the released code does (`dense`).
 
 >>> Proposals(iou=(0.5,)).from_sums(np.array([1.5, 1.0]), np.float64(2))["score"].round(3).item()  # .75 and .5
 0.6
@@ -18,6 +19,7 @@ R. Krishna, K. Hata, F. Ren, L. Fei-Fei, J. C. Niebles. Dense-Captioning Events 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -25,40 +27,39 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.events import VideoEvents
 from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
-from capmeter.metrics.video.dense import THRESHOLDS, check_thresholds
-from capmeter.metrics.video.overlap import note_events, overlap_iou, refuse_too_many_pairs
+from capmeter.metrics.video.dense import RELEASED_EVENTS, THRESHOLDS, check_thresholds
+from capmeter.metrics.video.overlap import RELEASED_EPSILON, EventMetric, note_events, overlap_iou, video_blocks
 from capmeter.stats.ratios import f1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposals(AdditiveMetric):
+class Proposals(EventMetric, AdditiveMetric):
     """Precision, recall and F1 of events in time.
 
     Args:
         iou: the thresholds of overlap.
+        as_released: videos without results count 0, as in the released code.
     """
 
     NAME: ClassVar[str] = "proposals"
     SUMMARY: ClassVar[str] = "F1, precision and recall of events in time, whatever their captions"
-    PART_SIZE: ClassVar[int] = 512
     MICROSECONDS: ClassVar[float] = 200.0
-    needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
-    FAMILY: ClassVar[str] = "Events in time"
-    MISLEADS: ClassVar[str] = (
-        "Measures where borders were put as much as what was said: people reach 5 of 100 by SODA_c against each "
-        "other. Scores with given events and with a system's own are not comparable."
-    )
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"P_t = \frac{|\{ p : \max_g \text{IoU}(p, g) > t \}|}{n}, \quad R_t = \frac{|\{ g : \max_p \text{IoU}(p, "
         r"g) > t \}|}{m}, \quad \text{score} = \frac{1}{|T|} \sum_{t \in T} \frac{2 P_t R_t}{P_t + R_t}",
     )
-    GUIDE: ClassVar[str] = "docs/video.md"
 
     iou: Annotated[tuple[float, ...], "thresholds of overlap in time"] = THRESHOLDS
+    as_released: Annotated[bool, "videos without results count 0"] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_thresholds(self.name, self.iou)
+
+    @property
+    def counts_absent(self) -> bool:
+        """As released."""
+        return self.as_released
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,8 +70,8 @@ class Proposals(AdditiveMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """Precision and recall of each video at each threshold."""
-        refuse_too_many_pairs(part)
-        video_rows = [_precision_and_recall(video, self.iou) for video in part.events if video is not None]
+        videos = chain.from_iterable(video_blocks(part))
+        video_rows = [_precision_and_recall(video, self.iou, self.as_released) for _, video in videos]
         return Measurement(np.array(video_rows), note_events(part))
 
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
@@ -85,9 +86,11 @@ class Proposals(AdditiveMetric):
         } | parts
 
 
-def _precision_and_recall(video: VideoEvents, thresholds: tuple[float, ...]) -> list[float]:
+def _precision_and_recall(video: VideoEvents, thresholds: tuple[float, ...], as_released: bool) -> list[float]:
     """Precision at each threshold, then recall, each with the annotator for whom it is largest."""
-    overlaps = [overlap_iou(video.candidate.times, reference_events.times) for reference_events in video.references]
+    times = video.candidate.times[: RELEASED_EVENTS if as_released else None]
+    epsilon = RELEASED_EPSILON if as_released else 0.0
+    overlaps = [overlap_iou(times, reference_events.times, epsilon) for reference_events in video.references]
     matched_shares = [
         [
             max((float(np.mean((overlap > t).any(axis=axis))) for overlap in overlaps if overlap.size), default=0.0)
