@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from capmeter.core import assets
-from capmeter.core.assets import ASSETS, cache_folder, checkpoint_folders, data_folder, find_checkpoint, sha256, state
+from capmeter.core.assets import ASSETS, checkpoint_folders, find_checkpoint, sha256, state
+from capmeter.core.settings import cache_folder, data_folder
 
 
 def test_every_asset_says_what_it_is() -> None:
@@ -64,7 +65,7 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_checkpoints_by_name_and_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped, local = tmp_path / "shipped", tmp_path / "own"
-    monkeypatch.setattr(assets, "weight_folders", lambda: (shipped, local))
+    monkeypatch.setattr(assets, "_weight_folders", lambda: (shipped, local))
     for folder in (shipped / "parser", local / "parser", local / "mine", local / "empty"):
         folder.mkdir(parents=True)
         if folder.name != "empty":

@@ -14,8 +14,8 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import (
     Results,
-    captions_from_dict,
-    captions_to_dict,
+    _captions_from_dict,
+    _captions_to_dict,
     from_dict,
     load_json_schema,
     read_all,
@@ -123,8 +123,8 @@ CAPTIONS = [
 
 def test_captions_survive_json() -> None:
     captions = CaptionSet.from_captions(CAPTIONS)
-    saved = json.loads(json.dumps(captions_to_dict(captions)))
-    assert list(captions_from_dict(saved, captions.ids, captions.image_ids)) == CAPTIONS
+    saved = json.loads(json.dumps(_captions_to_dict(captions)))
+    assert list(_captions_from_dict(saved, captions.ids, captions.image_ids)) == CAPTIONS
     assert saved["sentences"].count("a dog") == 1
 
 

@@ -11,7 +11,7 @@ from support.caption_sets import ROWS, caption_set
 
 from capmeter.captions.caption_set import SentencePool
 from capmeter.core.ragged import Ragged
-from capmeter.text.ngrams import Matches, NGrams, sort_hashes
+from capmeter.text.ngrams import Matches, NGrams, _sort_hashes
 
 
 def grams(text: str, n: int) -> list[tuple[str, ...]]:
@@ -88,6 +88,6 @@ def test_a_pool_without_words() -> None:
 )
 def test_hashes_are_sorted_whether_or_not_their_upper_bits_differ(values: list[int]) -> None:
     hashes = np.array(values, np.uint64)
-    order, sorted_hashes = sort_hashes(hashes)
+    order, sorted_hashes = _sort_hashes(hashes)
     assert sorted(order.tolist()) == list(range(len(values)))
     assert hashes[order].tolist() == sorted_hashes.tolist() == sorted(values)

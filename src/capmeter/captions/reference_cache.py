@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet, Indices, SentencePool
-from capmeter.core.arrays import Arrays
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from capmeter.core.arrays import Arrays
     from capmeter.core.disk_cache import DiskCache
 
 MIN_REFERENCES = 2000

@@ -21,6 +21,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from capmeter.core.errors import InputError
+from capmeter.core.settings import data_folder
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -80,7 +81,7 @@ class Asset:
 
 
 @dataclass(frozen=True)
-class AssetState:
+class _AssetState:
     """An asset on this machine. state: `ready`, `missing`, `incomplete` or `changed` (the hash does not match)."""
 
     asset: Asset
@@ -180,19 +181,19 @@ def known_assets() -> dict[str, Asset]:
     return ASSETS | find_added_assets()[0]
 
 
-def state(asset: Asset) -> AssetState:
+def state(asset: Asset) -> _AssetState:
     """Where an asset is, and whether its content is the published one."""
     folder = asset.find()
     if folder is None:
-        return AssetState(asset, "missing")
+        return _AssetState(asset, "missing")
     try:
         files = asset.content(folder)
         digest = sha256(*files)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a damaged list of shards, or a missing shard
         files = ()
     if not files or len(files) < len(asset.files):
-        return AssetState(asset, "incomplete", folder)
-    return AssetState(asset, "changed" if asset.sha256 not in ("", digest) else "ready", folder, digest)
+        return _AssetState(asset, "incomplete", folder)
+    return _AssetState(asset, "changed" if asset.sha256 not in ("", digest) else "ready", folder, digest)
 
 
 def sha256(*files: Path) -> str:
@@ -254,31 +255,12 @@ def hub_folder(hub_id: str) -> Path | None:
     return None
 
 
-def cache_folder(*inner: str) -> Path:
-    """Where regenerable files are kept: `CAPMETER_CACHE`, else the system's cache folder."""
-    return _folder("CAPMETER_CACHE", "user_cache_path").joinpath(*inner)
-
-
-def data_folder(*inner: str) -> Path:
-    """Where locally trained checkpoints are kept: `CAPMETER_DATA`, else the system's folder for user data."""
-    return _folder("CAPMETER_DATA", "user_data_path").joinpath(*inner)
-
-
-def _folder(variable: str, platform_folder: str) -> Path:
-    if named_folder := os.environ.get(variable):
-        return Path(named_folder).expanduser()
-    import platformdirs
-
-    folder: Path = getattr(platformdirs, platform_folder)("capmeter", appauthor=False)
-    return folder
-
-
 def asset_folder(name: str) -> Path:
     """Where a user may put an asset that others made: `assets/NAME` in the data folder."""
     return data_folder("assets", name)
 
 
-def weight_folders() -> tuple[Path, ...]:
+def _weight_folders() -> tuple[Path, ...]:
     """Where checkpoints are looked up by name: capmeter's, those of packages that add some, then the user's own.
 
     A package adds the checkpoints in its folder `weights` through the entry point group `capmeter.weights`, whose
@@ -301,7 +283,7 @@ def find_checkpoint(name: str) -> Path | None:
     """The folder of a trained checkpoint, shipped or the user's, by name, else by path; None if absent."""
     if not name.strip():
         return None
-    named_folders = [folder / name for folder in weight_folders()] if Path(name).name == name else []
+    named_folders = [folder / name for folder in _weight_folders()] if Path(name).name == name else []
     possible_folders = (*named_folders, Path(name).expanduser())
     return next((folder for folder in possible_folders if (folder / CHECKPOINT).is_file()), None)
 
@@ -319,7 +301,7 @@ def checkpoint_stamp(name: str) -> CheckpointStamp | None:
 def checkpoint_folders() -> Iterator[Path]:
     """The folders of all named checkpoints; for a name found twice, the shipped one comes first."""
     seen_names: set[str] = set()
-    for weight_folder in weight_folders():
+    for weight_folder in _weight_folders():
         for folder in sorted(weight_folder.iterdir()) if weight_folder.is_dir() else ():
             if folder.name not in seen_names and (folder / CHECKPOINT).is_file():
                 seen_names.add(folder.name)

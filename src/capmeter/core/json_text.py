@@ -1,9 +1,11 @@
-"""JSON as captions need it: duplicate keys are rejected, and every error gives line and column."""
+"""JSON as captions need it: duplicate keys are rejected, and every error gives line and column; bundled JSON files."""
 
 from __future__ import annotations
 
 import json
 import re
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from capmeter.core.errors import InputError
@@ -60,6 +62,12 @@ def decode_json(text: str, name: str, line: int | None = None) -> Any:
     except ValueError:  # Python reads no whole number of more than 4,300 digits
         location = _location(name, line)
         raise InputError(f"{location}: holds a whole number of thousands of digits; write an id as text") from None
+
+
+@cache
+def read_bundled_json(name: str) -> Any:
+    """The content of a JSON file of this name in `capmeter/data`, which nobody changes; read once per process."""
+    return json.loads((files("capmeter") / "data" / name).read_text("utf-8"))
 
 
 def _location(name: str, line: int | None) -> str:

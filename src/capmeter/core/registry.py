@@ -4,18 +4,16 @@ installed packages provide through an entry point group (name = "module:Class").
 
 from __future__ import annotations
 
-import functools
 import importlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import cached_property
-from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.named import Named, parameters_of, read_parameters, split_name, split_text
 
 if TYPE_CHECKING:
@@ -233,14 +231,11 @@ class Registry(Generic[Kind]):
         return list(only_bundled)
 
 
-@functools.cache
 def other_packages() -> dict[str, dict[str, Any]]:
     """Names that another distribution of the project provides, for users who have not installed it: `metrics`,
     `commands` and `baselines` of each, and how to `install` it.
     """
-    packages: dict[str, dict[str, Any]] = json.loads(
-        (files("capmeter") / "data" / "other_packages.json").read_text("utf-8")
-    )
+    packages: dict[str, dict[str, Any]] = read_bundled_json("other_packages.json")
     return packages
 
 

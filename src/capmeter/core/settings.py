@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from capmeter.core.assets import cache_folder
 from capmeter.core.caches import MEMORY_BYTES, MemoryCache, ResultCache, shared_memory
 from capmeter.core.errors import InputError
 from capmeter.core.options import option
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class JudgeUsage:
+class _JudgeUsage:
     """The number of questions asked, and of the input and output tokens of their answers."""
 
     questions: int = 0
@@ -42,7 +41,7 @@ class JudgeUsage:
     output_tokens: int = 0
 
 
-def read_prices(text: str) -> tuple[float, float]:
+def _read_prices(text: str) -> tuple[float, float]:
     """The two prices in a text "IN,OUT".
 
     Raises:
@@ -59,7 +58,7 @@ def read_prices(text: str) -> tuple[float, float]:
     return input_price, output_price
 
 
-def check_proxy(address: str) -> str:
+def _check_proxy(address: str) -> str:
     """The address of a proxy.
 
     Raises:
@@ -106,7 +105,7 @@ class JudgeLimits:
         None,
         "HTTP proxy for judges; those of the environment are not used.",
         "--judge-proxy",
-        check=check_proxy,
+        check=_check_proxy,
         group="judges",
     )
     certificates: Path | None = option(
@@ -123,8 +122,8 @@ class JudgeLimits:
         group="judges",
         metavar="IN,OUT",
         value_type=str | None,
-        check=read_prices,
-        convert=read_prices,
+        check=_read_prices,
+        convert=_read_prices,
     )
     max_cost: float | None = option(
         None, "Ask a judge no more than this costs by --judge-prices.", "--max-cost", minimum=0, group="judges"
@@ -132,7 +131,7 @@ class JudgeLimits:
     max_requests: int | None = option(
         None, "Ask a judge at most this many questions.", "--max-requests", minimum=0, group="judges"
     )
-    usage: JudgeUsage = field(default_factory=JudgeUsage, compare=False, repr=False)
+    usage: _JudgeUsage = field(default_factory=_JudgeUsage, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.prices is not None:
@@ -144,7 +143,7 @@ class JudgeLimits:
         if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost >= 0):
             raise InputError(f"judges: max_cost={self.max_cost}: expected a number of 0 or more")
         if self.proxy is not None:
-            check_proxy(self.proxy)
+            _check_proxy(self.proxy)
         if self.max_cost is not None and self.prices is None:
             raise InputError("--max-cost needs --judge-prices IN,OUT, the prices of a million tokens")
 
@@ -162,7 +161,7 @@ class JudgeLimits:
         """The limits of one of several processes that share these."""
         return replace(
             self,
-            usage=JudgeUsage(),
+            usage=_JudgeUsage(),
             concurrency=max(1, self.concurrency // processes),
             max_cost=None if self.max_cost is None else self.max_cost / processes,
             max_requests=None if self.max_requests is None else self.max_requests // processes,
@@ -181,6 +180,25 @@ def format_cost(cost: float) -> str:
 PRECISIONS = ("float32", "half")
 GIGABYTE = 1 << 30
 _REFERENCE_BYTES = GIGABYTE // 2
+
+
+def cache_folder(*inner: str) -> Path:
+    """Where regenerable files are kept: `CAPMETER_CACHE`, else the system's cache folder."""
+    return _folder("CAPMETER_CACHE", "user_cache_path").joinpath(*inner)
+
+
+def data_folder(*inner: str) -> Path:
+    """Where locally trained checkpoints are kept: `CAPMETER_DATA`, else the system's folder for user data."""
+    return _folder("CAPMETER_DATA", "user_data_path").joinpath(*inner)
+
+
+def _folder(variable: str, platform_folder: str) -> Path:
+    if named_folder := os.environ.get(variable):
+        return Path(named_folder).expanduser()
+    import platformdirs
+
+    folder: Path = getattr(platformdirs, platform_folder)("capmeter", appauthor=False)
+    return folder
 
 
 def _environment_cache() -> Path | None:

@@ -39,7 +39,7 @@ class WorkerPool(Protocol):
         ...
 
 
-class SerialPool:
+class _SerialPool:
     """Runs one part after the other in this process."""
 
     workers = 1
@@ -49,7 +49,7 @@ class SerialPool:
         return map(function, items)
 
 
-class ProcessPool:
+class _ProcessPool:
     """Runs parts in several processes; each receives the function once, and items as it becomes free."""
 
     def __init__(self, workers: int) -> None:
@@ -137,12 +137,12 @@ def make_pool(workers: int | WorkerPool) -> WorkerPool:
         return workers
     if not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers={workers}: expected a number of processes from 1 to {MAX_WORKERS}")
-    return SerialPool() if workers == 1 else ProcessPool(workers)
+    return _SerialPool() if workers == 1 else _ProcessPool(workers)
 
 
 def worker_settings(settings: Settings, pool: WorkerPool) -> Settings:
     """The settings of each worker: processes divide this machine's cores, unless they are set, and judges' limits."""
-    if not isinstance(pool, ProcessPool):
+    if not isinstance(pool, _ProcessPool):
         return settings
     threads = settings.threads or max(1, (os.cpu_count() or 1) // pool.workers)
     return replace(settings, threads=threads, judging=settings.judging.divided(pool.workers))

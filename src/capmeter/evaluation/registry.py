@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.named import split_name
 from capmeter.core.registry import Entry, Registry, fold_name
 from capmeter.evaluation.base import CapmeterWarning, Metric
@@ -24,76 +25,8 @@ BUNDLES = {
 }
 """Names of several metrics, for lists: BLEU of all orders, and what MS COCO's evaluation reports."""
 
-_ABSENT = {
-    **{f"b{n}": f"BLEU-{n} is `bleu-{n}`" for n in range(1, 5)},
-    "clip": "the metrics of CLIP are `clipscore`, `refclipscore` and `pac-s`",
-    "blip": "BLIP's image-text matching is `blip-itm`",
-    "polos": "Polos's weights are not part of capmeter; `regressor(checkpoint=FOLDER)` is a head of its shape that "
-    "`capmeter train regressor` trains on ratings",
-    "fid": "FID compares sets of images; a caption is compared with its image by `clipscore`",
-    "nlgeval": "nlg-eval's metrics are `coco` (all of MS COCO's evaluation) and `mowe`",
-    "spiceu": "SPICE-U is not part of capmeter; `spice` is what it extends",
-    "spidermax": "SPIDEr-max is not part of capmeter; `spider` scores each candidate of which it takes the best",
-    "comet": "COMET needs the source sentence of a translation; captions have images and references: `bertscore` "
-    "compares embeddings, `refclipscore` also reads the image",
-    "bleurt": "BLEURT is trained on ratings of translations; of trained metrics capmeter has `capmeter` and `lceval`",
-    "rouge1": "ROUGE-1 (overlap of words) is not part of capmeter; captioning papers report `rouge-l`, and `bleu-1` is "
-    "the precision of words",
-    "rouge2": "ROUGE-2 (overlap of bigrams) is not part of capmeter; captioning papers report `rouge-l`, and `bleu-2` "
-    "is a precision of words and bigrams",
-    "chrf": "chrF (character n-grams) is not part of capmeter; for languages without spaces see `cider-d(tokenizer=…)` "
-    "in `capmeter list cider-d`",
-    "ter": "TER (edits) is not part of capmeter, and captioning papers do not report it; they report `cider-d`",
-    "wer": "WER (edits) is not part of capmeter, and captioning papers do not report it; they report `cider-d`",
-    "moverscore": "MoverScore is not part of capmeter; `wmd` is the word mover's distance it extends, `bertscore` "
-    "compares the same embeddings",
-    "sacrebleu": "sacreBLEU tokenises for translation; captioning papers report `bleu-4` of PTB tokens",
-    "embeddingaveragecosinesimilarity": "embedding averages are `mowe` here",
-    "skipthoughtcs": "skip-thought vectors are not part of capmeter; `sbert` compares sentence vectors",
-    "selfcider": "metrics of diversity are not part of capmeter, which scores single captions",
-    "vqascore": "VQAScore is not part of capmeter; `blip-itm` and `clipscore` compare a caption with its image",
-    **dict.fromkeys(
-        ("mbleu", "selfbleu", "div1", "div2", "distinct1", "distinct2"),
-        "metrics of diversity over captions "
-        "are not part of capmeter; `distinct(n=1)` and `distinct(n=2)` look for repetitions inside each caption",
-    ),
-    **dict.fromkeys(("chairs", "chairi"), "CHAIRs and CHAIRi are parts of `chair`"),
-    "nist": "NIST (n-grams weighted by how rare they are) is not part of capmeter; `cider-d` weights n-grams so, too",
-    **dict.fromkeys(("rougew", "rouges", "rougesu", "rougelsum", "rougen"), "captioning papers report `rouge-l` alone"),
-    **dict.fromkeys(
-        ("perplexity", "ppl"),
-        "a language model's perplexity says nothing of the image; `spurts` scores "
-        "style without references, `fer` counts errors of fluency",
-    ),
-    "r4": "R@4 is `repetition`",
-    "pope": "POPE asks a model questions, and scores no captions; `chair`, `aloha` and `hallucination` find objects "
-    "that captions make up",
-    "geval": "G-Eval's way of scoring is `g-veval(model=NAME)` here, or a prompt of your own with `judge`",
-    **{
-        paper.lower(): f"{paper}'s prompts are not part of capmeter; `judge(model=NAME,task={task})` is modelled on it"
-        for paper, task in (
-            *(("VDCscore", "answers"), ("DCScore", "facts"), ("FaithScore", "claims"), ("PoSh", "elements")),
-            *(("CapArena", "pairs"), ("CAPability", "capability")),
-        )
-    },
-    "infometic": "InfoMetIC's weights are not part of capmeter; `regressor(checkpoint=FOLDER)` is a head of its shape",
-    "uniter": "UNITER is the encoder of `umic`",
-    "tiger": "TIGEr is not part of capmeter; `vilbertscore`, `umic` and `vifidel` compare a caption with regions",
-    **dict.fromkeys(
-        ("lpips", "hpsv2", "imagereward", "pickscore"),
-        "it scores images, not captions; a caption is compared with its image by `clipscore`, `pac-s` and `blip-itm`",
-    ),
-    **dict.fromkeys(
-        ("accuracy", "exactmatch", "em", "f1"),
-        "captions have no single right answer; `captionqa` scores "
-        "what questions about a caption show, `cider-d` agreement with references",
-    ),
-    "gpt4": "a language model is a judge here: `clair(model=NAME)`, or `g-veval(model=NAME)`",
-}
-"""Metrics that people ask for and capmeter lacks: what is near, and why."""
 
-
-class MetricRegistry(Registry[Metric]):
+class _MetricRegistry(Registry[Metric]):
     """The registry of metrics, with the names that people type."""
 
     def builtin_name(self, name: str) -> str | None:
@@ -106,7 +39,9 @@ class MetricRegistry(Registry[Metric]):
             return (
                 f"it is the bundle of {', '.join(BUNDLES[name.lower()])}, which lists of metrics may contain; name one"
             )
-        return _ABSENT.get(fold_name(name)) or super().suggest(name)
+        # what people ask for and capmeter lacks: what is near, and why
+        absent: dict[str, str] = read_bundled_json("absent_metrics.json")
+        return absent.get(fold_name(name)) or super().suggest(name)
 
     def parse(self, text: str | Metric) -> Metric:
         """The metric with this text form, with a warning where the name is read as another metric's."""
@@ -124,7 +59,7 @@ def _is_papers_cider(name: str) -> bool:
     return name.lower() == "cider" and name != "cider"
 
 
-METRICS = MetricRegistry(
+METRICS = _MetricRegistry(
     "metric",
     Metric,  # type: ignore[type-abstract]
     "capmeter.metrics",

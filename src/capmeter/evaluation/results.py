@@ -28,7 +28,7 @@ from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.captions.layouts.programs import is_results
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import CapmeterError, InputError, MissingBackend
-from capmeter.core.json_text import decode_json
+from capmeter.core.json_text import decode_json, read_bundled_json
 from capmeter.core.messages import describe_failure, format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.core.ragged import Ragged
@@ -368,9 +368,7 @@ def read_all(path: str | Path) -> dict[str, Results]:
 
 def load_json_schema() -> dict[str, Any]:
     """Loads the JSON Schema (2020-12) of the layout."""
-    from importlib.resources import files
-
-    schema: dict[str, Any] = json.loads((files("capmeter") / "data" / "results.schema.json").read_text("utf-8"))
+    schema: dict[str, Any] = read_bundled_json("results.schema.json")
     return schema
 
 
@@ -414,7 +412,7 @@ def _system_to_dict(results: Results) -> dict[str, Any]:
         "notes": results.notes,
     }
     if results.captions is not None:
-        saved["captions"] = captions_to_dict(results.captions)
+        saved["captions"] = _captions_to_dict(results.captions)
     return saved | ({} if results.command is None else {"command": results.command})
 
 
@@ -458,7 +456,7 @@ def _read_system(saved: Any, where: str) -> Results:
         location = where
         captions = None
         if saved.get("captions") is not None:
-            captions = captions_from_dict(saved["captions"], ids.names, ids.images)
+            captions = _captions_from_dict(saved["captions"], ids.names, ids.images)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
         raise InputError(
             f"{location}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
@@ -523,7 +521,7 @@ def _read_numbers(saved: Mapping[str, Any], caption_ids: Sequence[str]) -> Float
     return numbers
 
 
-def captions_to_dict(captions: CaptionSet) -> dict[str, Any]:
+def _captions_to_dict(captions: CaptionSet) -> dict[str, Any]:
     """The captions as JSON values, without ids and image ids, which the file has elsewhere."""
     rows = range(len(captions))
     images = {id: image for id, image in zip(captions.ids, captions.images, strict=True) if image is not None}
@@ -537,8 +535,8 @@ def captions_to_dict(captions: CaptionSet) -> dict[str, Any]:
     }
 
 
-def captions_from_dict(saved: Mapping[str, Any], ids: Sequence[str], image_ids: Sequence[str]) -> CaptionSet:
-    """Reads what `captions_to_dict` returned; `KeyError`, `TypeError` or `ValueError` if it is damaged."""
+def _captions_from_dict(saved: Mapping[str, Any], ids: Sequence[str], image_ids: Sequence[str]) -> CaptionSet:
+    """Reads what `_captions_to_dict` returned; `KeyError`, `TypeError` or `ValueError` if it is damaged."""
     sentences = tuple(saved["sentences"])
     candidates = np.array([saved["candidates"][id] for id in ids], np.int32)
     references = Ragged.from_rows([saved["references"][id] for id in ids], np.int32)

@@ -197,7 +197,7 @@ def _read_numbers(arrays: Mapping[str, Any], array_names: tuple[str, ...], where
 ARRAYS = ("features", "x", "norm_bb", "bbox", "boxes", "image_w", "image_h", "conf", "soft_labels", "labels")
 
 
-class NpzRegions:
+class _NpzRegions:
     """A folder of .npz files; the keys are the files' names."""
 
     def __init__(self, folder: Path) -> None:
@@ -287,7 +287,7 @@ _IMAGE_SUFFIX = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?)$", re.IGNORECASE
 _NUMBERED = re.compile(r"[A-Za-z][A-Za-z0-9]*_(?:[A-Za-z]+\d*_)?0*(\d+)")  # COCO_val2014_000000391895, flickr30k_0017
 
 
-class RegionFile(Protocol):
+class _RegionFile(Protocol):
     """A collection of regions, keyed by image; see `open_regions`."""
 
     @property
@@ -309,7 +309,7 @@ class RegionSource:
     (`391895` matches `coco_val2014_000000391895.npz`).
     """
 
-    def __init__(self, file: RegionFile) -> None:
+    def __init__(self, file: _RegionFile) -> None:
         self.file = file
         self._exact: dict[str, str] = {}
         names_by_number: dict[str, list[str]] = {}
@@ -349,7 +349,7 @@ def open_regions(path: str | Path) -> RegionSource:
     """The regions in a folder of .npz files, or in a container that an installed package reads.
 
     A package adds a container through the entry point group `capmeter.region_files`, whose values are functions of the
-    folder that return its `RegionFile`, or None where the folder is something else.
+    folder that return its `_RegionFile`, or None where the folder is something else.
 
     Raises:
         InputError: the path is none of these, or is damaged.
@@ -358,7 +358,7 @@ def open_regions(path: str | Path) -> RegionSource:
     if not folder.is_dir():
         raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files")
     added_files = (entry.load()(folder) for entry in entry_points(group="capmeter.region_files"))
-    region_source = RegionSource(next((file for file in added_files if file is not None), NpzRegions(folder)))
+    region_source = RegionSource(next((file for file in added_files if file is not None), _NpzRegions(folder)))
     if not len(region_source):
         raise InputError(
             f"regions {str(path)!a}: no image in it; expected NAME.npz files, one per image, or what an installed "

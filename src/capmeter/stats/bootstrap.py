@@ -20,11 +20,12 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe
-from capmeter.stats.kendall import Array
 
+Array = npt.NDArray[Any]
 Statistic = Callable[[Any], Any]
 """Weights (None, [n] or [resamples, n]) to a float or float64[resamples]: `TauB(x, y)`, `mean_statistic(values)` …"""
 

@@ -161,7 +161,7 @@ def _rank_hashes(
         hash_order = np.argsort(hashes, kind="stable")
         sorted_hashes = hashes.take(hash_order)
     else:
-        hash_order, sorted_hashes = sort_hashes(hashes)
+        hash_order, sorted_hashes = _sort_hashes(hashes)
     is_new = differ(sorted_hashes)
     hash_ranks = np.empty(len(hashes), np.int64)
     hash_ranks[hash_order] = np.cumsum(is_new) - 1
@@ -169,13 +169,13 @@ def _rank_hashes(
     return hash_ranks, hash_order[first_positions], sorted_hashes[first_positions]
 
 
-def sort_hashes(hashes: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[np.uint64]]:
+def _sort_hashes(hashes: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[np.uint64]]:
     """Returns the positions of hashes in ascending order, and the sorted hashes, faster than by `numpy.argsort`.
 
     The upper bits of each hash and its position are sorted as one number. Where different hashes have the same upper
     bits, which is rare, they are sorted as they are.
 
-    >>> sort_hashes(np.array([7 << 60, 3 << 60, 7 << 60], np.uint64))[0].tolist()
+    >>> _sort_hashes(np.array([7 << 60, 3 << 60, 7 << 60], np.uint64))[0].tolist()
     [1, 0, 2]
     """
     low_bits = np.uint64((1 << len(hashes).bit_length()) - 1)
@@ -188,7 +188,7 @@ def sort_hashes(hashes: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[n
     return order, sorted_hashes
 
 
-class CaptionIndices(Protocol):
+class _CaptionIndices(Protocol):
     """Candidates and references as indices into a pool."""
 
     @property
@@ -226,13 +226,13 @@ class Matches:
     tokenizer: str = "ptb"
     letters: bool = False
 
-    def compute(self, captions: CaptionIndices) -> MatchTable:
+    def compute(self, captions: _CaptionIndices) -> MatchTable:
         """Matches the candidates and references of these captions."""
         grams: NGramTable = captions.pool.analyse(NGrams(self.n, self.tokenizer, self.letters))
         return match_ngrams(captions, grams)
 
 
-def match_ngrams(captions: CaptionIndices, grams: NGramTable) -> MatchTable:
+def match_ngrams(captions: _CaptionIndices, grams: NGramTable) -> MatchTable:
     """Finds the n-grams that candidates share with their references.
 
     Args:

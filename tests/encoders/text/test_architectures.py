@@ -15,7 +15,7 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, find_encoder, load_encoder
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.encoder import HubModel
+from capmeter.encoders.text.encoder import _HubModel
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 transformers = pytest.importorskip("transformers", reason="needs the neural extra")
@@ -105,7 +105,7 @@ def plain(encoder: Encoder, ids: list[int], **more: Any) -> Any:
 @pytest.mark.parametrize("kind", ["roberta", "distilbert", "mpnet", "old_names", "other_activation"])
 def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureRequest) -> None:
     encoder = load_encoder(find_encoder(request.getfixturevalue(kind)))
-    assert isinstance(encoder.model, HubModel if kind == "other_activation" else Bert)
+    assert isinstance(encoder.model, _HubModel if kind == "other_activation" else Bert)
     assert (encoder.layers, encoder.heads, encoder.width) == (3, 2, 16)
     pieces = encoder.pieces(SENTENCES)
     expected = [plain(encoder, pieces[row].tolist()) for row in range(len(SENTENCES))]
@@ -219,7 +219,7 @@ def test_incomplete_weights_are_not_made_up(tmp_path: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     without_pooler = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
     save_file(without_pooler, folder / "model.safetensors", {"format": "pt"})
-    assert isinstance(load_encoder(find_encoder(str(folder))).model, HubModel)
+    assert isinstance(load_encoder(find_encoder(str(folder))).model, _HubModel)
     part = {name: tensor for name, tensor in without_pooler.items() if "layer.1." not in name}
     save_file(part, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(AssetError, match=r"its weights lack encoder.layer.1.* and 15 more"):

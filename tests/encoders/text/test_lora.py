@@ -25,8 +25,8 @@ from capmeter.encoders.text.layers import (
     MATRICES,
     Adapter,
     TransformerLayer,
+    _merge_factors,
     attach_factors,
-    merge_factors,
     transformer_layer,
 )
 
@@ -54,7 +54,7 @@ def test_the_sum_by_hand() -> None:
     layer = TransformerLayer(identity, identity, nothing, identity, identity, nothing)
     factors = {f"layers.3.{name}.{LORA_A}": torch.tensor([[1.0, 2.0]]) for name in MATRICES.values()}
     factors |= {f"layers.3.{name}.{LORA_B}": torch.tensor([[10.0], [0.0]]) for name in MATRICES.values()}
-    merged = merge_factors(layer, factors, 3)
+    merged = _merge_factors(layer, factors, 3)
     for matrix in MATRICES:
         weight, bias = getattr(merged, matrix)
         assert weight.tolist() == [[11.0, 20.0], [0.0, 1.0]]
@@ -77,7 +77,7 @@ def test_factors_beside_a_matrix_are_the_sum_and_need_no_gradient_of_it() -> Non
             random = torch.randn(*shape, dtype=torch.float64) * 0.3
             factors[f"layers.0.{name}.{factor}"] = random.requires_grad_()
     x, result, gradients = torch.randn(6, 4, dtype=torch.float64), [], []
-    for each in (merge_factors(layer, factors, 0), attach_factors(layer, factors, 0)):
+    for each in (_merge_factors(layer, factors, 0), attach_factors(layer, factors, 0)):
         states, _ = transformer_layer(each, x, None, (2, 2), 1e-12)
         result.append(states)
         gradients.append(torch.autograd.grad(states.square().sum() + states[0, 0], list(factors.values())))

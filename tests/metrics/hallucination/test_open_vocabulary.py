@@ -18,18 +18,18 @@ from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import evaluate
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.meta.agreement import run
-from capmeter.metrics.hallucination.aloha import Aloha, NounPhrase, match_objects
+from capmeter.metrics.hallucination.aloha import Aloha, _match_objects, _NounPhrase
 from capmeter.metrics.hallucination.amber import Amber
 from capmeter.metrics.hallucination.hallucination import (
     CaptionFindings,
-    ContentVocabulary,
     Hallucination,
-    SentenceFindings,
     Word,
+    _ContentVocabulary,
+    _document_logit,
+    _missing_agreement,
+    _SentenceFindings,
     content_words,
-    document_logit,
     find_errors,
-    missing_agreement,
     split_text,
 )
 from capmeter.metrics.own.words import label_words
@@ -71,8 +71,8 @@ def test_scores_do_not_depend_on_other_captions_or_the_order_of_references() -> 
 
 def test_texts_of_several_sentences() -> None:
     assert split_text("A dog. It runs!\n\n- ...\nfast") == ["A dog.", "It runs!", "fast"]
-    assert document_logit("A dog runs.", ["a dog runs", "a dog"]) == pytest.approx(2 * (0 - 2) / 2.5)
-    assert document_logit("a cow", ["a dog runs"]) > document_logit("a dog", ["a dog runs"])
+    assert _document_logit("A dog runs.", ["a dog runs", "a dog"]) == pytest.approx(2 * (0 - 2) / 2.5)
+    assert _document_logit("a cow", ["a dog runs"]) > _document_logit("a dog", ["a dog runs"])
 
 
 def test_content_words_have_their_places() -> None:
@@ -94,8 +94,8 @@ def word(location: int, lemma: str, names_thing: bool = True) -> Word:
     return Word(location, lemma, lemma, names_thing)
 
 
-def sentence_findings(right: float) -> SentenceFindings:
-    return SentenceFindings(
+def sentence_findings(right: float) -> _SentenceFindings:
+    return _SentenceFindings(
         words=(word(0, "red", False), word(1, "kite"), word(2, "dog")),
         right=np.array([right, 0.5, 1e-9]),
         nearest=np.array([0.2, 0.5, 0.0]),
@@ -121,23 +121,23 @@ def test_the_formula_by_hand() -> None:
 def test_agreement_on_what_a_caption_misses() -> None:
     """Three of four references name a kite, which the candidate lacks: (3 − 1) / (4 − 1). A dog is not missing."""
     references = [[word(0, "dog"), word(1, "kite")], [word(0, "kite")], [word(0, "kite"), word(2, "tree")], []]
-    dog = ContentVocabulary.of([word(0, "dog")])
-    assert missing_agreement(dog, references) == pytest.approx(2 / 3)
+    dog = _ContentVocabulary.of([word(0, "dog")])
+    assert _missing_agreement(dog, references) == pytest.approx(2 / 3)
     assert (
-        missing_agreement(ContentVocabulary.of([word(0, "kite")]), references) == 0
+        _missing_agreement(_ContentVocabulary.of([word(0, "kite")]), references) == 0
     )  # one reference alone names a dog
-    assert missing_agreement(dog, [[word(0, "kite")]]) == 0
+    assert _missing_agreement(dog, [[word(0, "kite")]]) == 0
     view = [[word(0, "view", False)]] * 3
-    assert missing_agreement(dog, view) == 0
-    assert ContentVocabulary.of([word(0, "car")]).names(word(0, "automobile"))
+    assert _missing_agreement(dog, view) == 0
+    assert _ContentVocabulary.of([word(0, "car")]).names(word(0, "automobile"))
 
 
 @pytest.mark.meteor
 def test_agreement_does_not_depend_on_the_order_of_references() -> None:
     """A thing is named if the candidate has the stem of one of its forms."""
     references = [[Word(0, "qx", "qxone", True)], [Word(0, "qx", "qxtwo", True)]]
-    candidate = ContentVocabulary.of([Word(0, "qy", "qxone", True)])
-    assert missing_agreement(candidate, references) == missing_agreement(candidate, references[::-1]) == 0
+    candidate = _ContentVocabulary.of([Word(0, "qy", "qxone", True)])
+    assert _missing_agreement(candidate, references) == _missing_agreement(candidate, references[::-1]) == 0
 
 
 @pytest.mark.neural
@@ -173,10 +173,10 @@ def test_references_without_a_word() -> None:
 
 def test_objects_are_matched_one_to_one() -> None:
     """The largest sum, 0.9 + 0.2, and not the largest single cosine for both; the third object has no match left."""
-    objects = [NounPhrase((name,), name, k, k + 1) for k, name in enumerate(("dog", "cat", "car"))]
-    matches = match_objects(objects, ["puppy", "tree"], np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.1]]))
+    objects = [_NounPhrase((name,), name, k, k + 1) for k, name in enumerate(("dog", "cat", "car"))]
+    matches = _match_objects(objects, ["puppy", "tree"], np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.1]]))
     assert [(each.reference, each.similarity) for each in matches] == [("puppy", 0.9), ("tree", 0.2), (None, 0.0)]
-    assert match_objects(objects[:1], [], np.zeros((1, 0)))[0].reference is None
+    assert _match_objects(objects[:1], [], np.zeros((1, 0)))[0].reference is None
 
 
 @pytest.mark.neural

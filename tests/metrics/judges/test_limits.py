@@ -10,7 +10,7 @@ from support.judge_server import KEY, JudgeServer, Reply, captions, completion, 
 
 from capmeter.core import progress
 from capmeter.core.errors import InputError
-from capmeter.core.settings import JudgeLimits, read_prices
+from capmeter.core.settings import JudgeLimits, _read_prices
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -78,7 +78,7 @@ def test_what_the_answers_cost_ends_the_asking() -> None:
 
 
 def test_limits_are_checked() -> None:
-    assert JudgeLimits(prices=read_prices("2.5,10")).cost(10**6, 10**5) == pytest.approx(3.5)
+    assert JudgeLimits(prices=_read_prices("2.5,10")).cost(10**6, 10**5) == pytest.approx(3.5)
     for wrong in ({"tries": 0}, {"timeout": float("nan")}, {"concurrency": 0}, {"max_cost": -1.0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             JudgeLimits(**wrong)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_limits_are_checked() -> None:
         JudgeLimits(max_cost=3.0)
     for text in ("1", "a,b", "1,-2", "1,inf"):
         with pytest.raises(InputError, match="is not IN,OUT"):
-            read_prices(text)
+            _read_prices(text)
 
 
 def test_processes_share_the_limits() -> None:

@@ -46,7 +46,7 @@ from capmeter.metrics.own.network import (
     piece_batch,
 )
 from capmeter.metrics.own.trained_networks import COLUMNS, word_probabilities
-from capmeter.metrics.own.words import label_words, phrase_of, word_indices
+from capmeter.metrics.own.words import _phrase_of, label_words, word_indices
 
 DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
 ROWS = [
@@ -237,7 +237,7 @@ def test_word_labels() -> None:
     }
     links = {(link.candidate, link.reference_index, link.reference) for link in verdicts.links()}
     assert ((1, 2), 0, (1, 2)) in links
-    assert phrase_of(["a", "big", "red", "car"], 1) == "big red car"
+    assert _phrase_of(["a", "big", "red", "car"], 1) == "big red car"
     assert label_words(["a", "dog"], [1, 1], [["a", "dog"]]).summary() == {"unsupported": "nothing"}
     paraphrase = label_words(["a", "pup"], [1, 1], [["a", "dog"], ["the", "dog"]], {"dog"})
     assert paraphrase.missing == ()

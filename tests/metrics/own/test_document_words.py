@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from capmeter.metrics.own.documents import (
-    SplitText,
-    find_contradicted_sentences,
-    find_contradicted_words,
-    find_misplaced_words,
-    index_conflicts,
+    _find_contradicted_sentences,
+    _find_contradicted_words,
+    _find_misplaced_words,
+    _index_conflicts,
+    _SplitText,
 )
 from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
 
-CANDIDATE = SplitText.of(["A red dog sits on a green sofa.", "The lamp is on the left."])
-REFERENCE = SplitText.of(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
+CANDIDATE = _SplitText.of(["A red dog sits on a green sofa.", "The lamp is on the left."])
+REFERENCE = _SplitText.of(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
 
 
 def test_words_and_bounds() -> None:
@@ -24,42 +24,44 @@ def test_words_and_bounds() -> None:
 def test_exchanged_colours_contradict_though_both_texts_have_both() -> None:
     local = build_scene_graph([("dog",), ("dog", "red"), ("sofa",), ("sofa", "green")], no_synsets)
     other = build_scene_graph([("dog",), ("dog", "green"), ("sofa",), ("sofa", "red")], no_synsets)
-    found = find_contradicted_words(CANDIDATE, [REFERENCE], local, other)
+    found = _find_contradicted_words(CANDIDATE, [REFERENCE], local, other)
     assert {CANDIDATE.words[k]: REFERENCE.words[at] for k, (_, at) in found.items()} == {"red": "green", "green": "red"}
-    assert find_contradicted_words(CANDIDATE, [REFERENCE], local, local) == {}
+    assert _find_contradicted_words(CANDIDATE, [REFERENCE], local, local) == {}
 
 
 def test_an_object_that_has_both_values_contradicts_nothing() -> None:
     local = build_scene_graph([("dog",), ("dog", "red")], no_synsets)
     both = build_scene_graph([("dog",), ("dog", "red"), ("dog", "green")], no_synsets)
-    assert find_contradicted_words(CANDIDATE, [REFERENCE], local, both) == {}
+    assert _find_contradicted_words(CANDIDATE, [REFERENCE], local, both) == {}
 
 
 def test_a_place_is_compared_with_that_of_the_same_object_alone() -> None:
-    assert find_misplaced_words(CANDIDATE, REFERENCE, [0, 1]) == {13: 13}
-    other = SplitText.of(["A green dog sits on a red sofa.", "A window is on the right side."])
-    assert find_misplaced_words(CANDIDATE, other, [0, 1]) == {}
-    same = SplitText.of(["A dog.", "The lamp is on the left, not on the right."])
-    assert find_misplaced_words(CANDIDATE, same, [0, 1]) == {}
+    assert _find_misplaced_words(CANDIDATE, REFERENCE, [0, 1]) == {13: 13}
+    other = _SplitText.of(["A green dog sits on a red sofa.", "A window is on the right side."])
+    assert _find_misplaced_words(CANDIDATE, other, [0, 1]) == {}
+    same = _SplitText.of(["A dog.", "The lamp is on the left, not on the right."])
+    assert _find_misplaced_words(CANDIDATE, same, [0, 1]) == {}
 
 
 def test_a_sentence_is_contradicted_by_the_most_similar_one_alone() -> None:
     """The lamp's place by what the sentences say, the shirt's colour by the graphs."""
-    text = SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
-    other = SplitText.of(["A woman in a red shirt sings.", "A lamp stands on the right side.", "A man in a red shirt."])
+    text = _SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
+    other = _SplitText.of(
+        ["A woman in a red shirt sings.", "A lamp stands on the right side.", "A man in a red shirt."]
+    )
     own_graph = build_scene_graph([("shirt",), ("shirt", "blue")], no_synsets)
     other_graph = build_scene_graph([("shirt",), ("shirt", "red")], no_synsets)
-    conflicts = index_conflicts(own_graph, other_graph)
+    conflicts = _index_conflicts(own_graph, other_graph)
     assert conflicts == {"blue": [("shirt", frozenset({"red"}))]}
-    assert find_contradicted_sentences(text, [other], [[1, 2]], conflicts) == [True, True]
-    assert find_contradicted_sentences(text, [other], [[0, 1]], conflicts) == [False, False]
-    assert find_contradicted_sentences(text, [other], [[1, 2]], {}) == [True, False]
+    assert _find_contradicted_sentences(text, [other], [[1, 2]], conflicts) == [True, True]
+    assert _find_contradicted_sentences(text, [other], [[0, 1]], conflicts) == [False, False]
+    assert _find_contradicted_sentences(text, [other], [[1, 2]], {}) == [True, False]
 
 
 def test_what_one_of_the_references_says_is_not_contradicted() -> None:
-    text = SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
-    other = SplitText.of(["A lamp stands on the right side.", "A man in a red shirt."])
+    text = _SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
+    other = _SplitText.of(["A lamp stands on the right side.", "A man in a red shirt."])
     conflicts = {"blue": [("shirt", frozenset({"red"}))]}
-    assert find_contradicted_sentences(text, [other, text], [[0, 1], [0, 1]], conflicts) == [False, False]
-    both = SplitText.of(["A lamp is on the right, one on the left.", "A man in a red shirt and blue trousers."])
-    assert find_contradicted_sentences(text, [both], [[0, 1]], conflicts) == [False, False]
+    assert _find_contradicted_sentences(text, [other, text], [[0, 1], [0, 1]], conflicts) == [False, False]
+    both = _SplitText.of(["A lamp is on the right, one on the left.", "A man in a red shirt and blue trousers."])
+    assert _find_contradicted_sentences(text, [both], [[0, 1]], conflicts) == [False, False]

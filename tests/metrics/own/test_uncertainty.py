@@ -33,9 +33,9 @@ from capmeter.metrics.own.trained_networks import (
     EncodedPart,
     LargerEncoder,
     TrainedCapmeter,
+    _jackknife_correction,
     estimate_uncertainties,
     expected_errors,
-    jackknife_correction,
     reference_corrections,
 )
 
@@ -72,8 +72,8 @@ def corrections(rows: list[tuple[str, list[str]]], trained: TrainedCapmeter) -> 
 
 def test_the_jackknife_by_hand() -> None:
     """With m values, 3 and 2, and means 1.5 and .5 of those without one: (3 - 1)(2 - 1.5) and (2 - 1)(1 - .5)."""
-    assert jackknife_correction(np.array([2.0]), np.array([[1.0, 2.0, 1.5]]), 3) == pytest.approx([1.0])
-    several = jackknife_correction(np.array([1.0, 3.0]), np.array([[0.0, 1.0], [3.0, 3.0]]), 2)
+    assert _jackknife_correction(np.array([2.0]), np.array([[1.0, 2.0, 1.5]]), 3) == pytest.approx([1.0])
+    several = _jackknife_correction(np.array([1.0, 3.0]), np.array([[0.0, 1.0], [3.0, 3.0]]), 2)
     assert several == pytest.approx([0.5, 0.0])
 
 

@@ -13,7 +13,7 @@ from capmeter.captions.caption_set import SentencePool
 from capmeter.core.caches import shared_memory
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.scene_graph.capture import Capture, match_elements
+from capmeter.metrics.scene_graph.capture import Capture, _match_elements
 from capmeter.text.scene_graphs import learned_parser
 from capmeter.text.scene_graphs.triples import Triple
 
@@ -153,7 +153,7 @@ ELEMENTS = st.lists(st.sampled_from([("a",), ("b",), ("c",), ("d",)]), max_size=
 
 @given(ELEMENTS, ELEMENTS)
 def test_matches_are_one_to_one(candidate: list[tuple[str]], reference: list[tuple[str]]) -> None:
-    matches, rest, other_rest = match_elements(candidate, reference, lambda one, two: {one, two} == {"a", "b"})
+    matches, rest, other_rest = _match_elements(candidate, reference, lambda one, two: {one, two} == {"a", "b"})
     ones, twos = [k for k, _ in matches], [k for _, k in matches]
     assert sorted([*ones, *rest]) == list(range(len(candidate)))
     assert sorted([*twos, *other_rest]) == list(range(len(reference)))

@@ -17,11 +17,11 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.scene_graph.spice import SUBSETS, Spice, scene_graphs
-from capmeter.metrics.scene_graph.spice_results import detailed_row, read_spice, write_spice
+from capmeter.metrics.scene_graph.spice_results import _detailed_row, read_spice, write_spice
 from capmeter.report.explain import explain, render_explanations, to_dicts
 from capmeter.text.parsing.parsers import corenlp_status, find_parser, parse_captions
 from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup
-from capmeter.text.scene_graphs.graph import TupleEvidence
+from capmeter.text.scene_graphs.graph import _TupleEvidence
 
 pytestmark = pytest.mark.meteor
 
@@ -114,11 +114,11 @@ def test_explanation_has_matches_and_the_most_similar_tuples(fixed_parses):
     scene = explanation.evidence["spice"].scene
     assert scene is not None
     assert {each for each in scene.tuples if each.side == "candidate"} == {
-        TupleEvidence("candidate", "object", ("girl",), matched=True),
-        TupleEvidence("candidate", "object", ("horse",), matched=True),
-        TupleEvidence("candidate", "attribute", ("girl", "young"), False, None),
-        TupleEvidence("candidate", "attribute", ("horse", "two"), False, ("horse", "brown")),
-        TupleEvidence("candidate", "relation", ("girl", "ride", "horse"), matched=True),
+        _TupleEvidence("candidate", "object", ("girl",), matched=True),
+        _TupleEvidence("candidate", "object", ("horse",), matched=True),
+        _TupleEvidence("candidate", "attribute", ("girl", "young"), False, None),
+        _TupleEvidence("candidate", "attribute", ("horse", "two"), False, ("horse", "brown")),
+        _TupleEvidence("candidate", "relation", ("girl", "ride", "horse"), matched=True),
     }
     console = Console(width=100)
     with console.capture() as capture:
@@ -141,7 +141,7 @@ def test_result_files_of_the_program(fixed_parses, tmp_path):
     assert row.counts["all"].f == Spice().measure(captions, RunContext()).values[0, 0]
     assert row.candidate is not None
     assert row.reference is not None
-    assert detailed_row("7", row.candidate, row.reference) == detailed_row("7", candidate, reference)
+    assert _detailed_row("7", row.candidate, row.reference) == _detailed_row("7", candidate, reference)
     saved = json.loads((tmp_path / "old.json").read_text())
     assert list(saved[0]["scores"]) == ["All", *(kind.capitalize() for kind in SUBSETS)]
     assert saved[0]["scores"]["Size"]["f"] is None

@@ -14,7 +14,7 @@ from support.plain_meteor import PARAPHRASES, Match, align_in_plain_python, smal
 from capmeter.core.ragged import expand_ranges
 from capmeter.text.meteor.aligner import MatchedPairs
 from capmeter.text.meteor.resources import MeteorResources, load_meteor_resources
-from capmeter.text.meteor.sentence_features import PairTable, compute_features, java_hashes, prepare_sentences
+from capmeter.text.meteor.sentence_features import _PairTable, compute_features, java_hashes, prepare_sentences
 from capmeter.text.tokenization.token_tables import TokenTable
 
 WORDS = st.sampled_from(
@@ -140,7 +140,7 @@ def test_pairs_are_aligned_independently(language, pairs) -> None:
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=60), st.integers(0, 40), st.integers(0, 40))
 def test_pair_table_finds_all_occurrences(pairs, left, right) -> None:
     columns = np.array(pairs, np.int64).reshape(-1, 2)
-    table = PairTable(columns[:, 0], columns[:, 1], np.arange(len(pairs)))
+    table = _PairTable(columns[:, 0], columns[:, 1], np.arange(len(pairs)))
     indices, values = table.find(np.array([7, left]), np.array([7, right]))
     expected = [
         (k, n) for k, query in enumerate([(7, 7), (left, right)]) for n, pair in enumerate(pairs) if pair == query

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from capmeter.text.meteor.resources import (
     JAR,
     MeteorNormaliser,
+    _lowercase_words,
     load_meteor_resources,
-    lowercase_words,
     meteor_directory,
     split_words,
 )
@@ -58,7 +58,7 @@ def test_french_apostrophes_stay_with_the_article() -> None:
 
 
 def test_lower_casing_splits_at_ascii_white_space_alone() -> None:
-    assert lowercase_words(" A\u00a0b C\x85d\x1f ") == ["a\u00a0b", "c\x85d"]
+    assert _lowercase_words(" A\u00a0b C\x85d\x1f ") == ["a\u00a0b", "c\x85d"]
 
 
 @given(st.text(st.sampled_from("aZ09 "), max_size=30))

@@ -16,7 +16,7 @@ from capmeter.core import progress
 from capmeter.core.errors import AssetError
 from capmeter.text.meteor import synonyms as paraphrases
 from capmeter.text.meteor.resources import load_meteor_resources
-from capmeter.text.meteor.synonyms import Paraphrases, build_index, index_path, load_paraphrases, read_index
+from capmeter.text.meteor.synonyms import Paraphrases, _build_index, index_path, load_paraphrases, read_index
 
 PHRASES = st.lists(st.sampled_from(["a", "b", "c", "dd"]), min_size=1, max_size=4).map(" ".join)
 
@@ -53,7 +53,7 @@ def write_table(folder: Path, pairs: list[tuple[str, str]]) -> Path:
 
 
 def test_by_hand(tmp_path: Path) -> None:
-    index = build_index(write_table(tmp_path, PARAPHRASES))
+    index = _build_index(write_table(tmp_path, PARAPHRASES))
     assert list_paraphrases(index, "many dog on the red car") == [
         (0, 1, ["lots of"]),
         (1, 1, ["the animal", "beast"]),
@@ -66,7 +66,7 @@ def test_by_hand(tmp_path: Path) -> None:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(PHRASES, PHRASES), min_size=1, max_size=25), PHRASES)
 def test_equals_a_dictionary(tmp_path_factory, pairs, sentence) -> None:
-    index = build_index(write_table(tmp_path_factory.mktemp("table"), pairs))
+    index = _build_index(write_table(tmp_path_factory.mktemp("table"), pairs))
     words, expected = sentence.split(), []
     for start in range(len(words)):
         for end in range(start + 1, len(words) + 1):
@@ -78,7 +78,7 @@ def test_equals_a_dictionary(tmp_path_factory, pairs, sentence) -> None:
 def test_the_size_of_chunks_does_not_matter(tmp_path: Path) -> None:
     pairs = [(f"w{k // 3}", f"v{k} x") for k in range(200)]
     table = write_table(tmp_path, pairs)
-    one_chunk, many_chunks = build_index(table), build_index(table, chunk_bytes=37)
+    one_chunk, many_chunks = _build_index(table), _build_index(table, chunk_bytes=37)
     for k in (0, 7, 66):
         expected = [(0, 1, [right for left, right in pairs if left == f"w{k}"])]
         assert list_paraphrases(many_chunks, f"w{k}") == list_paraphrases(one_chunk, f"w{k}") == expected
@@ -86,9 +86,9 @@ def test_the_size_of_chunks_does_not_matter(tmp_path: Path) -> None:
 
 def test_the_index_is_written_once_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, cache = write_table(tmp_path, PARAPHRASES), tmp_path / "cache"
-    built = build_index(table)
+    built = _build_index(table)
     load_paraphrases(table, "v1", cache)
-    monkeypatch.setattr(paraphrases, "build_index", lambda table: pytest.fail("built a second time"))
+    monkeypatch.setattr(paraphrases, "_build_index", lambda table: pytest.fail("built a second time"))
     read = load_paraphrases(table, "v1", cache)
     for name in ("text", "lefts", "offsets", "right"):
         assert np.array_equal(getattr(read, name), getattr(built, name))
@@ -170,7 +170,7 @@ def test_progress_reaches_its_total(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             pass
 
     monkeypatch.setattr(progress, "task", Task)
-    build_index(write_table(tmp_path, PARAPHRASES))
+    _build_index(write_table(tmp_path, PARAPHRASES))
     assert [sum(steps)] == totals
 
 

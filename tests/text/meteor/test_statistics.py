@@ -11,9 +11,9 @@ from support.plain_meteor import small_language
 from capmeter.metrics.ngram.meteor import (
     CHUNKS,
     COLUMNS,
-    bound_statistics,
+    _bound_statistics,
+    _count_alignment_statistics,
     compute_scores,
-    count_alignment_statistics,
 )
 from capmeter.text.meteor.aligner import MatchedPairs
 from capmeter.text.meteor.resources import MeteorResources
@@ -38,9 +38,9 @@ def bounds_and_statistics(
     words = prepare_sentences(features, language, candidates)
     matched = MatchedPairs.from_sentences(words, candidates, candidates + 1)
     bounds = np.zeros((len(pairs), len(COLUMNS)))
-    bounds[matched.order] = bound_statistics(words, candidates, candidates + 1, matched, language)
+    bounds[matched.order] = _bound_statistics(words, candidates, candidates + 1, matched, language)
     aligned = matched.align(np.arange(len(pairs)))
-    return bounds, count_alignment_statistics(words, candidates, candidates + 1, aligned, language.modules)
+    return bounds, _count_alignment_statistics(words, candidates, candidates + 1, aligned, language.modules)
 
 
 def test_bounds_by_hand(language: MeteorResources) -> None:

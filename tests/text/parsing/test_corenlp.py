@@ -14,7 +14,7 @@ from support.written_parses import official_rows
 from capmeter.core.errors import AssetError, MissingBackend
 from capmeter.text.parsing import parsers as corenlp
 from capmeter.text.parsing.dependency_parse import CaptionParse
-from capmeter.text.parsing.parsers import CoreNlp, corenlp_status, find_installation, one_line
+from capmeter.text.parsing.parsers import CoreNlp, _one_line, corenlp_status, find_installation
 
 # a stand-in for Java with answers like CoreNLP's: every word is a noun; "die" exits, "sleep" waits, "odd" is no tree
 JAVA = """
@@ -145,7 +145,7 @@ def test_errors_name_what_is_missing(folder, monkeypatch):
 
 
 def test_captions_that_are_commands_of_the_shell():
-    assert [one_line(text) for text in ("q", "Quit", "exit", "a\r\nb", "\t", "a q")] == [
+    assert [_one_line(text) for text in ("q", "Quit", "exit", "a\r\nb", "\t", "a q")] == [
         *("q ", "Quit ", "exit ", "a  b", "", "a q"),
     ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from capmeter.text.parsing.network import map_in_threads
+from capmeter.text.parsing.network import _map_in_threads
 
 
 def blas_threads() -> list[int]:
@@ -20,11 +20,11 @@ def blas_threads() -> list[int]:
 def test_results_are_in_order() -> None:
     matrices = [np.full((8, 8), number, np.float32) for number in range(40)]
     before = blas_threads()
-    assert [int(product[0, 0]) for product in map_in_threads(lambda each: each @ each, matrices)] == [
+    assert [int(product[0, 0]) for product in _map_in_threads(lambda each: each @ each, matrices)] == [
         8 * number * number for number in range(40)
     ]
     assert blas_threads() == before
-    assert list(map_in_threads(str, [])) == []
+    assert list(_map_in_threads(str, [])) == []
 
 
 def test_the_number_of_threads_is_that_of_blas() -> None:
@@ -37,22 +37,22 @@ def test_the_number_of_threads_is_that_of_blas() -> None:
     with threadpool_limits(2, "blas"):
         if max(blas_threads()) < 2:
             pytest.skip("numpy's BLAS has one thread here")
-        assert {count for counts in map_in_threads(meet, [0, 1, 2, 3]) for count in counts} == {1}
+        assert {count for counts in _map_in_threads(meet, [0, 1, 2, 3]) for count in counts} == {1}
         assert max(blas_threads()) == 2
 
 
 def test_one_thread_if_blas_has_one() -> None:
     with threadpool_limits(1, "blas"):
-        assert len(set(map_in_threads(lambda _: threading.get_ident(), range(20)))) == 1
+        assert len(set(_map_in_threads(lambda _: threading.get_ident(), range(20)))) == 1
 
 
 def test_an_error_ends_the_work_and_releases_the_lock() -> None:
     before = blas_threads()
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            list(map_in_threads(lambda number: 1 // number, [1, 0, 2]))
-    unfinished = map_in_threads(str, [1, 2, 3])
+            list(_map_in_threads(lambda number: 1 // number, [1, 0, 2]))
+    unfinished = _map_in_threads(str, [1, 2, 3])
     assert next(unfinished) == "1"
     unfinished.close()  # type: ignore[attr-defined]
     assert blas_threads() == before
-    assert list(map_in_threads(str, [4, 5])) == ["4", "5"]
+    assert list(_map_in_threads(str, [4, 5])) == ["4", "5"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capmeter.text.parsing.caption_parser import best_trees, is_well_formed
+from capmeter.text.parsing.caption_parser import _best_trees, _is_well_formed
 
 
 def is_tree(heads: tuple[int, ...]) -> bool:
@@ -36,7 +36,7 @@ def test_number_of_trees() -> None:
 @pytest.mark.parametrize("words", [1, 2, 3, 4, 5])
 def test_well_formed_rows_are_trees_by_definition(words: int) -> None:
     rows = list(product(range(words + 1), repeat=words))
-    assert is_well_formed(np.array(rows)).tolist() == [is_tree(row) for row in rows]
+    assert _is_well_formed(np.array(rows)).tolist() == [is_tree(row) for row in rows]
 
 
 @settings(max_examples=60)
@@ -44,11 +44,11 @@ def test_well_formed_rows_are_trees_by_definition(words: int) -> None:
 def test_no_tree_is_better(words: int, seed: int) -> None:
     scores = np.random.default_rng(seed).normal(size=(7, words, words + 1))
     scores[:, np.arange(words), np.arange(words) + 1] = -1e9
-    for best_heads, table in zip(best_trees(scores).tolist(), scores, strict=True):
+    for best_heads, table in zip(_best_trees(scores).tolist(), scores, strict=True):
         totals = {heads: sum(table[d, h] for d, h in enumerate(heads)) for heads in TREES[words]}
         assert totals[tuple(best_heads)] == pytest.approx(max(totals.values()))
 
 
 def test_a_long_sentence_gets_a_tree() -> None:
     scores = np.random.default_rng(3).normal(size=(2, 80, 81)).astype(np.float32)
-    assert is_well_formed(best_trees(scores)).all()
+    assert _is_well_formed(_best_trees(scores)).all()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from support.written_parses import parse
 
 from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
-from capmeter.text.scene_graphs.rules import resolve_pronouns
+from capmeter.text.scene_graphs.rules import _resolve_pronouns
 
 
 def resolved(line: str) -> set[tuple[str, str, str]]:
     graph = collapse_dependencies(parse(line))
-    resolve_pronouns(graph)
+    _resolve_pronouns(graph)
     words = graph.words
     return {(words[head], words[word], label) for head in range(len(graph)) for word, label in graph.dependents[head]}
 

@@ -6,12 +6,12 @@ import pytest
 from support.written_parses import parse
 
 from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
-from capmeter.text.scene_graphs.rules import demote_quantifiers
+from capmeter.text.scene_graphs.rules import _demote_quantifiers
 
 
 def demoted(line: str) -> set[tuple[str, str, str]]:
     graph = collapse_dependencies(parse(line))
-    demote_quantifiers(graph)
+    _demote_quantifiers(graph)
     words = graph.words
     found = {(words[head], words[word], label) for head in range(len(graph)) for word, label in graph.dependents[head]}
     return found | {("ROOT", words[root], "root") for root in graph.roots}
@@ -61,7 +61,7 @@ def test_some_of_the():
 def test_what_is_no_quantifier_stays(line):
     graph = collapse_dependencies(parse(line))
     before = [list(edges) for edges in graph.dependents], list(graph.roots)
-    demote_quantifiers(graph)
+    _demote_quantifiers(graph)
     assert (graph.dependents, graph.roots) == before
 
 

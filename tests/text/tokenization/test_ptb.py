@@ -266,6 +266,6 @@ def test_a_word_of_letters_before_another_is_one_token_unless_a_contraction() ->
     }
     listed |= {one + other for one in "abcdefghijklmnopqrstuvwxyz" for other in "abcdefghijklmnopqrstuvwxyz"}
     words = {case(word) for word in listed for case in (str.lower, str.upper, str.capitalize)}
-    split_words = {word for word in words if ptb.split_chunk(word) != (word,)}
+    split_words = {word for word in words if ptb._split_chunk(word) != (word,)}
     assert {word.lower() for word in split_words} <= ptb.CONTRACTIONS and len(words) > 1500
     assert ptb.split("Mr Smith's No cannot pty a") == ["mr", "smith", "'s", "no", "can", "not", "pty", "a"]

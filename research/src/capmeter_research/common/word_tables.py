@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.arrays import read_arrays, write_arrays
-from capmeter.core.assets import cache_folder
 from capmeter.core.ragged import Ragged
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, cache_folder
 from capmeter.encoders import EncoderHandle, HiddenStates, PieceTable, StateTable, find_encoder, load_encoder
 from capmeter.evaluation.base import MeanMetric, RunContext, note_captions
 from capmeter.text.concepts import STOP_WORDS

@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.core.arrays import read_arrays, write_arrays
-from capmeter.core.assets import cache_folder, sha256
+from capmeter.core.assets import sha256
 from capmeter.core.errors import AssetError
+from capmeter.core.settings import cache_folder
 
 FASTTEXT_MAGIC = 793712314
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 from capmeter_research.networks.scene_graph_parser.documents import pack_changes
 
-from capmeter.text.scene_graphs.learned_parser import SCALE, apply_changes
+from capmeter.text.scene_graphs.learned_parser import SCALE, _apply_changes
 
 RANDOM = np.random.default_rng(0)
 START = {
@@ -22,7 +22,7 @@ def test_changes_restore_each_row_within_half_a_step() -> None:
     trained = {**START, "layer": START["layer"] + RANDOM.normal(size=(5, 7)).astype(np.float16), "bias": -START["bias"]}
     changes = pack_changes(START, trained)
     assert set(changes) == {"layer", "layer" + SCALE, "bias"} and changes["layer"].dtype == np.int8
-    restored = apply_changes(START, changes)
+    restored = _apply_changes(START, changes)
     step = changes["layer" + SCALE].astype(np.float32)[:, None]
     difference = np.abs(restored["layer"] - trained["layer"].astype(np.float32))
     assert (difference <= 0.5 * step + 127 * step * 2.0**-10).all()  # and the scale's rounding to float16
@@ -33,7 +33,7 @@ def test_changes_restore_each_row_within_half_a_step() -> None:
 def test_a_row_that_did_not_change_stays_exact() -> None:
     trained = {**START, "layer": START["layer"].copy()}
     trained["layer"][0] += 1
-    restored = apply_changes(START, pack_changes(START, trained))
+    restored = _apply_changes(START, pack_changes(START, trained))
     assert np.array_equal(restored["layer"][1:], START["layer"][1:].astype(np.float32))
 
 
@@ -47,4 +47,4 @@ def test_a_row_that_did_not_change_stays_exact() -> None:
 )
 def test_changes_of_another_network_are_refused(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        apply_changes(START, changes)
+        _apply_changes(START, changes)

@@ -74,7 +74,7 @@ _HALF_PRECISION = 0.01  # relative difference within which a backbone in half pr
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
+class _Projection:
     """The projections of a checkpoint.
 
     Attributes:
@@ -87,7 +87,7 @@ class Projection:
     sha256: str
     weights: Mapping[str, Tensor]
 
-    def replace_projections(self, model: Any, name: str) -> None:
+    def _replace_projections(self, model: Any, name: str) -> None:
         """Replace the projections of the encoder's model.
 
         Raises:
@@ -123,7 +123,7 @@ class Projection:
                 model_parameters[key].copy_(self.weights[key].to(model_parameters[key].dtype))
 
 
-def read_projection(path: Path) -> Projection:
+def _read_projection(path: Path) -> _Projection:
     """Read a checkpoint's projections.
 
     Raises:
@@ -154,7 +154,7 @@ def read_projection(path: Path) -> Projection:
             + (" (it has LoRA weights, as PAC-S++ does, which are not supported)" if has_lora else "")
             + "; expected PAC-S's checkpoint, such as clip_ViT-B-32.pth"
         )
-    return Projection(path, file_digest, weights)
+    return _Projection(path, file_digest, weights)
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -274,14 +274,14 @@ class JointEncoder(JointModel):
 
     REQUIRED = ("get_image_features", "get_text_features")
 
-    def __init__(self, handle: EncoderHandle, precision: Precision, projection: Projection | None = None) -> None:
+    def __init__(self, handle: EncoderHandle, precision: Precision, projection: _Projection | None = None) -> None:
         super().__init__(handle, precision, "AutoModel")
         model, self.projection = self.model, projection
         with load_errors(handle):
             vision_config = model.config.vision_config
             self._tokens_per_image = max(1, (int(vision_config.image_size) // int(vision_config.patch_size)) ** 2 + 1)
         if projection is not None:
-            projection.replace_projections(model, handle.name)
+            projection._replace_projections(model, handle.name)
         self.width = len(self.encode_text(np.zeros((1, min(2, self.max_length)), np.int64))[0])
         self.scale = float(np.exp(float(model.logit_scale.detach().cpu()))) if hasattr(model, "logit_scale") else 1.0
         self.bias = float(model.logit_bias.detach().cpu()) if hasattr(model, "logit_bias") else None
@@ -406,7 +406,7 @@ def load_joint_encoder(handle: EncoderHandle, settings: Settings | None = None, 
 
 @functools.lru_cache(maxsize=4)
 def _load(handle: EncoderHandle, precision: Precision, checkpoint: tuple[Path, int, int] | None) -> JointEncoder:
-    return JointEncoder(handle, precision, None if checkpoint is None else read_projection(checkpoint[0]))
+    return JointEncoder(handle, precision, None if checkpoint is None else _read_projection(checkpoint[0]))
 
 
 def register_model_type(model_type: object) -> bool:

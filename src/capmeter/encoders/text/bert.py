@@ -41,7 +41,7 @@ RELATIVE_BIAS = "encoder.relative_attention_bias.weight"
 _FARTHEST = 128
 
 
-def relative_bias(weight: Tensor, tokens: int) -> Tensor:
+def _relative_bias(weight: Tensor, tokens: int) -> Tensor:
     """R of a sequence of word pieces, (heads, tokens, tokens).
 
     Args:
@@ -197,7 +197,7 @@ class Bert:
 
     def attention_bias(self, tokens: int) -> Tensor | None:
         """What is added to attention logits of `tokens` word pieces, [heads, tokens, tokens]; None for nothing."""
-        return None if self._relative is None else relative_bias(self._relative, tokens)
+        return None if self._relative is None else _relative_bias(self._relative, tokens)
 
 
 def _config(folder: Path) -> dict[str, Any]:

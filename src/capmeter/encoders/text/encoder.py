@@ -92,7 +92,7 @@ def load_errors(handle: EncoderHandle, purpose: str = "") -> Iterator[None]:
         raise AssetError(f"encoder {handle.name!r}: cannot load {handle.folder}{purpose}: {error}") from error
 
 
-class HubModel:
+class _HubModel:
     """A text encoder of the transformers library, with the same attributes and `run` as `Bert`."""
 
     def __init__(self, folder: Path, precision: Precision) -> None:
@@ -337,7 +337,7 @@ def load_encoder(handle: EncoderHandle, settings: Settings | None = None) -> Enc
     return encoder
 
 
-def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | HubModel:
+def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | _HubModel:
     """The model of an encoder."""
     import torch
 
@@ -347,7 +347,7 @@ def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | HubModel:
         return Bert(handle.folder, precision.device, precision.dtype, adapters)
     if handle.adapters:
         raise ValueError("only encoders of the BERT family can be adapted")
-    return HubModel(handle.folder, precision)
+    return _HubModel(handle.folder, precision)
 
 
 @functools.lru_cache(maxsize=4)
@@ -358,7 +358,7 @@ def _load(handle: EncoderHandle, precision: Precision) -> Encoder:
 _TINY = np.finfo(np.float32).tiny
 
 
-class MemoisingPool(Protocol):
+class _MemoisingPool(Protocol):
     """Distinct sentences with memoised analyses (capmeter.captions.caption_set.SentencePool)."""
 
     @property
@@ -376,7 +376,7 @@ class WordPieces:
     encoder: EncoderHandle
     settings: Settings = field(default_factory=Settings)
 
-    def compute(self, pool: MemoisingPool) -> PieceTable:
+    def compute(self, pool: _MemoisingPool) -> PieceTable:
         """The table for all sentences of the pool."""
         return load_encoder(self.encoder, self.settings).pieces(pool.sentences)
 
@@ -420,7 +420,7 @@ class HiddenStates:
     layer: int
     settings: Settings = field(default_factory=Settings)
 
-    def compute(self, pool: MemoisingPool) -> StateTable:
+    def compute(self, pool: _MemoisingPool) -> StateTable:
         """The table for all sentences of the pool."""
         pieces: PieceTable = pool.analyse(WordPieces(self.encoder, self.settings))
         return StateTable(pieces, load_encoder(self.encoder, self.settings).hidden_states(pieces, self.layer))
@@ -437,7 +437,7 @@ class SentenceVectors:
     layer: int
     settings: Settings = field(default_factory=Settings)
 
-    def compute(self, pool: MemoisingPool) -> NDArray[np.float32]:
+    def compute(self, pool: _MemoisingPool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""
         import torch
         from torch.nn.functional import embedding_bag  # thirty times as fast as numpy's sums of unequal groups

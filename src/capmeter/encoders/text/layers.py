@@ -327,7 +327,7 @@ def merge_adapter(stack: list[TransformerLayer], factors: Mapping[str, Tensor]) 
     Raises:
         ValueError: a factor is missing, unknown or of another shape than its matrix.
     """
-    layer_count = count_layers(factors)
+    layer_count = _count_layers(factors)
     if layer_count > len(stack):
         raise ValueError(f"it adapts {layer_count} layers of an encoder with {len(stack)}")
     factor_shapes: dict[str, tuple[int, ...]] = {}
@@ -339,11 +339,11 @@ def merge_adapter(stack: list[TransformerLayer], factors: Mapping[str, Tensor]) 
             factor_shapes |= {factor_prefix + LORA_A: (rank, input_dim), factor_prefix + LORA_B: (output_dim, rank)}
     check_shapes(factor_shapes, factors)
     return [
-        merge_factors(layer, factors, layer_number) for layer_number, layer in enumerate(stack[:layer_count])
+        _merge_factors(layer, factors, layer_number) for layer_number, layer in enumerate(stack[:layer_count])
     ] + stack[layer_count:]
 
 
-def merge_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], number: int) -> TransformerLayer:
+def _merge_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], number: int) -> TransformerLayer:
     """The layer of this number (from 0) with W + B A for each adapted W; `factors`: A and B by name."""
     merged_matrices = {}
     for matrix in MATRICES:
@@ -359,10 +359,10 @@ def attach_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], numbe
     return replace(layer, **attached)
 
 
-def count_layers(factors: Mapping[str, Any]) -> int:
+def _count_layers(factors: Mapping[str, Any]) -> int:
     """The number of adapted layers, the first ones of an encoder.
 
-    >>> count_layers({"layers.0.heads.down": 0, "layers.2.heads.down": 0})
+    >>> _count_layers({"layers.0.heads.down": 0, "layers.2.heads.down": 0})
     3
     """
     if not factors:

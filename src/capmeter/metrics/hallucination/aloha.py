@@ -18,7 +18,7 @@ detects itself. Scores are therefore comparable with each other and not with the
 
 >>> from capmeter.text.parsing.caption_parser import bundled_caption_parser
 >>> (parse,) = bundled_caption_parser().parse(["A brown dog sits on a kitchen table."])
->>> [" ".join(phrase.words) for phrase in noun_phrases(parse)]
+>>> [" ".join(phrase.words) for phrase in _noun_phrases(parse)]
 ['brown dog', 'kitchen table']
 
 S. Petryk, D. M. Chan, A. Kachinthaya, H. Zou, J. Canny, J. E. Gonzalez, T. Darrell. ALOHa: A New Measure for
@@ -47,7 +47,7 @@ from capmeter.text.parsing.parsers import Parses, ParseTable
 _MODIFIERS = ("amod", "compound", "nn")
 
 
-class NounPhrase(NamedTuple):
+class _NounPhrase(NamedTuple):
     """A noun with its adjectives and compounds in lower case, the noun alone, and the tokens [start, end) of it."""
 
     words: tuple[str, ...]
@@ -57,10 +57,10 @@ class NounPhrase(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MatchedObject:
+class _MatchedObject:
     """An object of the candidate, its similarity, and the object of the references that it is matched with."""
 
-    phrase: NounPhrase
+    phrase: _NounPhrase
     similarity: float
     reference: str | None
 
@@ -118,16 +118,16 @@ class Aloha(MeanMetric):
             evidence.append(Evidence(tokens, references, facts=facts, word_scores=tuple(word_scores)))
         return evidence
 
-    def _score(self, matches: Sequence[MatchedObject]) -> float:
+    def _score(self, matches: Sequence[_MatchedObject]) -> float:
         if not matches:
             return 0.0 if self.as_released else 1.0
         counted = [match.similarity for match in matches if match.reference is not None or not self.as_released]
         return min(counted, default=0.0)
 
-    def _matches(self, part: CaptionSet, context: RunContext) -> list[list[MatchedObject]]:
+    def _matches(self, part: CaptionSet, context: RunContext) -> list[list[_MatchedObject]]:
         """The objects of each candidate with their matches."""
         parse_table: ParseTable = part.pool.analyse(Parses("caption", context.settings))
-        phrases = [noun_phrases(parse) for parse in parse_table.parses]
+        phrases = [_noun_phrases(parse) for parse in parse_table.parses]
         image_objects = load_ground_truth(self.objects).of_images(part.image_ids) if self.objects else {}
         reference_objects = [
             list(
@@ -154,12 +154,14 @@ class Aloha(MeanMetric):
             phrase_vectors = text_vectors[[text_indices[" ".join(phrase.words)] for phrase in caption_phrases]]
             object_vectors = text_vectors[[text_indices[name] for name in object_names]]
             caption_matches.append(
-                match_objects(caption_phrases, object_names, np.asarray(phrase_vectors @ object_vectors.T, np.float64))
+                _match_objects(caption_phrases, object_names, np.asarray(phrase_vectors @ object_vectors.T, np.float64))
             )
         return caption_matches
 
 
-def match_objects(objects: Sequence[NounPhrase], references: Sequence[str], similarity: Floats) -> list[MatchedObject]:
+def _match_objects(
+    objects: Sequence[_NounPhrase], references: Sequence[str], similarity: Floats
+) -> list[_MatchedObject]:
     """The one-to-one matching with the largest sum of similarities.
 
     Args:
@@ -170,19 +172,19 @@ def match_objects(objects: Sequence[NounPhrase], references: Sequence[str], simi
     from scipy.optimize import linear_sum_assignment
 
     if not objects or not references:
-        return [MatchedObject(each, 0.0, None) for each in objects]
+        return [_MatchedObject(each, 0.0, None) for each in objects]
     matched_columns = dict(
         zip(*(each.tolist() for each in linear_sum_assignment(similarity, maximize=True)), strict=True)
     )
-    matches = [MatchedObject(each, 0.0, None) for each in objects]
+    matches = [_MatchedObject(each, 0.0, None) for each in objects]
     for k, column in matched_columns.items():
-        matches[k] = MatchedObject(objects[k], float(similarity[k, column]), references[column])
+        matches[k] = _MatchedObject(objects[k], float(similarity[k, column]), references[column])
     return matches
 
 
-def noun_phrases(parse: CaptionParse | None) -> list[NounPhrase]:
+def _noun_phrases(parse: CaptionParse | None) -> list[_NounPhrase]:
     """The nouns of a caption that modify no other noun, each with the adjectives and nouns before it that modify it."""
-    phrases: list[NounPhrase] = []
+    phrases: list[_NounPhrase] = []
     word_offset = 0
     for sentence in parse.sentences if parse is not None else ():
         for k, tag in enumerate(sentence.tags):
@@ -197,18 +199,18 @@ def noun_phrases(parse: CaptionParse | None) -> list[NounPhrase]:
                 phrase_start -= 1
             words = tuple(word.lower() for word in sentence.words[phrase_start : k + 1])
             phrases.append(
-                NounPhrase(words, sentence.lemmas[k].lower(), word_offset + phrase_start, word_offset + k + 1)
+                _NounPhrase(words, sentence.lemmas[k].lower(), word_offset + phrase_start, word_offset + k + 1)
             )
         word_offset += len(sentence.words)
     return phrases
 
 
-def _names(phrase: NounPhrase) -> tuple[str, str]:
+def _names(phrase: _NounPhrase) -> tuple[str, str]:
     """A reference's object as a whole, and its noun."""
     return " ".join(phrase.words), phrase.noun
 
 
-def _distinct(phrases: Sequence[NounPhrase]) -> list[NounPhrase]:
+def _distinct(phrases: Sequence[_NounPhrase]) -> list[_NounPhrase]:
     """Each object once, where it is first named."""
     return list({phrase.words: phrase for phrase in reversed(phrases)}.values())[::-1]
 

@@ -55,7 +55,7 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Annotations:
+class _Annotations:
     """truths, hallus: of each image; associations: of each object; safe: words that are never hallucinated."""
 
     truths: Mapping[str, Sequence[str]]
@@ -143,7 +143,7 @@ class Amber(AdditiveMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The counts of each caption."""
-        annotations = load_annotations(self.annotations)
+        annotations = _load_annotations(self.annotations)
         missing_ids = [image_id for image_id in dict.fromkeys(part.image_ids) if image_id not in annotations.truths]
         if missing_ids:
             raise InputError(
@@ -167,14 +167,14 @@ class Amber(AdditiveMetric):
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The annotations with their hash, the parser and the dictionary."""
-        load_annotations(self.annotations)  # what is wrong with the file is an error of this metric
+        _load_annotations(self.annotations)  # what is wrong with the file is an error of this metric
         path, parser = Path(self.annotations), find_parser("caption")
         hashes = [sha256(path)] + [sha256(path.with_name(each)) for each in _BESIDE if path.with_name(each).is_file()]
         annotations = f"{path.name}/{'+'.join(each[:8] for each in hashes)}"
         return {"annotations": annotations, "parser": parser.version, "dictionary": "meteor-1.5"}
 
 
-def load_annotations(path: str) -> Annotations:
+def _load_annotations(path: str) -> _Annotations:
     """AMBER's annotations in this file, read once per process as long as it does not change."""
     if not path:
         raise InputError(f"amber: name the file of annotations: amber(annotations=FILE); {_EXPECTED}")
@@ -182,7 +182,7 @@ def load_annotations(path: str) -> Annotations:
 
 
 @lru_cache(maxsize=4)
-def _read(path: str, stamp: tuple[int, int]) -> Annotations:
+def _read(path: str, stamp: tuple[int, int]) -> _Annotations:
     content: Any = decode_json(read_text(path), Path(path).name)
     try:
         if isinstance(content, list):
@@ -197,7 +197,7 @@ def _read(path: str, stamp: tuple[int, int]) -> Annotations:
             f"{Path(path).name}: not AMBER's annotations ({describe_failure(problem)}); {_EXPECTED}"
         ) from None
     vocabulary = frozenset(associations).union(*associations.values(), *truths.values(), *hallus.values())
-    return Annotations(truths, hallus, associations, safe_words, vocabulary)
+    return _Annotations(truths, hallus, associations, safe_words, vocabulary)
 
 
 def _collect_files(entries: list[Any], path: Path) -> dict[str, Any]:

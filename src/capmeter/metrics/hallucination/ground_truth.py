@@ -35,7 +35,7 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, eq=False)
-class GroundTruth:
+class _GroundTruth:
     """The objects of each image: nodes of a word list, or names as written in the file.
 
     `objects` and `names` are those of each image, by its id; `words` is the word list, with the names that it lacks as
@@ -88,7 +88,7 @@ class GroundTruth:
         return hashlib.sha256(json.dumps(object_rows).encode()).hexdigest()[:8]
 
 
-def load_ground_truth(path: str, words: ObjectWords | None = None) -> GroundTruth:
+def load_ground_truth(path: str, words: ObjectWords | None = None) -> _GroundTruth:
     """The objects in this file, read once per process as long as it does not change.
 
     Args:
@@ -111,9 +111,9 @@ def ground_truth_facts(path: str, words: ObjectWords | None = None) -> dict[str,
 
 
 @lru_cache(maxsize=4)
-def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> GroundTruth:
+def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _GroundTruth:
     name = Path(path).name
-    refuse_pickle(path)
+    _refuse_pickle(path)
     content = _decode(read_text(path), name)
     file_names: dict[str, str] = {}
     if isinstance(content, Mapping) and "annotations" in content and "categories" in content:
@@ -132,7 +132,7 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> Groun
         for image_id, names in object_names.items()
     }
     names = {image_id: (image_id, *((file_names[image_id],) if image_id in file_names else ())) for image_id in objects}
-    return GroundTruth(name, objects, names, extended)
+    return _GroundTruth(name, objects, names, extended)
 
 
 def _decode(text: str, name: str) -> Any:
@@ -224,7 +224,7 @@ def _warn(message: str) -> None:
     warnings.warn(message, CapmeterWarning, stacklevel=5)
 
 
-def refuse_pickle(path: str) -> None:
+def _refuse_pickle(path: str) -> None:
     """An `InputError` for a pickle, which says how to convert it safely."""
     with open_bytes(path) as file:
         if file.read(1) == b"\x80":

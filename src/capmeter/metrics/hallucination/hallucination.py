@@ -76,14 +76,14 @@ class Word:
 
 
 @dataclass(frozen=True)
-class ContentVocabulary:
+class _ContentVocabulary:
     """The content words of some texts: their lemmas and stems, and the synsets of their lemmas."""
 
     forms: frozenset[str]
     synsets: frozenset[int]
 
     @classmethod
-    def of(cls, words: Iterable[Word]) -> ContentVocabulary:
+    def of(cls, words: Iterable[Word]) -> _ContentVocabulary:
         """The vocabulary of these words."""
         words = list(words)
         forms = frozenset(form for word in words for form in (word.lemma, word.stem))
@@ -94,7 +94,7 @@ class ContentVocabulary:
         return bool({word.lemma, word.stem} & self.forms or _synsets(word.lemma) & self.synsets)
 
 
-def missing_agreement(candidate: ContentVocabulary, references: Sequence[Sequence[Word]]) -> float:
+def _missing_agreement(candidate: _ContentVocabulary, references: Sequence[Sequence[Word]]) -> float:
     """m: (k − 1) / (n − 1), where k of the n references name the thing that most name and the candidate does not.
 
     0 if the candidate names all things, or for a single reference.
@@ -139,7 +139,7 @@ _LEAST = 1e-3  # probability of being right; a tagger is never surer
 
 
 @dataclass(frozen=True)
-class SentenceFindings:
+class _SentenceFindings:
     """What is known of one sentence of a candidate.
 
     Attributes:
@@ -182,7 +182,7 @@ class CaptionFindings:
         document: whether it and all references are texts of several sentences, which are judged by their words.
     """
 
-    sentences: Sequence[SentenceFindings]
+    sentences: Sequence[_SentenceFindings]
     cosine: float
     missing: float
     document: bool = False
@@ -274,7 +274,7 @@ class Hallucination(MeanMetric):
             return [0.0, 0.0]
         logit = findings.logit
         if findings.document:
-            logit = document_logit(caption.candidate, caption.references, findings.shown_words)
+            logit = _document_logit(caption.candidate, caption.references, findings.shown_words)
         unsupported_flags = np.concatenate([sentence.unsupported for sentence in findings.sentences])
         return [float(1 / (1 + np.exp(-logit))), float(unsupported_flags.mean()) if len(unsupported_flags) else 0.0]
 
@@ -293,14 +293,14 @@ def is_document(caption: Caption) -> bool:
     return all(len(split_text(text)) > 1 for text in (caption.candidate, *caption.references))
 
 
-def document_logit(candidate: str, references: Sequence[str], shown: Collection[str] = ()) -> float:
+def _document_logit(candidate: str, references: Sequence[str], shown: Collection[str] = ()) -> float:
     """2 (2 u − v) / R of texts of several sentences.
 
     Args:
         candidate, references: the texts.
         shown: words that name an object, as letters and digits in lower case.
 
-    >>> document_logit("a dog runs", ["a dog sits"])  # u = 1 (runs), v = 1 (a dog), R = 3
+    >>> _document_logit("a dog runs", ["a dog sits"])  # u = 1 (runs), v = 1 (a dog), R = 3
     0.6666666666666666
     """
     candidate_words = _words(candidate)
@@ -387,11 +387,11 @@ def _sentence_findings(
     words: Sequence[Word],
     references: Sequence[Sequence[Word]],
     objects: Sequence[Sequence[Word]],
-) -> SentenceFindings:
+) -> _SentenceFindings:
     """The findings about a sentence, from its content words and those of the references and of the objects' names."""
     word_places = [word.place for word in words]
     is_shown = _named(words, objects)
-    return SentenceFindings(
+    return _SentenceFindings(
         words=words,
         right=np.array(sentence.right, np.float64)[word_places],
         nearest=np.array(sentence.nearest, np.float64)[word_places],
@@ -403,18 +403,18 @@ def _sentence_findings(
 
 def _named(words: Sequence[Word], named_texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
     """Whether one of the texts names each word."""
-    vocabulary = ContentVocabulary.of(chain.from_iterable(named_texts))
+    vocabulary = _ContentVocabulary.of(chain.from_iterable(named_texts))
     return np.array([vocabulary.names(word) for word in words], np.bool_)
 
 
 def _missing(caption: Caption, reference_sentences: Sequence[str], text_words: dict[str, list[Word]]) -> float:
     """m of a caption; only these sentences of its references are read."""
-    candidate = ContentVocabulary.of(word for text in split_text(caption.candidate) for word in text_words[text])
+    candidate = _ContentVocabulary.of(word for text in split_text(caption.candidate) for word in text_words[text])
     read_sentences = set(reference_sentences)
     reference_texts = (
         [text for text in split_text(reference) if text in read_sentences] for reference in caption.references
     )
-    return missing_agreement(
+    return _missing_agreement(
         candidate, [[word for text in each for word in text_words[text]] for each in reference_texts if each]
     )
 

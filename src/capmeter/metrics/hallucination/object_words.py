@@ -15,14 +15,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from capmeter.captions.sources import read_text
 from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
-from capmeter.core.json_text import decode_json
+from capmeter.core.json_text import decode_json, read_bundled_json
 from capmeter.core.messages import list_names
 from capmeter.evaluation.base import CapmeterWarning
 from capmeter.text.parsing.lemmas import replace_ending
@@ -154,8 +153,7 @@ def load_object_words(source: str) -> ObjectWords:
 
 @lru_cache(maxsize=1)
 def _bundled() -> ObjectWords:
-    word_lists = json.loads((files("capmeter") / "data" / "object_words.json").read_text("utf-8"))
-    return _object_words(BUNDLED, word_lists.items(), None)
+    return _object_words(BUNDLED, read_bundled_json("object_words.json").items(), None)
 
 
 @lru_cache(maxsize=8)

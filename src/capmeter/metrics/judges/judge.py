@@ -23,10 +23,9 @@ import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core import progress
-from capmeter.core.assets import cache_folder
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.messages import format_count, list_names, shorten
-from capmeter.core.settings import JudgeLimits, Settings, format_cost
+from capmeter.core.settings import JudgeLimits, Settings, cache_folder, format_cost
 from capmeter.evaluation.base import EMPTY, AdditiveMetric, CorpusState, Floats, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.judges import server

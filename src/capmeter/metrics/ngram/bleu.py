@@ -33,11 +33,12 @@ from capmeter.evaluation.base import (
     AdditiveMetric,
     Floats,
     Measurement,
+    References,
     RunContext,
     note_captions,
     note_empty_candidates,
+    select_references,
 )
-from capmeter.metrics.ngram.concatenation import References, select_references
 from capmeter.text.ngrams import Matches, MatchTable
 from capmeter.text.tokenization.token_tables import Tokenizer, TokenTable, WhitespaceTokens, tokenizer_version
 

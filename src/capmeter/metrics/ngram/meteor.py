@@ -80,7 +80,7 @@ CHUNKS = COLUMNS.index("chunks")
 _power = np.frompyfunc(math.pow, 2, 1)
 
 
-def count_alignment_statistics(
+def _count_alignment_statistics(
     sentences: AlignerSentences, candidates: Ints, references: Ints, matches: WordMatches, modules: tuple[str, ...]
 ) -> Floats:
     """Counts the statistics of alignments.
@@ -117,7 +117,7 @@ def count_alignment_statistics(
     return counts
 
 
-def bound_statistics(
+def _bound_statistics(
     sentences: AlignerSentences, candidates: Ints, references: Ints, pairs: MatchedPairs, resources: MeteorResources
 ) -> Floats:
     """Returns statistics that no alignment of a pair scores higher than (pairs, 23), in the order of `pairs`.
@@ -173,7 +173,7 @@ def _count_lengths(sentences: AlignerSentences, candidates: Ints, references: In
     return counts
 
 
-def is_perfect_match(counts: Floats) -> npt.NDArray[np.bool_]:
+def _is_perfect_match(counts: Floats) -> npt.NDArray[np.bool_]:
     """Returns where all words of both sides are matched in one chunk, for statistics (…, 23)."""
     all_words = (counts[..., CHUNKS + 1] == counts[..., 0]) & (counts[..., CHUNKS + 2] == counts[..., 1])
     perfect: npt.NDArray[np.bool_] = all_words & (counts[..., CHUNKS] == 1)
@@ -181,7 +181,7 @@ def is_perfect_match(counts: Floats) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, eq=False)
-class MeteorScores:
+class _MeteorScores:
     """The score and its components, all of one shape; 0 if a denominator is 0."""
 
     score: Floats
@@ -194,7 +194,7 @@ class MeteorScores:
 
 def compute_scores(
     counts: Floats, parameters: tuple[float, float, float, float], weights: tuple[float, ...]
-) -> MeteorScores:
+) -> _MeteorScores:
     """Computes scores in the reference program's order of operations.
 
     Args:
@@ -216,14 +216,14 @@ def compute_scores(
         precision, recall = weighted_matches[0] / length[0], weighted_matches[1] / length[1]
         mean = 1.0 / ((1.0 - alpha) / precision + alpha / recall)
         fragmentation = counts[..., CHUNKS] / ((counts[..., CHUNKS + 1] + counts[..., CHUNKS + 2]) / 2.0)
-    fragmentation = np.where(is_perfect_match(counts), 0.0, fragmentation)
+    fragmentation = np.where(_is_perfect_match(counts), 0.0, fragmentation)
     # Python's power agrees with Java's to the last digit; numpy's may not.
     penalty = gamma * np.asarray(_power(fragmentation, beta), np.float64)
     score = np.maximum(np.nan_to_num(mean * (1.0 - penalty)), 0.0)
     components = (
         np.nan_to_num(score_component) for score_component in (precision, recall, mean, fragmentation, penalty)
     )
-    return MeteorScores(score, *components)
+    return _MeteorScores(score, *components)
 
 
 _ROUNDING = 1e-9  # more than the error of a score by rounding
@@ -277,7 +277,7 @@ class Meteor(AdditiveMetric):
         token_table: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
         caption_counts, skipped = self.best_counts(part)
         notes = note_empty_candidates(part, token_table.ids.lengths) | note_captions(part, _SKIPPED, skipped)
-        chunks = np.where(is_perfect_match(caption_counts), 0.0, caption_counts[:, CHUNKS])
+        chunks = np.where(_is_perfect_match(caption_counts), 0.0, caption_counts[:, CHUNKS])
         return Measurement(
             np.column_stack([caption_counts, chunks, _scores(caption_counts, self.resources).score]), notes
         )
@@ -363,7 +363,7 @@ class _Alignments:
         # bound reaches its score.
         upper_bounds = np.zeros(len(pairs))
         upper_bounds[matched_pairs.order] = _scores(
-            bound_statistics(words, *sides, matched_pairs, resources), resources
+            _bound_statistics(words, *sides, matched_pairs, resources), resources
         ).score
         reference_starts = np.cumsum(reference_counts) - reference_counts
         pair_scores, pair_counts, alignments = np.full(len(pairs), -1.0), np.zeros((len(pairs), len(COLUMNS))), []
@@ -373,7 +373,7 @@ class _Alignments:
         for _ in range(2):
             matches = matched_pairs.align(selected_pairs)
             selected_candidates, selected_references = (side[selected_pairs] for side in sides)
-            pair_counts[selected_pairs] = count_alignment_statistics(
+            pair_counts[selected_pairs] = _count_alignment_statistics(
                 words, selected_candidates, selected_references, matches, resources.modules
             )
             pair_scores[selected_pairs] = _scores(pair_counts[selected_pairs], resources).score
@@ -392,7 +392,7 @@ class _Alignments:
         )
 
 
-def _scores(counts: Floats, resources: MeteorResources) -> MeteorScores:
+def _scores(counts: Floats, resources: MeteorResources) -> _MeteorScores:
     return compute_scores(counts, resources.settings.parameters, resources.weights)
 
 

@@ -30,8 +30,14 @@ from rapidfuzz.process import cpdist
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import MeanMetric, Measurement, RunContext, note_empty_candidates
-from capmeter.metrics.ngram.concatenation import References, select_references
+from capmeter.evaluation.base import (
+    MeanMetric,
+    Measurement,
+    References,
+    RunContext,
+    note_empty_candidates,
+    select_references,
+)
 from capmeter.text.tokenization.token_tables import Tokenizer, Tokens, TokenTable, tokenizer_version
 
 if TYPE_CHECKING:

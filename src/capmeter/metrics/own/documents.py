@@ -35,9 +35,9 @@ way, and none of them has that word.
 
 >>> candidate = SplitText.of(["A red dog sits on a green sofa.", "The lamp is on the left."])
 >>> reference = SplitText.of(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
->>> find_misplaced_words(candidate, reference, [0, 1])
+>>> _find_misplaced_words(candidate, reference, [0, 1])
 {13: 13}
->>> find_contradicted_sentences(candidate, [reference], [[0, 1]], {})
+>>> _find_contradicted_sentences(candidate, [reference], [[0, 1]], {})
 [False, True]
 """
 
@@ -97,7 +97,7 @@ def find_documents(part: CaptionSet) -> NDArray[np.int64]:
 
 def document_blocks(
     part: CaptionSet, rows: NDArray[np.int64], trained: TrainedCapmeter, settings: Settings
-) -> Iterator[DocumentBlock]:
+) -> Iterator[_DocumentBlock]:
     """Yields documents in blocks of bounded memory, at least one in each."""
     sentence_lengths = np.array(list(map(len, part.pool.sentences)))
     document_sizes = sentence_lengths[part.candidates] + np.bincount(
@@ -108,15 +108,15 @@ def document_blocks(
         if block_end > block_start and (
             block_end - block_start == _ROWS_AT_ONCE or block_characters + document_size > _CHARACTERS_AT_ONCE
         ):
-            yield DocumentBlock.of(part, rows[block_start:block_end], trained, settings)
+            yield _DocumentBlock.of(part, rows[block_start:block_end], trained, settings)
             block_start, block_characters = block_end, 0.0
         block_characters += document_size
     if len(rows):
-        yield DocumentBlock.of(part, rows[block_start:], trained, settings)
+        yield _DocumentBlock.of(part, rows[block_start:], trained, settings)
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentBlock:
+class _DocumentBlock:
     """Some documents with their references, as indices of distinct sentences.
 
     Args:
@@ -142,7 +142,7 @@ class DocumentBlock:
     @classmethod
     def of(
         cls, part: CaptionSet, rows: NDArray[np.int64], trained: TrainedCapmeter, settings: Settings
-    ) -> DocumentBlock:
+    ) -> _DocumentBlock:
         """Splits, parses and encodes some rows of a part."""
         sentence_indices: dict[str, int] = {}
 
@@ -223,17 +223,17 @@ class DocumentBlock:
         candidate, references = self._texts(row)
         candidate_claims, reference_claims = self.claims[row]
         candidate_graph, reference_graph = self.graphs[row]
-        conflicts = index_conflicts(candidate_graph, reference_graph)
+        conflicts = _index_conflicts(candidate_graph, reference_graph)
         contradiction_flags = [
-            find_contradicted_sentences(
+            _find_contradicted_sentences(
                 candidate, references, self._numbers(candidate_claims, self.references[row]), conflicts
             )
         ]
-        conflicts = index_conflicts(reference_graph, candidate_graph)
+        conflicts = _index_conflicts(reference_graph, candidate_graph)
         for reference_text, claims in zip(references, reference_claims, strict=True):
             sentence_numbers = self._numbers(claims, [self.candidates[row]])
             contradiction_flags.append(
-                find_contradicted_sentences(reference_text, [candidate], sentence_numbers, conflicts)
+                _find_contradicted_sentences(reference_text, [candidate], sentence_numbers, conflicts)
             )
         column_weights = np.ones(len(COLUMNS))
         column_weights[[_SCORE, _CORRECTNESS]] = _CONTRADICTED
@@ -306,20 +306,20 @@ class DocumentBlock:
             )
         return evidence
 
-    def _texts(self, row: int) -> tuple[SplitText, list[SplitText]]:
+    def _texts(self, row: int) -> tuple[_SplitText, list[_SplitText]]:
         side_sentences = [self.candidates[row], *self.references[row]]
-        candidate, *references = (SplitText.of([self.sentences[k] for k in side.tolist()]) for side in side_sentences)
+        candidate, *references = (_SplitText.of([self.sentences[k] for k in side.tolist()]) for side in side_sentences)
         return candidate, references
 
     def _contradicted(self, row: int) -> dict[int, tuple[int, int]]:
         """Words of the candidate that contradict a reference: word → reference and the word there."""
         candidate, references = self._texts(row)
-        contradicted_words = find_contradicted_words(candidate, references, *self.graphs[row])
+        contradicted_words = _find_contradicted_words(candidate, references, *self.graphs[row])
         nearest_numbers = self._numbers(self.claims[row][0], self.references[row])
         for reference_index, (reference, sentence_numbers) in enumerate(zip(references, nearest_numbers, strict=True)):
             contradicted_words |= {
                 k: (reference_index, at)
-                for k, at in find_misplaced_words(candidate, reference, sentence_numbers).items()
+                for k, at in _find_misplaced_words(candidate, reference, sentence_numbers).items()
             }
         return contradicted_words
 
@@ -384,14 +384,14 @@ _NEAR = 6
 
 
 @dataclass(frozen=True)
-class SplitText:
+class _SplitText:
     """A text's words in one row, and where its sentences start and end in it."""
 
     words: tuple[str, ...]
     bounds: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, sentences: Sequence[str]) -> SplitText:
+    def of(cls, sentences: Sequence[str]) -> _SplitText:
         """The words between blanks of these sentences."""
         sentence_words = [sentence.split() for sentence in sentences]
         sentence_ends = list(accumulate(map(len, sentence_words), initial=0))
@@ -417,7 +417,7 @@ class SplitText:
         yield from (at for sentence_index, at in self.positions.get(stem(word), ()) if sentence_index in with_noun)
 
 
-def find_conflicts(graph: SceneGraph, other: SceneGraph) -> list[tuple[str, str, list[str]]]:
+def _find_conflicts(graph: SceneGraph, other: SceneGraph) -> list[tuple[str, str, list[str]]]:
     """The attributes of a graph that another contradicts: the object, the attribute, and the other's values."""
     stated_values: dict[str, set[str]] = {}
     for owner, attribute in other.attributes:
@@ -434,12 +434,12 @@ def find_conflicts(graph: SceneGraph, other: SceneGraph) -> list[tuple[str, str,
     return conflicts
 
 
-def find_contradicted_words(
-    candidate: SplitText, references: Sequence[SplitText], graph: SceneGraph, reference_graph: SceneGraph
+def _find_contradicted_words(
+    candidate: _SplitText, references: Sequence[_SplitText], graph: SceneGraph, reference_graph: SceneGraph
 ) -> dict[int, tuple[int, int]]:
     """The candidate's attributes that contradict the references: word → reference and the word there."""
     contradicted_words: dict[int, tuple[int, int]] = {}
-    for noun, word, values in find_conflicts(graph, reference_graph):
+    for noun, word, values in _find_conflicts(graph, reference_graph):
         places = ((k, at) for value in values for k, text in enumerate(references) for at in text.find(value, noun))
         reference_place = next(places, None)
         if reference_place is not None:
@@ -447,7 +447,7 @@ def find_contradicted_words(
     return contradicted_words
 
 
-def find_misplaced_words(candidate: SplitText, reference: SplitText, nearest: Sequence[int]) -> dict[int, int]:
+def _find_misplaced_words(candidate: _SplitText, reference: _SplitText, nearest: Sequence[int]) -> dict[int, int]:
     """The candidate's words of place that contradict a reference: word → the word there.
 
     Args:
@@ -474,9 +474,9 @@ def find_misplaced_words(candidate: SplitText, reference: SplitText, nearest: Se
     return misplaced_words
 
 
-def find_contradicted_sentences(
-    text: SplitText,
-    others: Sequence[SplitText],
+def _find_contradicted_sentences(
+    text: _SplitText,
+    others: Sequence[_SplitText],
     nearest: Sequence[Sequence[int]],
     conflicts: Mapping[str, Sequence[tuple[str, frozenset[str]]]],
 ) -> list[bool]:
@@ -485,11 +485,11 @@ def find_contradicted_sentences(
     Args:
         text, others: the texts.
         nearest: for each of the other texts the number of its sentence that is most similar to each of the text's.
-        conflicts: the result of `index_conflicts`.
+        conflicts: the result of `_index_conflicts`.
     """
     misplaced_stems: list[set[str]] = [set() for _ in text.bounds]
     for other, sentence_numbers in zip(others, nearest, strict=True):
-        for k in find_misplaced_words(text, other, sentence_numbers):
+        for k in _find_misplaced_words(text, other, sentence_numbers):
             sentence_index = bisect_right(text.bounds, k, key=itemgetter(0)) - 1
             misplaced_stems[sentence_index].add(text.stems[sentence_index][k - text.bounds[sentence_index][0]])
     contradicted = []
@@ -510,15 +510,15 @@ def find_contradicted_sentences(
     return contradicted
 
 
-def index_conflicts(graph: SceneGraph, other: SceneGraph) -> dict[str, list[tuple[str, frozenset[str]]]]:
+def _index_conflicts(graph: SceneGraph, other: SceneGraph) -> dict[str, list[tuple[str, frozenset[str]]]]:
     """The conflicts of two graphs by the stem of the attribute: the object's stem and those of the other's values."""
     conflict_index: defaultdict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
-    for noun, word, values in find_conflicts(graph, other):
+    for noun, word, values in _find_conflicts(graph, other):
         conflict_index[stem(word)].append((stem(noun), frozenset(map(stem, values))))
     return dict(conflict_index)
 
 
-def _objects_near(text: SplitText, word_index: int, bounds: tuple[int, int]) -> set[str]:
+def _objects_near(text: _SplitText, word_index: int, bounds: tuple[int, int]) -> set[str]:
     """The concepts around a word, other than words of place."""
     bare_words = map(bare_word, text.words[max(bounds[0], word_index - _NEAR) : min(bounds[1], word_index + _NEAR + 1)])
     concepts = {token_concept(word) for word in bare_words if word and find_slot(word) not in _PLACES}

@@ -129,7 +129,7 @@ class MatcherOutput(NamedTuple):
     right: Tensor  # (n, t), logit of each candidate piece
 
 
-class ComparedPieces(NamedTuple):
+class _ComparedPieces(NamedTuple):
     """Both sides' pieces after attention: c pieces of candidates, r of references."""
 
     candidates: Tensor  # u, (n, c, width)
@@ -138,7 +138,7 @@ class ComparedPieces(NamedTuple):
     objects: Tensor  # (n,)
 
 
-class CrossAttention(nn.Module):
+class _CrossAttention(nn.Module):
     """Both sides attend to each other; the base of both networks.
 
     Args:
@@ -147,8 +147,8 @@ class CrossAttention(nn.Module):
         contexts: 1 for e alone, 2 for e and f.
     """
 
-    context: LocalContext
-    flow: LocalContext
+    context: _LocalContext
+    flow: _LocalContext
 
     def __init__(self, shape: TaggerShape, dropout: float, contexts: int) -> None:
         super().__init__()
@@ -165,13 +165,13 @@ class CrossAttention(nn.Module):
             nn.Linear(4 * width + features, width) for features in (SUPPORT_DIM, AGREED_DIM)
         )
         for name in ("context", "flow")[:contexts]:
-            self.add_module(name, LocalContext(shape.encoder_dim + shape.lm_dim, bottleneck))
+            self.add_module(name, _LocalContext(shape.encoder_dim + shape.lm_dim, bottleneck))
         self.query_again, self.key_again, self.value_again = (
             nn.Linear(width, bottleneck, bias=False) for _ in range(3)
         )
         self.piece = nn.Sequential(nn.Linear(width + 2 * bottleneck, bottleneck), nn.ReLU(), nn.Linear(bottleneck, 1))
 
-    def compare_pieces(self, candidates: PieceBatch, references: PieceBatch, lm_features: Tensor) -> ComparedPieces:
+    def _compare_pieces(self, candidates: PieceBatch, references: PieceBatch, lm_features: Tensor) -> _ComparedPieces:
         """u, v and right_i; lm_features: (n, c, lm_dim)."""
         support, agreed, cosine, association, objects = matching_features(candidates, references)
         x, y = self._project_pieces(candidates), self._project_pieces(references)
@@ -180,7 +180,7 @@ class CrossAttention(nn.Module):
         u, v = _compare(self.compare, x, a, support), _compare(self.compare_reference, y, b, agreed)
         e = self.context(torch.cat([candidates.states * _STATE_SCALE, lm_features], dim=2), candidates.mask)
         c = self._second_cross_attend(u, v, references.mask)
-        return ComparedPieces(u, v, self.piece(torch.cat([u, e, c], dim=2))[:, :, 0], objects)
+        return _ComparedPieces(u, v, self.piece(torch.cat([u, e, c], dim=2))[:, :, 0], objects)
 
     def _project_pieces(self, pieces: PieceBatch) -> Tensor:
         """x or y, (n, t, width)."""
@@ -216,7 +216,7 @@ class CrossAttention(nn.Module):
         return values.view(*values.shape[:2], self.heads, -1).transpose(1, 2)
 
 
-class WordErrorTagger(CrossAttention):
+class WordErrorTagger(_CrossAttention):
     """Which of a candidate's word pieces are right.
 
     >>> states, static, mask = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
@@ -233,10 +233,10 @@ class WordErrorTagger(CrossAttention):
 
     def forward(self, candidates: PieceBatch, references: PieceBatch, lm_features: Tensor) -> Tensor:
         """The logits (n, c) of being right; lm_features: (n, c, lm_dim)."""
-        return self.compare_pieces(candidates, references, lm_features).right
+        return self._compare_pieces(candidates, references, lm_features).right
 
 
-class Matcher(CrossAttention):
+class Matcher(_CrossAttention):
     """Correctness, coverage and fluency of candidates, and their score.
 
     >>> states, static, mask = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
@@ -268,7 +268,7 @@ class Matcher(CrossAttention):
             lm_features: (n, c, lm_dim).
         """
         candidate_mask, reference_mask = candidates.mask, references.mask
-        u, v, right, objects = self.compare_pieces(candidates, references, lm_features)
+        u, v, right, objects = self._compare_pieces(candidates, references, lm_features)
         log_right = logsigmoid(right).masked_fill(~candidate_mask, 0.0)
         lowest_right, mean_right = log_right.amin(1, keepdim=True), _masked_mean(log_right[:, :, None], candidate_mask)
         pooled = _masked_mean(u, candidate_mask), _attention_pool(u, self.weigh, candidate_mask)
@@ -286,7 +286,7 @@ class Matcher(CrossAttention):
         return logit
 
 
-class LocalContext(nn.Module):
+class _LocalContext(nn.Module):
     """Local context: two residual convolutions."""
 
     def __init__(self, inputs: int, width: int) -> None:

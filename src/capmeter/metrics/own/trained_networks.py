@@ -428,11 +428,11 @@ def reference_corrections(
             probabilities = trained.probability("score", block.score_logits(trained, settings))
             left_out[batch_start : batch_start + len(row_indices)] = compute_logits(probabilities)
         left_out_logits = left_out.reshape(-1, len(positions))
-        corrections[caption_rows] = jackknife_correction(logits[caption_rows], left_out_logits, count)
+        corrections[caption_rows] = _jackknife_correction(logits[caption_rows], left_out_logits, count)
     return corrections
 
 
-def jackknife_correction(values: Floats, left_out: Floats, count: int) -> Floats:
+def _jackknife_correction(values: Floats, left_out: Floats, count: int) -> Floats:
     """The jackknife's correction of the bias of values (n,), from what each is without one observation, (n, some).
 
     Args:
@@ -440,7 +440,7 @@ def jackknife_correction(values: Floats, left_out: Floats, count: int) -> Floats
         left_out: without one observation each, of all or of some observations.
         count: the number of observations.
 
-    >>> jackknife_correction(np.array([2.0]), np.array([[1.0, 2.0, 1.5]]), 3)
+    >>> _jackknife_correction(np.array([2.0]), np.array([[1.0, 2.0, 1.5]]), 3)
     array([1.])
     """
     correction: Floats = (count - 1) * (values - left_out.mean(axis=1))

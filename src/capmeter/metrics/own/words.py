@@ -8,7 +8,7 @@ paraphrases it.
 
 >>> verdicts = label_words("two dogs run".split(), [0.2, 0.9, 0.8], ["One dog runs.".split(), "a dog runs".split()])
 >>> verdicts.contradicted
-(Contradiction(word=0, phrase='two dogs', reference=0, position=0, reference_phrase='One dog'),)
+(_Contradiction(word=0, phrase='two dogs', reference=0, position=0, reference_phrase='One dog'),)
 >>> verdicts.summary()["contradicted"]
 'says "two dogs", references say "One dog"'
 """
@@ -31,7 +31,7 @@ MIN_PROBABILITY = 0.5
 
 
 @dataclass(frozen=True)
-class Contradiction:
+class _Contradiction:
     """A word of the candidate and one of a reference that contradicts it: their indices, and both in their phrases."""
 
     word: int
@@ -56,7 +56,7 @@ class WordVerdicts:
     references: tuple[tuple[str, ...], ...]
     supported: tuple[int, ...]
     unsupported: tuple[int, ...]
-    contradicted: tuple[Contradiction, ...]
+    contradicted: tuple[_Contradiction, ...]
     missing: tuple[tuple[int, int], ...]
 
     def summary(self) -> dict[str, float | str]:
@@ -122,7 +122,7 @@ def label_words(
         if bare_word(candidate[k]) and (probability < MIN_PROBABILITY or _is_miscount(candidate, k, references))
     ]
     known_contradictions = {
-        k: Contradiction(k, phrase_of(candidate, k), reference_index, at, phrase_of(references[reference_index], at))
+        k: _Contradiction(k, _phrase_of(candidate, k), reference_index, at, _phrase_of(references[reference_index], at))
         for k, (reference_index, at) in contradicted.items()
     }
     flagged_words = sorted({*flagged_words, *known_contradictions})
@@ -155,23 +155,23 @@ def label_words(
 
 def _contradiction(
     candidate: Sequence[str], word_index: int, references: Sequence[Sequence[str]]
-) -> Contradiction | None:
+) -> _Contradiction | None:
     """A reference's word that contradicts the candidate's, preferably in a phrase about the same thing."""
     word = bare_word(candidate[word_index])
     if word in {bare_word(reference_word) for reference in references for reference_word in reference}:
         return None
-    phrase = phrase_of(candidate, word_index)
-    best_match: tuple[int, Contradiction] | None = None
+    phrase = _phrase_of(candidate, word_index)
+    best_match: tuple[int, _Contradiction] | None = None
     for reference_index, reference in enumerate(references):
         for at, reference_word in enumerate(reference):
             if not contradicts(word, bare_word(reference_word)):
                 continue
-            reference_phrase = phrase_of(reference, at)
+            reference_phrase = _phrase_of(reference, at)
             shared_concepts = len(
                 {_concept(w) for w in reference_phrase.split()} & {_concept(w) for w in phrase.split()} - {None}
             )
             if best_match is None or shared_concepts > best_match[0]:
-                best_match = shared_concepts, Contradiction(word_index, phrase, reference_index, at, reference_phrase)
+                best_match = shared_concepts, _Contradiction(word_index, phrase, reference_index, at, reference_phrase)
     if best_match is None or (find_slot(word) in _BEFORE_A_NOUN and not best_match[0]):
         return None
     return best_match[1]
@@ -185,19 +185,19 @@ def _is_miscount(candidate: Sequence[str], word_index: int, references: Sequence
     word = bare_word(candidate[word_index])
     if word in ("a", "an") or find_slot(word) != "number":
         return False
-    noun = _concept(phrase_of(candidate, word_index).split()[-1])
+    noun = _concept(_phrase_of(candidate, word_index).split()[-1])
     reference_numbers = [
         bare_word(reference[at])
         for reference in references
         for at in range(len(reference))
-        if find_slot(bare_word(reference[at])) == "number" and _concept(phrase_of(reference, at).split()[-1]) == noun
+        if find_slot(bare_word(reference[at])) == "number" and _concept(_phrase_of(reference, at).split()[-1]) == noun
     ]
     return (
         noun is not None and bool(reference_numbers) and all(contradicts(word, number) for number in reference_numbers)
     )
 
 
-def phrase_of(words: Sequence[str], k: int) -> str:
+def _phrase_of(words: Sequence[str], k: int) -> str:
     """The word; a number, colour or other modifier with the words after it, up to the first noun-like one."""
     phrase = [words[k].strip(string.punctuation)]
     if find_slot(bare_word(words[k])) in _BEFORE_A_NOUN:

@@ -27,8 +27,8 @@ kind without elements has F = 0; cosines may be negative. That code takes elemen
 synonyms may pair differently; here the order is that of the graph. It also leaves out objects that NLTK's tagger does
 not take for nouns; this is not followed.
 
->>> from capmeter.metrics.scene_graph.capture import match_elements
->>> match_elements([("dog",), ("sofa",)], [("couch",), ("dog",), ("lamp",)], lambda a, b: {a, b} == {"sofa", "couch"})
+>>> from capmeter.metrics.scene_graph.capture import _match_elements
+>>> _match_elements([("dog",), ("sofa",)], [("couch",), ("dog",), ("lamp",)], lambda a, b: {a, b} == {"sofa", "couch"})
 ([(0, 1), (1, 0)], [], [2])
 
 H. Dong, J. Li, B. Wu, J. Wang, Y. Zhang, H. Guo. Benchmarking and Improving Detail Image Caption. arXiv:2405.19092,
@@ -49,6 +49,7 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
@@ -67,35 +68,7 @@ from capmeter.text.scene_graphs.extraction import (
 )
 from capmeter.text.scene_graphs.graph import SceneGraph, build_scene_evidence, no_synsets, synset_key
 
-CAPTURE_STOP_WORDS = frozenset(
-    word.replace("_", " ")
-    for word in """
-    accent action activity adventure aesthetic afternoon air ambiance angle anticipation appeal appearance
-    architecture area arrangement art atmosfere atmosphere Atmosphäre atmosphère attention attire aura back backdrop
-    background balance base beauty beauté bloom body_language border bottom boundary breakfast bustle camaraderie
-    case celebration center chaos character charm city_life cityscape clothing coexistence collage color comfort
-    community companionship component composition condition confidence connection content context contrast
-    conversation countertop countryside court creativity culture curiosity darkness day decor decoration demeanor
-    depth description design destination detail determination dining_experience direction display distance diversity
-    ecosystem edge effect elegance element emotion enclosure end energy ensemble entrance environment era essence
-    essential event everyday_life excitement expanse experience exploration expression exterior facade feature field
-    figure flavor flight focus foreground form formation frame freedom front functionality game gaze glow grandeur
-    group handle harmony height her heritage him history horizon hue hustle identity illustration image imagery
-    imagination individual information infrastructure ingredient innocence intensity interaction interior
-    interpretation intersection it item journey joy key knowledge landscape layer layout left life living_space
-    location love marking marvel match material memory message mid-air middle modernity moment Moment mood motion
-    movement music mystery name narrative natural natural_beauté nature Nature neighborhood network night nostalgia
-    object operation order outdoor outdoors outline page palette pant passion pattern peak performance personality
-    perspective photo photograph picture place placement play pleasure point pose position positioning posture power
-    presence presentation promise purpose reality red reflection relaxation remote resilience rhythm right rim role
-    routine row scale scene scenery section serenity setting shape short show side significance silhouette
-    simplicity site skill snapshot solitude space spectacle spectator speed spirit spot stance step stillness story
-    strap stride structure style subject surface surrounding surroundings symbolism tableau tall task team teamwork
-    technology tension terrain text texture theme thrill time tip tone top topping touch track traffic tranquility
-    travel treat turn uniform unity universe urban urban_life urban_setting vantage_point vastness vibe vibrancy
-    view viewer viewpoint warmth weather white wild wilderness winter work workspace world
-    """.split()  # noqa: SIM905
-)
+CAPTURE_STOP_WORDS = frozenset(read_bundled_json("words.json")["capture stop words"])
 
 
 Element = tuple[str, ...]
@@ -270,7 +243,7 @@ class _Matcher:
 
     def sums(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> tuple[float, float]:
         """M + Σ of the largest similarities, for both sides; with `parts` elements have their owners."""
-        matches, unmatched_candidates, unmatched_references = match_elements(candidate, reference, self.are_synonyms)
+        matches, unmatched_candidates, unmatched_references = _match_elements(candidate, reference, self.are_synonyms)
         match_count = float(len(matches))
         if not (self._soft and unmatched_candidates and unmatched_references):
             return match_count, match_count
@@ -323,7 +296,7 @@ class _Matcher:
         return 2 * least_similarities - 1
 
 
-def match_elements(
+def _match_elements(
     candidate: Sequence[Element], reference: Sequence[Element], are_synonyms: Callable[[str, str], bool]
 ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
     """Matches elements one to one: equal ones first, then those whose parts are all synonyms, in their order.

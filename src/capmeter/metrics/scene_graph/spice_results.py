@@ -6,7 +6,7 @@ numImages; null where the references have no such tuple) and, if the program ran
 
 >>> from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
 >>> graph = build_scene_graph([("dog", "cat", "chase")], no_synsets)
->>> (row,) = [detailed_row("7", graph, build_scene_graph([("dog",)], no_synsets))]
+>>> (row,) = [_detailed_row("7", graph, build_scene_graph([("dog",)], no_synsets))]
 >>> row["scores"]["All"]["pr"], row["scores"]["Color"]["f"], row["test_tuples"][0]
 (0.3333333333333333, None, {'tuple': ['dog'], 'truth_value': True})
 >>> back = read_rows([row])[0]
@@ -46,7 +46,7 @@ _NAMES = {kind: "All" if kind == "all" else kind.capitalize() for kind in KINDS}
 
 
 @dataclass(frozen=True)
-class SpiceRow:
+class _SpiceRow:
     """One image of a result file: counts by kind of tuple, and the graphs if the file has them."""
 
     image_id: str
@@ -61,7 +61,7 @@ def is_spice(value: Any) -> bool:
     return isinstance(first_row, dict) and isinstance(first_row.get("scores"), dict) and "All" in first_row["scores"]
 
 
-def read_spice(path: str | Path, synsets: Synsets = no_synsets) -> list[SpiceRow]:
+def read_spice(path: str | Path, synsets: Synsets = no_synsets) -> list[_SpiceRow]:
     """The rows of a result file; `synsets` look up the words of its graphs, so that they can be matched again."""
     file_content = decode_json(read_text(path), str(path))
     if not is_spice(file_content):
@@ -69,7 +69,7 @@ def read_spice(path: str | Path, synsets: Synsets = no_synsets) -> list[SpiceRow
     return read_rows(file_content, synsets, str(path))
 
 
-def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "SPICE results") -> list[SpiceRow]:
+def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "SPICE results") -> list[_SpiceRow]:
     """The rows of a result file's JSON."""
     spice_rows = []
     for number, row in enumerate(rows):
@@ -83,7 +83,7 @@ def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "
                 else None
                 for graph_key in ("test_tuples", "ref_tuples")
             ]
-            spice_rows.append(SpiceRow(str(row["image_id"]), counts, *graphs))
+            spice_rows.append(_SpiceRow(str(row["image_id"]), counts, *graphs))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise InputError(
                 f"{where}, item {number}: not a row of SPICE results ({describe_failure(problem)}); expected "
@@ -94,10 +94,10 @@ def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "
 
 def write_spice(path: str | Path, rows: Iterable[tuple[str, SceneGraph, SceneGraph]]) -> None:
     """Writes (image id, candidate's graph, references' graph) as the program's detailed results."""
-    write_atomic(path, json.dumps([detailed_row(*row) for row in rows], indent=2) + "\n")
+    write_atomic(path, json.dumps([_detailed_row(*row) for row in rows], indent=2) + "\n")
 
 
-def detailed_row(image_id: str, candidate: SceneGraph, reference: SceneGraph) -> dict[str, Any]:
+def _detailed_row(image_id: str, candidate: SceneGraph, reference: SceneGraph) -> dict[str, Any]:
     """One image's object. A reference tuple is true if it is the first, in sorted order, to match a candidate tuple."""
     kind_counts = match(candidate, reference).counts
     candidate_tuples, reference_tuples = (sorted(graph.tuples(), key=_order) for graph in (candidate, reference))

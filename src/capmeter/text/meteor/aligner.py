@@ -67,7 +67,7 @@ _NONE = -1
 _KEY_BITS = 63  # of a sort key
 
 
-def find_best_alignments(matches: WordMatches, settled: Mask, lengths: tuple[Ints, Ints], beam: int) -> Ints:
+def _find_best_alignments(matches: WordMatches, settled: Mask, lengths: tuple[Ints, Ints], beam: int) -> Ints:
     """Searches for the best alignment of each pair.
 
     Args:
@@ -408,7 +408,7 @@ def _best_matches(matches: WordMatches, settled: Mask, lengths: _Lengths, beam: 
     searched_indices = np.flatnonzero(is_searched.take(matches.pair))
     pair_numbers, searched_matches = np.cumsum(is_searched) - 1, matches.take(searched_indices)
     searched_matches = replace(searched_matches, pair=pair_numbers.take(searched_matches.pair))
-    best_indices = find_best_alignments(searched_matches, settled[searched_indices], lengths.take(is_searched), beam)
+    best_indices = _find_best_alignments(searched_matches, settled[searched_indices], lengths.take(is_searched), beam)
     settled_elsewhere = settled.copy()
     settled_elsewhere[searched_indices] = False
     return np.concatenate([np.flatnonzero(settled_elsewhere), searched_indices[best_indices]])

@@ -86,7 +86,7 @@ def split_words(line: str) -> list[str]:
     return re.findall(_WORDS, line)
 
 
-def lowercase_words(sentence: str) -> list[str]:
+def _lowercase_words(sentence: str) -> list[str]:
     """Splits a sentence into words in lower case, as with the program's option `-lower`."""
     return split_words(sentence.strip(_CONTROLS).lower())
 
@@ -116,7 +116,7 @@ class MeteorNormaliser:
         for rule, replacement in {"english": _ENGLISH, "french": _FRENCH}.get(self.language, _PLAIN_APOSTROPHE):
             line = re.sub(rule, replacement, line)
         line = _restore_dots(self._split_dots(split_words(line)))
-        return lowercase_words(re.sub(_SPACES, " ", line))
+        return _lowercase_words(re.sub(_SPACES, " ", line))
 
     def _split_dots(self, words: list[str]) -> str:
         """Splits a sentence's final dot off, keeps an abbreviation's dot, removes an acronym's dots."""
@@ -197,7 +197,7 @@ _UNTUNED = ((0.75, 1.4, 0.7, 0.5), (1.0, 0.5), ("exact", "stem"))
 
 
 @dataclass(frozen=True)
-class LanguageSettings:
+class _LanguageSettings:
     """A language's parameters, tuned for the program's task `rank`."""
 
     name: str  # in the program's files
@@ -206,9 +206,9 @@ class LanguageSettings:
     modules: tuple[str, ...]
 
 
-def _tuned(name: str, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> LanguageSettings:
+def _tuned(name: str, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> _LanguageSettings:
     modules = {2: ("exact", "paraphrase"), 3: ("exact", "stem", "paraphrase")}
-    return LanguageSettings(
+    return _LanguageSettings(
         name, parameters, weights, modules.get(len(weights), ("exact", "stem", "synonym", "paraphrase"))
     )
 
@@ -220,18 +220,18 @@ LANGUAGES = {
     "es": _tuned("spanish", (0.65, 1.3, 0.5, 0.8), (1.0, 0.8, 0.6)),
     "de": _tuned("german", (0.95, 1.0, 0.55, 0.55), (1.0, 0.8, 0.2)),
     "ru": _tuned("russian", (0.75, 1.4, 0.7, 0.5), (1.0, 0.5, 0.5)),
-    "ar-bw-red": LanguageSettings("arabic-buckwalter-reduced", *_UNTUNED),
-    "pt": LanguageSettings("portuguese", *_UNTUNED),
-    "da": LanguageSettings("danish", *_UNTUNED),
-    "ro": LanguageSettings("romanian", *_UNTUNED),
-    "hu": LanguageSettings("hungarian", *_UNTUNED),
-    "tr": LanguageSettings("turkish", *_UNTUNED),
-    "fi": LanguageSettings("finnish", *_UNTUNED),
-    "nl": LanguageSettings("dutch", *_UNTUNED),
-    "it": LanguageSettings("italian", *_UNTUNED),
-    "no": LanguageSettings("norwegian", *_UNTUNED),
-    "se": LanguageSettings("swedish", *_UNTUNED),
-    "other": LanguageSettings("other", (0.75, 1.4, 0.7, 0.5), (1.0,), ("exact",)),
+    "ar-bw-red": _LanguageSettings("arabic-buckwalter-reduced", *_UNTUNED),
+    "pt": _LanguageSettings("portuguese", *_UNTUNED),
+    "da": _LanguageSettings("danish", *_UNTUNED),
+    "ro": _LanguageSettings("romanian", *_UNTUNED),
+    "hu": _LanguageSettings("hungarian", *_UNTUNED),
+    "tr": _LanguageSettings("turkish", *_UNTUNED),
+    "fi": _LanguageSettings("finnish", *_UNTUNED),
+    "nl": _LanguageSettings("dutch", *_UNTUNED),
+    "it": _LanguageSettings("italian", *_UNTUNED),
+    "no": _LanguageSettings("norwegian", *_UNTUNED),
+    "se": _LanguageSettings("swedish", *_UNTUNED),
+    "other": _LanguageSettings("other", (0.75, 1.4, 0.7, 0.5), (1.0,), ("exact",)),
 }
 
 
@@ -239,7 +239,7 @@ LANGUAGES = {
 class MeteorResources:
     """METEOR's resources for one language; those that it lacks are None."""
 
-    settings: LanguageSettings
+    settings: _LanguageSettings
     modules: tuple[str, ...]  # those whose resources exist
     normalise: Normaliser
     function_words: frozenset[str]
@@ -300,7 +300,7 @@ def load_release(language: str, directory: Path) -> MeteorResources:
     language_name = language_settings.name
     paraphrase_table = _find_table(language, directory)
     modules = tuple(module for module in language_settings.modules if module != "paraphrase" or paraphrase_table)
-    version = table_version(paraphrase_table) if paraphrase_table else "none"
+    version = _table_version(paraphrase_table) if paraphrase_table else "none"
     paraphrases = load_paraphrases(paraphrase_table, version) if paraphrase_table else None
     try:
         with zipfile.ZipFile(directory / JAR) as jar:
@@ -313,7 +313,7 @@ def load_release(language: str, directory: Path) -> MeteorResources:
                 modules=modules,
                 normalise=MeteorNormaliser(language_name, _read_prefixes(text(f"nonbreaking/{language_name}.prefixes")))
                 if language_name in WESTERN
-                else lowercase_words,
+                else _lowercase_words,
                 # The program reads the English list for every language, and so do we.
                 function_words=frozenset(text("function/english.words").splitlines()),
                 stem=_load_stemmer(language_name, jar) if "stem" in modules else None,
@@ -354,7 +354,7 @@ def _find_table(language: str, directory: Path) -> Path | None:
     return table_path if "paraphrase" in LANGUAGES[language].modules and table_path.is_file() else None
 
 
-def table_version(table: Path) -> str:
+def _table_version(table: Path) -> str:
     """Returns the checksum and length of a table's text, as at the end of its gzip file, and the file's size."""
     with table.open("rb") as table_file:
         table_size = table_file.seek(0, os.SEEK_END)
@@ -403,7 +403,7 @@ def meteor_status() -> tuple[bool, str]:
             False,
             f"{directory} has no English paraphrase table (data/paraphrase-en.gz); install it with: {INSTALL_COMMAND}",
         )
-    path = index_path(paraphrase_table, table_version(paraphrase_table))
+    path = index_path(paraphrase_table, _table_version(paraphrase_table))
     if not path.exists():
         return True, f"resources in {directory}; the paraphrase index will be built on first use, in {path.parent}"
     if read_index(path) is None:

@@ -33,7 +33,7 @@ from capmeter.text.tokenization.token_tables import (
 
 
 @dataclass(frozen=True, eq=False)
-class MeteorFeatureTable:
+class _MeteorFeatureTable:
     """Normalised sentences with the features of their words and phrases."""
 
     table: TokenTable
@@ -47,7 +47,9 @@ class MeteorFeatureTable:
     length: Ints  # (phrases,): number of words
 
     @classmethod
-    def join(cls, tables: Sequence[MeteorFeatureTable], places: Sequence[npt.NDArray[np.int64]]) -> MeteorFeatureTable:
+    def join(
+        cls, tables: Sequence[_MeteorFeatureTable], places: Sequence[npt.NDArray[np.int64]]
+    ) -> _MeteorFeatureTable:
         """Joins the tables of disjoint parts of a pool."""
         vocabulary, new_ids = merge_vocabularies(table.table.vocabulary for table in tables)
         id_rows, new_words, synsets, phrase_rows, word_count, phrase_begin = [], [], [], [], 0, 0
@@ -83,7 +85,7 @@ class MeteorFeatureTable:
         )
 
 
-def compute_features(table: TokenTable, resources: MeteorResources) -> MeteorFeatureTable:
+def compute_features(table: TokenTable, resources: MeteorResources) -> _MeteorFeatureTable:
     """Computes the features of sentences, given as normalised tokens."""
     vocabulary, word_ids, sentence_offsets = table.vocabulary.words, table.ids.values, table.ids.offsets
     exact_codes, word_count, no_ids = java_hashes(vocabulary), len(vocabulary), np.zeros(0, np.int64)
@@ -100,7 +102,7 @@ def compute_features(table: TokenTable, resources: MeteorResources) -> MeteorFea
         order = np.argsort(sentence, kind="stable")
         phrases = Ragged.from_lengths(nodes[long_phrases][order], np.bincount(sentence, minlength=len(table.ids)))
         phrase_starts, phrase_lengths = (position - sentence_offsets[sentence])[order], size[long_phrases][order]
-    return MeteorFeatureTable(
+    return _MeteorFeatureTable(
         table=table,
         exact=exact_codes,
         stem=java_hashes([resources.stem(word) for word in vocabulary]) if resources.stem else exact_codes,
@@ -122,7 +124,7 @@ class MeteorFeatures:
     language: str
     tokenizer: str
     path: str | None
-    TABLE: ClassVar[type[MeteorFeatureTable]] = MeteorFeatureTable
+    TABLE: ClassVar[type[_MeteorFeatureTable]] = _MeteorFeatureTable
 
     @property
     def _resources(self) -> MeteorResources:
@@ -134,7 +136,7 @@ class MeteorFeatures:
         resource_versions = f"{self._resources.word_list_version}/{self._resources.paraphrase_version}"
         return f"meteor/{tokenizer_version(self.tokenizer)}/{self.language}/{resource_versions}/{__version__}"
 
-    def compute(self, pool: SentenceSource) -> MeteorFeatureTable:
+    def compute(self, pool: SentenceSource) -> _MeteorFeatureTable:
         """Computes the features of this pool's sentences."""
         tokens: TokenTable = pool.analyse(Tokens(self.tokenizer))
         sentence_count = len(tokens.ids)
@@ -158,7 +160,7 @@ SYNONYM, FORWARD, BACKWARD = 0, 1, 2
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-class PairTable:
+class _PairTable:
     """A multiset of ordered pairs of numbers below 2**31, each with a value, for batched look-ups.
 
     Args:
@@ -208,7 +210,9 @@ class AlignerSentences:
     exact: npt.NDArray[np.int32]  # (vocabulary,): equal numbers are the same word
     stem: npt.NDArray[np.int32] | None  # (vocabulary,): equal numbers are the same stem; None without a stemmer
     function_sum: Ints  # (words + 1,): number of function words before each position
-    relations: PairTable  # a reference's phrase, a candidate's phrase: `SYNONYM`, or direction and rank of a paraphrase
+    relations: (
+        _PairTable  # a reference's phrase, a candidate's phrase: `SYNONYM`, or direction and rank of a paraphrase
+    )
     phrase_start: Ints  # (phrases,): position of the first word in the sentence
     phrase_length: Ints  # (phrases,): number of words
     phrase: Ints  # (phrases,): id; that of a single word is the word's
@@ -237,7 +241,7 @@ class AlignerSentences:
         return np.concatenate([self.words, np.zeros(int(self.lengths.max(initial=0)) + 1, np.int64)])
 
 
-def prepare_sentences(features: MeteorFeatureTable, resources: MeteorResources, candidates: Ints) -> AlignerSentences:
+def prepare_sentences(features: _MeteorFeatureTable, resources: MeteorResources, candidates: Ints) -> AlignerSentences:
     """Prepares sentences for alignment.
 
     Args:
@@ -285,18 +289,18 @@ def _rank_codes(word_codes: Ints) -> npt.NDArray[np.int32]:
     return code_ranks
 
 
-def _build_relations(synonym_pairs: tuple[Ints, Ints], paraphrase_pairs: tuple[Ints, Ints, Ints]) -> PairTable:
+def _build_relations(synonym_pairs: tuple[Ints, Ints], paraphrase_pairs: tuple[Ints, Ints, Ints]) -> _PairTable:
     """Returns the pairs of words that share a synset, and those of the paraphrase table in both directions."""
     (one, other), (left, right, rank) = synonym_pairs, paraphrase_pairs
     relation_values = np.zeros(len(one), np.int64), FORWARD << RANK_BITS | rank, BACKWARD << RANK_BITS | rank
-    return PairTable(
+    return _PairTable(
         np.concatenate([one, left, right]),
         np.concatenate([other, right, left]),
         np.concatenate(relation_values),
     )
 
 
-def _compute_signs(phrase_id: Ints, relations: PairTable) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def _compute_signs(phrase_id: Ints, relations: _PairTable) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Returns for each phrase the signs of all that it is related to, and its own sign.
 
     Phrases may be related to ones that none of the sentences has: the vocabulary can be that of more sentences.
@@ -325,7 +329,7 @@ def _pair_synonyms(synsets: Ragged, in_candidate: Mask) -> tuple[Ints, Ints]:
 
 
 def _pair_paraphrases(
-    features: MeteorFeatureTable, resources: MeteorResources, candidates: Ints, in_candidate: Mask
+    features: _MeteorFeatureTable, resources: MeteorResources, candidates: Ints, in_candidate: Mask
 ) -> tuple[Ints, tuple[Ints, Ints, Ints], Ints]:
     """Finds the paraphrases among the phrases of the sentences.
 

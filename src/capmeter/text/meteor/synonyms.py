@@ -57,9 +57,9 @@ import numpy.typing as npt
 
 from capmeter.core import progress
 from capmeter.core.arrays import read_arrays, write_arrays
-from capmeter.core.assets import cache_folder
 from capmeter.core.errors import AssetError
 from capmeter.core.ragged import Ragged, expand_ranges
+from capmeter.core.settings import cache_folder
 
 Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -74,7 +74,7 @@ _SUFFIXES_BY_LETTER = {
 }
 
 
-def base_candidates(word: str) -> list[str]:
+def _base_candidates(word: str) -> list[str]:
     """Applies WordNet's suffix rules in their order: the first result that is a word is the base form."""
     if word.endswith("ss") or len(word) <= 2:
         return []
@@ -142,7 +142,7 @@ class Synonyms:
         return list(self._bases.get(word, ()))
 
     def _find_base(self, word: str) -> str:
-        return next((base_form for base_form in base_candidates(word) if base_form in self._synsets), "")
+        return next((base_form for base_form in _base_candidates(word) if base_form in self._synsets), "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ class SynonymIndex:
         irregular, form_positions = _find_hashes(self.forms, query_hashes)
         irregular_bases = Ragged(self.bases, self.base_starts).take(form_positions)
         # the base of a word that is not an irregular form is the first word of the dictionary that the rules give
-        rule_bases = [base_candidates(word) for word in words]
+        rule_bases = [_base_candidates(word) for word in words]
         candidate_rows = np.repeat(np.arange(len(words)), [len(word_bases) for word_bases in rule_bases])
         is_regular = np.ones(len(words), bool)
         is_regular[irregular] = False
@@ -342,7 +342,7 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
             with _exclusive(path.with_suffix(".lock")):
                 paraphrase_index = read_index(path)
                 if paraphrase_index is None:
-                    _write_index(build_index(table), path)
+                    _write_index(_build_index(table), path)
                     paraphrase_index = read_index(path)
         except OSError as error:
             raise AssetError(
@@ -354,7 +354,7 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
     return paraphrase_index
 
 
-def build_index(table: Path, chunk_bytes: int = 1 << 24) -> Paraphrases:
+def _build_index(table: Path, chunk_bytes: int = 1 << 24) -> Paraphrases:
     """Builds the index of a table in memory; `chunk_bytes` of text are processed at a time."""
     word_ids: dict[bytes, int] = {}
     left_parts, right_parts, is_new_parts = [], [], []

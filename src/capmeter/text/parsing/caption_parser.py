@@ -26,7 +26,7 @@ score(tree) = Σ over words d of s(d, head(d)). If the best heads of all words f
 else Eisner's algorithm (1996) finds it in O(n³), here for many sentences of one length at once.
 
 >>> scores = np.array([[[1.0, -9.0, 5.0], [1.0, 4.0, -9.0]]])  # each word prefers the other as its head
->>> best_trees(scores).tolist()
+>>> _best_trees(scores).tolist()
 [[2, 0]]
 """
 
@@ -116,7 +116,7 @@ Heads = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.floating]
 
 
-def best_trees(scores: Scores) -> Heads:
+def _best_trees(scores: Scores) -> Heads:
     """Finds the best projective tree with one root of each sentence.
 
     Args:
@@ -127,13 +127,13 @@ def best_trees(scores: Scores) -> Heads:
         The heads (sentences, n), 0 for the root.
     """
     heads: Heads = scores.argmax(axis=2)
-    malformed_rows = np.flatnonzero(~is_well_formed(heads))
+    malformed_rows = np.flatnonzero(~_is_well_formed(heads))
     if malformed_rows.size:
         heads[malformed_rows] = _run_eisner(scores[malformed_rows].astype(np.float64))
     return heads
 
 
-def is_well_formed(heads: Heads) -> npt.NDArray[np.bool_]:
+def _is_well_formed(heads: Heads) -> npt.NDArray[np.bool_]:
     """Returns which rows of heads (sentences, n) are trees with one root and without crossing arcs."""
     sentence_count, word_count = heads.shape
     above = np.concatenate([np.zeros((sentence_count, 1), np.int64), heads], axis=1)
@@ -325,7 +325,7 @@ class CaptionParser:
     def _build_trees(self, states: Floats, tags: Integers) -> _Trees:
         states = self.network.read_tagged(states, tags)
         governor_scores = self.network.score_governors(states)
-        heads = best_trees(governor_scores)
+        heads = _best_trees(governor_scores)
         relation_scores = self.network.score_relations(states, heads)
         relation_scores[:, :, self._root] = -np.inf  # the root alone is the root
         labels: Integers = relation_scores.argmax(axis=2)

@@ -66,7 +66,7 @@ def load_linear(weights: Weights, name: str) -> Linear:
     return Linear(weight, np.zeros(weight.shape[1], np.float32) if bias is None else bias)
 
 
-def load_normalised_linear(weights: Weights, norm: str, name: str) -> Linear:
+def _load_normalised_linear(weights: Weights, norm: str, name: str) -> Linear:
     """Reads a linear map and folds the scale and shift of the normalisation before it into it."""
     linear = load_linear(weights, name)
     scale: Floats = weights[f"{norm}.weight"]
@@ -150,10 +150,10 @@ class ParserNetwork:
         self._layers = [
             _Layer(self._weights, f"layers.{layer_index}", shape.heads) for layer_index in range(shape.layers)
         ]
-        self._tag = load_normalised_linear(self._weights, "tag_norm", "tag")
-        self._dependent = load_normalised_linear(self._weights, "norm", "dependent")
+        self._tag = _load_normalised_linear(self._weights, "tag_norm", "tag")
+        self._dependent = _load_normalised_linear(self._weights, "norm", "dependent")
         self._head = _GovernorMap(self._weights, "head")
-        self._relation_dependent = load_normalised_linear(self._weights, "norm", "relation_dependent")
+        self._relation_dependent = _load_normalised_linear(self._weights, "norm", "relation_dependent")
         self._relation_head = _GovernorMap(self._weights, "relation_head")
         self._relation = load_linear(self._weights, "relation")
         agreement_weight = self._weights["agreement.weight"]
@@ -235,7 +235,7 @@ class _GovernorMap:
 
     def __init__(self, weights: Weights, name: str) -> None:
         self.root = load_linear(weights, name)(weights["root"])
-        self.words = load_normalised_linear(weights, "norm", name)
+        self.words = _load_normalised_linear(weights, "norm", name)
 
     def __call__(self, states: Floats) -> Floats:
         sentence_count, sentence_length, _ = states.shape
@@ -250,12 +250,12 @@ class _Layer:
 
     def __init__(self, weights: Weights, name: str, heads: int) -> None:
         self.heads = heads
-        self.qkv = load_normalised_linear(weights, f"{name}.attention_norm", f"{name}.attend")
+        self.qkv = _load_normalised_linear(weights, f"{name}.attention_norm", f"{name}.attend")
         dim = self.qkv.weight.shape[0]
         self.qkv.weight[:, :dim] /= np.sqrt(np.float32(dim // heads))
         self.qkv.bias[:dim] /= np.sqrt(np.float32(dim // heads))
         self.attention_out = load_linear(weights, f"{name}.mix")
-        self.ffn_up = load_normalised_linear(weights, f"{name}.perceptron_norm", f"{name}.widen")
+        self.ffn_up = _load_normalised_linear(weights, f"{name}.perceptron_norm", f"{name}.widen")
         self.ffn_down = load_linear(weights, f"{name}.narrow")
         self.distance = weights[f"{name}.distance"]
 
@@ -325,13 +325,13 @@ def map_batches(
     batches = group_by_length(sentences, batch_size)
     results: dict[int, Result] = {}
     with task(title, total=len(sentences)) as advance:
-        for batch_indices, batch_results in zip(batches, map_in_threads(work, batches), strict=True):
+        for batch_indices, batch_results in zip(batches, _map_in_threads(work, batches), strict=True):
             results.update(zip(batch_indices, batch_results, strict=True))
             advance(len(batch_indices))
     return [results[sentence_index] for sentence_index in range(len(sentences))]
 
 
-def map_in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+def _map_in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yields `work(item)` for each item, in order.
 
     A concurrent call from another thread uses no threads of its own or waits for its turn.

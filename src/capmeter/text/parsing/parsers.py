@@ -58,7 +58,7 @@ _COMMANDS = ("q", "quit", "exit")  # what the shell reads as a command
 
 
 @dataclass(frozen=True)
-class Installation:
+class _Installation:
     """The files of the program."""
 
     jars: tuple[Path, ...]  # Java's class path
@@ -71,7 +71,7 @@ class Installation:
         return f"corenlp-3.6.0-pcfg-{self.sha256[:12]}"
 
 
-def _read_installation(folder: Path) -> Installation:
+def _read_installation(folder: Path) -> _Installation:
     program_jar, model_path, models_jar = folder / JAR, folder / PCFG, folder / MODELS
     if not program_jar.is_file():
         raise MissingBackend(f"Stanford CoreNLP is not in {folder}: there is no {JAR}; {_INSTRUCTIONS}")
@@ -79,7 +79,7 @@ def _read_installation(folder: Path) -> Installation:
     if len(jars) == 1:
         raise MissingBackend(f"{folder} has {JAR}, but not the slf4j jars that it needs; {_INSTRUCTIONS}")
     if model_path.is_file():
-        return Installation(jars, str(model_path), hashlib.sha256(model_path.read_bytes()).hexdigest())
+        return _Installation(jars, str(model_path), hashlib.sha256(model_path.read_bytes()).hexdigest())
     try:
         with zipfile.ZipFile(models_jar) as archive:
             sha256 = hashlib.sha256(archive.read(_MODEL_MEMBER)).hexdigest()
@@ -89,10 +89,10 @@ def _read_installation(folder: Path) -> Installation:
         ) from None
     except (KeyError, zipfile.BadZipFile) as problem:
         raise AssetError(f"{models_jar} is damaged or is not CoreNLP's ({problem}); {_INSTRUCTIONS}") from problem
-    return Installation((*jars, models_jar), _MODEL_MEMBER, sha256)
+    return _Installation((*jars, models_jar), _MODEL_MEMBER, sha256)
 
 
-def find_installation() -> Installation:
+def find_installation() -> _Installation:
     """Finds the program and its model.
 
     Raises:
@@ -160,7 +160,7 @@ class CoreNlp:
             self._process = None
 
     def _parse_caption(self, caption: str) -> CaptionParse | None:
-        caption_line = one_line(caption)
+        caption_line = _one_line(caption)
         if not caption_line:
             return CaptionParse()
         for _ in range(2):  # a process that dies is restarted once
@@ -180,14 +180,14 @@ class CoreNlp:
         return self._process
 
 
-def one_line(caption: str) -> str:
+def _one_line(caption: str) -> str:
     """Turns a caption into one line that is not a command of the shell."""
     line = " ".join(caption.split("\n")).replace("\r", " ").replace("\0", " ")
     line = line.encode("utf-8", "replace").decode("utf-8")  # lone surrogates
     return line + " " if line.strip().lower() in _COMMANDS else line if line.strip() else ""
 
 
-def read_answer(answer: Any) -> CaptionParse:
+def _read_answer(answer: Any) -> CaptionParse:
     """Reads the parse in an answer of CoreNLP (JSON)."""
     sentence_parses = []
     for sentence in answer["sentences"]:
@@ -208,7 +208,7 @@ class _Died(Exception):
 class _Process:
     """CoreNLP's shell: a line in, a JSON object out."""
 
-    def __init__(self, installation: Installation) -> None:
+    def __init__(self, installation: _Installation) -> None:
         self.owner = os.getpid()
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
         command = [
@@ -254,7 +254,7 @@ class _Process:
                 raise _Died
             answer_lines.append(answer_line)
         try:
-            return read_answer(json.loads(b"".join(answer_lines), strict=False))
+            return _read_answer(json.loads(b"".join(answer_lines), strict=False))
         except (ValueError, KeyError, TypeError, IndexError, InputError):
             return None
 

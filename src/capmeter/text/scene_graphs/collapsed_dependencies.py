@@ -45,7 +45,7 @@ _STARTS = {tuple(phrase.split()[:2]) for phrase in (*_TWO_BESIDE, *_TWO_ABOVE, *
 _CLAUSES = frozenset("conj xcomp ccomp acl advcl acl:relcl parataxis appos list".split())  # noqa: SIM905
 
 
-def join_prepositions(graph: DependencyGraph) -> None:
+def _join_prepositions(graph: DependencyGraph) -> None:
     """Rewrites every preposition of several words in a tree."""
     lower_words = [word.lower() for word in graph.words]
     word_pairs = list(pairwise(lower_words))
@@ -148,7 +148,7 @@ def collapse_dependencies(parse: Parse, sentence: int = 0) -> DependencyGraph:
     labels = set(parse.labels)
     if "auxpass" in labels:
         _make_subjects_passive(graph)
-    join_prepositions(graph)
+    _join_prepositions(graph)
     coordinated = "cc" in labels and "conj" in labels
     if coordinated:
         _copy_for_conjoined_phrases(graph)

@@ -50,7 +50,7 @@ _NUMBERS = {str(k): word for k, word in enumerate("one two three four five six s
 
 
 @dataclass(frozen=True, slots=True)
-class CaptionTuples:
+class _CaptionTuples:
     """The scene-graph tuples of one caption."""
 
     tuples: tuple[SceneTuple, ...] | None  # None: it could not be parsed
@@ -58,7 +58,7 @@ class CaptionTuples:
     english: bool = True  # it looks like English, the only language of the parsers
 
 
-class SceneGraphSource(ABC):
+class _SceneGraphSource(ABC):
     """A model that extracts tuples from captions, with caches.
 
     Args:
@@ -73,9 +73,9 @@ class SceneGraphSource(ABC):
 
     @abstractmethod
     def compute(self, captions: Sequence[str], settings: Settings) -> list[list[Any] | None]:
-        """Returns the fields of each caption's `CaptionTuples` as JSON values; None if it could not be parsed."""
+        """Returns the fields of each caption's `_CaptionTuples` as JSON values; None if it could not be parsed."""
 
-    def extract(self, captions: Sequence[str], settings: Settings) -> list[CaptionTuples]:
+    def extract(self, captions: Sequence[str], settings: Settings) -> list[_CaptionTuples]:
         """Extracts the tuples of captions, as far as the caches of the settings do not have them."""
         scenes = settings.result_cache().results(
             f"scenes/{self.revision}/{self.version}",
@@ -85,10 +85,10 @@ class SceneGraphSource(ABC):
             decode=_read_tuples,
             task="scenes",
         )
-        return [CaptionTuples(None) if scene is None else scene for scene in scenes]
+        return [_CaptionTuples(None) if scene is None else scene for scene in scenes]
 
 
-class RuleSource(SceneGraphSource):
+class _RuleSource(_SceneGraphSource):
     """SPICE's rules over the trees of a parser.
 
     Args:
@@ -126,11 +126,11 @@ class RuleSource(SceneGraphSource):
 
     def _apply_rules(self, caption: str, parse: CaptionParse, without: Collection[str] = ()) -> list[Any]:
         is_truncated = any(len(sentence) > MAX_WORDS for sentence in parse.sentences)
-        scene_tuples = [scene_tuple for scene_tuple in extract_tuples(parse) if mentions_none_of(scene_tuple, without)]
+        scene_tuples = [scene_tuple for scene_tuple in extract_tuples(parse) if _mentions_none_of(scene_tuple, without)]
         return [scene_tuples, is_truncated, _is_latin(caption) and looks_english(parse)]
 
 
-class LearnedSource(SceneGraphSource):
+class _LearnedSource(_SceneGraphSource):
     """The scene-graph parser that was trained on human-written graphs."""
 
     revision = 2
@@ -147,7 +147,7 @@ class LearnedSource(SceneGraphSource):
         ]
 
 
-def mentions_none_of(each: SceneTuple, words: Collection[str]) -> bool:
+def _mentions_none_of(each: SceneTuple, words: Collection[str]) -> bool:
     """Whether none of the objects of a tuple is one of some words."""
     return each[0] not in words and (len(each) < 3 or each[1] not in words)
 
@@ -169,13 +169,13 @@ def tuples_from_triples(triples: Iterable[Triple]) -> list[SceneTuple]:
     return scene_tuples
 
 
-def find_source(name: str) -> SceneGraphSource:
+def find_source(name: str) -> _SceneGraphSource:
     """Returns the source of this name (see `resolve_source`), whose model is loaded once per process."""
     if name != FACTUAL:
-        return RuleSource(find_parser(name), documents=name != OFFICIAL_PARSER)
+        return _RuleSource(find_parser(name), documents=name != OFFICIAL_PARSER)
     from capmeter.text.scene_graphs.learned_parser import bundled_scene_graph_parser
 
-    return LearnedSource(bundled_scene_graph_parser())
+    return _LearnedSource(bundled_scene_graph_parser())
 
 
 def resolve_source(graphs: str, parser: str) -> str:
@@ -203,7 +203,7 @@ class SceneTable:
 
     version: str
     sentences: Sequence[str]
-    scenes: Sequence[CaptionTuples]
+    scenes: Sequence[_CaptionTuples]
     settings: Settings
 
     def graph(self, sentence: int, synsets: Synsets) -> SceneGraph:
@@ -254,7 +254,7 @@ class Scenes:
         return SceneTable(f"{source.version}/{self.input}", sentences, scenes, self.settings)
 
 
-def _merge_sentences(sentences: Sequence[CaptionTuples]) -> CaptionTuples:
+def _merge_sentences(sentences: Sequence[_CaptionTuples]) -> _CaptionTuples:
     """The tuples of a text from those of its sentences."""
     if len(sentences) == 1:
         return sentences[0]
@@ -262,12 +262,12 @@ def _merge_sentences(sentences: Sequence[CaptionTuples]) -> CaptionTuples:
     tuples = (
         tuple(scene_tuple for sentence in parsed for scene_tuple in sentence) if len(parsed) == len(sentences) else None
     )
-    return CaptionTuples(tuples, any(s.truncated for s in sentences), any(s.english for s in sentences))
+    return _CaptionTuples(tuples, any(s.truncated for s in sentences), any(s.english for s in sentences))
 
 
-def _read_tuples(tuple_row: Sequence[Any]) -> CaptionTuples:
+def _read_tuples(tuple_row: Sequence[Any]) -> _CaptionTuples:
     tuples, truncated, english = tuple_row
-    return CaptionTuples(tuple([tuple(map(sys.intern, scene_tuple)) for scene_tuple in tuples]), truncated, english)
+    return _CaptionTuples(tuple([tuple(map(sys.intern, scene_tuple)) for scene_tuple in tuples]), truncated, english)
 
 
 def _is_latin(caption: str) -> bool:

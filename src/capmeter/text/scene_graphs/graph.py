@@ -367,7 +367,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphMatch:
+class _GraphMatch:
     """Which of a candidate's objects, attributes and relations are true, in its graph's order; the counts by kind."""
 
     objects: tuple[bool, ...]
@@ -376,7 +376,7 @@ class GraphMatch:
     counts: dict[str, Counts]
 
 
-def match(candidate: SceneGraph, reference: SceneGraph) -> GraphMatch:
+def match(candidate: SceneGraph, reference: SceneGraph) -> _GraphMatch:
     """Compares two graphs; `counts` has all `KINDS`."""
     matching_objects = _matching_triples(candidate, reference)
     owned = _Marks()
@@ -405,7 +405,7 @@ def match(candidate: SceneGraph, reference: SceneGraph) -> GraphMatch:
     }
     for count_kind, kind_words in (("color", COLORS), ("cardinality", NUMBERS), ("size", SIZES)):
         counts[count_kind] = _attributes_among(kind_words, candidate, reference, matching_objects)
-    return GraphMatch(object_matches, attribute_matches, relation_matches, counts)
+    return _GraphMatch(object_matches, attribute_matches, relation_matches, counts)
 
 
 def _matching_triples(candidate: SceneGraph, reference: SceneGraph) -> list[list[int]]:
@@ -469,7 +469,7 @@ _MAX_COMPARED = 300  # tuples of a kind that are compared with each other; a hos
 
 
 @dataclass(frozen=True, slots=True)
-class TupleEvidence:
+class _TupleEvidence:
     """One tuple of one graph, and whether the other graph has a similar one."""
 
     side: str  # candidate or reference
@@ -485,7 +485,7 @@ class SceneEvidence:
 
     candidate: SceneGraph
     reference: SceneGraph
-    tuples: tuple[TupleEvidence, ...]
+    tuples: tuple[_TupleEvidence, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Graphs and tuples as JSON values."""
@@ -508,7 +508,7 @@ def build_scene_evidence(candidate: SceneGraph, reference: SceneGraph) -> SceneE
     return SceneEvidence(candidate, reference, tuples)
 
 
-def _compare(side: str, graph: SceneGraph, other_graph: SceneGraph) -> list[TupleEvidence]:
+def _compare(side: str, graph: SceneGraph, other_graph: SceneGraph) -> list[_TupleEvidence]:
     """The evidence for the tuples of one graph."""
     matches = match(graph, other_graph)
     match_flags = (*matches.objects, *matches.attributes, *matches.relations)
@@ -523,7 +523,7 @@ def _compare(side: str, graph: SceneGraph, other_graph: SceneGraph) -> list[Tupl
             compared_counts[len(concept_tuple)] += 1
             nearest_words = _nearest(concept_tuple, by_length.get(len(concept_tuple), [])[:_MAX_COMPARED])
         evidence.append(
-            TupleEvidence(
+            _TupleEvidence(
                 side, _KINDS[len(concept_tuple) - 1], tuple(map(str, concept_tuple)), is_matched, nearest_words
             )
         )

@@ -1,6 +1,6 @@
 """The scene-graph parser's network: its forward pass in numpy, which reads a sentence and writes linearised triples.
 
-The encoder is `SentenceEncoder`. A decoder is that of a Transformer (Vaswani et al. 2017), pre-normalised. The next
+The encoder is `_SentenceEncoder`. A decoder is that of a Transformer (Vaswani et al. 2017), pre-normalised. The next
 token is one of the vocabulary or a word of the sentence: one softmax scores both, and a word that can be generated or
 copied has the sum of both probabilities (Gu et al. 2016). Several decoders are an ensemble: their probabilities are
 averaged.
@@ -72,7 +72,7 @@ class SentenceEncoderShape:
     places: int = 42
 
 
-class SentenceEncoder:
+class _SentenceEncoder:
     """The trained encoder.
 
     Args:
@@ -221,7 +221,7 @@ class SceneGraphNetwork:
         predicate_end_ids: Collection[int] = (),
     ) -> None:
         self.shape = shape
-        self.encoder = SentenceEncoder(_select(weights, ENCODER_PREFIX), encoder_shape)
+        self.encoder = _SentenceEncoder(_select(weights, ENCODER_PREFIX), encoder_shape)
         self._decoders = _Decoders(
             [_select(weights, DECODER_PREFIX.format(decoder_index)) for decoder_index in range(decoders)], shape
         )

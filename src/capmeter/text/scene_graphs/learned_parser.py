@@ -33,7 +33,7 @@ Matrices are stored so, under their name and with `.scale`; vectors (biases, nor
 
 >>> start = {"layer": np.zeros((1, 3), np.float16), "bias": np.zeros(2, np.float16)}
 >>> changes = {"layer": np.array([[64, -127, 0]], np.int8), "layer.scale": np.array([1 / 127])}
->>> apply_changes(start, changes)["layer"].round(2).tolist()
+>>> _apply_changes(start, changes)["layer"].round(2).tolist()
 [[0.5, -1.0, 0.0]]
 """
 
@@ -151,7 +151,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 SCALE = ".scale"
 
 
-def apply_changes(start: Arrays, changes: Arrays) -> dict[str, npt.NDArray[Any]]:
+def _apply_changes(start: Arrays, changes: Arrays) -> dict[str, npt.NDArray[Any]]:
     """The weights after training.
 
     Raises:
@@ -201,10 +201,10 @@ def verb_lemmas(words: Sequence[str], lemmas: LemmaRules) -> list[str]:
     return [lemmas.lemma(word, _VERB_TAG) for word in words]
 
 
-def unique_words(words: Sequence[str]) -> list[str]:
+def _unique_words(words: Sequence[str]) -> list[str]:
     """Returns the words that name one object, which is not related to itself: those that occur once in a sentence.
 
-    >>> unique_words("a cat on a mat".split()), unique_words("two cats next to each other".split())
+    >>> _unique_words("a cat on a mat".split()), _unique_words("two cats next to each other".split())
     (['cat', 'on', 'mat'], [])
     """
     return [] if _PLURAL_MARKERS.intersection(words) else [word for word, n in Counter(words).items() if n == 1]
@@ -250,7 +250,7 @@ class FactualParser:
                     parameters["writers"],
                     self.vocabulary.predicate_end_ids,
                 )
-                for weights in (loaded.weights, apply_changes(loaded.weights, changes.weights if changes else {}))
+                for weights in (loaded.weights, _apply_changes(loaded.weights, changes.weights if changes else {}))
             )
         self.version = f"{loaded.label}+{changes.label}" if changes else loaded.label
 
@@ -321,7 +321,7 @@ class FactualParser:
         sources = [self.vocabulary.source_tokens(words, verb_lemmas(words, self.lemmas)) for words in sentences]
         source_ids = np.array([source.ids for source in sources], np.int64)
         unique_ids = [
-            set(self.vocabulary.ids(unique_words(words), source))
+            set(self.vocabulary.ids(_unique_words(words), source))
             for words, source in zip(sentences, sources, strict=True)
         ]
         max_tokens = _TOKENS_PER_WORD * encoded.shape[1] + _EXTRA_TOKENS

@@ -40,7 +40,7 @@ _SINGULAR = frozenset(
 )
 
 
-def resolve_pronouns(graph: DependencyGraph) -> None:
+def _resolve_pronouns(graph: DependencyGraph) -> None:
     """Moves the edges of every pronoun, except the first word, to its antecedent."""
     pronouns = [word for word in range(2, len(graph)) if graph.tags[word].startswith("PRP")]
     nouns = {singular: _topmost_noun(graph, singular=singular) for singular in (True, False)} if pronouns else {}
@@ -95,7 +95,7 @@ _WITH_DETERMINER = re.compile(
 QuantifierMatch = tuple[int, int, list[int]]  # the quantifier's head, the counted noun, the quantifier's words
 
 
-def demote_quantifiers(graph: DependencyGraph) -> None:
+def _demote_quantifiers(graph: DependencyGraph) -> None:
     """Rewrites every quantifier with "of"."""
     lower_words = [word.lower() for word in graph.words]
     if "of" not in lower_words or not any(after == "of" and _may_count(word) for word, after in pairwise(lower_words)):
@@ -205,8 +205,8 @@ def extract_tuples(parse: CaptionParse) -> list[SceneTuple]:
         graph = collapse_dependencies(
             sentence if len(sentence) <= MAX_WORDS else truncate_parse(sentence, MAX_WORDS), sentence_number
         )
-        demote_quantifiers(graph)
-        resolve_pronouns(graph)
+        _demote_quantifiers(graph)
+        _resolve_pronouns(graph)
         scene = _Sentence(graph)
         scene_tuples += scene.subjects_and_objects()
         scene_tuples += scene.clauses()

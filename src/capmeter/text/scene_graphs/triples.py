@@ -179,7 +179,7 @@ PAD_ID, STOP_ID, UNKNOWN_ID, NEXT_ID, OPEN_ID, CLOSE_ID = range(len(SPECIAL_TOKE
 
 
 @dataclass(frozen=True, eq=False)
-class SourceTokens:
+class _SourceTokens:
     """The tokens that can be copied from a sentence of n words."""
 
     texts: list[str]  # (2n): its words in lower case, then their base forms as verbs, each after `VERB`
@@ -208,7 +208,7 @@ class DecoderVocabulary:
         """The ids of the tokens that end a predicate, after which the object begins."""
         return [CLOSE_ID, *(token_id for token, token_id in self._ids.items() if token.startswith(PREDICATE))]
 
-    def source_tokens(self, words: Sequence[str], lemmas: Sequence[str]) -> SourceTokens:
+    def source_tokens(self, words: Sequence[str], lemmas: Sequence[str]) -> _SourceTokens:
         """Returns the tokens that can be copied from a sentence.
 
         Args:
@@ -219,14 +219,14 @@ class DecoderVocabulary:
         first_ids = {text: len(self) + token_index for token_index, text in reversed(list(enumerate(token_texts)))}
         known_ids = self._ids
         token_ids = [known_ids[text] if text in known_ids else first_ids[text] for text in token_texts]
-        return SourceTokens(token_texts, token_ids)
+        return _SourceTokens(token_texts, token_ids)
 
-    def ids(self, tokens: Sequence[str], source: SourceTokens) -> list[int]:
+    def ids(self, tokens: Sequence[str], source: _SourceTokens) -> list[int]:
         """Returns the ids of tokens; `UNKNOWN_ID` for those outside the vocabulary and the sentence."""
         copied_ids = dict(zip(source.texts, source.ids, strict=True))
         return [self._ids.get(token, copied_ids.get(token, UNKNOWN_ID)) for token in tokens]
 
-    def texts(self, ids: Sequence[int], source: SourceTokens) -> list[str]:
+    def texts(self, ids: Sequence[int], source: _SourceTokens) -> list[str]:
         """Returns the tokens with these ids."""
         size = len(self)
         return [self.tokens[token_id] if token_id < size else source.texts[token_id - size] for token_id in ids]

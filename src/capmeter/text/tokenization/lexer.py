@@ -94,7 +94,7 @@ class _State(dict[str, "_State | None"]):
 Marks = set[tuple[int, _State]]  # positions and states from which nothing more can be matched, of one text
 
 
-class Alphabet(dict[int, str]):
+class _Alphabet(dict[int, str]):
     """Code unit -> one character for the class of all code units that no pattern distinguishes, for `str.translate`."""
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class _Parser:
 class _Automaton:
     """All patterns: states with empty moves and moves on a character set; deterministic states on demand."""
 
-    def __init__(self, nodes: Sequence[Node], alphabet: Alphabet) -> None:
+    def __init__(self, nodes: Sequence[Node], alphabet: _Alphabet) -> None:
         self.alphabet = alphabet
         self.empty: list[list[int]] = []
         self.moves: list[tuple[int, int] | None] = []  # (id of the character set, next state)
@@ -316,7 +316,7 @@ class Lexer:
 
     def __init__(self, rules: Sequence[Rule], names: Mapping[str, str | Ranges]) -> None:
         self.rules = tuple(rules)
-        self._alphabet = Alphabet()
+        self._alphabet = _Alphabet()
         nodes: dict[str, Node] = {}
         self._pairs = [
             (_Parser(rule.pattern, names, nodes).parse(), _Parser(rule.before, names, nodes).parse()) for rule in rules

@@ -213,7 +213,7 @@ def _read(text: str, following: str = "\nz") -> Iterator[str]:
         if chunk is not None:
             word = chunk[1]
             # A word of letters is one token, as in _SIMPLE.
-            yield from (word,) if word.isalpha() and word.lower() not in CONTRACTIONS else split_chunk(word)
+            yield from (word,) if word.isalpha() and word.lower() not in CONTRACTIONS else _split_chunk(word)
             position = chunk.end()
             continue
         token_end, rule_index = lexer.match(character_kinds, position, marks)
@@ -224,7 +224,7 @@ def _read(text: str, following: str = "\nz") -> Iterator[str]:
 
 
 @lru_cache(maxsize=65536)
-def split_chunk(chunk: str) -> tuple[str, ...]:
+def _split_chunk(chunk: str) -> tuple[str, ...]:
     """Returns the tokens of a span without symbols that a space and a letter follow."""
     return tuple(_read(chunk, " a"))
 

@@ -52,7 +52,7 @@ def characters(text: str) -> list[str]:
     return _drop_punctuation("".join(unicodedata.normalize("NFKC", text).split()))
 
 
-def language_version(language: str) -> str:
+def _language_version(language: str) -> str:
     """Returns the tokenizer in signatures: the language, its packages and their versions."""
     from importlib.metadata import PackageNotFoundError, version  # takes longer to load than all of this module
 
@@ -191,7 +191,7 @@ def tokenizer_version(tokenizer: str) -> str:
     if tokenizer not in TOKENIZERS:
         raise InputError(f"unknown tokenizer {tokenizer!r}; expected one of {', '.join(sorted(TOKENIZERS))}")
     if tokenizer in PACKAGES:
-        return language_version(tokenizer)
+        return _language_version(tokenizer)
     return {"ptb": ptb.VERSION, "char": "char-2"}.get(tokenizer, tokenizer)
 
 
