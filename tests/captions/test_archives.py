@@ -74,7 +74,7 @@ def test_an_archive_that_fills_memory_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sources, "LARGEST_DOCUMENT", 1 << 20)
     path = archive(tmp_path / "bomb.zip", {"results.json": b"[" + b" " * (1 << 24) + b"]"})
     assert path.stat().st_size < 1 << 15
-    with pytest.raises(InputError, match=r"results.json in it unzips to more than"):
+    with pytest.raises(InputError, match=r"results.json: it unzips to more than"):
         capmeter.load(path)
 
 
@@ -154,5 +154,5 @@ def test_an_archive_behind_other_bytes_is_an_error_in_a_sentence(tmp_path: Path)
     pytest.importorskip("openpyxl", reason="needs the excel extra")
     path = archive(tmp_path / "x.zip", {"rows.jsonl": RESULTS})
     path.write_bytes(b"\t" + path.read_bytes())
-    with pytest.raises(InputError, match="not a whole workbook"):
+    with pytest.raises(InputError, match="its Excel data is"):
         capmeter.load(path)

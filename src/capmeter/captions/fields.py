@@ -11,7 +11,7 @@ user's names (`--column FIELD=PATH`) come first, then those of a `Layout`, then 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
@@ -21,6 +21,7 @@ from capmeter.captions.event_fields import (
     TEXT_NAMES,
     event_time,
     find_lists,
+    is_video,
     read_events,
     read_video,
     refuse_time_texts,
@@ -40,6 +41,7 @@ from capmeter.captions.field_names import (
     Record,
     close_name,
     fold_name,
+    names_of,
     number_of,
     path_root,
     reference_number,
@@ -97,7 +99,7 @@ class FieldMap:
     ids_are_other: bool = False
     ignored: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
-    notes: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[str, dict[str, None]] = field(default_factory=dict)
     layout: Layout | None = None
     image_name: str | None = None
     keep: tuple[str, ...] | None = None
@@ -111,7 +113,6 @@ class FieldMap:
     _lists: set[str] = field(default_factory=set)
     _image_field: str | None = None
     _plain_names: frozenset[str] = frozenset()
-    _noted: set[tuple[str, str]] = field(default_factory=set)
 
     def learn(self, records: Sequence[Any], layout: Layout | None = None, header: Iterable[str] = ()) -> None:
         """Decides by a sample of the records which name holds what.
@@ -279,9 +280,29 @@ class FieldMap:
 
     def note(self, assumption: str, detail: str) -> None:
         """Adds a note, once."""
-        if (assumption, detail) not in self._noted:
-            self._noted.add((assumption, detail))
-            self.notes.setdefault(assumption, []).append(detail)
+        self.notes.setdefault(assumption, {})[detail] = None
+
+    def ignore(self, document: Record, kept: Sequence[Any]) -> None:
+        """Notes the keys of a document that are not read: all but these."""
+        self.ignored.update(key for key in document if isinstance(key, str) and key not in kept)
+
+    def holds_captions(self, record: Any) -> bool:
+        """Whether a record of the sample has a caption, references or events."""
+        if not isinstance(record, Mapping):
+            return False
+        if is_video(record) is True or (self.layout is not None and self.layout.accepts(names_of(record))):
+            return True
+        names = (name for name in record if isinstance(name, str))
+        return any(self.field(name, record[name]) in ("candidate", "references") for name in names)
+
+    def read(self, records: Iterable[tuple[str, Any]], side: Side, start: int = 0) -> Iterator[CaptionRow]:
+        """The rows of records, each with its place, of which the first has this number."""
+        for number, (location, record) in enumerate(records, start):
+            pair = self.plain_pair(record) if side == "candidates" else None
+            if pair is not None:
+                yield CaptionRow(location, *pair)
+            else:
+                yield from self.rows(record, location, side, number)
 
     def plain_pair(self, record: Any) -> tuple[str, str] | None:
         """The image and the caption of a record that has nothing else and needs no check, as most of COCO's have.

@@ -12,15 +12,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.containers.container import WHOLE, Container, JsonLines, Span
-from capmeter.captions.containers.parquet import ParquetRows, is_parquet
-from capmeter.captions.containers.table import DelimitedRows
-from capmeter.captions.containers.tar import TarShard, is_tar
+from capmeter.captions.containers.container import WHOLE, Container, Span, spread
+from capmeter.captions.containers.lines import DelimitedRows, JsonLines
+from capmeter.captions.containers.parquet import ParquetRows
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events
+from capmeter.captions.field_names import IMAGE_NAMES, fold_name
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.documents import find_form, is_row
@@ -51,7 +50,6 @@ FORMATS = (*NAMES, *dict.fromkeys(layout.name for layout in LAYOUTS if layout.na
 """The formats, and the layouts of programs, which `--input-format` names where recognition fails."""
 _PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")
 _JSON_START = re.compile(rb"(?:\{|\[\s*(?:[\[{\"\]\-\d]|true|false|null|NaN|Infinity|$))")
-_SAMPLE = 100
 _LONGEST = 10_000  # bytes of a line that are looked at
 
 
@@ -139,8 +137,8 @@ def _open_document(document: Any, reader: RowReader, format: str | None) -> RowR
             f"{reader.name}: this is a results file of capmeter, expected captions; only compare, explain, chair "
             "and systems take results in their place"
         )
-    form = find_form(document, reader.name, reader.fields, format)
-    return replace(reader, format=form.format, read=form.rows)
+    format, read = find_form(document, reader.name, reader.fields, format)
+    return replace(reader, format=format, read=read)
 
 
 def _open_file(source: CaptionSource, reader: RowReader, format: str | None) -> RowReader:
@@ -148,12 +146,14 @@ def _open_file(source: CaptionSource, reader: RowReader, format: str | None) -> 
     first_line, second_line = source.first_lines()
     container: Container | None = None
     if first_line.startswith(b"PK\x03\x04"):
-        from capmeter.captions.containers.excel import Workbook  # which needs openpyxl
+        from capmeter.captions.containers.archives import Workbook  # which few files need
 
         container = Workbook(source)
-    elif is_parquet(first_line):
+    elif first_line.startswith(b"PAR1"):
         container = ParquetRows(source)
-    elif is_tar(first_line):
+    elif first_line[257:262] == b"ustar":
+        from capmeter.captions.containers.archives import TarShard
+
         container = TarShard(source)
     elif format == "list" and first_line[:1] != b"[":
         return replace(reader, format="list", read=partial(_read_lines, source, reader.fields))
@@ -177,8 +177,9 @@ def _open_lines(source: CaptionSource, reader: RowReader, format: str | None, fi
         raise InputError(
             f"{source.name}: the file is empty; expected captions in one of the formats {', '.join(NAMES)}"
         )
-    lines = [line for _, line in islice(((k, line) for k, line in source.lines() if line.strip()), _SAMPLE)]
-    kind = format if format in ("csv", "tsv", "named") else texts.lines_format(lines) or _table_kind(source, first_line)
+    lines = spread(line for _, line in source.lines() if line.strip())
+    kind = "named" if texts.are_named_lines(lines) else ""
+    kind = format if format in ("csv", "tsv", "named") else kind or _table_kind(source, first_line)
     if format not in (None, kind, "events"):
         raise InputError(f"{source.name}: this is a {kind} file, not a {format} file; leave the format out")
     if kind in ("csv", "tsv"):
@@ -219,24 +220,28 @@ def _read_lines(source: CaptionSource, fields: FieldMap, side: Side) -> Iterator
 
 
 def _read_container(container: Container, reader: RowReader, format: str | None) -> RowReader:
-    """Recognises the layout of a container's records by the first of them."""
+    """Recognises the layout of a container's records by a sample of them."""
     if format not in (None, container.kind, "events"):
         raise InputError(f"{reader.name}: this is a {container.kind} file, not a {format} file; leave the format out")
     fields, header = reader.fields, container.header
+    layout = WEBDATASET if container.kind == "webdataset" else fields.forced_layout
     try:
-        records = [record for _, record in islice(container.records(), _SAMPLE)]
+        if header is None:
+            records = container.sample()
+            layout = layout or find_layout(records)
+        else:
+            layout = layout or find_layout([dict.fromkeys(header)])
+            probe = FieldMap(fields.mapping, reader.name)
+            probe.learn([], layout, header)
+            used = {name for name in header if fold_name(name) in IMAGE_NAMES} | _used_columns(header, probe)
+            records = [_without_empty(record, frozenset(), "") for record in container.sample(used)]
     except InputError:
         if header is not None:  # what is wrong with the heading is said first
-            fields.learn([], find_layout([dict.fromkeys(header)]), header)
+            fields.learn([], layout, header)
             fields.refuse_header(header, container.has_header_line)
         raise
     for note, detail in container.notes.items():
         fields.note(note, detail)
-    names = dict.fromkeys(header or ())
-    layout = WEBDATASET if container.kind == "webdataset" else fields.forced_layout
-    if layout is None:
-        layout = find_layout([{**names, **record} for record in records if isinstance(record, Mapping)] or [names])
-    records = [_without_empty(record, frozenset(), "") for record in records] if header else records
     fields.learn(records, layout, header or ())
     if header is not None:
         fields.refuse_header(header, container.has_header_line)
@@ -254,10 +259,10 @@ def _read_records(container: Container, fields: FieldMap, side: Side, span: Span
         used = _used_columns(header, fields)
         fields.ignored |= set(header) - used - set(fields.keep or ())
         fields.names.update(dict.fromkeys(header))
-    for number, (location, record) in enumerate(container.records(used, span), span.start):
-        if container.header is not None:
-            record = _without_empty(record, captions, container.empty)
-        yield from fields.rows(record, location, side, number)
+    records = container.records(used, span)
+    if container.header is not None:
+        records = ((location, _without_empty(record, captions, container.empty)) for location, record in records)
+    return fields.read(records, side, span.start)
 
 
 def _used_columns(header: list[str], fields: FieldMap) -> set[str]:

@@ -1,9 +1,7 @@
-"""Where captions are read from: a file, plain or compressed, a file in a zip archive, or standard input.
+"""Files that captions are read from: where they are, how they are compressed, what can go wrong.
 
-A `CaptionSource` is what a path names, resolved once. Whether it is compressed (gzip, zstd, zip) is decided by its
-first bytes.
-
-An archive `results.zip` stands for the only file of captions in it, `results.zip/inside.json` for one of several.
+Gzip, Zstandard and zip are recognised by the first bytes, whatever the name. A path may lead into a zip archive:
+`results.zip` stands for the only file of captions in it, `results.zip/inside.json` for one of several.
 Nothing is unpacked to disk, so no name inside can lead out of a folder. Compressed content is bounded (`max_content`):
 a small file can hold more than memory does.
 
@@ -26,12 +24,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from capmeter.captions.archives import is_workbook, largest_member, open_member, zip_errors
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe_error
 from capmeter.core.output_files import display_path, file_name_error
+
+if TYPE_CHECKING:
+    import zipfile
 
 Compression = Literal["gzip", "zstd", "zip"]
 _SIGNATURES: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
@@ -46,6 +46,7 @@ MAX_RATIO = 100
 BOM = b"\xef\xbb\xbf"
 _STANDARD_INPUT = "standard input"
 _BUFFER = 1 << 18
+_CAPTION_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,10 @@ class CaptionSource:
         named_path = _copy_pipe(path_text) if is_pipe else Path(path_text)
         name = _STANDARD_INPUT if is_pipe else display_path(named_path)
         with _read_errors(name, named_path):
-            file_path, member_name = _split_member(named_path)
+            file_path, member_name = named_path, ""
+            if not named_path.exists():
+                file_path = next((parent for parent in named_path.parents if parent.is_file()), named_path)
+                member_name = "" if file_path == named_path else named_path.relative_to(file_path).as_posix()
             file_status = file_path.stat()
             if not stat.S_ISREG(file_status.st_mode) and not stat.S_ISDIR(file_status.st_mode):
                 raise InputError(
@@ -88,9 +92,9 @@ class CaptionSource:
                     "first, or pipe them in and name the file -"
                 )
             with file_path.open("rb") as open_file:
-                file_head = open_file.read(max(map(len, _SIGNATURES)))
+                file_head = open_file.read(4)
         compression = next((kind for signature, kind in _SIGNATURES.items() if file_head.startswith(signature)), None)
-        if compression == "zip" and not member_name and is_workbook(file_path):
+        if compression == "zip" and not member_name and _is_workbook(file_path):
             compression = None
         if member_name and compression != "zip":
             raise InputError(f"{name}: {display_path(file_path)} is a file, not a folder or a zip archive")
@@ -116,19 +120,8 @@ class CaptionSource:
 
     @property
     def is_large(self) -> bool:
-        """Whether the file, or what it unzips to, is large enough to be read in parts."""
-        return self.size > (LARGE // 4 if self.compression else LARGE) or self._stated_size > LARGE
-
-    @property
-    def _stated_size(self) -> int:
-        """The bytes of the content, as a gzipped file (modulo 4 GiB) or a zip archive says; 0 for others."""
-        if self.compression == "zip":
-            return largest_member(self.path)
-        with suppress(OSError), self.path.open("rb") as file:
-            if self.compression == "gzip" and self.size > 4:
-                file.seek(-4, os.SEEK_END)
-                return int.from_bytes(file.read(4), "little")
-        return 0
+        """Whether the file is large enough to be read in parts."""
+        return self.size > (LARGE // 4 if self.compression else LARGE)
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -136,14 +129,17 @@ class CaptionSource:
         with _read_errors(self.name, self.path), self.path.open("rb") as file:
             if self.compression == "gzip":
                 with gzip.GzipFile(fileobj=file) as content:
-                    yield _buffered(_BoundedReader(content, self))
+                    yield _bounded(content, self)
             elif self.compression == "zstd":
-                with _open_zstd(file, self.name) as content:
-                    yield _buffered(_BoundedReader(content, self))
+                import pyarrow
+
+                with report_damage(self.name, "zstd", pyarrow.ArrowInvalid):
+                    stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")
+                    with stream as content:
+                        yield _bounded(content, self)
             elif self.compression == "zip":
-                archive_name = display_path(self.path) if self.member else self.name
-                with open_member(file, archive_name, self.member, self.max_content) as content:
-                    yield _buffered(_BoundedReader(content, self))
+                with _open_member(file, self) as content:
+                    yield _bounded(content, self)
             else:
                 yield file
 
@@ -250,6 +246,18 @@ def _read_errors(source_name: str, file_path: Path) -> Iterator[None]:
         raise file_name_error(file_path, error) from None
 
 
+@contextmanager
+def report_damage(name: str, kind: str, *errors: type[Exception]) -> Iterator[None]:
+    """These errors of damaged data become an `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        message = f"{name}: its {kind} data is cut off or damaged ({describe_error(error)}); fetch it again"
+        raise InputError(message) from None
+
+
 class _BoundedReader(io.RawIOBase):
     """The content of a compressed file, up to its `max_content`."""
 
@@ -260,23 +268,23 @@ class _BoundedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        try:
+        with report_damage(self._source.name, "zip", *(zip_errors() if self._source.compression == "zip" else ())):
             byte_count = int(self._content.readinto(buffer))
-        except _zip_errors_of(self._source) as error:
-            raise InputError(
-                f"{self._source.name}: its zip data is cut off or damaged ({describe_error(error)}); fetch it again"
-            ) from None
         self._bytes_left -= byte_count
         if self._bytes_left < 0:
-            raise InputError(
-                f"{self._source.name}: it unzips to more than {self._source.max_content / 2**30:.1f} GiB and "
-                f"{MAX_RATIO} times its size, which captions never do; unzip it yourself if it is intact"
-            )
+            raise _too_large(self._source, self._source.name)
         return byte_count
 
 
-def _zip_errors_of(source: CaptionSource) -> tuple[type[Exception], ...]:
-    return zip_errors() if source.compression == "zip" else ()
+def _bounded(content: Any, source: CaptionSource) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_BoundedReader(content, source), _BUFFER))
+
+
+def _too_large(source: CaptionSource, name: str) -> InputError:
+    return InputError(
+        f"{name}: it unzips to more than {source.max_content / 2**30:.1f} GiB and {MAX_RATIO} times its size, which "
+        "captions never do; unzip it yourself if it is intact"
+    )
 
 
 def _line_ends(file: BinaryIO) -> bytes:
@@ -290,29 +298,75 @@ def _line_ends(file: BinaryIO) -> bytes:
     return line_start + b" " + line_end.rstrip()[-1:] + b"\n"
 
 
-def _buffered(content: Any) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(content, _BUFFER))
+@cache
+def zip_errors() -> tuple[type[Exception], ...]:
+    """What Python raises for a damaged archive, or one of a kind that it does not read."""
+    import lzma
+    import struct
+    import zipfile
+
+    damage = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error, MemoryError)
+    return (*damage, NotImplementedError, RuntimeError, IndexError, KeyError, ValueError, TypeError, OverflowError)
 
 
 @contextmanager
-def _open_zstd(file: BinaryIO, source_name: str) -> Iterator[Any]:
-    """The content of a file in the format of Zstandard."""
-    import pyarrow
+def _open_member(file: BinaryIO, source: CaptionSource) -> Iterator[Any]:
+    """The content of one file in this archive: that of the path, or the only one that holds captions."""
+    import zipfile  # which only archives need
 
-    try:
-        with pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd") as content:
-            yield content
-    except pyarrow.ArrowInvalid as error:
-        raise InputError(f"{source_name}: its zstd data is cut off or damaged ({error}); fetch it again") from None
+    name = display_path(source.path) if source.member else source.name
+    with report_damage(name, "zip", *zip_errors()), zipfile.ZipFile(file) as archive:
+        members = [member for member in archive.infolist() if member.filename and not member.is_dir()]
+        member = _select_member(members, name, source.member)
+        if member.file_size > source.max_content:
+            raise _too_large(source, f"{name}: {member.filename[:80]}")
+        if member.flag_bits & 1:
+            raise InputError(f"{name}: {member.filename[:80]} in it is encrypted; unzip it with its password")
+        member_content = archive.open(member)
+    with member_content:
+        yield member_content
 
 
-def _split_member(path: Path) -> tuple[Path, str]:
-    """The file that a path names, and the name inside it: empty, unless the path leads into a file."""
-    if not path.exists():
-        for parent_path in path.parents:
-            if parent_path.is_file():
-                return parent_path, path.relative_to(parent_path).as_posix()
-    return path, ""
+def _is_workbook(path: Path) -> bool:
+    """Whether a zip archive is a workbook of Excel, which is not unzipped."""
+    import zipfile  # which only archives need
+
+    with suppress(*zip_errors()), zipfile.ZipFile(path) as archive:  # opening the file reports what is wrong
+        return "xl/workbook.xml" in archive.namelist()
+    return False
+
+
+def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_name: str) -> zipfile.ZipInfo:
+    def list_members(some: list[zipfile.ZipInfo]) -> str:
+        listed_names = ", ".join(member.filename[:80] for member in some[:5])
+        return (listed_names + f" and {len(some) - 5:,} more" * (len(some) > 5)) or "nothing"
+
+    if member_name:
+        selected = [member for member in members if member.filename == member_name]
+        if len(selected) == 1:
+            return selected[0]
+        found = "several files" if selected else "no file"
+        contents = list_members(members)
+        raise InputError(f"{archive_name}: {found} called {member_name[:80]} in this archive; it holds {contents}")
+    if any(member.filename == "_journal/start.json" for member in members):
+        raise InputError(
+            f"{archive_name}: a log of Inspect in its own format; write it as JSON: inspect log convert --to json "
+            f"--output-dir logs {archive_name}"
+        )
+    selected = [member for member in members if _may_hold_captions(member.filename)]
+    if len(selected) != 1:
+        advice = f"; choose one, such as {archive_name}/{selected[0].filename[:80]}" if selected else ""
+        raise InputError(
+            f"{archive_name}: the archive holds {len(selected):,} files of captions "
+            f"({list_members(selected or members)}), expected one{advice}"
+        )
+    return selected[0]
+
+
+def _may_hold_captions(name: str) -> bool:
+    """Whether a member's name ends as files of captions do, and macOS or an editor did not add it."""
+    is_hidden = any(part.startswith((".", "__MACOSX")) and part != ".." for part in name.split("/"))
+    return name.lower().endswith(_CAPTION_SUFFIXES) and not is_hidden
 
 
 @cache
@@ -326,14 +380,9 @@ def _copy_pipe(path_text: str) -> Path:
         if os.isatty(file_descriptor):
             raise InputError(f"{_STANDARD_INPUT} is a terminal; pipe captions in, or name a file")
         file_handle, copy_path = tempfile.mkstemp(prefix="capmeter-", suffix=".captions")
-        atexit.register(_remove, copy_path)
+        atexit.register(Path(copy_path).unlink, missing_ok=True)
         with os.fdopen(file_handle, "wb") as copy_file, os.fdopen(os.dup(file_descriptor), "rb") as pipe_file:
             shutil.copyfileobj(pipe_file, copy_file, 1 << 20)
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{_STANDARD_INPUT} cannot be read ({error}); name a file instead") from None
     return Path(copy_path)
-
-
-def _remove(file_name: str) -> None:
-    with suppress(OSError):
-        Path(file_name).unlink()

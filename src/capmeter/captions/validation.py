@@ -92,7 +92,7 @@ def examine(
         if reader.fields.layout is not None:
             findings.facts["layout"] = reader.fields.layout.holds
         for assumption, details in reader.fields.notes.items():
-            findings.facts[assumption.replace("_", " ")] = details
+            findings.facts[assumption.replace("_", " ")] = list(details)
         if reader.ignored:
             findings.facts["fields not used"] = sorted(reader.ignored)
     except InputError as error:

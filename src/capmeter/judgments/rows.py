@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.containers.container import JsonLines
-from capmeter.captions.containers.parquet import is_parquet
-from capmeter.captions.containers.table import DelimitedRows
+from capmeter.captions.containers.lines import DelimitedRows, JsonLines
 from capmeter.captions.rows import is_finite
 from capmeter.captions.sources import CaptionSource, open_bytes, read_text
 from capmeter.core.errors import InputError
@@ -128,7 +126,7 @@ def read_records(path: Path) -> list[JudgmentRow]:
     """
     with open_bytes(path) as file:
         start = file.read(64).lstrip()
-    if is_parquet(start):
+    if start.startswith(b"PAR1"):
         rows = _read_parquet(path)
     elif start[:1] == b"[":
         items = decode_json(read_text(path), str(path))

@@ -4,22 +4,25 @@
 ...     kind = "words"
 ...     def records(self, names=None):
 ...         return iter([("word 1", {"caption": "dog"})])
->>> list(Words(None).records())
-[('word 1', {'caption': 'dog'})]
+>>> Words(None).sample()
+[{'caption': 'dog'}]
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice, pairwise
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
 
 from capmeter.captions.sources import CaptionSource
-from capmeter.core.json_text import decode_json
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
 
 Records = Iterator[tuple[str, Any]]
 """Records with their places, for messages."""
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ class Container:
         """
         raise NotImplementedError
 
+    def sample(self, names: Collection[str] | None = None) -> list[Any]:
+        """A hundred records or fewer, spread over all of them."""
+        return spread(record for _, record in self.records(names))
+
     def spans(self, rows: int) -> list[Span]:
         """The file in spans of at most so many records, where it can be read from within; else all of it."""
         return [WHOLE]
@@ -85,47 +92,24 @@ class Container:
         """What of the file is not read."""
         return {}
 
-
-class JsonLines(Container):
-    """One JSON value a line."""
-
-    kind = "jsonl"
-
-    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
-        """The values, one line in memory at a time."""
-        for line_number, line in span.lines(self.source):
-            if line.strip():
-                value = decode_json(line.rstrip("\r\n"), self.source.name, line_number)
-                yield f"{self.source.name}, line {line_number}", value
-
-    def spans(self, rows: int) -> list[Span]:
-        """Spans of lines that are not blank."""
-        return split_lines(self.source, rows)
+    def refuse_repeated(self) -> None:
+        """Raises if two columns have one name."""
+        repeated = sorted(column for column, count in Counter(self.header).items() if column and count > 1)
+        if repeated:
+            raise InputError(f"{self.source.name}: duplicate column {list_names(repeated)} in the header; keep one")
 
 
-def split_lines(source: CaptionSource, rows: int, *, has_header: bool = False, quotes: bool = False) -> list[Span]:
-    """The spans of a text file, of which each record is one or more lines that are not blank.
+def spread(items: Iterable[Item], most: int = 100) -> list[Item]:
+    """Every item, or every second, fourth, eighth … so that there are at most so many.
 
-    Args:
-        source: the file.
-        rows: the number of records of each span but the last.
-        has_header: whether the first record is a heading, which belongs to none.
-        quotes: whether a record goes on until its quotation marks are closed.
+    >>> spread(range(10), most=4)
+    [0, 4, 8]
     """
-    record_count, line_number, offset = -1 if has_header else 0, 0, 0
-    bounds = [] if has_header else [(0, 0, 0)]  # numbers of records and lines, and bytes, before each span
-    is_open = is_blank = False
-    with source.open() as file:
-        for line in file:
-            line_number, offset = line_number + 1, offset + len(line)
-            is_blank = not is_open and not line.strip()
-            is_open = is_open != (quotes and line.count(b'"') % 2 == 1)
-            if is_open or is_blank:
-                continue
-            record_count += 1
-            if record_count % rows == 0:
-                bounds.append((record_count, line_number, offset))
-    if bounds and bounds[-1][0] < record_count:
-        bounds.append((record_count, line_number, offset))
-    spans = [Span(start, stop, begin, first, last) for (start, first, begin), (stop, last, _) in pairwise(bounds)]
-    return spans or [WHOLE]
+    chosen: list[Item] = []
+    step = 1
+    for position, item in enumerate(items):
+        if position % step == 0:
+            chosen.append(item)
+            if len(chosen) > most:
+                chosen, step = chosen[::2], 2 * step
+    return chosen

@@ -12,18 +12,12 @@ from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Any
 
-from capmeter.captions.containers.container import WHOLE, Container, Records, Span
-from capmeter.captions.containers.table import refuse_repeated
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span, spread
 from capmeter.captions.sources import MAX_RATIO, CaptionSource
 from capmeter.core.errors import InputError
 
 _BATCH = 4096
 _BLOCK_BYTES = 1 << 26  # of text that is decoded into rows at a time
-
-
-def is_parquet(start: bytes) -> bool:
-    """Whether a file that begins so is a Parquet file."""
-    return start.startswith(b"PAR1")
 
 
 class ParquetRows(Container):
@@ -33,11 +27,12 @@ class ParquetRows(Container):
 
     def __init__(self, source: CaptionSource) -> None:
         super().__init__(source)
+        self._checked: set[str] = set()  # columns whose sizes are known to be possible
         with self._open() as file:
             self.header = file.schema_arrow.names
             group_rows = (file.metadata.row_group(k).num_rows for k in range(file.num_row_groups))
             self._group_bounds = list(accumulate(group_rows, initial=0))
-        refuse_repeated(self.header, source.name)
+        self.refuse_repeated()
 
     def spans(self, rows: int) -> list[Span]:
         """Spans of as many whole row groups as have at most so many rows; a larger one is divided."""
@@ -48,17 +43,26 @@ class ParquetRows(Container):
             bounds.append(whole_groups[-1] if whole_groups else min(last_row, row_count))
         return [Span(start, stop) for start, stop in pairwise(bounds)] or [WHOLE]
 
+    def sample(self, names: Collection[str] | None = None) -> list[Any]:
+        """Rows of some row groups."""
+        starts = spread(self._group_bounds[:-1], 9)
+        spans = (Span(start, min(start + 100 // len(starts), self._group_bounds[-1])) for start in starts)
+        return [record for span in spans for _, record in self.records(names, span)]
+
     def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The rows, a few thousand in memory at a time."""
         total_size = 0
         last_row = self._group_bounds[-1] if span.stop is None else span.stop
-        with self._open() as file:
-            columns = None if names is None else [name for name in self.header or () if name in names]
+        columns = [name for name in self.header or () if names is None or name in names]
+        with self._open(columns) as file:
             for row_group, (row_number, group_stop) in enumerate(pairwise(self._group_bounds)):
                 if row_number >= last_row or group_stop <= span.start:
                     continue
                 # one group at a time: pyarrow joins no lists of two
-                for batch in file.iter_batches(batch_size=_BATCH, columns=columns, row_groups=[row_group]):
+                batch_size = min(_BATCH, last_row - row_number)
+                for batch in file.iter_batches(batch_size=batch_size, columns=columns, row_groups=[row_group]):
+                    if row_number >= last_row:
+                        break
                     batch_bytes = sum(map(_text_size, batch.columns))
                     total_size += batch_bytes
                     self._refuse_size(total_size)
@@ -70,8 +74,8 @@ class ParquetRows(Container):
                             row_number += 1
 
     @contextmanager
-    def _open(self) -> Iterator[Any]:
-        """The file, whose metadata are checked."""
+    def _open(self, names: Collection[str] = ()) -> Iterator[Any]:
+        """The file, whose metadata are checked, and the sizes of these columns."""
         import pyarrow
         from pyarrow import parquet
 
@@ -80,13 +84,18 @@ class ParquetRows(Container):
             try:
                 content = pyarrow.BufferReader(file.read()) if source.compression else file
                 metadata = parquet.read_metadata(content)
-                groups = range(metadata.num_row_groups)
-                self._refuse_size(sum(metadata.row_group(k).total_byte_size for k in groups))
-                if self.header is None:
+                groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+                self._refuse_size(sum(group.total_byte_size for group in groups))
+                paths = [metadata.schema.column(k).path for k in range(metadata.num_columns)]
+                wanted = [k for k, path in enumerate(paths) if path.partition(".")[0] in names]
+                if not self._checked.issuperset(names):
                     # pyarrow ends the process when it shows a damaged column's metadata; reading through it is an error
-                    parquet.ParquetFile(content, metadata=metadata).scan_contents()
-                    self._refuse_size(_stored_size(metadata))
-                yield parquet.ParquetFile(content, metadata=metadata, read_dictionary=_text_columns(metadata))
+                    parquet.ParquetFile(content, metadata=metadata).scan_contents(wanted)
+                    chunks = [group.column(k) for group in groups for k in wanted]
+                    self._refuse_size(sum(max(each.total_uncompressed_size, each.num_values) for each in chunks))
+                    self._checked.update(names)
+                texts = [paths[k] for k in wanted if metadata.schema.column(k).physical_type == "BYTE_ARRAY"]
+                yield parquet.ParquetFile(content, metadata=metadata, read_dictionary=texts)
             except UnicodeDecodeError as error:
                 raise InputError(f"{source.name}: text that is not UTF-8 ({error}); write it again") from None
             except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
@@ -98,19 +107,6 @@ class ParquetRows(Container):
                 f"{self.source.name}: it holds more than {self.source.max_content / 2**30:.1f} GiB and {MAX_RATIO} "
                 "times its size, which captions never do; write it as JSON lines if it is intact"
             )
-
-
-def _stored_size(metadata: Any) -> int:
-    """The bytes of all columns, as the file states them, and at least one for each value (nulls take none)."""
-    row_groups = (metadata.row_group(k) for k in range(metadata.num_row_groups))
-    column_chunks = [row_group.column(k) for row_group in row_groups for k in range(row_group.num_columns)]
-    return sum(max(column_chunk.total_uncompressed_size, column_chunk.num_values) for column_chunk in column_chunks)
-
-
-def _text_columns(metadata: Any) -> list[str]:
-    """The columns of text, as paths in the schema."""
-    schema_columns = [metadata.schema.column(k) for k in range(metadata.num_columns)]
-    return [schema_column.path for schema_column in schema_columns if schema_column.physical_type == "BYTE_ARRAY"]
 
 
 def _text_size(column: Any) -> int:

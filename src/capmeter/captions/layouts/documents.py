@@ -1,4 +1,4 @@
-"""JSON documents, and objects of the same form: where in them the captions stand.
+"""Documents of JSON or YAML, objects of the same form, and lines: where in them the captions stand.
 
 The places are looked for in this order: the document is one row; rows under a key (of several keys: of splits, or of
 classes, if all their ids differ); captions keyed by image or video; any of these one level deeper. Samples of a hundred
@@ -6,28 +6,37 @@ entries decide, so that the order of keys changes nothing.
 
 >>> from capmeter.captions.fields import FieldMap
 >>> document = {"overall": {"CIDEr": 0.9}, "imgToEval": {"7": {"caption": "a dog", "CIDEr": 0.5}}}
->>> form = find_form(document, "res.json", FieldMap())
->>> form.format, [(row.image_id, row.candidate) for row in form.rows("candidates")]
+>>> format, read = find_form(document, "res.json", FieldMap())
+>>> format, [(row.image_id, row.candidate) for row in read("candidates")]
 ('pycocoevalcap', [('7', 'a dog')])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from capmeter.captions.event_fields import is_video
-from capmeter.captions.field_names import OTHER_NAMES
+from capmeter.captions.event_fields import is_video, read_video
+from capmeter.captions.field_names import OTHER_NAMES, suggest_names
 from capmeter.captions.fields import FieldMap
-from capmeter.captions.layouts import keyed, texts
-from capmeter.captions.layouts.keyed import Reader, sample
+from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.programs import find_layout
-from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, image_key
+from capmeter.captions.rows import (
+    CaptionRow,
+    NotCandidates,
+    Side,
+    caption_text,
+    image_key,
+    optional_text,
+    reference_list,
+)
 from capmeter.core.errors import InputError
-from capmeter.core.messages import describe, list_names
+from capmeter.core.messages import describe, list_names, shorten
 
+Form = tuple[str, Callable[[Side], Iterator[CaptionRow]]]
+"""The format that captions in a document have, and what reads them."""
+Item = TypeVar("Item")
 _WRAPPERS = {
     *("annotations", "captions", "data", "generations", "hypotheses", "items", "logs", "outputs", "predictions"),
     *("preds", "records", "responses", "result", "results", "rows", "samples", "sentences", "imgToEval", "database"),
@@ -35,33 +44,15 @@ _WRAPPERS = {
 }
 """Keys that files of results have for their rows; one of them alone is not an image."""
 _SPLITS = {
-    "train",
-    "training",
-    "restval",
-    "trainval",
-    "val",
-    "valid",
-    "validation",
-    "dev",
-    "minival",
-    "test",
-    "testing",
+    *("train", "training", "restval", "trainval", "val", "valid", "validation", "dev", "minival", "test", "testing"),
 }
 """Keys of lists that are splits."""
 _TABLES = ("images", "videos", "audio samples", "audios", "clips")
 """Keys of lists that describe what the captions under another key are of."""
 _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
-_DEPTH, _MOST_KEYS = 3, 50
+_SAMPLE, _DEPTH, _MOST_KEYS = 100, 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
-
-
-@dataclass(frozen=True)
-class Form:
-    """Captions in a document: the format that they have, and what reads them."""
-
-    format: str
-    rows: Reader
 
 
 def find_form(document: Any, name: str, fields: FieldMap, format: str | None = None) -> Form:
@@ -76,33 +67,49 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
     Raises:
         InputError: there are no captions, or they could stand in several places.
     """
+    if isinstance(document, list) and not document:
+        raise InputError(f"{name}: an empty list; no captions were written")
     if isinstance(document, str | bytes) or not isinstance(document, Mapping | Sequence) or not document:
-        if isinstance(document, list):
-            raise InputError(f"{name}: an empty list; no captions were written")
-        raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object{_advice(document)}")
-    if format in ("pycocoevalcap", "clipscore"):
-        return _keyed_form(document, name, fields, format)
-    form = _find_in_list(document, name, fields) if isinstance(document, Sequence) else _find(document, name, fields, 0)
-    if format == "events" and isinstance(document, Mapping):
-        form = form if form is not None and form.format == "events" else _events_form(document, name, fields)
-    elif form is None and isinstance(document, Mapping):
-        form = _refuse_or_keyed(document, name, fields)
-    assert form is not None
-    if format not in (None, form.format, "events") and {format, form.format} != {"json", "coco"}:
-        raise wrong_form(document, name, format or "")
-    return form if format is None else Form(format, form.rows)
+        advice = "; it can be read only once: give list(…) of it" if isinstance(document, Iterator) else ""
+        if hasattr(document, "columns"):
+            advice = "; read data frames with capmeter.integrations.frames.read"
+        raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object{advice}")
+    form: Form | None
+    if isinstance(document, Sequence):
+        form = None if format in ("pycocoevalcap", "clipscore") else _find_in_list(document, name, fields)
+    elif format in ("pycocoevalcap", "clipscore"):
+        form = format, _keyed_form(document, name, fields)[1]
+    else:
+        form = _find(document, name, fields, 0)
+        if format == "events" and (form is None or form[0] != "events"):
+            form = _events_form(document, name)
+        form = form or _refuse_or_keyed(document, name, fields)
+    if form is None or (format not in (None, form[0], "events") and {format, form[0]} != {"json", "coco"}):
+        raise InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")
+    return (format or form[0]), form[1]
+
+
+def _sample(items: Sequence[Item]) -> list[Item]:
+    """A hundred items, spread over all of them."""
+    return list(items[:: max(-(-len(items) // _SAMPLE), 1)])
+
+
+def _probe(records: Sequence[Any], fields: FieldMap) -> FieldMap:
+    """What a sample of records says about their fields, by the user's names and a layout."""
+    probe = FieldMap(fields.mapping, numbered=False)
+    probe.learn(records, find_layout(records))
+    return probe
 
 
 def _find_in_list(items: Sequence[Any], name: str, fields: FieldMap) -> Form:
-    records = sample(items)
+    records = _sample(items)
     if 2 * sum(isinstance(record, Mapping) for record in records) >= len(records):
         return _rows_form(items, name, fields)
-    first_item = items[0]
     if all(item is None or isinstance(item, bool | int | float) for item in records):
-        raise InputError(f"{name}[0]: {describe(first_item)}, expected a caption, a list of references or an object")
+        raise InputError(f"{name}[0]: {describe(items[0])}, expected a caption, a list of references or an object")
     if texts.are_named_pairs(items):
-        return Form("named", partial(texts.read_pairs, items, name))
-    return Form("list", partial(texts.read_list, items, name))
+        return "named", partial(texts.read_pairs, items, name)
+    return "list", partial(texts.read_list, items, name)
 
 
 def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) -> Form | None:
@@ -117,50 +124,52 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         row_keys = ["annotations"]
     if row_keys:
         return _rows_under_keys(document, row_keys, name, fields)
-    holder_keys = [key for key, value in document.items() if isinstance(value, Mapping | list) and value]
-    holder = document[holder_keys[0]] if len(holder_keys) == 1 and holder_keys[0] in _WRAPPERS else None
-    if isinstance(holder, list) and all(isinstance(item, str) for item in sample(holder)):
-        fields.ignored.update(key for key in document if isinstance(key, str) and key != holder_keys[0])
-        return _find_in_list(holder, f"{name}, {holder_keys[0]}", fields)
-    if (keyed_form := keyed.find_keyed(document, name, fields)) is not None:
-        return Form(*keyed_form)
+    holders = [key for key, value in document.items() if isinstance(value, Mapping | list) and value]
+    holder = document[holders[0]] if len(holders) == 1 and holders[0] in _WRAPPERS else None
+    if isinstance(holder, list) and all(isinstance(item, str) for item in _sample(holder)):
+        fields.ignore(document, holders)
+        return _find_in_list(holder, f"{name}, {holders[0]}", fields)
+    if _holds_keyed(document, fields):
+        return _keyed_form(document, name, fields)
     inner_keys = [
-        key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value
+        key for key, value in document.items() if isinstance(key, str) and value and isinstance(value, Mapping)
     ]
-    inner: dict[str, Form] = {}
+    inner: list[str] = []
     for key in inner_keys if len(inner_keys) <= _MOST_KEYS else ():
-        inner_form = _find(document[key], f"{name}, {key}", FieldMap(fields.mapping, name), depth + 1)
-        if inner_form is not None and (key in _WRAPPERS or inner_form.format != "clipscore"):
-            inner[key] = inner_form
-    inner = {key: form for key, form in inner.items() if key in _WRAPPERS} or inner
+        form = _find(document[key], f"{name}, {key}", FieldMap(fields.mapping, name), depth + 1)
+        if form is not None and (key in _WRAPPERS or form[0] != "clipscore"):
+            inner.append(key)
+    inner = [key for key in inner if key in _WRAPPERS] or inner
     if len(inner) > 1:
         raise InputError(
             f"{name}: there are captions under several keys ({list_names(inner)}), and any could be meant; write one "
             "of them to a file of its own"
         )
-    for key in inner:
-        fields.ignored.update(other for other in document if isinstance(other, str) and other != key)
-        return _find(document[key], f"{name}, {key}", fields, depth + 1)
+    if inner:
+        fields.ignore(document, inner)
+        return _find(document[inner[0]], f"{name}, {inner[0]}", fields, depth + 1)
     results = next((document[key] for key in ("results", "database") if isinstance(document.get(key), Mapping)), None)
-    if results and all(map(keyed.is_empty, results.values())):  # videos in which nothing was found
-        return _events_form(document, name, fields)
+    if results and all(map(_is_empty, results.values())):  # videos in which nothing was found
+        return _events_form(document, name)
     return None
 
 
 def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form:
     """The error for an object without captions; captions keyed by image where their own messages say more."""
-    if "samples" in document and {"status", "eval"} & document.keys() and not document["samples"]:
+    if (
+        {"status", "eval"} & document.keys()
+        and not document.get("samples")
+        and {"samples", "version"} & document.keys()
+    ):
         raise InputError(
             f"{name}: a log of Inspect with the status {document.get('status')} and no samples; log them "
             "(--log-samples), or run the evaluation again"
         )
-    if {"version", "status", "eval"} <= document.keys() and "samples" not in document:
-        raise InputError(f"{name}: a log of Inspect (status {document.get('status')}) without its samples")
     if isinstance(document.get("images"), list) and not isinstance(document.get("annotations"), list):
         raise InputError(
             f"{name}: it has images, but neither annotations (COCO) nor sentences (Karpathy): it holds no captions"
         )
-    return _keyed_form(document, name, fields, None)
+    return _keyed_form(document, name, fields)
 
 
 def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
@@ -174,53 +183,62 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     )
 
 
+def _rows_of(value: Any, fields: FieldMap) -> FieldMap | None:
+    """What a sample of a list of records says about their fields; None if it is not a list of records of captions."""
+    if not isinstance(value, list) or not value:
+        return None
+    records = [record for record in _sample(value) if isinstance(record, Mapping)]
+    probe = _probe(records, fields)
+    count = sum(map(probe.holds_captions, records))
+    return probe if count and 2 * count >= len(_sample(value)) else None
+
+
 def _find_row_keys(document: Mapping[Any, Any], fields: FieldMap) -> list[str]:
     """The keys that hold rows rather than captions of the images that they name; a sample says whether to try all."""
     keys = [key for key, value in document.items() if isinstance(key, str) and isinstance(value, list) and value]
     known_keys = [key for key in keys if key in _WRAPPERS or key.lower() in _SPLITS]
-    if any(_holds_rows(key, document[key], fields) for key in sample(keys) if key not in known_keys):
+    if any(_has_rows(key, document[key], fields) for key in _sample(keys) if key not in known_keys):
         known_keys = keys
-    return [key for key in known_keys if _holds_rows(key, document[key], fields)]
+    return [key for key in known_keys if _has_rows(key, document[key], fields)]
 
 
-def _holds_rows(key: str, value: Any, fields: FieldMap) -> bool:
+def _has_rows(key: str, value: Any, fields: FieldMap) -> bool:
     """Whether a key holds rows rather than captions of the image that it names."""
-    probe = keyed.holds_rows(value, fields)
+    probe = _rows_of(value, fields)
     if probe is None:
         return False
     if key in _WRAPPERS or key.lower() in _SPLITS or (probe.layout is not None and len(probe.layout.marks) > 1):
         return True
-    ids = [probe.image_of(record) for record in sample(value) if isinstance(record, Mapping)]
-    return all(image_id is None or image_id != key for image_id in ids) and any(ids)
+    ids = [probe.image_of(record) for record in _sample(value)]
+    return key not in ids and any(ids)
 
 
 def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str, fields: FieldMap) -> Form:
     """Rows under one key, or under several that are splits or classes of one data set."""
-    others = {key for key in document if isinstance(key, str) and key not in row_keys}
+    others = [key for key in document if isinstance(key, str) and key not in row_keys]
     if all(key.lower() in _SPLITS for key in row_keys):
-        fields.ignored |= {key for key in others if key.lower() not in _SPLITS}
+        fields.ignored.update(key for key in others if key.lower() not in _SPLITS)
         rows = [{"split": key, **row} if isinstance(row, Mapping) else row for key in row_keys for row in document[key]]
         return _rows_form(rows, name, fields)
-    rivals = [key for key in others if keyed.holds_rows(document[key], fields)]
+    rivals = [key for key in others if _rows_of(document[key], fields)]
     if len(row_keys) == 1 and not rivals:
-        key = row_keys[0]
+        (key,) = row_keys
         table = next((other for other in _TABLES if other != key and isinstance(document.get(other), list)), None)
-        fields.ignored |= others - {table}
+        fields.ignore(document, [key, table])
         status = document.get("status")
         if key == "samples" and "eval" in document and status not in (None, "success"):
             fields.note("incomplete_log", f"the run ended with the status {status}: samples may be missing")
         return _rows_form(document[key], name, fields, key=key, table=(table, document[table]) if table else None)
     rows = [row for key in row_keys for row in document[key]]
-    probe = FieldMap(fields.mapping, numbered=False)
-    probe.learn(sample(rows), find_layout(sample(rows)))
-    ids_by_key = [{probe.image_of(row) for row in document[key] if isinstance(row, Mapping)} for key in row_keys]
+    probe = _probe(_sample(rows), fields)
+    ids_by_key = [set(map(probe.image_of, document[key])) for key in row_keys]
     all_ids = set().union(*ids_by_key)
     if None in all_ids or len(all_ids) < sum(map(len, ids_by_key)) or rivals:
         raise InputError(
             f"{name}: there are rows of captions under several keys ({list_names([*row_keys, *rivals])}), and any "
             "could be meant; write one of the lists to a file of its own"
         )
-    fields.ignored |= others
+    fields.ignored.update(others)
     fields.note("rows_under_several_keys", list_names(row_keys))
     return _rows_form(rows, name, fields)
 
@@ -235,7 +253,7 @@ def _rows_form(
     format: str = "",
 ) -> Form:
     """Rows of a list, with what a second list says of the images."""
-    records = [record for record in sample(items) if isinstance(record, Mapping)]
+    records = [record for record in _sample(items) if isinstance(record, Mapping)]
     names = {each for record in records for each in record if isinstance(each, str)}
     layout = fields.forced_layout or find_layout(records)
     is_coco = "caption" in names and not names & _ROW_NAMES and layout is None and not fields.mapping
@@ -245,7 +263,7 @@ def _rows_form(
     fields.ids_are_other = is_coco or key == "annotations"
     fields.learn(records, layout)
     place = f"{name}, {key}" if key in ("annotations", "images") else name
-    return Form(format, partial(_read_rows, items, place, fields, key == "annotations", table))
+    return format, partial(_read_rows, items, place, fields, key == "annotations", table)
 
 
 def _read_rows(
@@ -261,31 +279,24 @@ def _read_rows(
             f"{name}: these are COCO annotations, which hold references, where candidates were expected; are the two "
             "files swapped? Candidates come as COCO results: a list of {image_id, caption}"
         )
-    splits: dict[str, str] = {}
-    image_rows: dict[str, CaptionRow] = {}
+    images: dict[str, CaptionRow] = {}
     if side == "references" and table is not None:
-        for row in _read_table(table[1], f"{name.partition(', ')[0]}, {table[0]}", are_annotations):
-            image_rows[row.image_id] = row
-            splits |= {row.image_id: row.split} if row.split is not None else {}
+        place = f"{name.partition(', ')[0]}, {table[0]}"
+        images = {row.image_id: row for row in _read_table(table[1], place, are_annotations)}
     if are_annotations:
-        yield from _group_annotations(items, name, fields, image_rows)
+        yield from _group_annotations(items, name, fields, images)
         return
-    for k, item in enumerate(items):
-        pair = fields.plain_pair(item) if side == "candidates" else None
-        if pair is not None:
-            yield CaptionRow(f"{name}[{k}]", *pair)
-            continue
-        for row in fields.rows(item, f"{name}[{k}]", side, k):
-            if splits and row.split is None:
-                row.split = splits.get(row.image_id)
-            yield row
+    for row in fields.read(((f"{name}[{k}]", item) for k, item in enumerate(items)), side):
+        if row.split is None and row.image_id in images:
+            row.split = images[row.image_id].split
+        yield row
 
 
 def _group_annotations(
-    items: Sequence[Any], name: str, fields: FieldMap, image_rows: dict[str, CaptionRow]
+    items: Sequence[Any], name: str, fields: FieldMap, images: dict[str, CaptionRow]
 ) -> Iterator[CaptionRow]:
     """One row of references for each image of these rows, which may have no annotation; events stay rows."""
-    reference_lists: dict[str, list[str]] = {image_id: [] for image_id in image_rows}
+    reference_lists: dict[str, list[str]] = {image_id: [] for image_id in images}
     for k, item in enumerate(items):
         pair = fields.plain_pair(item)
         if pair is not None and pair[0] in reference_lists:
@@ -296,13 +307,10 @@ def _group_annotations(
                 row.one_of_many = True
                 yield row
                 continue
-            image_row = image_rows.get(row.image_id)
-            if image_row is None:
-                image_row = image_rows[row.image_id] = row
-                reference_lists[row.image_id] = []
-            reference_lists[row.image_id] += row.references or ()
-            image_row.omitted = image_row.omitted or row.omitted
-    for image_id, row in image_rows.items():
+            image = images.setdefault(row.image_id, row)
+            reference_lists.setdefault(row.image_id, []).extend(row.references or ())
+            image.omitted = image.omitted or row.omitted
+    for image_id, row in images.items():
         row.references, row.one_of_many = tuple(reference_lists[image_id]), False
         yield row
 
@@ -312,51 +320,159 @@ def _read_table(entries: list[Any], name: str, is_strict: bool) -> Iterator[Capt
     file_names: dict[str, str] = {}
     for k, entry in enumerate(entries):
         location = f"{name}[{k}]"
-        id_name = "id" if isinstance(entry, Mapping) and "id" in entry else None
-        if id_name is None and isinstance(entry, Mapping):
-            id_name = next((each for each in ("image_id", "video_id", "audio_id") if each in entry), None)
+        names = ("id", "image_id", "video_id", "audio_id") if isinstance(entry, Mapping) else ()
+        id_name = next((each for each in names if each in entry), None)
         if id_name is None:
             if is_strict:
                 raise InputError(f"{location}: {describe(entry)}, expected an object with id (and file_name)")
             continue
         image_id = image_key(entry[id_name], location, id_name)
-        aliases = [entry[other] for other in _OTHER_IDS if other in entry and isinstance(entry[other], str)]
-        for alias in aliases:
-            caption_text(alias, location, "file_name")
+        aliases = [caption_text(entry[each], location, each) for each in _OTHER_IDS if isinstance(entry.get(each), str)]
         file_name = aliases[0] if isinstance(entry.get("file_name"), str) else None
         if file_name is not None and file_names.setdefault(image_id, file_name) != file_name:
             raise InputError(f"{location}: duplicate image id {image_id} with different file names; keep one")
-        split = entry.get("split")
-        split = split if isinstance(split, str) and split else None
+        split = entry["split"] if isinstance(entry.get("split"), str) and entry["split"] else None
         yield CaptionRow(location, image_id, references=(), image=file_name, aliases=tuple(aliases), split=split)
 
 
-def _keyed_form(document: Any, name: str, fields: FieldMap, format: str | None) -> Form:
-    if not isinstance(document, Mapping):
-        raise wrong_form(document, name, format or "pycocoevalcap")
-    detected_format, reader = keyed.make_keyed(document, name, fields)
-    return Form(format or detected_format, reader)
+def _is_empty(value: Any) -> bool:
+    """Whether a value holds nothing: null, an empty list or an empty object."""
+    return value is None or (isinstance(value, list | tuple | Mapping) and not value)
 
 
-def _events_form(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form:
+def _entries_of(values: Sequence[Any]) -> list[Any]:
+    return [entry for value in values for entry in (_sample(value) if isinstance(value, list | tuple) else [value])]
+
+
+def _holds_keyed(document: Mapping[Any, Any], fields: FieldMap) -> bool:
+    """Whether an object holds captions keyed by image or video, as a sample of its values says."""
+    values = _sample(list(document.values()))
+    if all(map(_is_empty, values)):
+        return False
+    if any(is_video(value) is True for value in values):
+        return 2 * sum(is_video(value) is False for value in values) <= len(values)
+    probe = _probe([entry for entry in _entries_of(values) if isinstance(entry, Mapping)], fields)
+    for value in values:
+        entries = _entries_of([value])
+        count = sum(isinstance(entry, str) or probe.holds_captions(entry) for entry in entries)
+        if entries and 2 * count <= len(entries):
+            return False
+    return True
+
+
+def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
+    """The form of captions keyed by image or video, whatever the values are; mistakes are found on reading."""
+    values = _sample(list(document.values()))
+    if any(is_video(value) is True for value in values):
+        return "events", partial(_read_videos, document, name)
+    rows = [entry for entry in _entries_of(values) if isinstance(entry, Mapping)]
+    layout = fields.forced_layout or find_layout(rows)
+    if rows and all(isinstance(value, Mapping) for value in values) and _have_other_ids(document, fields, layout):
+        fields.learn(rows, layout)
+        fields.note("keys_are_not_images", "the rows under them have ids of their own")
+        return "json", lambda side: fields.read(((f"{name}, key {k!a}", row) for k, row in document.items()), side)
+    fields.ids_are_other = any(isinstance(value, list) for value in values)
+    fields.learn([{**row, "image_id": "key"} for row in rows], layout)
+    are_texts = 2 * sum(isinstance(value, str) for value in values) > len(values)
+    return "clipscore" if are_texts else "pycocoevalcap", partial(_read_keyed, document, name, fields)
+
+
+def _have_other_ids(document: Mapping[Any, Any], fields: FieldMap, layout: Any) -> bool:
+    """Whether all rows under keys have an image's id of their own, and none has that of its key."""
+    probe = _probe(_sample(list(document.values())), fields)
+    if probe.image_name != "image_id" or (layout is not None and layout.convert is not None):
+        return False
+    ids = list(map(probe.image_of, document.values()))
+    return (
+        None not in ids and len(set(ids)) == len(ids) and all(str(k) != id for k, id in zip(document, ids, strict=True))
+    )
+
+
+def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
+    """One row per candidate, or rows of references per image."""
+    image_ids: set[str] = set()
+    for number, (key, value) in enumerate(document.items()):
+        image_id = image_key(key, name, "the key")
+        location = f"{name}, key {image_id!a}"
+        if image_id in image_ids:
+            raise InputError(f"{location}: duplicate key, as a number and as text; keep one")
+        image_ids.add(image_id)
+        if isinstance(value, Mapping):
+            yield from fields.rows(_keyed_record(value, image_id, location, fields), location, side, number)
+        elif isinstance(value, list | tuple) and any(isinstance(entry, Mapping) for entry in value):
+            for k, entry in enumerate(value):
+                place = f"{location}[{k}]"
+                entry = {"caption": entry} if isinstance(entry, str) else entry
+                for row in fields.rows(_keyed_record(entry, image_id, place, fields), place, side, number):
+                    row.one_of_many = True
+                    yield row
+        elif side == "references":
+            yield CaptionRow(location, image_id, references=reference_list(value, location, "the value"))
+        else:
+            if value is None or isinstance(value, bool | int | float):
+                caption_text(value, location, "the value")
+            candidates = reference_list(value, location, "the value")
+            if not candidates:
+                raise NotCandidates(
+                    f"{location}: the list of candidates is empty; leave the image out, or give it a caption"
+                )
+            for candidate in candidates:
+                yield CaptionRow(location, image_id, candidate=candidate)
+
+
+def _keyed_record(entry: Any, image_id: str, location: str, fields: FieldMap) -> Any:
+    """An object under its image's key, which may repeat that id, with the key as `image_id`."""
+    if not isinstance(entry, Mapping):
+        return entry
+    own_id = entry.get("image_id")
+    if own_id is not None and image_key(own_id, location) != image_id:
+        raise InputError(
+            f"{location}: image_id is {shorten(str(own_id))} under the key {shorten(image_id)}, expected the same "
+            "image; give the rows as a list, or under one key such as results"
+        )
+    nested = entry and all(
+        isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
+        for value in entry.values()
+    )
+    if nested and not any(fields.field(name) for name in entry if isinstance(name, str)):
+        raise InputError(
+            f"{location}: it holds {suggest_names(entry)}, which are objects or lists of them, where the captions of "
+            "an image were expected; write the part of the file that holds the captions to a file of its own"
+        )
+    return KeyedRecord(entry, image_id)
+
+
+class KeyedRecord(dict[Any, Any]):
+    """The fields of a row that stands under its image's key, and that key as `image_id`, which messages do not list."""
+
+    def __init__(self, entry: Mapping[Any, Any], image_id: str) -> None:
+        super().__init__({**entry, "image_id": image_id})
+        self.own_names = list(entry)
+
+
+def _events_form(document: Mapping[Any, Any], name: str) -> Form:
     """Videos with events by id, under `results` or `database` where there is one of these."""
-    for key in ("results", "database"):
-        if isinstance(document.get(key), Mapping):
-            fields.ignored.update(other for other in document if isinstance(other, str) and other != key)
-            document = document[key]
-            break
-    if any(is_video(value) is False for value in sample(list(document.values()))):
-        raise wrong_form(document, name, "events")
-    return Form("events", partial(keyed.read_videos, document, name))
+    inner = next((document[key] for key in ("results", "database") if isinstance(document.get(key), Mapping)), document)
+    if any(is_video(value) is False for value in _sample(list(inner.values()))):
+        raise InputError(f"{name}: {describe(document)} is not in the format events; leave the format out")
+    return "events", partial(_read_videos, inner, name)
 
 
-def _advice(document: Any) -> str:
-    """What to do with an object that is neither a list nor a mapping, but could become captions."""
-    if isinstance(document, Iterator):
-        return "; it can be read only once: give list(…) of it"
-    return "; read data frames with capmeter.integrations.frames.read" if hasattr(document, "columns") else ""
-
-
-def wrong_form(document: Any, name: str, format: str) -> InputError:
-    """The error for a document that does not have this format."""
-    return InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")
+def _read_videos(document: Mapping[Any, Any], name: str, side: Side) -> Iterator[CaptionRow]:
+    """One row per video: its events, as one annotator describes them; as references those of several."""
+    for key, value in document.items():
+        video_id = image_key(key, name, "the video's id")
+        location = f"{name}, video {video_id}"
+        split = value.get("subset", value.get("split")) if isinstance(value, Mapping) else None
+        row = CaptionRow(location, video_id, split=optional_text(split, location, "subset"), one_of_many=True)
+        descriptions = read_video(value, location)
+        if side == "references":
+            descriptions = tuple(events for events in descriptions if events.times)
+            row.references = tuple(events.paragraph for events in descriptions)
+            row.reference_events = descriptions
+            row.events = descriptions[0] if len(descriptions) == 1 else None
+        elif len(descriptions) != 1:
+            raise InputError(f"{location}: events of {len(descriptions)} annotators, expected those of one system")
+        else:
+            row.events, row.candidate = descriptions[0], descriptions[0].paragraph
+        yield row

@@ -3,8 +3,8 @@
 Lines begin with `NAME#k` before a tab or blank (`Flickr8k.token.txt`, COCO-CN), with a file's name such as `10.jpg`, or
 are two columns without a heading (ROCO; Oscar, whose second column is a list in JSON).
 
->>> lines_format(["10.jpg#0\\tA dog runs .", "10.jpg#1\\tIt runs ."]), lines_format(["A dog .", "A cat ."])
-('named', None)
+>>> are_named_lines(["10.jpg#0\\tA dog runs .", "10.jpg#1\\tIt runs ."]), are_named_lines(["A dog .", "A cat ."])
+(True, False)
 >>> split_line("COCO_val2014_000000000101#zhm#0 一只狗"), split_line("ROCO_00011\\t A scan.")
 (('COCO_val2014_000000000101', '一只狗'), ('ROCO_00011', 'A scan.'))
 """
@@ -28,21 +28,18 @@ from capmeter.captions.rows import (
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe
 
-FILE_NAME = re.compile(r"[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)")
-"""The name of an image's, video's or sound's file."""
-_IMAGE_NAME = re.compile(FILE_NAME.pattern + r"|(?=[^\s\d]*\d)\S{1,1000}")
+_FILE_NAME = r"[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)"
+_IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
 _MARK = r"(?:#[a-z]{2,4})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
 _MARKED = re.compile(rf"([^\t,|;]{{1,1000}}?){_MARK}\t(.*)|([^\s,|;]{{1,1000}}?){_MARK} (.*)", re.DOTALL)
-_NAMED = re.compile(rf"({FILE_NAME.pattern})[\t ]\s*(\S.*)", re.DOTALL)
+_NAMED = re.compile(rf"({_FILE_NAME})[\t ]\s*(\S.*)", re.DOTALL)
 _COLUMNS = re.compile(r"([^\t]{1,1000})\t([^\t]*)", re.DOTALL)
 _LONGEST = 10_000  # letters of a line that are looked at
 
 
 def split_line(line: str, are_columns: bool = True) -> tuple[str, str] | None:
     """The name and the caption of a line; None if it has no name."""
-    match = _MARKED.fullmatch(line) or _NAMED.fullmatch(line)
-    if match is None and are_columns:
-        match = _COLUMNS.fullmatch(line)
+    match = _MARKED.fullmatch(line) or _NAMED.fullmatch(line) or (_COLUMNS.fullmatch(line) if are_columns else None)
     if match is None:
         return None
     name, caption = (group.strip() for group in match.groups() if group is not None)
@@ -51,30 +48,25 @@ def split_line(line: str, are_columns: bool = True) -> tuple[str, str] | None:
     return name, caption
 
 
-def lines_format(lines: Sequence[str]) -> str | None:
-    """ "named" if lines that are not blank begin with the names of images, or have them in one of two columns."""
+def are_named_lines(lines: Sequence[str]) -> bool:
+    """Whether lines that are not blank begin with the names of images, or have them in one of two columns."""
     lines = [line.rstrip("\r\n")[:_LONGEST] for line in lines]
     marked = sum(_MARKED.fullmatch(line) is not None for line in lines)
-    named = sum(_MARKED.fullmatch(line) is not None or _NAMED.fullmatch(line) is not None for line in lines)
-    has_tabs = all("\t" in line for line in lines if _NAMED.fullmatch(line))
-    if lines and (
-        2 * marked >= len(lines) or 2 * named > len(lines) or (named and has_tabs and 2 * named >= len(lines))
-    ):
-        return "named"
+    file_named = [line for line in lines if _MARKED.fullmatch(line) is None and _NAMED.fullmatch(line)]
+    count, has_tabs = 2 * (marked + len(file_named)), all("\t" in line for line in file_named)
+    if lines and (2 * marked >= len(lines) or count > len(lines) or (file_named and has_tabs and count >= len(lines))):
+        return True
     columns = [split_line(line) for line in lines if _COLUMNS.fullmatch(line)]
     names = [column[0] for column in columns if column is not None]
-    return "named" if len(names) == len(lines) > 0 and all(map(_IMAGE_NAME.fullmatch, names)) else None
+    return len(names) == len(lines) > 0 and all(map(_IMAGE_NAME.fullmatch, names))
 
 
 def read_lines(lines: Iterable[tuple[int, str]], name: str, side: Side) -> Iterator[CaptionRow]:
     """A row for each line, an empty one too: its number, from 0, is the image."""
-    is_candidate, line_prefix = side == "candidates", f"{name}, line "
     for line_number, line in lines:
-        line_text = line.rstrip("\r\n")
-        if is_candidate:
-            yield CaptionRow(f"{line_prefix}{line_number}", str(line_number - 1), line_text)
-        else:
-            yield CaptionRow(f"{line_prefix}{line_number}", str(line_number - 1), None, (line_text,))
+        text = line.rstrip("\r\n")
+        candidate, references = (text, None) if side == "candidates" else (None, (text,))
+        yield CaptionRow(f"{name}, line {line_number}", str(line_number - 1), candidate, references)
 
 
 def read_named_lines(
@@ -97,40 +89,39 @@ def read_named_lines(
 
 def read_pairs(items: Any, name: str, side: Side) -> Iterator[CaptionRow]:
     """A row for each pair of an image's name and a caption."""
-    for item_number, (image_name, caption) in enumerate(items):
-        yield _named_row(image_name, caption, f"{name}[{item_number}]", side)
+    return (_named_row(pair[0], pair[1], f"{name}[{k}]", side) for k, pair in enumerate(items))
 
 
 def _named_row(name: str | int, caption: Any, location: str, side: Side) -> CaptionRow:
     """The row of one image's name and one caption, or a list of captions."""
-    row = CaptionRow(location, image_key(name, location, "the name"))
+    row = CaptionRow(location, image_key(name, location, "the name"), one_of_many=True)
     if side == "candidates":
         caption = caption[0] if isinstance(caption, list) and len(caption) == 1 else caption
         caption = caption.get("caption") if isinstance(caption, Mapping) else caption
         row.candidate = candidate_text(caption, location, "the caption")
     else:
-        row.references, row.one_of_many = reference_list(caption, location, "the caption"), True
+        row.references = reference_list(caption, location, "the caption")
     return row
 
 
 def read_list(items: Sequence[Any], name: str, side: Side) -> Iterator[CaptionRow]:
     """A row for each entry of a list: a candidate, or the references of an image."""
     for item_number, item in enumerate(items):
-        location = f"{name}[{item_number}]"
+        location, image_id = f"{name}[{item_number}]", str(item_number)
         if side == "references":
-            yield CaptionRow(location, str(item_number), references=reference_list(item, location, "the entry"))
-        elif isinstance(item, Sequence) and not isinstance(item, str):
+            yield CaptionRow(location, image_id, references=reference_list(item, location, "the entry"))
+            continue
+        if isinstance(item, Sequence) and not isinstance(item, str):
             if item and isinstance(item[0], Mapping):
                 raise InputError(
-                    f"{location}: a list of objects where one row was expected; join the lists, such as "
-                    "the batches of a data loader, to one list of rows"
+                    f"{location}: a list of objects where one row was expected; join the lists, such as the batches of "
+                    "a data loader, to one list of rows"
                 )
             raise NotCandidates(
                 f"{location}: {describe(item)} where one candidate caption was expected; are candidates and references "
                 "swapped? Several candidates of an image come as a dict {id: [caption, ...]} or as rows"
             )
-        else:
-            yield CaptionRow(location, str(item_number), candidate=caption_text(item, location, "the entry"))
+        yield CaptionRow(location, image_id, candidate=caption_text(item, location, "the entry"))
 
 
 def are_named_pairs(items: Any) -> bool:

@@ -1,0 +1,130 @@
+"""Lines: JSON lines; CSV and TSV with a heading, also with semicolons, as European Excel writes them, or bars."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from typing import Any
+
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span, spread
+from capmeter.captions.sources import CaptionSource
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+
+_DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a vertical bar"}
+_LONGEST_CELL = 1 << 28
+
+
+class JsonLines(Container):
+    """One JSON value a line."""
+
+    kind = "jsonl"
+
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The values, one line in memory at a time."""
+        for line_number, line in span.lines(self.source):
+            if line.strip():
+                value = decode_json(line.rstrip("\r\n"), self.source.name, line_number)
+                yield f"{self.source.name}, line {line_number}", value
+
+    def sample(self, names: Collection[str] | None = None) -> list[Any]:
+        """The values of a hundred lines or fewer."""
+        lines = spread((line_number, line) for line_number, line in self.source.lines() if line.strip())
+        return [decode_json(line.rstrip("\r\n"), self.source.name, line_number) for line_number, line in lines]
+
+    def spans(self, rows: int) -> list[Span]:
+        """Spans of lines that are not blank."""
+        return _split_lines(self.source, rows)
+
+
+class DelimitedRows(Container):
+    """Rows of cells under the names of a heading."""
+
+    has_header_line = True
+    empty = ""
+
+    def __init__(self, source: CaptionSource, kind: str) -> None:
+        super().__init__(source)
+        self.kind = kind  # type: ignore[misc]
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+        first_line = next((line for _, line in source.lines()), "")
+        self._delimiter = max((",", ";", "|") if kind == "csv" else ("\t",), key=first_line.count)
+        _, heading = next(self._rows(), (0, list[str]()))
+        self.header = [name.strip() for name in heading]
+        self.refuse_repeated()
+
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The rows, one line in memory at a time."""
+        header = self.header or []
+        rows = self._rows(span)
+        if span.offset == 0:
+            next(rows, None)
+        for line_number, cells in rows:
+            location = f"{self.source.name}, line {line_number}"
+            if self._delimiter == "|":
+                cells = _bar_cells(cells, len(header))
+            if len(cells) != len(header):
+                raise InputError(
+                    f"{location}: {len(cells)} cells where the header has {len(header)}; put quotes around text that "
+                    f"holds {_DELIMITER_NAMES[self._delimiter]}, a quote or a line break"
+                )
+            yield location, dict(zip(header, cells, strict=True))
+
+    def spans(self, rows: int) -> list[Span]:
+        """Spans of rows, which go on until their quotation marks are closed."""
+        return _split_lines(self.source, rows, has_header=True, quotes=self._delimiter != "|")
+
+    def _rows(self, span: Span = WHOLE) -> Iterator[tuple[int, list[str]]]:
+        """The cells of each row that has any, and the number of its last line."""
+        lines = (line for _, line in span.lines(self.source))
+        has_bars = self._delimiter == "|"  # Flickr30k's results.csv, whose captions hold quotes
+        options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if has_bars else {"strict": True}
+        reader = csv.reader(lines, delimiter=self._delimiter, **options)
+        try:
+            for cells in reader:
+                if cells:
+                    yield span.first_line + reader.line_num, cells
+        except csv.Error as error:
+            location = f"{self.source.name}, line {span.first_line + reader.line_num}"
+            if "new-line character" in str(error):
+                raise InputError(
+                    f"{location}: a line ends in a carriage return alone; save the file with line ends of Unix or "
+                    "Windows, or put quotes around text that holds one"
+                ) from None
+            raise InputError(f"{location}: not valid CSV or TSV: {error}; repair the quotes") from None
+
+
+def _bar_cells(cells: list[str], cell_count: int) -> list[str]:
+    """The cells without spaces around them; a row of Flickr30k's file lacks the bar after its number."""
+    cells = [cell.strip() for cell in cells]
+    number, space, text = cells[-1].partition(" ")
+    return [*cells[:-1], number, text.strip()] if len(cells) == cell_count - 1 and space and number.isdigit() else cells
+
+
+def _split_lines(source: CaptionSource, rows: int, *, has_header: bool = False, quotes: bool = False) -> list[Span]:
+    """The spans of a text file, of which each record is one or more lines that are not blank.
+
+    Args:
+        source: the file.
+        rows: the number of records of each span but the last.
+        has_header: whether the first record is a heading, which belongs to none.
+        quotes: whether a record goes on until its quotation marks are closed.
+    """
+    record_count, line_number, offset = -1 if has_header else 0, 0, 0
+    bounds = [] if has_header else [(0, 0, 0)]  # numbers of records and lines, and bytes, before each span
+    is_open = False
+    with source.open() as file:
+        for line in file:
+            line_number, offset = line_number + 1, offset + len(line)
+            is_blank = not is_open and not line.strip()
+            is_open = is_open != (quotes and line.count(b'"') % 2 == 1)
+            if is_open or is_blank:
+                continue
+            record_count += 1
+            if record_count % rows == 0:
+                bounds.append((record_count, line_number, offset))
+    if bounds and bounds[-1][0] < record_count:
+        bounds.append((record_count, line_number, offset))
+    spans = [Span(start, stop, begin, first, last) for (start, first, begin), (stop, last, _) in pairwise(bounds)]
+    return spans or [WHOLE]
