@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from capmeter.captions.containers.container import JsonLines, Records
-from capmeter.captions.containers.parquet import ParquetRows, is_parquet
+from capmeter.captions.containers.container import Records
+from capmeter.captions.containers.lines import JsonLines
+from capmeter.captions.containers.parquet import ParquetRows
 from capmeter.captions.rows import caption_text
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp
@@ -174,7 +175,7 @@ def _read_items(path: str, full_path: str, modified: int, size: int) -> ItemFile
 def _records(source: CaptionSource) -> Records:
     """The rows of a file with their places; of an object of rows by image, each as an object of one."""
     first_line, second_line = source.first_lines()
-    if is_parquet(first_line):
+    if first_line.startswith(b"PAR1"):
         rows = ParquetRows(source)
         yield from rows.records([name for name in rows.header or () if name not in ("images", "image")])
     elif first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line:
