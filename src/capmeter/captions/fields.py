@@ -140,11 +140,8 @@ class FieldMap:
         if layout is not None and layout.convert is not None:
             records = [converted for record in records if (converted := self._try_convert(record)) is not None]
         names = {name for record in records for name in record if isinstance(name, str)}
-        self._lists = {
-            name
-            for name in names & {"caption"}
-            if any(isinstance(record.get(name), list | tuple) and len(record[name]) != 1 for record in records)
-        }
+        captions = [record["caption"] for record in records if isinstance(record.get("caption"), list | tuple)]
+        self._lists = {"caption"} if any(len(texts) != 1 for texts in captions) else set()
         self._image_field = None
         self._choose_image(records, names)
         is_plain = layout is None and not self._chosen and self.keep is None and self.image_name == "image_id"
@@ -160,7 +157,7 @@ class FieldMap:
             return record
 
     def _choose_image(self, records: Sequence[Record], names: set[str]) -> None:
-        """Chooses the name of what the captions are of: the first that all records have, else the first that any has.
+        """Chooses the name of what the captions are of: the first that most records have, else the first that any has.
 
         Sets the field that it holds: `image_id`, `image` (which names the picture, too) or `id`.
         """
@@ -180,20 +177,15 @@ class FieldMap:
         candidates += [name for name, field_name in self._chosen.items() if field_name == "id"]
         candidates = [name for name in candidates if name not in others]
         counts = {
-            name: sum(_names_image(self._value(record, name), fold_name(name)) for record in records)
-            for name in candidates
+            name: sum(_names_image(self._value(r, name), fold_name(name)) for r in records) for name in candidates
         }
-        chosen = next((name for name in candidates if counts[name] == len(records) > 0), None)
-        if counts.get("image_id") or chosen is None:
-            chosen = next((name for name in candidates if counts[name] or fold_name(name) == "image_id"), None)
+        known = [name for name in candidates if counts[name] or fold_name(name) == "image_id"]
+        chosen = next((name for name in known if 2 * counts[name] >= len(records) > 0), next(iter(known), None))
         if chosen is None and "image" in names and any(picture_path(record.get("image")) for record in records):
             chosen = "image"
         if chosen is None:
-            if (
-                self.numbered
-                and 2 * sum(map(self._is_complete, records)) >= len(records) > 0
-                and not (any(close_name(name) == "image_id" for name in list(names)[:100]))
-            ):
+            are_complete = 2 * sum(map(self._is_complete, records)) >= len(records) > 0
+            if self.numbered and are_complete and not any(close_name(each) == "image_id" for each in list(names)[:100]):
                 self.image_name = self._image_field = ""
                 self.note(
                     "rows_without_image", "each row is an image of its own; --column image_id=NAME names their column"
@@ -405,11 +397,8 @@ class FieldMap:
             elif field_name == "references":
                 reference_names.append(name)
             elif field_name is None:
-                if (
-                    name != OMITTED
-                    and name not in self.aliases
-                    and not (name in EVENT_NAMES or (name in TEXT_NAMES and "timestamps" in record))
-                ):
+                is_event = name in EVENT_NAMES or (name in TEXT_NAMES and "timestamps" in record)
+                if name != OMITTED and name not in self.aliases and not is_event:
                     self.ignored.add(name)
             elif names.setdefault(field_name, name) != name:
                 raise InputError(
