@@ -50,7 +50,6 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/arguments.py --inputs 20000
 	$(BIN)/python research/tests/common/hostile_states.py --inputs 5000
 	$(BIN)/python tests/fuzz/kills.py --kills 300
-	$(BIN)/python tests/fuzz/pages.py --inputs 3000
 	$(BIN)/python -m pytest -q tests/text tests/stats tests/captions tests/transforms tests/core \
 	  -m "not slow" --hypothesis-profile random
 

@@ -44,7 +44,7 @@ from capmeter.core.progress import show_progress
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.batches import torch_threads
 from capmeter.evaluation.base import RunContext
-from capmeter.meta.leave_one_out import leave_one_out
+from capmeter.meta.robustness import leave_one_out
 from capmeter.metrics.own.capmeter import Capmeter
 from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter.metrics.own.network import Matcher

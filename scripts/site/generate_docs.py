@@ -20,7 +20,7 @@ from capmeter.core.named import Named, parameters_of
 from capmeter.core.registry import Registry
 from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
-from capmeter.transforms.registry import TRANSFORMS
+from capmeter.transforms.degradations import TRANSFORMS
 
 ROOT = Path(__file__).resolve().parents[2]
 AGREEMENT = ROOT / "docs" / "agreement.json"

@@ -253,7 +253,7 @@ def test_the_csv_writer_is_read_back(delimiter: str) -> None:
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_hostile_ids_come_back_from_per_caption_files(tmp_path: Path, ending: str) -> None:
     from capmeter.evaluation.runner import score
-    from capmeter.meta.scores_file import read_scores
+    from capmeter.meta.metric_scores import read_scores
     from capmeter.report.per_caption import write_per_caption
     from capmeter.report.tables import Table, to_csv
 

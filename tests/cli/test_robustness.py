@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.command_line import capmeter
 
-from capmeter.transforms.registry import TRANSFORMS
+from capmeter.transforms.degradations import TRANSFORMS
 
 REFERENCES = {
     f"{k}": [f"a {w} dog runs", f"the dog is {w}", f"one {w} dog"] for k, w in enumerate(["red", "blue", "tan"])
@@ -131,7 +131,7 @@ def test_pictures_are_those_that_the_file_of_references_names(tmp_path: Path) ->
 
     from capmeter import score
     from capmeter.captions.caption_set import CaptionSet
-    from capmeter.meta.leave_one_out import leave_one_out
+    from capmeter.meta.robustness import leave_one_out
 
     human = leave_one_out({row["image_id"]: row["references"] for row in rows})  # type: ignore[misc]
     display = {row["image_id"]: row["image"] for row in rows}

@@ -14,8 +14,7 @@ from capmeter.evaluation.registry import parse
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.meta.agreement import run
 from capmeter.meta.published import library_tables, published, read_tables
-from capmeter.report.agreement import agreement_table
-from capmeter.report.agreement_plots import agreement_figure
+from capmeter.report.agreement import agreement_figure, agreement_table
 
 FILES = {"wmt16": "wmt16_da_segment_to_english"}
 SEALED = {"pascal50s", "capeval1k"}  # samples alone are at hand

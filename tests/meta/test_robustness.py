@@ -15,8 +15,7 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.base import AdditiveMetric, CapmeterWarning, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import evaluate
-from capmeter.meta.leave_one_out import leave_one_out
-from capmeter.meta.robustness import robustness
+from capmeter.meta.robustness import leave_one_out, robustness
 
 REFERENCES = {
     f"image{k}": [f"a {colour} {animal} runs", f"the {animal} is {colour}", f"one {colour} {animal} that {verb}"]
@@ -106,7 +105,7 @@ def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
     metric = parse(name)
     captions = leave_one_out(REFERENCES, seed=4)
     result = robustness(captions, [metric], ["replacement", "rc"], strengths=[0.4, 1], resamples=20, seed=4)
-    from capmeter.transforms.registry import parse as degradation
+    from capmeter.transforms.degradations import parse as degradation
 
     assert result[0].scores[0] == pytest.approx(evaluate(captions, [metric])[metric].score, rel=1e-12)
     for curve in result:

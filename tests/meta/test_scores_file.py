@@ -10,7 +10,7 @@ import pytest
 
 from capmeter.core.errors import InputError
 from capmeter.evaluation.results import enclose_systems
-from capmeter.meta.scores_file import read_scores
+from capmeter.meta.metric_scores import read_scores
 
 IDS = ("a", "b#0", "c")
 WANTED = {"a": 0.5, "b#0": 1.0, "c": -2.0}

@@ -109,7 +109,7 @@ def test_captions_with_their_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [rated, paired, ranked])
 def test_figures_show_every_metric(make, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from capmeter.report.agreement_plots import agreement_figure, distribution_figure
+    from capmeter.report.agreement import agreement_figure, distribution_figure
     from capmeter.report.figures import save_figure
 
     report = make()

@@ -9,8 +9,7 @@ import pytest
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.transforms.degradations import OtherCaption, Removal, WordPermutation
-from capmeter.transforms.registry import names, parse, parse_list
+from capmeter.transforms.degradations import OtherCaption, Removal, WordPermutation, names, parse, parse_list
 from capmeter.transforms.similarity import Neighbours
 
 SENTENCES = [

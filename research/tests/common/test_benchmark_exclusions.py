@@ -19,7 +19,7 @@ from capmeter_research.papers.lceval.training.examples import read_human_caption
 
 from capmeter.captions.load import load_reference_table
 from capmeter.core.errors import InputError
-from capmeter.meta.leave_one_out import leave_one_out
+from capmeter.meta.robustness import leave_one_out
 
 EXCLUSIONS = Path("data") / "training_exclusions.json.gz"
 BENCHMARKS = (

@@ -20,7 +20,7 @@ app = Application()
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateOptions:
+class _CalibrateOptions:
     """The captions and the encoder."""
 
     captions: str = argument(help="Captions of at least two images, in any format.", metavar="FILE")
@@ -34,7 +34,7 @@ class CalibrateOptions:
 
 
 @app.command()
-def calibrate(options: CalibrateOptions) -> None:
+def calibrate(options: _CalibrateOptions) -> None:
     """Find TBR's threshold β and BERTScore's baseline for an encoder, without human judgments.
 
     Both are the mean greedy match between captions of different images: the similarity of unrelated captions.

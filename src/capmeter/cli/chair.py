@@ -41,7 +41,7 @@ _LONGEST = 300  # letters of a caption that is shown
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChairOptions:
+class _ChairOptions:
     """What is scored, and with which variant."""
 
     candidates: list[str] = systems_argument()
@@ -66,7 +66,7 @@ class ChairOptions:
 
 
 @app.command("chair")
-def chair_command(options: ChairOptions) -> None:
+def chair_command(options: _ChairOptions) -> None:
     """Measure object hallucination: CHAIRs and CHAIRi with intervals, the worst captions, and a line to cite.
 
     It is short for `capmeter score -m "chair(objects=FILE)"`.
@@ -115,7 +115,7 @@ def chair_command(options: ChairOptions) -> None:
     show_notes(results)
 
 
-def _compare_rates(systems: dict[str, CaptionSet], metric: Chair, options: ChairOptions) -> SystemComparison | None:
+def _compare_rates(systems: dict[str, CaptionSet], metric: Chair, options: _ChairOptions) -> SystemComparison | None:
     """CHAIRs and CHAIRi of several systems compared, with p-values; None, and a note, where captions do not match."""
     if len(systems) < 2:
         return None
@@ -127,7 +127,7 @@ def _compare_rates(systems: dict[str, CaptionSet], metric: Chair, options: Chair
         return None
 
 
-def _load_systems(options: ChairOptions, metric: Chair) -> dict[str, CaptionSet]:
+def _load_systems(options: _ChairOptions, metric: Chair) -> dict[str, CaptionSet]:
     """The captions; where no objects are named, each needs references."""
     load = for_metrics(options.load, [metric])
     if options.instances is not None or load.on_missing != "error":

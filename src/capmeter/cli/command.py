@@ -42,7 +42,7 @@ class Application(typer.Typer):
 
     def command(self, name: str | None = None, **details: Any) -> Callable[[Function], Function]:
         """A decorator that registers a function as a command, by default under its own name."""
-        register = super().command(name, cls=Command, **details)
+        register = super().command(name, cls=_Command, **details)
 
         def decorate(function: Function) -> Function:
             register(with_options(function))
@@ -97,7 +97,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-class Command(TyperCommand):
+class _Command(TyperCommand):
     """Converts the values of declared options itself: Typer would load Pydantic, a third of a small run's time."""
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:

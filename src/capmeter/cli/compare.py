@@ -58,7 +58,7 @@ _METRICS = "bleu-4,rouge-l,cider-d"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions:
+class _CompareOptions:
     """The systems, the test, and what is printed."""
 
     systems: list[str] = systems_argument()
@@ -100,7 +100,7 @@ class CompareOptions:
 
 
 @app.command()
-def compare(options: CompareOptions) -> None:
+def compare(options: _CompareOptions) -> None:
     """Compare systems on the same images: differences, their significance, and the captions that differ most.
 
     **Examples**
@@ -148,7 +148,7 @@ def compare(options: CompareOptions) -> None:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _comparison_metrics(options: CompareOptions) -> tuple[Sequence[Metric], Metric]:
+def _comparison_metrics(options: _CompareOptions) -> tuple[Sequence[Metric], Metric]:
     """The metrics, and the one that orders captions."""
     result_files = [] if options.metrics else [name_and_path(named_file)[1] for named_file in options.systems]
     stored_results = [results for path in result_files for results in (read_stored(path) or {}).values()]
@@ -159,7 +159,7 @@ def _comparison_metrics(options: CompareOptions) -> tuple[Sequence[Metric], Metr
     return metrics, ordering_metric
 
 
-def _show_comparison(comparison: SystemComparison, options: CompareOptions, ordering_metric: Metric) -> None:
+def _show_comparison(comparison: SystemComparison, options: _CompareOptions, ordering_metric: Metric) -> None:
     data = comparison.to_dict(options.differing)
     if options.format == "csv":
         show(difference_rows(comparison), {}, "csv")

@@ -21,7 +21,7 @@ app = Application()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvertOptions:
+class _ConvertOptions:
     """The files, and their formats."""
 
     source: str = argument(help="The captions to convert, in any format.", metavar="IN")
@@ -37,7 +37,7 @@ class ConvertOptions:
 
 
 @app.command()
-def convert(options: ConvertOptions) -> None:
+def convert(options: _ConvertOptions) -> None:
     """Convert captions from one format to another, reporting what the new format cannot hold.
 
     **Examples**

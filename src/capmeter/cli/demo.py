@@ -27,7 +27,7 @@ ADDED_METRICS = "sparcs", "tbr-unigram", "hwcm"  # where they are installed
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemoOptions:
+class _DemoOptions:
     """Where the demonstration is written, and what is printed."""
 
     folder: Path = argument(Path("capmeter-demo"), "The folder to write; it must be new or empty.")
@@ -35,7 +35,7 @@ class DemoOptions:
 
 
 @app.command()
-def demo(options: DemoOptions) -> None:
+def demo(options: _DemoOptions) -> None:
     """Write example captions, their scores and the page that shows them.
 
     The folder gets the captions of four systems (`human.json`, `strong.json`, `weak.json`, `broken.json`), the

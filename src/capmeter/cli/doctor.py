@@ -29,7 +29,7 @@ from capmeter.evaluation.registry import METRICS
 from capmeter.report.tables import Table
 from capmeter.text.meteor.resources import meteor_status
 from capmeter.text.parsing.parsers import PARSERS, parser_status
-from capmeter.transforms.registry import TRANSFORMS
+from capmeter.transforms.degradations import TRANSFORMS
 
 app = Application()
 WIDTH = 150
@@ -53,7 +53,7 @@ CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich
 
 
 @dataclass(frozen=True)
-class DoctorSection:
+class _DoctorSection:
     """Something that may be missing: its state, details, how to get it, and where it is (text, may be empty)."""
 
     name: str
@@ -93,13 +93,13 @@ def doctor(options: FormatOptions) -> None:
         )
 
 
-def _packages() -> Iterator[DoctorSection]:
-    yield DoctorSection("capmeter", "ready", __version__)
-    yield DoctorSection("python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version())
-    yield from (DoctorSection(package, "ready", importlib.metadata.version(package)) for package in CORE)
+def _packages() -> Iterator[_DoctorSection]:
+    yield _DoctorSection("capmeter", "ready", __version__)
+    yield _DoctorSection("python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version())
+    yield from (_DoctorSection(package, "ready", importlib.metadata.version(package)) for package in CORE)
 
 
-def _extras() -> Iterator[DoctorSection]:
+def _extras() -> Iterator[_DoctorSection]:
     """The extras of the package, with the metrics that need them."""
     for extra in EXTRAS:
         metric_names = [
@@ -107,23 +107,23 @@ def _extras() -> Iterator[DoctorSection]:
         ]
         command = missing_install_command(extra) or ""
         purpose = ", ".join(metric_names) or {"report": "plots and the page"}.get(extra, "")
-        yield DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
+        yield _DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
     for extra, (purpose, module_names) in FURTHER.items():
         command = "" if all(map(importlib.util.find_spec, module_names)) else install_command(extra)
-        yield DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
+        yield _DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
 
 
-def _resources() -> Iterator[DoctorSection]:
+def _resources() -> Iterator[_DoctorSection]:
     """METEOR's tables, and the parsers of captions from whose parses SPICE builds its graphs."""
     is_ready, status_text = meteor_status()
     if is_ready:
-        yield DoctorSection("meteor's tables", "ready", "", location=status_text)
+        yield _DoctorSection("meteor's tables", "ready", "", location=status_text)
     else:
-        yield DoctorSection("meteor's tables", "missing", status_text, install_command("meteor"))
+        yield _DoctorSection("meteor's tables", "missing", status_text, install_command("meteor"))
     install_commands = {"caption": "reinstall capmeter", "corenlp": ASSETS["corenlp"].get}
     for parser_name in PARSERS:
         is_ready, status_text = parser_status(parser_name)
-        yield DoctorSection(
+        yield _DoctorSection(
             f"parser {parser_name}",
             "ready" if is_ready else "missing",
             status_text,
@@ -131,37 +131,37 @@ def _resources() -> Iterator[DoctorSection]:
         )
 
 
-def _plugins() -> Iterator[DoctorSection]:
+def _plugins() -> Iterator[_DoctorSection]:
     """The names that other packages register: whether they are ready, and their package or the problem."""
     for registry in (METRICS, TRANSFORMS):
         for plugin_name in registry.third_party():
             load_problem = registry.load_error(plugin_name)
             detail = load_problem or registry.entry(plugin_name).package or ""
-            yield DoctorSection(f"plug-in {plugin_name}", "not ready" if load_problem else "ready", detail)
+            yield _DoctorSection(f"plug-in {plugin_name}", "not ready" if load_problem else "ready", detail)
         for plugin_name, package_names in registry.overridden().items():
             detail = f"the name is capmeter's own; {package_names} must choose another"
-            yield DoctorSection(f"plug-in {plugin_name}", "not ready", detail)
+            yield _DoctorSection(f"plug-in {plugin_name}", "not ready", detail)
 
 
-def _assets() -> Iterator[DoctorSection]:
+def _assets() -> Iterator[_DoctorSection]:
     """Encoders and tables: their content hash, licence and location."""
     for entry_name, problem in find_added_assets()[1].items():
-        yield DoctorSection(f"assets {entry_name}", "not ready", problem)
+        yield _DoctorSection(f"assets {entry_name}", "not ready", problem)
     for asset in known_assets().values():
         asset_state = state(asset)
         detail = f"sha256 {asset_state.sha256[:12]}, {asset.licence}" if asset_state.sha256 else asset.licence
         command = "" if asset_state.state == "ready" else asset.get
-        yield DoctorSection(
+        yield _DoctorSection(
             f"{asset.kind} {asset.name}", asset_state.state, detail, command, str(asset_state.path or "")
         )
 
 
-def _checkpoints() -> Iterator[DoctorSection]:
+def _checkpoints() -> Iterator[_DoctorSection]:
     for folder in checkpoint_folders():
         try:
             checkpoint = Checkpoint.read(folder)
         except CapmeterError as problem:
-            yield DoctorSection(f"checkpoint {folder.name}", "damaged", str(problem))
+            yield _DoctorSection(f"checkpoint {folder.name}", "damaged", str(problem))
         else:
             detail = f"{checkpoint.label}, {checkpoint.licence}"
-            yield DoctorSection(f"checkpoint {folder.name}", "ready", detail, location=str(folder))
+            yield _DoctorSection(f"checkpoint {folder.name}", "ready", detail, location=str(folder))

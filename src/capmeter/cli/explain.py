@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -17,23 +16,21 @@ from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import choose_metrics, for_metrics, name_and_path, read_stored, refuse_unused
 from capmeter.cli.options import DeviceOptions, instances_option, stored_metrics_option, with_instances
-from capmeter.cli.output import show, write, write_lines
+from capmeter.cli.output import write, write_lines
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.results import Results
-from capmeter.meta.by_reference import score_by_reference
 from capmeter.report.explain import describe_order, explain, render_explanations, to_dicts
-from capmeter.report.score_table import reference_table
 
 app = Application()
 _METRICS = "rouge-l,cider-d"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainOptions:
+class _ExplainOptions:
     """The captions to explain."""
 
     candidates: str = argument(
@@ -45,7 +42,6 @@ class ExplainOptions:
     worst: int | None = option(None, "Explain the K captions with the worst scores.", minimum=1, metavar="K")
     best: int | None = option(None, "Explain the K captions with the best scores.", minimum=1, metavar="K")
     by: str | None = option(None, "The metric that decides which are worst or best (default: the first).")
-    by_reference: bool = option(False, "Show the score against each single reference, and their spread, instead.")
     format: str = option("text", "What to print.", "--format", "-f", choices=("text", "json"))
     instances: Path | None = instances_option()
     load: LoadOptions = option_group(LoadOptions, without=("split",))
@@ -53,7 +49,7 @@ class ExplainOptions:
 
 
 @app.command("explain")
-def explain_command(options: ExplainOptions) -> None:
+def explain_command(options: _ExplainOptions) -> None:
     """Show what each metric matched in a caption, and what it did not match.
 
     **Examples**
@@ -81,14 +77,7 @@ def explain_command(options: ExplainOptions) -> None:
             stored=stored,
             settings=settings,
         )
-        if options.by_reference:
-            caption_ids = [each.caption.id for each in explanations]
-            single_scores = score_by_reference(captions, metrics, ids=caption_ids, settings=settings)
-    if options.by_reference:
-        data: dict[str, Any] = {"by_reference": [vars(each) | {"spread": each.spread} for each in single_scores]}
-        data |= {"order": order} if order else {}
-        show(reference_table(single_scores), data, "table" if options.format == "text" else options.format)
-    elif options.format == "json":
+    if options.format == "json":
         write(json.dumps(to_dicts(explanations, order), indent=2) + "\n")
     else:
         from rich.console import Console
@@ -98,7 +87,7 @@ def explain_command(options: ExplainOptions) -> None:
         Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(render_explanations(explanations))
 
 
-def _read_captions(options: ExplainOptions) -> tuple[Sequence[Metric], Results | None, CaptionSet]:
+def _read_captions(options: _ExplainOptions) -> tuple[Sequence[Metric], Results | None, CaptionSet]:
     """The metrics, the captions, and their results where the file is one that `score --output` wrote."""
     _, captions_path = name_and_path(options.candidates)
     systems = read_stored(captions_path)

@@ -19,7 +19,7 @@ app = Application()
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdfOptions:
+class _IdfOptions:
     """The references, and how they are counted."""
 
     references: list[str] = argument(
@@ -32,7 +32,7 @@ class IdfOptions:
 
 
 @app.command()
-def idf(options: IdfOptions) -> None:
+def idf(options: _IdfOptions) -> None:
     """Save the document frequencies of a reference corpus, so that CIDEr's idf does not depend on the run.
 
     **Example**

@@ -17,7 +17,7 @@ from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
 from capmeter.report.tables import Table
-from capmeter.transforms.registry import TRANSFORMS
+from capmeter.transforms.degradations import TRANSFORMS
 
 app = Application()
 WIDTH = 150
@@ -37,7 +37,7 @@ LISTS: dict[str, tuple[Registry[Any], str, list[str]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions:
+class _ListOptions:
     """What to list, and how."""
 
     name: str = argument(
@@ -48,7 +48,7 @@ class ListOptions:
 
 
 @app.command("list")
-def list_names(options: ListOptions) -> None:
+def list_names(options: _ListOptions) -> None:
     """List the metrics or the transforms, or the parameters of one of them.
 
     **Examples**

@@ -13,19 +13,86 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from capmeter._version import __version__
 from capmeter.cli.command import escaped_usage_errors
-from capmeter.cli.standard_output import OutputError, guarded
 from capmeter.core.errors import AssetError, CapmeterError, MissingBackend
 from capmeter.core.messages import escape_controls, fold_line
 from capmeter.core.registry import other_packages
+
+
+class _OutputError(CapmeterError):
+    """Standard output could not be written (exit code 1)."""
+
+
+class _StandardOutput:
+    """A text stream whose failures are `_OutputError`; characters outside its encoding are escaped. None: closed."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self.encoding = (stream.encoding if stream is not None else None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Writes the text, possibly part of it to a buffer."""
+        escaped_text = text.encode(self.encoding, "backslashreplace").decode(self.encoding)
+        with self._failures():
+            if self._stream is None:
+                raise BrokenPipeError
+            self._stream.write(escaped_text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes the buffer."""
+        with self._failures():
+            if self._stream is not None:
+                self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether this is a terminal."""
+        return self._stream is not None and self._stream.isatty()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self._forget()
+            raise _OutputError("standard output was closed before everything was printed") from None
+        except OSError as problem:
+            self._forget()
+            raise _OutputError(f"standard output cannot be written ({problem.strerror or problem})") from None
+
+    def _forget(self) -> None:
+        """Drops what is still buffered, so that closing does not fail again."""
+        stream, self._stream = self._stream, None
+        if stream is None:
+            return
+        with suppress(OSError, ValueError):
+            null_file = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_file, stream.fileno())
+            os.close(null_file)
+
+
+@contextmanager
+def _guarded_output() -> Iterator[_StandardOutput]:
+    """Standard output as a `_StandardOutput`, while the block runs."""
+    original_output = sys.stdout
+    output = _StandardOutput(original_output)
+    sys.stdout = output
+    try:
+        yield output
+    finally:
+        sys.stdout = original_output
+
 
 CHECK_FAILED = 4
 _COLLECTED = 50_000  # new objects between two searches for cycles (Python: 700): captions are many, and have none
@@ -36,7 +103,7 @@ COMMANDS = (
 
 
 @functools.cache
-def added_commands() -> dict[str, str]:
+def _added_commands() -> dict[str, str]:
     """The commands that installed packages add, with the modules that hold them.
 
     A package adds a command through the entry point group `capmeter.commands`: name = the command, value = the module,
@@ -53,7 +120,7 @@ def commands(added: Mapping[str, str] | None = None) -> dict[str, str]:
     Args:
         added: the commands of other packages; by default those that are installed.
     """
-    added = added_commands() if added is None else added
+    added = _added_commands() if added is None else added
     own_commands = {name: f"capmeter.cli.{name}" for name in COMMANDS}
     return own_commands | {name: added[name] for name in sorted(added)}
 
@@ -123,7 +190,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def capmeter_command(
+def _capmeter(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Evaluate image captions, with the evidence of how far each score can be trusted.
@@ -146,11 +213,11 @@ def main(added: Mapping[str, str] | None = None) -> None:
     gc.set_threshold(_COLLECTED)
     echo_once = functools.cache(echo)
     warnings.showwarning = lambda message, *_, **__: echo_once(f"warning: {message}")
-    with guarded() as standard_output:
+    with _guarded_output() as standard_output:
         exit_code = _run(added)
         try:
             standard_output.flush()
-        except OutputError as problem:
+        except _OutputError as problem:
             exit_code = _fail(problem, 1)
     gc.freeze()  # else Python looks through all that is left for cycles once more before it ends
     sys.exit(exit_code)

@@ -36,14 +36,15 @@ from capmeter.meta.agreement import AgreementTable, run
 from capmeter.meta.arena import rank_systems
 from capmeter.meta.length_control import check_length_control, control_length
 from capmeter.report.agreement import (
+    agreement_figure,
     agreement_notes,
     agreement_table,
     difference_table,
+    distribution_figure,
     ranking_table,
     write_captions,
     write_items,
 )
-from capmeter.report.agreement_plots import agreement_figure, distribution_figure
 from capmeter.report.figures import save_figures
 from capmeter.report.tables import Table
 
@@ -51,7 +52,7 @@ app = Application()
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaOptions:
+class _MetaOptions:
     """The benchmarks, what is evaluated on them, and what is printed."""
 
     benchmark: list[str] = option([], "The benchmark; repeatable, each with its --data.", "--benchmark", "-b")
@@ -92,7 +93,7 @@ class MetaOptions:
 
 
 @app.command()
-def meta(options: MetaOptions) -> None:
+def meta(options: _MetaOptions) -> None:
     """Measure how well metrics agree with human judgments, with intervals and ranks of significance.
 
     **Examples**
@@ -151,7 +152,7 @@ def _list_tables(table: AgreementTable, differences: bool) -> Iterator[Table]:
         yield difference_table(table)
 
 
-def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> AgreementTable:
+def _evaluate(benchmark_name: str, data_path: Path, options: _MetaOptions) -> AgreementTable:
     """All requested rows of one benchmark."""
     if options.control is not None:
         check_length_control(named_benchmark(benchmark_name).protocol(options.protocol), benchmark_name)
@@ -175,7 +176,7 @@ def _evaluate(benchmark_name: str, data_path: Path, options: MetaOptions) -> Agr
     return table.add(rank_systems(table))
 
 
-def _show_results(tables: list[AgreementTable], options: MetaOptions) -> None:
+def _show_results(tables: list[AgreementTable], options: _MetaOptions) -> None:
     if options.format == "json":
         result_dicts = [table.to_dict() for table in tables]
         data = {"benchmarks": result_dicts} if len(result_dicts) > 1 else result_dicts[0]

@@ -16,14 +16,14 @@ from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.results import Results, read_all
 from capmeter.meta.system_ranking import rank_systems
-from capmeter.report.page_images import MODES
+from capmeter.report.page import MODES
 from capmeter.report.tables import FORMATS
 
 app = Application()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
+class _ReportOptions:
     """What is on the page, and what is printed."""
 
     results: list[str] = argument(
@@ -45,7 +45,7 @@ class ReportOptions:
 
 
 @app.command()
-def report(options: ReportOptions) -> None:
+def report(options: _ReportOptions) -> None:
     """Write one page with scores, plots, every caption, and explanations of its scores.
 
     The page is one file and needs no network: table with intervals and significance, distributions, metrics against

@@ -33,14 +33,14 @@ from capmeter.meta.robustness import robustness as measure_robustness
 from capmeter.report.figures import save_figures
 from capmeter.report.robustness import curve_points, examples_table, robustness_figure, robustness_table
 from capmeter.report.score_table import describe_note
-from capmeter.transforms.registry import TRANSFORMS
+from capmeter.transforms.degradations import TRANSFORMS
 
 app = Application()
 _SUMMARIES = "; ".join(f"{name}: {TRANSFORMS.class_of(name).SUMMARY}" for name in TRANSFORMS.available())
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustnessOptions:
+class _RobustnessOptions:
     """The captions, how they are degraded, and what is printed."""
 
     references: str = argument(
@@ -70,7 +70,7 @@ class RobustnessOptions:
 
 
 @app.command()
-def robustness(options: RobustnessOptions) -> None:
+def robustness(options: _RobustnessOptions) -> None:
     """Degrade human captions with increasing strength, and show which metrics notice.
 
     A table of the area under each curve (the lower, the more a metric notices), and the curves with `--plot`.
@@ -105,7 +105,7 @@ def robustness(options: RobustnessOptions) -> None:
         echo(f"signature: {signature}")
 
 
-def _measure(options: RobustnessOptions, strengths: list[float]) -> Robustness:
+def _measure(options: _RobustnessOptions, strengths: list[float]) -> Robustness:
     captions: CaptionSet | dict[str, tuple[str, ...]]
     image_files = None
     if options.candidates is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from glob import has_magic
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -31,26 +31,39 @@ from capmeter.cli.options import (
     systems_argument,
     with_instances,
 )
-from capmeter.cli.output import command_line, refuse_shared_files, show_notes, show_scores
-from capmeter.cli.parts import check_workers, open_workers, show_part_scores
+from capmeter.cli.output import command_line, default_digits, refuse_shared_files, show, show_notes, show_scores
 from capmeter.core.errors import InputError
-from capmeter.core.messages import escape_controls
+from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import default_of, option
-from capmeter.core.output_files import check_targets, table_kind
+from capmeter.core.output_files import check_targets, table_kind, write_table
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.pools import WorkerPool, choose_worker_count
+from capmeter.evaluation.pools import MAX_WORKERS, WorkerPool, choose_worker_count
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Results, save_all
 from capmeter.evaluation.runner import evaluate
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.score_table import SCORED_SHARE, format_share
+from capmeter.report.tables import MetricName, Table
 from capmeter.stats.pairs import sign_with_tolerance
+
+if TYPE_CHECKING:
+    from capmeter.evaluation.part_scores import PartScores
+
 
 app = Application()
 _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit
 # options without effect where parts of captions get files of scores
 _NOT_OF_PARTS = ("output", "per_caption", "texts", "by_reference", "minimum", "maximum", "dry_run")
+
+
+def _check_workers(text: str) -> None:
+    """Raises unless this is a number of processes, `ray`, or `ray:N`."""
+    name, colon, number = text.partition(":")
+    count = number if name == "ray" else text
+    if (name == "ray" and not colon) or (count.isdecimal() and 1 <= int(count) <= MAX_WORKERS):
+        return
+    raise InputError(f"expected a number from 1 to {MAX_WORKERS}, ray, or ray:N, but got {text!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +130,7 @@ class ScoreOptions:
         None,
         "What shares the work: a number of processes, `ray`, or `ray:N` (default: chosen by input size).",
         group="many captions",
-        check=check_workers,
+        check=_check_workers,
         metavar="N|ray[:N]",
     )
     gpus: float = option(
@@ -209,14 +222,62 @@ def _score_parts(options: ScoreOptions, metrics: list[Metric]) -> None:
             settings=options.compute.settings(),
         )
     label = name or (Path(source).parent.name if has_magic(source) else Path(source).stem)
-    show_part_scores(scores, label, folder, intervals=options.intervals, **vars(options.table))
+    _show_part_scores(scores, label, folder, intervals=options.intervals, **vars(options.table))
 
 
 def _open_workers(options: ScoreOptions) -> int | WorkerPool | None:
     """The workers that are named; None: none are."""
     if options.workers is None and not options.gpus:
         return None
-    return open_workers(options.workers or "1", options.gpus)
+    name, _, number = (options.workers or "1").partition(":")
+    if name == "ray":
+        from capmeter.integrations.ray import RayPool
+
+        return RayPool(int(number or 0), options.gpus)
+    if options.gpus:
+        raise typer.BadParameter("needs --workers ray", param_hint="--gpus")
+    return int(name)
+
+
+def _show_part_scores(
+    scores: PartScores, label: str, folder: Any, *, format: str, digits: int | None, scale: float, intervals: bool
+) -> None:
+    """Shows the scores of all captions, and says what was noted.
+
+    Args:
+        scores: those of each system.
+        label: the system of captions that name none.
+        folder: where the scores of single captions are.
+        intervals: whether they were asked for.
+    """
+    from capmeter.evaluation.part_scores import MAX_IMAGES, SUMMARY
+
+    show(_part_table(scores, label, digits, scale), scores.to_dict(), format)
+    if scores.resumed:
+        echo(f"note: {scores.resumed} of {scores.parts} parts were finished before")
+    for name, of_system in scores.systems.items():
+        if intervals and not of_system.intervals:
+            echo(f"note: no intervals: there are none from {MAX_IMAGES:,} images on")
+        of = f" {name}:" if len(scores.systems) > 1 else ""
+        for reason, (count, ids) in of_system.notes.items():
+            listed = f"{', '.join(ids)}{', …' if count > len(ids) else ''}"
+            echo(f"note:{of} {reason.replace('_', ' ')}: {count:,} ({listed})")
+        for signature in of_system.signatures.values():
+            echo(f"signature: {signature}")
+    echo(f"scores of every caption and {SUMMARY} in {folder}")
+
+
+def _part_table(scores: PartScores, label: str, digits: int | None, scale: float) -> Table:
+    decimals = default_digits(scale) if digits is None else digits
+    rows = []
+    for name, of_system in scores.systems.items():
+        for metric_name, score in of_system.scores.items():
+            bounds = [f"{scale * bound:.{decimals}f}" for bound in of_system.intervals.get(metric_name, ())]
+            interval = f"[{', '.join(bounds)}]" if bounds else ""
+            rows.append([name or label, MetricName(metric_name), f"{scale * score:.{decimals}f}", interval])
+    captions = sum(of_system.captions for of_system in scores.systems.values())
+    title = f"{format_count(captions, 'caption')} in {format_count(scores.parts, 'part')}"
+    return Table(title, ["system", "metric", "score", "95% interval"], rows, [False, False, True, True])
 
 
 def _list_unanswered(systems: Mapping[str, Results], least_answered: float) -> list[str]:
@@ -340,9 +401,10 @@ def _write_files(
 
         write_per_caption(systems, options.per_caption, texts=options.texts, sources=source_rows)
     if options.by_reference is not None:
-        from capmeter.report.score_table import write_by_reference
+        import pyarrow
 
-        write_by_reference(by_reference, options.by_reference)
+        rows = [{"system": name, **row} for name, reference_rows in by_reference.items() for row in reference_rows]
+        write_table(pyarrow.Table.from_pylist(rows), options.by_reference)
 
 
 def _parse_limit(text: str, metrics: list[Metric], flag: str) -> tuple[Metric, float]:

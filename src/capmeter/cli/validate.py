@@ -21,7 +21,7 @@ app = Application()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidateOptions:
+class _ValidateOptions:
     """The captions, and what is printed."""
 
     captions: str = argument(help="A file of candidates, of references, or of rows with both.", metavar="FILE")
@@ -31,7 +31,7 @@ class ValidateOptions:
 
 
 @app.command()
-def validate(options: ValidateOptions) -> None:
+def validate(options: _ValidateOptions) -> None:
     """Check captions before they are scored: what the file holds, and what may be wrong with it.
 
     The exit code is 1 if the captions cannot be scored as they are; it is 0 with warnings only.

@@ -22,7 +22,7 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewOptions:
+class _ViewOptions:
     """What is on the page, and where it is served."""
 
     results: list[str] = argument(
@@ -36,7 +36,7 @@ class ViewOptions:
 
 
 @app.command()
-def view(options: ViewOptions) -> None:
+def view(options: _ViewOptions) -> None:
     """Show results in the browser: serves their page to this machine only, and prints its address.
 
     The page is that of `capmeter report`. The server listens on the loopback address 127.0.0.1, serves only this page,
@@ -64,7 +64,7 @@ def view(options: ViewOptions) -> None:
             echo("stopped")
 
 
-def _page(options: ViewOptions) -> bytes:
+def _page(options: _ViewOptions) -> bytes:
     """The page of the results."""
     systems = read_results(options.results)
     from capmeter.report.page import write_page  # after reading the files, so that errors in them come first

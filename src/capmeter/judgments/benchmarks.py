@@ -45,7 +45,7 @@ FieldNames = str | Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FieldLayout:
+class _FieldLayout:
     """Rows by their fields: our field → the row's name of it, several of them, or a pattern of names in braces."""
 
     fields: Mapping[str, FieldNames]
@@ -105,7 +105,7 @@ class Benchmark:
     protocols: Mapping[str, Protocol]
     notes: Mapping[str, str]
     rows: int | None
-    layouts: Sequence[FieldLayout]
+    layouts: Sequence[_FieldLayout]
     file_layouts: Sequence[FileLayout]
     fits: Mapping[str, Any]
     looks: str
@@ -119,7 +119,7 @@ class Benchmark:
             for protocol_name, text in entry["protocols"].items()
         }
         fields = entry["fields"]
-        own_layout = FieldLayout(
+        own_layout = _FieldLayout(
             fields={key: key for key in fields} if isinstance(fields, list) else fields, values=entry.get("values", {})
         )
         others = [each for each in entry.get("layouts", ()) if not isinstance(each, str)]
@@ -131,7 +131,7 @@ class Benchmark:
             protocols=protocols,
             notes=entry.get("notes", {}),
             rows=entry.get("rows"),
-            layouts=[own_layout, *(FieldLayout(**{"fields": {}, **each}) for each in others)],
+            layouts=[own_layout, *(_FieldLayout(**{"fields": {}, **each}) for each in others)],
             file_layouts=[FILES[each] for each in entry.get("layouts", ()) if isinstance(each, str)],
             fits=entry.get("fits", {}),
             looks=entry.get("looks", ""),
@@ -209,7 +209,7 @@ class Benchmark:
         """Whether this can be a row of this benchmark."""
         try:
             return any(
-                not layout.missing_keys(row) and all(fits_rules(each, self.fits) for each in layout.convert_row(row))
+                not layout.missing_keys(row) and all(_fits_rules(each, self.fits) for each in layout.convert_row(row))
                 for layout in self.layouts
             )
         except InputError:
@@ -218,7 +218,7 @@ class Benchmark:
     def _convert_row(self, row: JudgmentRow) -> Iterable[JudgmentRow]:
         nearest = min(self.layouts, key=lambda layout: len(layout.missing_keys(row)))
         converted_rows = [] if nearest.missing_keys(row) else list(nearest.convert_row(row))
-        if not converted_rows or not all(fits_rules(each, self.fits) for each in converted_rows):
+        if not converted_rows or not all(_fits_rules(each, self.fits) for each in converted_rows):
             self._refuse(row, nearest.missing_keys(row))
         return converted_rows
 
@@ -233,7 +233,7 @@ class Benchmark:
         raise InputError(f"{row.place} is not a valid row of {self.name}: {rejection_reason}; {hint}")
 
 
-def fits_rules(row: JudgmentRow, rules: Mapping[str, Any]) -> bool:
+def _fits_rules(row: JudgmentRow, rules: Mapping[str, Any]) -> bool:
     """Whether a row fits all rules: of each field a pattern, None for none, or a count, range and values of a list."""
     for name, rule in rules.items():
         if rule is None:

@@ -79,7 +79,7 @@ class JudgmentFields:
         return better, votes, by_votes
 
 
-def build_ratings(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Points:
+def _build_ratings(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Points:
     """Points from rows of one rated caption each."""
     return prepare_points(
         name,
@@ -109,7 +109,7 @@ def _rate(
     )
 
 
-def build_pairs(name: str, rows: list[JudgmentRow], protocol: Protocol, judgments: JudgmentFields) -> JudgedPairs:
+def _build_pairs(name: str, rows: list[JudgmentRow], protocol: Protocol, judgments: JudgmentFields) -> JudgedPairs:
     """Pairs of rows with `candidate_a` and `candidate_b`."""
     pairs, ids = [], row_ids(rows)
     for pair_id, row in zip(ids, rows, strict=True):
@@ -156,9 +156,9 @@ def list_fense_references(row: JudgmentRow, side: int) -> Iterator[tuple[str, ..
     yield (other_references + other_references)[:_FENSE_REFERENCES] if other_references else references
 
 
-def build_fense(name: str, rows: list[JudgmentRow], protocol: Protocol, judgments: JudgmentFields) -> JudgedPairs:
+def _build_fense(name: str, rows: list[JudgmentRow], protocol: Protocol, judgments: JudgmentFields) -> JudgedPairs:
     """Pairs against FENSE's references, in the corpora of its captions."""
-    pairs = build_pairs(name, rows, protocol, judgments)
+    pairs = _build_pairs(name, rows, protocol, judgments)
     # pairs with tied votes too: they are in the corpora
     caption_ids = [f"{row_id}/{side}" for row_id in row_ids(rows) for side in "ab"]
     caption_positions = {caption_id: k for k, caption_id in enumerate(caption_ids)}
@@ -182,7 +182,7 @@ def build_fense(name: str, rows: list[JudgmentRow], protocol: Protocol, judgment
     )
 
 
-def build_flagged_words(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Points:
+def _build_flagged_words(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Points:
     """Rated captions with their flagged words."""
     rated_captions = []
     for caption_id, row in zip(row_ids(rows), rows, strict=True):
@@ -195,10 +195,12 @@ def build_flagged_words(name: str, rows: list[JudgmentRow], protocol: Protocol, 
     return prepare_points(name, _select_scored(rated_captions, protocol), protocol)
 
 
-def build_foils(name: str, rows: list[JudgmentRow], protocol: Protocol, judgments: JudgmentFields) -> PreparedJudgments:
+def _build_foils(
+    name: str, rows: list[JudgmentRow], protocol: Protocol, judgments: JudgmentFields
+) -> PreparedJudgments:
     """Pairs for accuracy; else both captions of each, the foil with the words that were put in."""
     if protocol.statistic == "accuracy":
-        return build_pairs(name, rows, protocol, judgments)
+        return _build_pairs(name, rows, protocol, judgments)
     rated_captions = []
     for id, row in zip(row_ids(rows), rows, strict=True):
         side_texts = {side: row.text(f"candidate_{side}") for side in "ab"}
@@ -223,7 +225,7 @@ def _select_scored(captions: Sequence[RatedCaption], protocol: Protocol) -> list
     return [each for each in captions if each.flagged or protocol.statistic != "localisation"]
 
 
-def build_facts(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Points:
+def _build_facts(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Points:
     """Answers, or the facts that they state."""
     if protocol.judgments not in ("answers", "facts"):
         raise ProtocolError(f"{name}: judgments={protocol.judgments}, expected answers or facts")
@@ -238,7 +240,7 @@ def build_facts(name: str, rows: list[JudgmentRow], protocol: Protocol, _: Judgm
     return prepare_points(name, rated_captions, protocol)
 
 
-def build_teams(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Systems:
+def _build_teams(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Systems:
     """Teams with the automatic scores of the judged submission, not of a later one (`cider-d@c40`)."""
     teams = []
     for row in rows:
@@ -259,11 +261,11 @@ def build_teams(name: str, rows: list[JudgmentRow], protocol: Protocol, _: Judgm
 
 Builder = Callable[[str, list[JudgmentRow], Protocol, JudgmentFields], PreparedJudgments]
 BUILDERS: Mapping[str, Builder] = {
-    "ratings": build_ratings,
-    "pairs": build_pairs,
-    "fense": build_fense,
-    "flagged_words": build_flagged_words,
-    "foils": build_foils,
-    "facts": build_facts,
-    "teams": build_teams,
+    "ratings": _build_ratings,
+    "pairs": _build_pairs,
+    "fense": _build_fense,
+    "flagged_words": _build_flagged_words,
+    "foils": _build_foils,
+    "facts": _build_facts,
+    "teams": _build_teams,
 }

@@ -243,7 +243,7 @@ def measure_agreement(
     results: list[AgreementRow] = []
     details: list[AgreementRow] = []
     intervals: dict[str, Interval] = {}
-    preset = is_preset(judgments.benchmark, judgments.protocol)
+    preset = _is_preset(judgments.benchmark, judgments.protocol)
     with task("judging", total=len(scores)) as advance:
         for metric_name, metric_scores in scores.items():
             signature = (signatures or {}).get(metric_name, "")
@@ -262,7 +262,7 @@ def measure_agreement(
                 row = replace(row, note=_constant_note(judgments, metric_scores))
             results.append(row)
             if preset:
-                details += published_rows(judgments, metric_name)
+                details += _published_rows(judgments, metric_name)
             advance(1)
     results.sort(key=lambda row: -np.inf if row.value is None else row.value, reverse=True)
     metric_names = [row.metric for row in results if row.metric in intervals]
@@ -278,13 +278,13 @@ def _rank_metrics(values: Mapping[str, float], differences: Iterable[AgreementRo
     return Ranking.of(values, p_values, level=level, correct=False).ranks()
 
 
-def is_preset(benchmark: str, protocol: Protocol) -> bool:
+def _is_preset(benchmark: str, protocol: Protocol) -> bool:
     """Whether this is one of the benchmark's protocols, unchanged."""
     benchmarks = all_benchmarks()
     return benchmark in benchmarks and benchmarks[benchmark].protocols.get(protocol.name) == protocol
 
 
-def published_rows(judgments: PreparedJudgments, metric: str) -> list[AgreementRow]:
+def _published_rows(judgments: PreparedJudgments, metric: str) -> list[AgreementRow]:
     """The published value of a metric under an unchanged protocol, and those of its categories.
 
     A value made with another encoder, or with one that is not stated, is of the analysis `published_otherwise`.

@@ -6,15 +6,14 @@ the whole set, so that single-reference scores can be compared with the score ag
 
 >>> from capmeter.captions.load import load
 >>> captions = load(["a dog runs", "a cat"], [["a dog runs", "the animal plays"], ["a cat", "two cats"]])
->>> (first, second) = score_by_reference(captions, "rouge-l")
->>> first.metric, first.score, first.values, first.spread
-('rouge-l', 1.0, (1.0, 0.0), 1.0)
+>>> [(row["score"], row["value"], row["spread"]) for row in score_by_reference(captions, "rouge-l")][:2]
+[(1.0, 1.0, 1.0), (1.0, 0.0, 1.0)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,30 +26,19 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import evaluate
 
 
-@dataclass(frozen=True)
-class ReferenceScores:
-    """One caption under one metric: its score against all references, and against each one alone, in order."""
-
-    id: str
-    metric: str
-    score: float
-    references: tuple[str, ...]
-    values: tuple[float, ...]
-
-    @property
-    def spread(self) -> float:
-        """The largest value minus the smallest."""
-        return max(self.values) - min(self.values)
-
-
 def score_by_reference(
-    captions: CaptionSet,
-    metrics: str | Iterable[str | Metric],
-    *,
-    ids: Iterable[str] | None = None,
-    settings: Settings | None = None,
-) -> list[ReferenceScores]:
-    """The captions (those of `ids`, else all), each under each metric, in order.
+    captions: CaptionSet, metrics: str | Iterable[str | Metric], *, settings: Settings | None = None
+) -> list[dict[str, Any]]:
+    """Each caption under each metric against each of its references.
+
+    Args:
+        captions: with their references.
+        metrics: names or values.
+        settings: device, precision, threads and cache.
+
+    Returns:
+        A row for each caption, metric and reference, in order: `id`, `metric`, the `score` against all references, the
+        `spread` (the largest value minus the smallest), the `reference`, and the `value` against it alone.
 
     Raises:
         InputError: a metric that uses no references, or a caption without any.
@@ -59,31 +47,30 @@ def score_by_reference(
     reference_free = [str(metric) for metric in parsed_metrics if "references" not in metric.needs]
     if reference_free:
         raise InputError(f"{', '.join(reference_free)} uses no references, so there are no scores by reference")
-    selected_captions = captions if ids is None else captions.select([captions.row(id) for id in ids])
-    lengths = selected_captions.references.lengths.tolist()
-    unreferenced = [id for id, number in zip(selected_captions.ids, lengths, strict=True) if not number]
+    lengths = captions.references.lengths.tolist()
+    unreferenced = [id for id, number in zip(captions.ids, lengths, strict=True) if not number]
     if unreferenced:
         count_phrase = format_count(len(unreferenced), "caption has", "captions have")
         raise InputError(f"{count_phrase} no reference, the first: {', '.join(unreferenced[:5])}")
     single_captions = (
         Caption(f"{caption_index}/{k}", caption.image_id, caption.candidate, (reference,), image=caption.image)
-        for caption_index, caption in enumerate(selected_captions)
+        for caption_index, caption in enumerate(captions)
         for k, reference in enumerate(caption.references)
     )
     single_references = CaptionSet.from_captions(
-        single_captions, images_root=selected_captions.images_root, regions=selected_captions.regions
+        single_captions, images_root=captions.images_root, regions=captions.regions
     )
-    against_all = evaluate(selected_captions, parsed_metrics, corpus=captions, settings=settings)
+    against_all = evaluate(captions, parsed_metrics, settings=settings)
     against_one = evaluate(single_references, parsed_metrics, corpus=captions, settings=settings)
     row_ends = np.cumsum([0, *lengths]).tolist()
-    return [
-        ReferenceScores(
-            caption.id,
-            str(metric),
-            float(against_all[metric].items.array[caption_index]),
-            caption.references,
-            tuple(against_one[metric].items.array[row_ends[caption_index] : row_ends[caption_index + 1]].tolist()),
-        )
-        for caption_index, caption in enumerate(selected_captions)
-        for metric in parsed_metrics
-    ]
+    rows = []
+    for caption_index, caption in enumerate(captions):
+        for metric in parsed_metrics:
+            values = against_one[metric].items.array[row_ends[caption_index] : row_ends[caption_index + 1]].tolist()
+            score = float(against_all[metric].items.array[caption_index])
+            of_caption = {"id": caption.id, "metric": str(metric), "score": score, "spread": max(values) - min(values)}
+            rows += [
+                of_caption | {"reference": reference, "value": value}
+                for reference, value in zip(caption.references, values, strict=True)
+            ]
+    return rows

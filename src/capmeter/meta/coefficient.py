@@ -69,7 +69,7 @@ CORRELATIONS = ("tau-a", "tau-b", "tau-c", "pearson", "spearman")
 """Statistics around 0."""
 
 
-def find_negatives(human: Floats, scores: Floats) -> AveragePrecision:
+def _find_negatives(human: Floats, scores: Floats) -> AveragePrecision:
     """The average precision of finding what is rated 0 rather than 1 by low scores."""
     return AveragePrecision(1 - human, -scores)
 
@@ -81,7 +81,7 @@ STATISTICS: Mapping[str, Callable[[Any, Any], Any]] = {
     "pearson": Pearson,
     "spearman": Spearman,
     "accuracy-eq": TieCalibrated,
-    "average-precision": find_negatives,
+    "average-precision": _find_negatives,
     "auc": RocArea,
 }
 

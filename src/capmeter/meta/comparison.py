@@ -52,7 +52,7 @@ Test = Literal["permutation", "bootstrap"]
 System = CaptionSet | Results | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 
 
-def score_systems(
+def _score_systems(
     systems: Mapping[str, System],
     captions: Mapping[str, CaptionSet],
     metrics: Sequence[Metric],
@@ -439,7 +439,7 @@ def compare(
         permutations = required_resamples(permutations, len(systems))
     loaded_systems = {name: load_system(name, system, references) for name, system in systems.items()}
     captions = align_captions(loaded_systems, common=common)
-    results = score_systems(systems, captions, parsed_metrics, settings)
+    results = _score_systems(systems, captions, parsed_metrics, settings)
     intervals = score_intervals(results, resamples, seed, level)
     with task("comparing", total=1) as advance:
         p = (

@@ -1,9 +1,10 @@
 """The human level of a benchmark: inter-annotator agreement under the same protocol and coefficient as a metric's.
 
-Rated captions: each rating against the mean of the others (see `capmeter.stats.human_level`), pooled, under the
-protocol's statistic; also the same for every two ratings. Pairs: the majority of the direct votes against the
-label; where the label is that majority itself, each vote against the majority of the others. Intervals resample images.
-A benchmark with one rating per caption, with means only, or with systems has no human level.
+Rated captions: each rating against the mean of the caption's other ratings (leave-one-out), pooled, under the
+protocol's statistic, as if a metric were one more rater; also the same for every two ratings, both ways round. Pairs:
+the majority of the direct votes against the label; where the label is that majority itself, each vote against the
+majority of the others. A split vote counts one half. Intervals resample images. A benchmark with one rating per
+caption, with means only, or with systems has no human level.
 
 >>> from capmeter.judgments.prepared import RatedCaption, prepare_points
 >>> from capmeter.judgments.protocol import Protocol
@@ -17,10 +18,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
-from capmeter.judgments.prepared import JudgedPairs, Points, PreparedJudgments
+import numpy as np
+
+from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments
 from capmeter.meta.coefficient import SCALE, AgreementRow, category_values, make_coefficient, scale_interval
-from capmeter.stats import human_level as annotators
 from capmeter.stats.bootstrap import Interval, bootstrap_interval
 from capmeter.stats.kendall import TauB, TauC
 from capmeter.stats.pairs import GroupMean
@@ -32,9 +35,17 @@ HUMAN = "human"
 def human_level(
     judgments: PreparedJudgments, *, resamples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> list[AgreementRow]:
-    """The human level of these judgments and of their categories; no rows where nothing in the file was judged twice.
+    """The human level of these judgments and of their categories.
 
-    The first line of the note says what was compared.
+    Args:
+        judgments: with ratings or votes.
+        resamples: number of resamples of images.
+        seed: of the resamples.
+        level: of the intervals, such as 0.95.
+
+    Returns:
+        The rows, of which the first line of the note says what was compared; none where nothing in the file was judged
+        twice.
     """
     if isinstance(judgments, Points) and any(len(each) > 1 for each in judgments.ratings):
         return _rating_agreement(judgments, resamples, seed, level)
@@ -44,18 +55,24 @@ def human_level(
 
 
 def _rating_agreement(judgments: Points, resamples: int, seed: int, level: float) -> list[AgreementRow]:
-    points = annotators.against_others(judgments.ratings)
-    if len(set(points.first.tolist())) < 2 or len(set(points.second.tolist())) < 2:
+    rated = [(row, ratings) for row, ratings in enumerate(judgments.ratings) if len(ratings) > 1]
+    rows = [row for row, ratings in rated for _ in ratings]
+    ratings = np.array([rating for _, of_caption in rated for rating in of_caption], np.float64)
+    others = [(sum(of_caption) - rating) / (len(of_caption) - 1) for _, of_caption in rated for rating in of_caption]
+    means = np.array(others, np.float64)
+    if len(set(ratings.tolist())) < 2 or len(set(means.tolist())) < 2:
         return []
-    rows = points.rows.tolist()
-    images, groups = _by_caption(judgments, judgments.clusters), None
+    image_of = dict(zip(judgments.rows.tolist(), judgments.clusters, strict=True))
+    groups = None
     if judgments.groups is not None:
-        group_of = _by_caption(judgments, judgments.groups)
-        groups = [group_of[caption_index] for caption_index in rows]
-    statistic = make_coefficient(judgments.protocol, points.second, points.first, groups)
-    interval = bootstrap_interval(statistic, [images[caption_index] for caption_index in rows], resamples, seed, level)
-    lines = ["one rating against the mean of the others", *_rating_notes(judgments)]
-    return _human_rows(judgments, interval, len(points), lines, category_values(statistic, judgments))
+        group_of = dict(zip(judgments.rows.tolist(), judgments.groups, strict=True))
+        groups = [group_of[row] for row in rows]
+    statistic = make_coefficient(judgments.protocol, means, ratings, groups)
+    interval = bootstrap_interval(statistic, [image_of[row] for row in rows], resamples, seed, level)
+    first, second = zip(*(pair for _, of_caption in rated for pair in permutations(of_caption, 2)), strict=True)
+    taus = ", ".join(f"{tau.symbol} {SCALE * tau(first, second)():.1f}" for tau in (TauB, TauC))
+    lines = ["one rating against the mean of the others", f"every two ratings of a caption, both ways round: {taus}"]
+    return _human_rows(judgments, interval, len(rows), lines, category_values(statistic, judgments))
 
 
 def _human_rows(
@@ -67,38 +84,35 @@ def _human_rows(
     return [row, *row.list_categories(categories)]
 
 
-def _by_caption(judgments: Points, point_values: Sequence[str]) -> dict[int, str]:
-    """The value of each caption, from those of its points."""
-    return dict(zip(judgments.rows.tolist(), point_values, strict=True))
-
-
-def _rating_notes(judgments: Points) -> list[str]:
-    pairs = annotators.every_two(judgments.ratings)
-    taus = ", ".join(f"{tau.symbol} {SCALE * tau(pairs.first, pairs.second)():.1f}" for tau in (TauB, TauC))
-    return [f"every two ratings of a caption, both ways round: {taus}"]
-
-
 def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: float) -> list[AgreementRow]:
     if judgments.by_votes:
-        what, agreement = "one vote against the majority of the others", annotators.vote_agreement(judgments.votes)
+        what, agreement = "one vote against the majority of the others", np.array(list(map(_agree, judgments.votes)))
     else:
         what = "the majority of the direct votes against the label"
-        agreement = annotators.majority_agreement(judgments.votes, judgments.better)
+        agreement = _credit([sum(votes) for votes in judgments.votes], judgments.better)
     statistic = GroupMean(agreement, judgments.groups)
     interval = bootstrap_interval(statistic, judgments.clusters, resamples, seed, level)
     lines = [what, _unanimity_note(judgments)]
     return _human_rows(judgments, interval, len(agreement), lines, category_values(statistic, judgments))
 
 
+def _agree(votes: Sequence[float]) -> float:
+    """The share of a pair's votes that agree with the majority of its other votes."""
+    return float(_credit([sum(votes) - vote for vote in votes], np.sign(votes)).mean())
+
+
+def _credit(sums: Sequence[float], expected: Floats) -> Floats:
+    """1 where the majority of these sums of votes is as expected, ½ where the votes are split, else 0."""
+    sides = np.sign(sums)
+    credit: Floats = np.where(sides == 0, 0.5, (sides == expected).astype(float))
+    return credit
+
+
 def _unanimity_note(judgments: JudgedPairs) -> str:
-    unanimous = annotators.unanimous(judgments.votes).tolist()
-    groups = judgments.groups or [""] * len(unanimous)
-    pair_counts, agreed_counts = (
-        Counter(groups),
-        Counter(group for group, is_unanimous in zip(groups, unanimous, strict=True) if is_unanimous),
+    groups = judgments.groups or [""] * len(judgments.votes)
+    agreed = Counter(group for group, votes in zip(groups, judgments.votes, strict=True) if len(set(votes)) == 1)
+    counts = ", ".join(
+        f"{agreed[group]:,} of {number:,}{' ' * bool(group)}{group}"
+        for group, number in sorted(Counter(groups).items())
     )
-    counts_text = ", ".join(
-        f"{agreed_counts[group]:,} of {number:,}{' ' * bool(group)}{group}"
-        for group, number in sorted(pair_counts.items())
-    )
-    return f"pairs on which all votes agree: {counts_text}"
+    return f"pairs on which all votes agree: {counts}"

@@ -100,11 +100,11 @@ def series_style(number: int) -> dict[str, Any]:
 def save_figure(figure: Any, path: str | Path, *, dpi: int = 160) -> Path:
     """Writes the figure, whole or not at all, in the format that the file's name ends with."""
     target = Path(path)
-    write_atomic(target, figure_bytes(figure, image_kind(target), dpi=dpi))
+    write_atomic(target, _figure_bytes(figure, image_kind(target), dpi=dpi))
     return target
 
 
-def figure_bytes(figure: Any, kind: str, *, dpi: int = 160) -> bytes:
+def _figure_bytes(figure: Any, kind: str, *, dpi: int = 160) -> bytes:
     """The figure as the content of a file: png, svg or pdf."""
     content = io.BytesIO()
     with house_style():

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from capmeter._version import __version__
-from capmeter.core.errors import MissingBackend
+from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.messages import format_count
 from capmeter.core.output_files import write_atomic
+from capmeter.core.progress import task
 from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import explain_untested, rank_systems
 from capmeter.report.page_data import (
@@ -27,14 +31,110 @@ from capmeter.report.page_data import (
     PageData,
     pack_json,
     page_data,
-    require_valid,
     score_rows,
     truncated_rows,
 )
 from capmeter.report.page_evidence import MAX_CHARACTERS, EvidenceTable, collect_evidence, extremes, is_explainable
-from capmeter.report.page_images import PageImages, embed_images, link_images, require_mode
 from capmeter.report.score_table import describe_note
 from capmeter.stats.significance import LEVEL, significance_threshold
+
+MODES = ("link", "embed", "none")
+_SIDE = 240
+_WEB = ("http://", "https://")
+
+
+@dataclass
+class PageImages:
+    """Image id → source of its element, and a sentence on what was embedded or omitted."""
+
+    sources: dict[str, str]
+    note: str = ""
+
+
+def require_mode(mode: str) -> None:
+    """An `InputError` if this is not one of `MODES`."""
+    if mode not in MODES:
+        raise InputError(f"images is {mode!r}; expected one of {', '.join(MODES)}")
+
+
+def link_images(image_files: Mapping[str, str], page: Path, root: Path) -> PageImages:
+    """A link for each image: URLs unchanged, existing files relative to the page."""
+    sources = {}
+    missing_files = []
+    for image, image_file in image_files.items():
+        if image_file.lower().startswith(_WEB):
+            sources[image] = image_file
+        elif not _is_file(root / image_file):
+            missing_files.append(image_file)
+        else:
+            try:
+                relative_path = os.path.relpath(root / image_file, page.resolve().parent)
+            except ValueError:  # another drive
+                sources[image] = (root / image_file).resolve().as_uri()
+            else:
+                sources[image] = quote(Path(relative_path).as_posix(), errors="surrogateescape")
+    note = ""
+    if missing_files:
+        note = (
+            f"{len(missing_files):,} of {len(image_files):,} images were not found (--images-root names their folder)."
+        )
+    return PageImages(sources, note)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a null character
+        return False
+
+
+def embed_images(image_files: Mapping[str, str], order: Iterable[str], root: Path, room: int) -> PageImages:
+    """Thumbnails inside the page, in this order of images, until `room` bytes are used."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise MissingBackend(
+            "embedding images needs Pillow; install it with: pip install 'capmeter[report]', or use --images link"
+        ) from None
+    sources: dict[str, str] = {}
+    used_bytes, web_count, broken = 0, 0, []
+    images = [image for image in dict.fromkeys(order) if image in image_files]
+    with task("thumbnails", total=len(images)) as advance:
+        for image in images:
+            advance(1)
+            if image_files[image].lower().startswith(_WEB):
+                web_count += 1
+                continue
+            thumbnail_bytes, image_file = io.BytesIO(), root / image_files[image]
+            try:
+                if image_file.exists() and not image_file.is_file():  # opening a pipe would wait for ever
+                    raise OSError("not a file")
+                with Image.open(image_file) as original:
+                    original.draft("RGB", (_SIDE, _SIDE))
+                    thumbnail = original.convert("RGB")
+                    thumbnail.thumbnail((_SIDE, _SIDE))
+                    thumbnail.save(thumbnail_bytes, "JPEG", quality=72, optimize=True)
+            except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as problem:
+                reason = problem.strerror if isinstance(problem, OSError) else None  # without the error's number
+                broken.append(f"{image_files[image]} ({reason or problem})")
+                continue
+            source = "data:image/jpeg;base64," + base64.b64encode(thumbnail_bytes.getvalue()).decode("ascii")
+            if used_bytes + len(source) > room:
+                break
+            used_bytes += len(source)
+            sources[image] = source
+    if images and len(broken) == len(images):
+        raise InputError(
+            f"none of the {len(images)} images could be read, the first: {broken[0]}; relative paths start at {root} "
+            "(--images-root names another folder)"
+        )
+    note = f"{len(sources):,} of {len(images):,} images are embedded as thumbnails"
+    reasons = [f"{web_count:,} are on the web and are never downloaded"] if web_count else []
+    reasons += [f"{len(broken):,} could not be read (the first: {broken[0]})"] if broken else []
+    omitted_count = len(images) - len(sources) - web_count - len(broken)
+    reasons += [f"{omitted_count:,} had no room"] if omitted_count else []
+    return PageImages(sources, note + (f"; {', '.join(reasons)}" if reasons else "") + ".")
+
 
 SCRIPTS = ("data", "chart", "evidence", "list", "plots", "start")
 MEGABYTE = 1_000_000
@@ -81,7 +181,8 @@ def write_page(
         InputError: no results, results without captions, an unknown value of `images`, or no image could be read.
     """
     require_mode(images)
-    require_valid(systems)
+    if not systems:
+        raise InputError("no results to show; give at least one")
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
     data = page_data(systems, rankings)
     free_bytes = int(megabytes * MEGABYTE) - _fixed_size() - len(pack_json(data.values))

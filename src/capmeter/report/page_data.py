@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.truncation import find_truncated
@@ -35,7 +34,7 @@ MARKS = "†‡§‖¶#"  # an asterisk is the best score in tables of text
 _NO_SCORE = {"best": False, "value": "-inf", "text": "–", "worse": "", "worse_names": "", "interval": "", "notes": []}
 
 
-def system_letters(systems: Sequence[str]) -> dict[str, str]:
+def _system_letters(systems: Sequence[str]) -> dict[str, str]:
     """The letter of each system, by which the table refers to it; none for a single system or too many."""
     return {name: chr(ord("a") + k) for k, name in enumerate(systems)} if 1 < len(systems) <= 26 else {}
 
@@ -43,7 +42,7 @@ def system_letters(systems: Sequence[str]) -> dict[str, str]:
 def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> dict[str, Any]:
     """The rows of the table of scores: systems, or for a single system its metrics."""
     names = list(systems)
-    letters, reasons = system_letters(names), _Reasons()
+    letters, reasons = _system_letters(names), _Reasons()
     direction = describe_direction(lower_is_better_in(systems))
     direction_notes = [f"{direction[0].upper()}{direction[1:]}."] if direction else []
     if len(names) == 1:
@@ -204,7 +203,7 @@ def page_data(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanki
     lower = {name for results in systems.values() for name, each in results.items() if each.lower_is_better}
     if np.isfinite(human_means).any():
         scores[HUMAN] = np.array(human_means, np.float64)
-    letters = system_letters(list(systems))
+    letters = _system_letters(list(systems))
     values = {
         "systems": list(systems),
         "letters": [letters.get(name, "") for name in systems],
@@ -335,56 +334,3 @@ def _last_words(text: str) -> str:
     words: Sequence[str] = text.split()
     last_words = " ".join(words[-_WORDS:])
     return ("… " if len(words) > _WORDS or len(last_words) > 60 else "") + last_words[-60:]
-
-
-MAX_NUMBER = 2_000_000_000
-"""Larger numbers are damage: no score or judgment has this size."""
-
-
-def require_valid(systems: Mapping[str, Results]) -> None:
-    """Rejects results that cannot be shown; the error names the system and the problem."""
-    if not systems:
-        raise InputError("no results to show; give at least one")
-    for system_name, results in systems.items():
-        if not len(results):
-            raise InputError(f"{system_name}: the results contain no metric; score the captions again")
-        _require_notes(system_name, "notes", results.notes)
-        _require_text(system_name, "command", results.command, optional=True)
-        for metric_name, scores in results.items():
-            _require_notes(system_name, f"notes of {metric_name}", scores.notes)
-            _require_text(system_name, f"signature of {metric_name}", scores.signature)
-            _require_size(system_name, metric_name, [scores.score], scores.items.array, scores.values)
-        if results.captions is not None:
-            for caption_id, image_file in zip(results.captions.ids, results.captions.images, strict=True):
-                _require_text(system_name, f"image of {caption_id}", image_file, optional=True)
-            for human_scores in results.captions.humans:
-                _require_size(system_name, "human judgment", human_scores)
-
-
-def _require_text(system_name: str, field_name: str, value: Any, *, optional: bool = False) -> None:
-    if not (isinstance(value, str) or (optional and value is None)):
-        raise _damaged(system_name, field_name, value, "text")
-
-
-def _require_size(system_name: str, field_name: str, *numbers: npt.ArrayLike | None) -> None:
-    for values in numbers:
-        largest_value = float(np.abs(values).max(initial=0)) if values is not None else 0.0
-        if largest_value > MAX_NUMBER:
-            raise InputError(
-                f"{system_name}: {field_name} has the number {largest_value:g}, expected none above {MAX_NUMBER:,}; "
-                "score the captions again"
-            )
-
-
-def _require_notes(system_name: str, field_name: str, value: Any) -> None:
-    if not isinstance(value, Mapping):
-        raise _damaged(system_name, field_name, value, "an object: reason → ids")
-    for reason, ids in value.items():
-        if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
-            raise _damaged(system_name, f"{field_name}, {reason!r}", ids, "a list of ids")
-
-
-def _damaged(system_name: str, field_name: str, value: Any, expected: str) -> InputError:
-    text = repr(value)
-    text = text if len(text) <= 60 else text[:59] + "…"
-    return InputError(f"{system_name}: the {field_name} is {text}, expected {expected}; score the captions again")

@@ -51,7 +51,7 @@ def _blocks(systems: Mapping[str, Results], texts: bool, sources: Sources) -> It
         if sources:
             source, source_system = sources[system]
             columns = functools.partial(_columns_of, results, texts)
-            for block in beside_source(results, source, columns, system=source_system):
+            for block in _beside_source(results, source, columns, system=source_system):
                 id_columns = {"id": block.pop("id"), "image_id": block.pop("image_id")}
                 yield {**id_columns, "system": [system] * len(id_columns["id"]), **block}
             continue
@@ -63,7 +63,7 @@ def _columns_of(results: Results, texts: bool, rows: slice) -> dict[str, Any]:
     return results.to_columns(texts=texts, rows=rows)
 
 
-def beside_source(
+def _beside_source(
     results: Results,
     source: SourceRows,
     columns: Callable[[slice], Mapping[str, Any]],

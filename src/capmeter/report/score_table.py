@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from capmeter.core.messages import format_count, list_names
-from capmeter.core.output_files import write_table
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.results import Ids, Results, Scores, enclose_systems
-from capmeter.meta.by_reference import ReferenceScores
 from capmeter.meta.system_ranking import SystemRanking
 from capmeter.report.tables import MetricName, Table
 from capmeter.stats.bootstrap import percentile_interval, resample_blocks
@@ -91,7 +88,7 @@ def score_table(
         (system,) = systems
         heads = ["metric", "score"] + ([f"{100 * level:g}% interval"] if has_intervals else [])
         rows = [[metric, *cell(system, metric), ""][: len(heads)] for metric in metrics]
-        title = describe_counts([results.ids for results in systems.values()]) + scale_note
+        title = _describe_counts([results.ids for results in systems.values()]) + scale_note
         return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), direction)
     rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
     heads = ["system", *metrics]
@@ -112,7 +109,7 @@ def score_table(
             f"Holm, p < {significance_threshold(level):g})"
         )
     notes += filter(None, [direction, untested.rstrip(".")])
-    title = describe_counts([results.ids for results in systems.values()]) + scale_note
+    title = _describe_counts([results.ids for results in systems.values()]) + scale_note
     return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), "; ".join(notes), best)
 
 
@@ -125,7 +122,7 @@ def format_share(share: float, count: int) -> str:
     return f"{round(share * count):,} of {count:,}"
 
 
-def describe_counts(systems: Sequence[Ids]) -> str:
+def _describe_counts(systems: Sequence[Ids]) -> str:
     """How many captions and images every system has: one number, or the least and the most."""
     counts = [(len(ids.names), len(ids.clusters)) for ids in systems]
     captions, images = (
@@ -183,49 +180,6 @@ def scores_to_dict(
     )
 
 
-def reference_table(scores: Sequence[ReferenceScores], digits: int = 4) -> Table:
-    """For each caption and metric the score against all references, the spread, then one row per reference."""
-    table_rows: list[list[Any]] = []
-    for caption_scores in scores:
-        table_rows.append(
-            [
-                caption_scores.id,
-                MetricName(caption_scores.metric),
-                f"{caption_scores.score:.{digits}f}",
-                f"{caption_scores.spread:.{digits}f}",
-                "",
-            ]
-        )
-        table_rows += [
-            ["", "", f"{reference_score:.{digits}f}", "", reference]
-            for reference_score, reference in zip(caption_scores.values, caption_scores.references, strict=True)
-        ]
-    column_names = ["id", "metric", "score", "spread", "against this reference alone"]
-    note = "spread: the largest value against a single reference minus the smallest"
-    return Table("scores by reference", column_names, table_rows, [False, False, True, True, False], note)
-
-
-def write_by_reference(systems: Mapping[str, Sequence[ReferenceScores]], path: Path) -> None:
-    """One row per caption, metric and reference, with the score against all and the spread; whole or not at all."""
-    import pyarrow
-
-    table_rows = [
-        {
-            "system": system,
-            "id": caption_scores.id,
-            "metric": caption_scores.metric,
-            "score": caption_scores.score,
-            "spread": caption_scores.spread,
-            "reference": reference,
-            "value": reference_score,
-        }
-        for system, scores in systems.items()
-        for caption_scores in scores
-        for reference, reference_score in zip(caption_scores.references, caption_scores.values, strict=True)
-    ]
-    write_table(pyarrow.Table.from_pylist(table_rows), path)
-
-
 HEADS = {"chair-s": "CHAIRs", "chair-i": "CHAIRi", "recall": "recall", "f1": "F1", "length": "tokens"}
 Intervals = Mapping[str, tuple[float, float]]
 
@@ -263,7 +217,7 @@ def chair_table(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals
         f"× 100 but for tokens; CHAIRs, CHAIRi: lower is better; in brackets: {100 * level:g}% interval, images "
         "resampled with replacement"
     )
-    title = describe_counts([scores.items.ids for scores in systems.values()])
+    title = _describe_counts([scores.items.ids for scores in systems.values()])
     return Table(title, ["system", *HEADS.values()], rows, [False] + [True] * len(HEADS), note)
 
 
@@ -287,5 +241,5 @@ def citation(scores: Scores, intervals: Intervals, level: float) -> str:
         f"{HEADS[part]} {100 * scores.parts[part]:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
         for part, (low, high) in ((part, intervals[part]) for part in ("chair-s", "chair-i"))
     )
-    size = describe_counts([scores.items.ids])
+    size = _describe_counts([scores.items.ids])
     return f"{rates} ({size}, {100 * level:g}% bootstrap intervals; {scores.signature})"

@@ -5,11 +5,13 @@ in [0, 1] says how much is changed: 0 leaves the caption unchanged, 1 is the str
 seed, the caption's id and γ, never on the order or number of the other captions; and what is changed at one γ is
 changed at every larger one.
 
+Other packages add degradations through the entry point group `capmeter.transforms` (name = "module:Class").
+
 The first three are from Cui et al. (2018, Eq. 7–9; their names T_RC, T_WP and T_RW are accepted too); repetition,
 removal and substitution are the captioning errors that Lee et al. (2021, UMIC) train with.
 
 >>> from capmeter.captions.caption_set import Caption, CaptionSet
->>> from capmeter.transforms.registry import parse
+>>> from capmeter.transforms.degradations import parse
 >>> captions = CaptionSet.from_captions(
 ...     [
 ...         Caption("1", "1", "a dog runs on the grass", ("a dog is running",)),
@@ -37,6 +39,7 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named
+from capmeter.core.registry import Entry, Registry
 from capmeter.transforms import perturbations
 from capmeter.transforms.perturbations import ReplacementWords, SentenceWords, is_content
 from capmeter.transforms.similarity import Neighbours, Similarity
@@ -223,3 +226,19 @@ def check_strength(strength: float) -> None:
     """An `InputError` if γ is not in [0, 1]."""
     if not 0 <= strength <= 1:
         raise InputError(f"expected a strength from 0 (unchanged) to 1 (strongest), but got {strength}")
+
+
+TRANSFORMS: Registry[Degradation] = Registry(
+    "degradation",
+    Degradation,  # type: ignore[type-abstract]
+    "capmeter.transforms",
+    {
+        "other-caption": Entry("capmeter.transforms.degradations:OtherCaption", aliases=("rc", "t_rc")),
+        "permutation": Entry("capmeter.transforms.degradations:WordPermutation", aliases=("wp", "t_wp")),
+        "replacement": Entry("capmeter.transforms.degradations:Replacement", aliases=("rw", "t_rw")),
+        "substitution": Entry("capmeter.transforms.degradations:Substitution"),
+        "repetition": Entry("capmeter.transforms.degradations:Repetition"),
+        "removal": Entry("capmeter.transforms.degradations:Removal"),
+    },
+)
+parse, parse_list, names = TRANSFORMS.parse, TRANSFORMS.parse_list, TRANSFORMS.names

@@ -15,7 +15,7 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
-from capmeter.meta.scores_file import read_scores
+from capmeter.meta.metric_scores import read_scores
 from capmeter.metrics.scene_graph.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.scene_graph.spice_results import _detailed_row, read_spice, write_spice
 from capmeter.report.explain import explain, render_explanations, to_dicts

@@ -25,9 +25,8 @@ import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.text.concepts import contrasting_words, token_concept
-from capmeter.transforms.degradations import Degrade
+from capmeter.transforms.degradations import Degrade, parse
 from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
-from capmeter.transforms.registry import parse
 from capmeter_research.common.keywords import tag_sentence
 
 DEGRADATION_KINDS = (

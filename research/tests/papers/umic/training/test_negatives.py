@@ -24,7 +24,7 @@ from support.command_line import capmeter
 
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
-from capmeter.transforms.registry import parse
+from capmeter.transforms.degradations import parse
 
 TEXTS = {
     "1": ("A brown dog runs on the grass.", "a dog is running on green grass"),
