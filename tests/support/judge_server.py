@@ -72,6 +72,7 @@ class JudgeServer:
 
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers["Content-Length"]))
+                may_reply = outer.may_reply
                 if not content:  # the client was killed
                     self.close_connection = True
                     return
@@ -83,7 +84,7 @@ class JudgeServer:
                     before = outer.seen[text]
                     outer.seen[text] += 1
                 reply = plan(body, before)
-                if not outer.may_reply() or reply.silent:
+                if not may_reply() or reply.silent:
                     self.close_connection = True
                     return
                 with contextlib.suppress(OSError):

@@ -55,36 +55,6 @@ def test_capevals_checklists(shared: Path) -> None:
     assert results.parts["scored_share"] == 1.0
 
 
-def test_decapbenchs_facts(shared: Path) -> None:
-    """Every fact of the image found once and true: DCScore 1; the first half only: P 1, R the share."""
-    path = shared / "data" / "decapbench_facts.jsonl.gz"
-    rows, file = rows_of(path)[:12], read_items(str(path))
-    assert len(file.by_image) == 179
-    facts = {row["candidate"]: [fact.strip() for fact in row["facts"]] for row in rows}
-
-    def plan(body: dict[str, Any], before: int) -> Reply:
-        prompt = prompt_of(body)
-        if "<oracle>" in prompt:
-            listed = [json.loads(line) for line in prompt.split("<facts>\n")[1].split("\n</facts>")[0].splitlines()]
-            return completion(json.dumps({"matches": [{"id": each["id"], "oracle": each["id"]} for each in listed]}))
-        if "trusted description" in prompt:
-            listed = [json.loads(line) for line in prompt.split("<facts>\n")[1].split("\n</facts>")[0].splitlines()]
-            return completion(json.dumps({"verdicts": [{"id": each["id"], "true": 1} for each in listed]}))
-        local = facts[prompt.split("<caption>\n")[1].split("\n</caption>")[0]]
-        listed = list(dict.fromkeys(local))
-        return completion(
-            json.dumps({"facts": [{"fact": f"{k} {text}", "descriptive": 1} for k, text in enumerate(listed)]})
-        )
-
-    captions = CaptionSet.from_captions([Caption(row["id"], row["image_id"], row["candidate"], ("r",)) for row in rows])
-    with JudgeServer(plan).running() as server:
-        results = score(captions, f'judge(model=m,task=facts,endpoint="{server.url}",questions="{path}")')
-    for row in rows:
-        local = facts[row["candidate"]]
-        recall = len(dict.fromkeys(local)) / len(local)  # a few files name a fact twice
-        assert results.items[row["id"]] == pytest.approx(2 * recall / (1 + recall))
-
-
 def test_dreams_events(shared: Path) -> None:
     path = shared / "data" / "dream1k.jsonl.gz"
     rows, file = rows_of(path), read_items(str(path))

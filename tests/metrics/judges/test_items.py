@@ -67,12 +67,6 @@ def test_question_files_in_other_forms(tmp_path: Path) -> None:
     assert two.of("7") == () and two.of("a/7.jpg")[0].text == "a"  # an ambiguous name matches nothing
 
 
-def test_a_table_is_not_a_file_of_questions(tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text("id,question\n1,q\n")
-    with pytest.raises(InputError, match=r"items\.csv: neither JSON nor Parquet; expected questions, facts or events"):
-        read_items(str(tmp_path / "items.csv"))
-
-
 ITEMS: dict[str, Any] = {
     "captionqa": [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}],
     "caprl-qa": [{"id": "1", "question": "q?", "answer": "a"}],

@@ -140,13 +140,6 @@ def test_reasons_in_many_words_do_not_flood_the_notes() -> None:
         assert sum(reason.startswith("no answer: status 422: request") for reason in results.notes) == 5
 
 
-def test_no_score_at_all_is_an_error() -> None:
-    with JudgeServer(lambda body, before: completion("I can't.")).running() as server:
-        none = r"none of 4 captions has a score: refused \(4\)"
-        with pytest.raises(InputError, match=none):
-            score(captions(), f'clair(model=m,endpoint="{server.url}")')
-
-
 def test_answers_before_an_error_are_kept() -> None:
     broken = [True]
 

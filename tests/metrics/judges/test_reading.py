@@ -94,16 +94,6 @@ def test_fleur_with_one_decimal_a_blank_and_other_tokens() -> None:
     assert score == pytest.approx(0.1 * (4 * 0.5 + 5 * 0.25)) and smoothed  # as released: not renormalised
 
 
-def test_fleur_of_1_weighs_the_first_token() -> None:
-    answer_tokens = tokens(("1", {"1": 0.7, "0": 0.3}), ".", "0")
-    assert outcome(read_smoothed_share, Answer("1.0", answer_tokens)) == (pytest.approx(0.9 * 0.3 + 0.7), True)
-
-
-def test_fleur_with_tokens_of_two_digits() -> None:
-    answer_tokens = tokens("0", ".", ("85", {"85": 0.5, "90": 0.5, "9": 0.1}))
-    assert outcome(read_smoothed_share, Answer("0.85", answer_tokens)) == (pytest.approx(0.875), True)
-
-
 def test_fleur_with_repeated_alternatives_stays_in_range() -> None:
     spaces = {"8" + " " * k: 1.0 for k in range(10)}
     score, smoothed = read_smoothed_share(Answer("0.8", tokens("0", ".", ("8", spaces))))

@@ -128,20 +128,6 @@ def test_capeval_as_the_released_aggregation(tmp_path: Path) -> None:
     assert list(results.items.values()) == pytest.approx([2 / 3, 1.0])
 
 
-def test_capevals_prompt_lists_the_checklist(tmp_path: Path) -> None:
-    path = write(tmp_path / "checklist.jsonl", CHECKLIST, lines=True)
-    visits: list[dict[str, Any]] = []
-
-    def answers(body: dict[str, Any]) -> str:
-        visits.append(body)
-        return verdicts("yes", "yes", "yes")
-
-    run({"DK001": "a robot"}, f'capeval(questions="{path}")', answers)
-    prompt = prompt_of(visits[0])
-    assert "  item_index=2  tag='color'  type=attribute_checklist  Q: Is the ball white?\n\nReturn ONLY" in prompt
-    assert visits[0]["messages"][0]["role"] == "system" and visits[0]["max_tokens"] == 8192
-
-
 @pytest.mark.parametrize(
     ("reply", "labels"),
     [
@@ -262,11 +248,6 @@ def test_caparena_asks_in_both_orders(tmp_path: Path) -> None:
     assert results.parts["order_consistency"] == pytest.approx(1 / 3)
     empty = run({"1": "", "2": "mine 2"}, f'judge(task=pairs,questions="{path}")', answers)
     assert empty.items["c1"] == -1.0
-
-
-def test_a_judge_without_its_questions(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="captionqa needs a file of questions"):
-        run({"1": "a"}, "captionqa()", lambda body: "A")
 
 
 @pytest.mark.parametrize("name", ["answers", "caprl-qa", "captionqa", "capeval", "pairs"])
