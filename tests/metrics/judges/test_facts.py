@@ -98,29 +98,6 @@ def test_dcscore_equals_a_slow_recomputation() -> None:
         assert score_facts(judged, truths, matches, oracle)[0] == pytest.approx(slow_dcscore(facts, oracle), abs=1e-12)
 
 
-def test_dcscore_by_hand(tmp_path: Path) -> None:
-    """Three facts, two true; both true ones match the first oracle fact of two; the false one is an interpretation.
-
-    P = 2/3, R = (1/2 + 1/2) / 2 = 1/2, F1 = 4/7; of the descriptive ones P = 1, R = 1/2, F1 = 2/3.
-    """
-    path = write(tmp_path / "facts.jsonl", [{"image_name": "i1", "oracle_facts": ["A dog.", "A cat."]}], lines=True)
-    facts = [{"fact": "f0", "descriptive": 1}, {"fact": "f1", "descriptive": 1}, {"fact": "f2", "descriptive": 0}]
-
-    def answers(body: dict[str, Any]) -> str:
-        prompt = prompt_of(body)
-        if "<oracle>" in prompt:
-            assert '{"id": 1, "fact": "A cat."}' in prompt
-            listed: list[dict[str, Any]] = [{"id": 0, "oracle": 0}, {"id": 1, "oracle": "0"}, {"id": 2, "oracle": None}]
-            return json.dumps({"matches": listed})
-        if "trusted description" in prompt:
-            return json.dumps({"verdicts": [{"id": 0, "true": 1}, {"id": 1, "true": True}, {"id": 2, "true": 0}]})
-        return json.dumps({"facts": facts})
-
-    results = run({"i1": "a caption"}, f'judge(task=facts,questions="{path}")', answers)
-    assert results.score == pytest.approx((4 / 7 + 2 / 3) / 2)
-    assert results.parts["precision"] == pytest.approx(2 / 3) and results.parts["recall"] == pytest.approx(1 / 2)
-
-
 def test_faithscore_by_hand() -> None:
     """Every fact of every clause counts: three of four, of which one is in both clauses; one clause is all right."""
     facts = {

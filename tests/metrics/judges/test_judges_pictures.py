@@ -54,19 +54,6 @@ def test_an_image_with_an_orientation_is_sent_as_decoded(tmp_path: Path) -> None
         assert sent.format == "PNG" and sent.size == (10, 20)
 
 
-def test_g_veval_with_picture_and_references(tmp_path: Path) -> None:
-    chances = {"60": math.log(0.5), "70": math.log(0.25)}
-    reply = completion(
-        "Good. The final score is $60$.", [["Good. The final score is $", {"x": 0.0}], ["60", chances], ["$.", {}]]
-    )
-    with JudgeServer(lambda body, before: reply).running() as server:
-        name = f'g-veval(model=vlm,endpoint="{server.url}")'
-        results = score(captions(TEXTS[:1], image=picture(tmp_path)), name)
-        assert results.score == pytest.approx((60 * 0.5 + 70 * 0.25) / 0.75)
-        text, image = server.received[0]["messages"][0]["content"]
-        assert "'a dog runs here'; 'b" in text["text"] and image["image_url"]["detail"] == "low"
-
-
 def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.jpg").write_text("no picture")
     with JudgeServer(lambda body, before: completion("0.5")).running() as server:

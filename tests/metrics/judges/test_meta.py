@@ -57,29 +57,6 @@ def test_agreement_with_ratings_has_an_interval(tmp_path: Path) -> None:
         assert len(server.received) == 40
 
 
-def test_agreement_with_pairs(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.jsonl"
-    rows = [
-        {
-            "id": str(k),
-            "image_id": str(k),
-            "candidate_a": f"caption {k}",
-            "candidate_b": f"caption {k + 1}",
-            "references": ["r"],
-            "human": [-1],
-        }
-        for k in range(1, 30, 2)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with JudgeServer(plan).running() as server:
-        name = f'clair(model=m,endpoint="{server.url}")'
-        words = ("meta", "-b", "pairs", "-d", path, "-m", name, "--format", "json", "--resamples", "50")
-        (result,) = (each for each in json.loads(run(*words))["results"] if each["metric"] == name)
-        numbers = {k: 100 - k if k % 4 == 0 else k for k in range(1, 32)}
-        right = sum(numbers[k + 1] > numbers[k] for k in range(1, 30, 2))
-        assert result["value"] == pytest.approx(100 * right / 15)
-
-
 def test_consistency_and_cost_stand_beside_the_agreement(tmp_path: Path) -> None:
     """Asked three times, the judge answers differently about every fifth caption: there 1 of 3 pairs is equal."""
     path = rated(tmp_path, 20)

@@ -194,8 +194,6 @@ def test_answers_come_back_from_the_cache_as_they_were() -> None:
     answer = Answer("a $62$", tokens("a $", ("62", {"62": 0.5, "60": 0.5}), "$"), truncated=True, used=(3, 4))
     again = Answer.from_json(answer.to_json())
     assert again == answer and read_marked_score(answer) == (pytest.approx(61.0), True)
-    for damaged in (None, "", "[1]", '["a", [[0, 1, {"8": Infinity}]], 0, 0, [1, 2]]', "[" * 10_000, '{"text": 1}'):
-        assert Answer.from_json(damaged) is None
 
 
 @pytest.mark.parametrize(

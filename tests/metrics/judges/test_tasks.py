@@ -87,15 +87,6 @@ def test_captionqa_equals_a_slow_recomputation(tmp_path: Path) -> None:
     assert "some questions without a readable answer" in results.notes
 
 
-def test_captionqa_of_an_empty_caption_and_of_an_image_without_questions(tmp_path: Path) -> None:
-    path = write(tmp_path / "quiz.jsonl", QUIZ, lines=True)
-    texts = {"nat_0": " ", "nat_1": "a bus", "other": "a dog"}
-    results = run(texts, f'captionqa(questions="{path}")', lambda body: "A")
-    assert results.items["cnat_0"] == 0.0 and results.notes["no questions about this image"] == ["cother"]
-    assert results.parts["scored_share"] == pytest.approx(2 / 3)
-    assert results.items["cother"] == results.score  # neutral: what all questions give
-
-
 CHECKLIST = [
     {
         "id": "DK001",
@@ -265,19 +256,6 @@ def test_an_empty_caption_of_an_image_without_questions_has_no_score(tmp_path: P
     assert isinstance(judge.empty_verdict(JudgedCaption("c1", "1", " ", ())), Verdict)
     with pytest.raises(NoScore, match="no questions about this image"):
         judge.empty_verdict(JudgedCaption("c2", "2", " ", ()))
-
-
-def test_an_empty_caption_is_wrong_about_usable_questions_only(tmp_path: Path) -> None:
-    unusable = {"question": "Which?", "choices": ["a", "b"], "answer": "neither"}
-    quiz = [{"id": "1", "questions": [QUIZ[0]["questions"][1], unusable]}, {"id": "2", "questions": [unusable]}]
-    quiz.append({"id": "3", "questions": [QUIZ[0]["questions"][1]]})
-    path = write(tmp_path / "quiz.json", quiz)
-    results = run({"1": "", "2": "", "3": "a"}, f'captionqa(questions="{path}")', lambda body: "A")
-    assert results.notes["questions without a right answer among their choices"] == ["c1", "c2"]
-    assert results.values is not None and results.metric is not None
-    right = [results.metric.columns.index(name) for name in ("correct", "wrong", "abstained")]
-    assert results.values[:2, right].sum(axis=1).tolist() == [1.0, 0.0]
-    assert results.parts["scored_share"] == pytest.approx(2 / 3)
 
 
 def test_images_of_the_file_are_named_if_no_caption_is_of_any(tmp_path: Path) -> None:

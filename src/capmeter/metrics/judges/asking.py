@@ -11,13 +11,12 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import math
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, CapmeterError
@@ -107,20 +106,10 @@ class Answer:
         return json.dumps([self.text, numbers, self.refused, self.truncated, self.used])
 
     @classmethod
-    def from_json(cls, text: Any) -> Answer | None:
-        """The answer that `to_json` wrote; None for anything else, such as a damaged entry."""
-        try:
-            answer_text, numbers, refused, truncated, (inputs, outputs) = json.loads(text)
-            tokens = tuple(
-                NumberToken(int(start), int(end), {str(digits): float(p) for digits, p in probabilities.items()})
-                for start, end, probabilities in numbers
-            )
-            is_finite = all(0 <= p <= math.inf and p < math.inf for each in tokens for p in each.probabilities.values())
-            if not isinstance(answer_text, str) or not is_finite:
-                return None
-            return cls(answer_text, tokens, bool(refused), bool(truncated), (int(inputs), int(outputs)))
-        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-            return None
+    def from_json(cls, text: str) -> Answer:
+        """The answer that `to_json` wrote."""
+        answer_text, numbers, refused, truncated, used = json.loads(text)
+        return cls(answer_text, tuple(NumberToken(*each) for each in numbers), refused, truncated, tuple(used))
 
 
 @dataclass(frozen=True, slots=True)

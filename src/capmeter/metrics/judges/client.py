@@ -16,7 +16,6 @@ import asyncio
 import base64
 import json
 import logging
-import os
 import re
 import secrets
 import ssl
@@ -49,7 +48,6 @@ _NEXT_FORMAT = {"json_schema": "json_object", "json_object": ""}  # of llama-cpp
 _FORMAT_WORDS = ("response_format", "json_schema", "guided", "grammar")
 _FILTERS = ("content_filter", "content_policy", "safety")
 _ID = re.compile(r"capmeter-[0-9a-f]{32}")
-_PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
 class _TokenAlternative(BaseModel):
@@ -429,8 +427,7 @@ def describe_network_error(error: BaseException, limits: JudgeLimits) -> str:
     if any(isinstance(cause, httpx2.RemoteProtocolError) for cause in causes):
         return "the response is not HTTP, or broke off"
     strerror = next((each.strerror for each in reversed(causes) if isinstance(each, OSError) and each.strerror), "")
-    ignored = limits.proxy is None and any(os.environ.get(name) for name in _PROXY_VARIABLES)
-    hint = "; proxies of the environment are not used, --judge-proxy names one" if ignored else ""
+    hint = "" if limits.proxy else "; a proxy is used only if --judge-proxy names it"
     return f"cannot connect{f' ({strerror})' if strerror else ''}{hint}"
 
 

@@ -17,6 +17,7 @@ import importlib
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -382,19 +383,13 @@ class Judge(AdditiveMetric):
         limits: JudgeLimits,
         identity: str = "",
         cache: AnswerCache | None = None,
-        first: list[Question] | None = None,
     ) -> tuple[tuple[int, int, int], str]:
-        """About how many questions, input and output tokens it takes, without what the cache answers; and in words.
-
-        The first questions are added to `first`, as many as it shall get.
-        """
+        """About how many questions, input and output tokens it takes, without what the cache answers; and in words."""
         counts = np.zeros(3)
         for caption in captions:
             for question in self.first_questions(caption):
                 if cache is None or cache.get(question.digest(identity)) is None:
                     counts += (1, *question.estimate_tokens())
-                if first is not None and len(first) < _SHOWN_QUESTIONS:
-                    first.append(question)
         questions, inputs, outputs = (round(self.rounds * count) for count in counts)
         about = "about " if self.rounds != 1 else ""
         to = f" to {identity}" if identity else ""
@@ -403,15 +398,11 @@ class Judge(AdditiveMetric):
 
     def preview(self, part: CaptionSet, settings: Settings) -> tuple[list[str], str]:
         """The first questions as they would be asked, and the estimate for all captions; nothing is asked."""
-        first: list[Question] = []
-        _, summary = self._estimate(
-            self.captions_of(part, RunContext(settings=settings)), settings.judging, first=first
-        )
-        pictures = [f"[image {each.image.image_id}]" if each.image is not None else "" for each in first]
-        return [
-            "\n".join(filter(None, (each.message.system, picture, each.text)))
-            for each, picture in zip(first, pictures, strict=True)
-        ], summary
+        captions = self.captions_of(part, RunContext(settings=settings))
+        first = islice((each for caption in captions for each in self.first_questions(caption)), _SHOWN_QUESTIONS)
+        pictured = [(each, f"[image {each.image.image_id}]" if each.image is not None else "") for each in first]
+        texts = ["\n".join(filter(None, (each.message.system, image, each.text))) for each, image in pictured]
+        return texts, self._estimate(captions, settings.judging)[1]
 
     def _announce(self, questions: int, inputs: int, outputs: int, summary: str, limits: JudgeLimits) -> None:
         """Reports the estimated cost; an `InputError` if nothing was asked yet and it exceeds the budget."""
