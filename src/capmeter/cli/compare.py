@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
-from capmeter.captions.load_options import LoadOptions, OnMissing
+from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import (
     choose_metrics,
@@ -35,7 +35,7 @@ from capmeter.cli.options import (
     with_instances,
 )
 from capmeter.cli.output import parse_metrics, refuse_shared_files, show, show_notes
-from capmeter.core.options import option, option_group
+from capmeter.core.options import option
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
@@ -92,10 +92,7 @@ class _CompareOptions:
     resamples: int = resamples_option()
     level: float = level_option()
     seed: int = seed_option()
-    on_missing: OnMissing = option(
-        "error", "Captions without references: stop, or skip them.", value_type=str, choices=("error", "skip")
-    )
-    load: LoadOptions = option_group(LoadOptions, without=("on_missing", "on_absent", "system", "split"))
+    load: LoadOptions = LoadOptions()
     compute: DeviceOptions = DeviceOptions()
 
 
@@ -120,10 +117,9 @@ def compare(options: _CompareOptions) -> None:
     metrics, ordering_metric = _comparison_metrics(options)
     check_targets(options.output, *options.plot)
     refuse_shared_files(input_files(options.systems, options.load), output=options.output, plot=options.plot)
-    load_options = replace(options.load, on_missing=options.on_missing)
     with show_progress():
         comparison = compare_systems(
-            open_named_systems(options.systems, for_metrics(load_options, metrics)),
+            open_named_systems(options.systems, for_metrics(options.load, metrics)),
             metrics,
             test=options.test,
             seed=options.seed,

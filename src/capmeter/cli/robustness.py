@@ -58,7 +58,7 @@ class _RobustnessOptions:
         None, "Degrade the captions of this file instead, and score them against all references."
     )
     images: int | None = option(None, "Sample this many images.", minimum=2)
-    load: LoadOptions = option_group(LoadOptions, "split", "columns", "images_root", "regions")
+    load: LoadOptions = option_group(LoadOptions, "format", "split", "columns", "unicode", "images_root", "regions")
     strengths: str = option(",".join(f"{k:g}" for k in STRENGTHS), "The strengths γ, from 0 to 1.", separator=",")
     format: str = format_option()
     examples: bool = option(False, "Also show the degraded versions of one caption.")
@@ -81,7 +81,7 @@ def robustness(options: _RobustnessOptions) -> None:
 
     `capmeter robustness refs.jsonl --degradations all --format latex`
 
-    `capmeter robustness refs.jsonl --degradations "other-caption(similarity=cider-d),permutation" -o study.json`
+    `capmeter robustness refs.jsonl --degradations "other-caption(nearest=3),permutation" -o study.json`
     """
     strengths = _parse_strengths(options.strengths)
     check_targets(options.output, *options.plot)
@@ -112,7 +112,8 @@ def _measure(options: _RobustnessOptions, strengths: list[float]) -> Robustness:
         reference_table = load_reference_table(options.references, options=options.load)
         captions, image_files = reference_table.references, reference_table.images
     else:
-        captions = load(options.candidates, options.references, options=replace(options.load, split=None, regions=""))
+        load_options = replace(options.load, format=None, references_format=options.load.format, split=None, regions="")
+        captions = load(options.candidates, options.references, options=load_options)
     all_degradations = options.degradations.strip() == "all"
     return measure_robustness(
         captions,
