@@ -16,7 +16,7 @@ from math import asin, pi
 import numpy as np
 
 from capmeter.stats.bootstrap import bootstrap_interval
-from capmeter.stats.correlation import Pearson, pearson
+from capmeter.stats.correlation import Pearson
 from capmeter.stats.kendall import TauA, TauB
 from capmeter.stats.permutation import paired_permutation_test, williams_test
 
@@ -50,7 +50,7 @@ def main(runs: int) -> None:
         permuted.append(paired_permutation_test(first, second, IMAGE, permutations=999, seed=run).p)
         human = random.normal(size=60)
         a, b = (human + random.normal(size=60) for _ in range(2))
-        williamsed.append(williams_test(pearson(human, a), pearson(human, b), pearson(a, b), 60).p)
+        williamsed.append(williams_test(Pearson(human, a)(), Pearson(human, b)(), Pearson(a, b)(), 60).p)
     for name, values in (("permutation", permuted), ("williams", williamsed)):
         shares = ", ".join(f"p <= {at}: {np.mean(np.asarray(values) <= at):.3f}" for at in (0.01, 0.05, 0.1, 0.5))
         print(f"{name:12} {shares}")

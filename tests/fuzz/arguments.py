@@ -25,8 +25,8 @@ import capmeter
 from capmeter.core.errors import CapmeterError
 from capmeter.evaluation.registry import parse_list
 from capmeter.stats.bootstrap import bootstrap_interval, mean_statistic, percentile_interval
-from capmeter.stats.correlation import pearson, spearman
-from capmeter.stats.kendall import tau_a, tau_b, tau_c
+from capmeter.stats.correlation import Pearson, Spearman
+from capmeter.stats.kendall import TauA, TauB, TauC
 from capmeter.stats.permutation import association_test, paired_permutation_test, williams_test
 from capmeter.stats.significance import holm_correction
 
@@ -117,7 +117,7 @@ def check_statistic(sample: random.Random) -> str:
 
     finite = np.nan_to_num(np.asarray(x, np.float64))
     calls: tuple[Callable[[], Any], ...] = (
-        lambda: sample.choice((pearson, spearman, tau_a, tau_b, tau_c))(x, y),
+        lambda: sample.choice((Pearson, Spearman, TauA, TauB, TauC))(x, y)(),
         lambda: association_test(x, y, sample.choice(("pearson", "spearman", "tau", "x")), 20, seed).p,
         lambda: paired_permutation_test(x, y, permutations=resamples, seed=seed).p,
         lambda: bootstrap_interval(mean_statistic(finite), range(len(finite)), resamples, seed).low,

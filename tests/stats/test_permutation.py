@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import kstest, pearsonr
 
 from capmeter.core.errors import InputError
-from capmeter.stats.correlation import pearson, spearman
-from capmeter.stats.kendall import tau_b
+from capmeter.stats.correlation import Pearson, Spearman
+from capmeter.stats.kendall import TauB
 from capmeter.stats.permutation import (
     PairedSums,
     association_test,
@@ -129,10 +129,10 @@ def test_association_equals_its_definition(n: int) -> None:
     x, y = random.integers(5, size=n).astype(float), random.normal(size=n)
     y = x + 2 * y
     orders = list(permutations(range(n))) if n < 9 else [random.permutation(n) for _ in range(3000)]
-    statistics = {"pearson": pearson, "spearman": spearman, "tau": tau_b}
+    statistics = {"pearson": Pearson, "spearman": Spearman, "tau": TauB}
     for name, statistic in statistics.items():
-        values = np.abs([statistic(x, y[list(order)]) for order in orders])
-        share = np.mean(values >= abs(statistic(x, y)) - 1e-9)
+        values = np.abs([statistic(x, y[list(order)])() for order in orders])
+        share = np.mean(values >= abs(statistic(x, y)()) - 1e-9)
         assert association_test(x, y, name).p == pytest.approx(share, abs=1e-12 if n < 9 else 0.03)
 
 
@@ -169,7 +169,7 @@ def test_williams_p_is_uniform_under_the_null() -> None:
         random = np.random.default_rng(run)
         human = random.normal(size=30)
         a, b = (human + random.normal(size=30) for _ in range(2))
-        values.append(williams_test(pearson(human, a), pearson(human, b), pearson(a, b), 30).p)
+        values.append(williams_test(Pearson(human, a)(), Pearson(human, b)(), Pearson(a, b)(), 30).p)
     assert kstest(values, "uniform").pvalue > 0.01
 
 

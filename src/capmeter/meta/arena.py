@@ -20,8 +20,8 @@ from capmeter.meta.coefficient import SCALE, AgreementRow
 from capmeter.meta.human_level import HUMAN
 from capmeter.meta.metric_scores import caption_lengths, orient_scores
 from capmeter.stats.bootstrap import Clusters, cluster_resamples, percentile_interval
-from capmeter.stats.correlation import spearman
-from capmeter.stats.kendall import Array, tau_b
+from capmeter.stats.correlation import Spearman
+from capmeter.stats.kendall import Array, TauB
 from capmeter.stats.pairs import TieMatched, bradley_terry, count_wins
 
 
@@ -92,9 +92,9 @@ def _rating_rows(
         )
     varies = (rows[0].value or 0.0) > (rows[-1].value or 0.0)
     if judge_name != HUMAN and len(system_names) > 2 and varies and np.ptp(human_ratings[0]) > 0:
-        for name, coefficient in (("spearman", spearman), ("kendall", tau_b)):
+        for name, coefficient in (("spearman", Spearman), ("kendall", TauB)):
             values = [
-                coefficient(x, y) if np.ptp(x) and np.ptp(y) else 0.0
+                coefficient(x, y)() if np.ptp(x) and np.ptp(y) else 0.0
                 for x, y in zip(human_ratings.round(6), judge_ratings.round(6), strict=True)
             ]
             low, high = percentile_interval(np.array(values[1:]), level)

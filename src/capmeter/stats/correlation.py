@@ -11,9 +11,9 @@ A partial correlation of x and y given z is what is left of their correlation wh
 
 with Pearson's r, Spearman's ρ or Kendall's τ (M. G. Kendall, Partial rank correlation, Biometrika 32, 1942).
 
->>> round(pearson([1, 2, 3], [1, 2, 4]), 6)
+>>> round(Pearson([1, 2, 3], [1, 2, 4])(), 6)
 0.981981
->>> spearman([1, 2, 3], [1, 2, 4])
+>>> Spearman([1, 2, 3], [1, 2, 4])()
 1.0
 >>> x, y, z = [1, 2, 3, 4], [2, 1, 4, 3], [1, 2, 2, 1]
 >>> PartialCorrelation(Pearson(x, y), Pearson(x, z), Pearson(y, z))()
@@ -37,16 +37,6 @@ import numpy as np
 
 from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Array, Numbers, paired, resamples_of
-
-
-def pearson(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """Linear correlation. float, or float64[resamples] for weights [resamples, n]."""
-    return Pearson(x, y)(weights)
-
-
-def spearman(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """Rank correlation. float, or float64[resamples] for weights [resamples, n]."""
-    return Spearman(x, y)(weights)
 
 
 class Pearson:

@@ -9,8 +9,8 @@ in x, in y, or both:
 
 τb and τc can differ by .20 where a variable has few levels, so a τ without its letter says little.
 
-Every function takes `weights`: how often each point occurs (the counts of a bootstrap resample). The value is that of
-the points repeated as often, so that a thousand resamples need only one ordering. `weights` of shape [resamples, n]
+A variant is called with weights: how often each point occurs (the counts of a bootstrap resample). The value is that
+of the points repeated as often, so that a thousand resamples need only one ordering. Weights of shape [resamples, n]
 give float64[resamples].
 
 D is counted bit by bit (a wavelet tree): with the points ordered by x, level l holds them ordered stably by the upper
@@ -18,9 +18,9 @@ l bits of y's rank, and the pairs that first differ in bit l, in the wrong order
 same block. That is O(n log k) additions for k distinct values of y, with no sorting per resample; human ratings with
 four levels take two passes.
 
->>> tau_b([1, 2, 3, 4], [1, 3, 2, 4])
+>>> TauB([1, 2, 3, 4], [1, 3, 2, 4])()
 0.6666666666666666
->>> tau_a([1, 2, 3], [1, 2, 3], weights=[1, 0, 2])
+>>> TauA([1, 2, 3], [1, 2, 3])([1, 0, 2])
 0.6666666666666666
 """
 
@@ -36,21 +36,6 @@ from capmeter.core.errors import InputError
 
 Array = npt.NDArray[Any]
 Numbers = npt.ArrayLike
-
-
-def tau_a(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """(C - D) over all pairs: ties count as disagreement. float, or float64[resamples] for weights [resamples, n]."""
-    return TauA(x, y)(weights)
-
-
-def tau_b(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """(C - D) over the geometric mean of the pairs untied in x and untied in y (what scipy calls variant "b")."""
-    return TauB(x, y)(weights)
-
-
-def tau_c(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """Stuart's τ: (C - D) scaled so that ±1 can be reached if one variable has few levels (scipy's variant "c")."""
-    return TauC(x, y)(weights)
 
 
 @dataclass(frozen=True)

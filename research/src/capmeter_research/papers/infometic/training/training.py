@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from capmeter.stats.kendall import tau_c
+from capmeter.stats.kendall import TauC
 from capmeter_research.common.loop import Learner, Outcome, set_seed
 from capmeter_research.papers.infometic.head import RegressionHead
 from capmeter_research.papers.infometic.training.examples import RegressionExamples
@@ -84,7 +84,7 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
             .astype(np.float64)
         )
         human_scores = self.examples.rated.human[self.examples.rated.held_out]
-        tau, error = float(tau_c(scores, human_scores)), float(((scores - human_scores) ** 2).mean())
+        tau, error = float(TauC(scores, human_scores)()), float(((scores - human_scores) ** 2).mean())
         return {"tau-c": tau, "error": error, "tau-c less error": tau - error}
 
     def _scores(self, captions: Tensor) -> Tensor:

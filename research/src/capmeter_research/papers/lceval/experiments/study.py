@@ -23,8 +23,8 @@ from capmeter.judgments.prepared import Floats, JudgedPairs, Points
 from capmeter.judgments.protocol import change_protocol
 from capmeter.meta.agreement import measure_agreement
 from capmeter.meta.metric_scores import score_judgments
-from capmeter.stats.correlation import pearson, spearman
-from capmeter.stats.kendall import tau_b
+from capmeter.stats.correlation import Pearson, Spearman
+from capmeter.stats.kendall import TauB
 from capmeter_research.common.published import paper_table
 from capmeter_research.papers.lceval.checkpoint import load_network
 from capmeter_research.papers.lceval.features import FEATURES, GROUPS, NNEVAL
@@ -133,9 +133,9 @@ def coefficients(points: Points, scores: Floats) -> dict[str, float]:
     if not np.ptp(judged_scores):
         return dict.fromkeys(COEFFICIENTS, 0.0)
     return {
-        "pearson": float(pearson(judged_scores, points.human)),
-        "spearman": float(spearman(judged_scores, points.human)),
-        "kendall": float(tau_b(judged_scores, points.human)),
+        "pearson": float(Pearson(judged_scores, points.human)()),
+        "spearman": float(Spearman(judged_scores, points.human)()),
+        "kendall": float(TauB(judged_scores, points.human)()),
     }
 
 

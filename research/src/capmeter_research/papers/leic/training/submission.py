@@ -26,7 +26,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.runner import evaluate
-from capmeter.stats.correlation import pearson
+from capmeter.stats.correlation import Pearson
 from capmeter.stats.permutation import association_test
 from capmeter_research.common.image_features import FeatureFile
 from capmeter_research.papers.leic.leic import Leic
@@ -159,7 +159,7 @@ def against_people(submissions: Sequence[SubmissionScores], people: Mapping[str,
         return None
     human_scores = {system_name: people[system_name] for system_name in scores_by_system}
     x, y = list(human_scores.values()), list(scores_by_system.values())
-    return Scatter(human_scores, scores_by_system, float(pearson(x, y)), association_test(x, y).p)
+    return Scatter(human_scores, scores_by_system, float(Pearson(x, y)()), association_test(x, y).p)
 
 
 def fold_of(image: str) -> int:

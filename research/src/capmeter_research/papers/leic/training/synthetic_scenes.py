@@ -22,7 +22,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.runner import evaluate
-from capmeter.stats.kendall import tau_b
+from capmeter.stats.kendall import TauB
 from capmeter_research.common.image_features import FeatureFile, write_feature_file
 from capmeter_research.papers.leic.critic import load_critic
 from capmeter_research.papers.leic.leic import Leic
@@ -132,7 +132,7 @@ def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool 
     truth = np.array([each.human[0] if each.human else 0.0 for each in caption_rows])
     shares = {kind: float(np.mean(above_by_kind[kind])) for kind in ERRORS if kind in above_by_kind}
     varies = np.ptp(items.array) > 0  # a metric that says the same of everything orders nothing
-    return WorldShares(name or str(metric), shares, swap_share, float(tau_b(items.array, truth)) if varies else 0.0)
+    return WorldShares(name or str(metric), shares, swap_share, float(TauB(items.array, truth)()) if varies else 0.0)
 
 
 def contexts_on_world(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from capmeter.stats.kendall import tau_c
+from capmeter.stats.kendall import TauC
 from capmeter_research.common.loop import Learner, Outcome, set_seed
 from capmeter_research.papers.infometic.infometic import MIN_PROBABILITY, word_scores
 from capmeter_research.papers.infometic.network import HeadOutput, HeadShape, InfoMetIC
@@ -102,7 +102,7 @@ class InfoMetICLearner(Learner[Rows]):
                 is_labelled = np.isfinite(self.examples.regions[row])
                 regions_right.extend(is_mentioned[k, is_labelled] == (self.examples.regions[row, is_labelled] > 0.5))
         human_scores = self.examples.rated.human[held_out]
-        measures = {"tau-c": float(tau_c(scores, human_scores)), "error": float(((scores - human_scores) ** 2).mean())}
+        measures = {"tau-c": float(TauC(scores, human_scores)()), "error": float(((scores - human_scores) ** 2).mean())}
         measures["right order"] = _ordered(scores, human_scores, self.examples.states.image[held_out])
         measures |= shares_of_words(words)
         if regions_right:
