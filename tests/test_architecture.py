@@ -58,19 +58,19 @@ NETWORKS = re.compile(
 )
 # the most lines of each package: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the library")
 MOST_LINES = {
-    "src/capmeter/captions": 6700,
+    "src/capmeter/captions": 6_680,
     "src/capmeter/cli": 3_160,
     "src/capmeter/core": 2_940,
     "src/capmeter/encoders": 2_630,
     "src/capmeter/evaluation": 2_730,
-    "src/capmeter/images": 730,
+    "src/capmeter/images": 720,
     "src/capmeter/integrations": 3_020,
     "src/capmeter/judgments": 1_650,
     "src/capmeter/meta": 2_650,
     "src/capmeter/metrics": 12_800,
     "src/capmeter/report": 2_810,
     "src/capmeter/stats": 1_550,
-    "src/capmeter/text": 8_250,
+    "src/capmeter/text": 8_230,
     "src/capmeter/transforms": 580,
     "research/src/capmeter_research/cli": 1_420,
     "research/src/capmeter_research/common": 3_460,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.caption_sets import read_parts
 
 import capmeter
+from capmeter.captions.caption_set import Events, VideoEvents
 from capmeter.captions.event_fields import read_events
-from capmeter.captions.events import Events, VideoEvents
 from capmeter.captions.writing import convert, save
 from capmeter.core.errors import InputError
 

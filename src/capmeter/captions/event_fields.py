@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from capmeter.captions.events import Events
+from capmeter.captions.caption_set import Events
 from capmeter.captions.rows import CaptionRow, caption_text, is_finite
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe

@@ -64,7 +64,7 @@ class LoadOptions:
         clean: "chat-artifacts" removes from candidates what chat models and tokenizers leave around a caption (see
             `capmeter.captions.chat_artifacts`); None: they are scored as they are.
         images_root: the folder of the pictures: relative paths start here, and captions that name no picture have the
-            file of their image id (see `capmeter.captions.image_files`).
+            file of their image id (see `capmeter.captions.sources`).
         regions: a folder of .npz files or an LMDB with the pictures' regions.
     """
 

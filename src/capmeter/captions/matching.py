@@ -16,14 +16,13 @@ from functools import lru_cache, partial
 from pathlib import PurePosixPath
 from typing import Literal, cast
 
-from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
 from capmeter.captions.chat_artifacts import clean_chat_artifacts
 from capmeter.captions.containers.container import WHOLE, Span
-from capmeter.captions.events import Events, VideoEvents
-from capmeter.captions.image_files import PictureFiles
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.reading import RowReader, open_rows
 from capmeter.captions.rows import CaptionRow, Side
+from capmeter.captions.sources import PictureFiles
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count, list_names, shorten
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from capmeter.captions.containers.container import WHOLE, Container, Span, spread
 from capmeter.captions.containers.lines import DelimitedRows, JsonLines
-from capmeter.captions.containers.parquet import ParquetRows
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events
 from capmeter.captions.field_names import IMAGE_NAMES, fold_name
 from capmeter.captions.fields import FieldMap
@@ -146,13 +145,15 @@ def _open_file(source: CaptionSource, reader: RowReader, format: str | None) -> 
     first_line, second_line = source.first_lines()
     container: Container | None = None
     if first_line.startswith(b"PK\x03\x04"):
-        from capmeter.captions.containers.archives import Workbook  # which few files need
+        from capmeter.captions.containers.binary import Workbook  # which few files need
 
         container = Workbook(source)
     elif first_line.startswith(b"PAR1"):
+        from capmeter.captions.containers.binary import ParquetRows
+
         container = ParquetRows(source)
     elif first_line[257:262] == b"ustar":
-        from capmeter.captions.containers.archives import TarShard
+        from capmeter.captions.containers.binary import TarShard
 
         container = TarShard(source)
     elif format == "list" and first_line[:1] != b"[":

@@ -18,7 +18,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Literal, TypeGuard
 
-from capmeter.captions.events import Events
+from capmeter.captions.caption_set import Events
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, shorten

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.events import Events
+from capmeter.captions.caption_set import CaptionSet, Events
 from capmeter.captions.field_names import FIELDS
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import (

@@ -19,13 +19,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.text_checks import is_blank
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named
@@ -34,9 +34,6 @@ from capmeter.text.tokenization.token_tables import Tokens, TokenTable, tokenize
 
 if TYPE_CHECKING:
     from capmeter.evaluation.evidence import Evidence
-from typing import Annotated, Literal
-
-from capmeter.captions.caption_set import Caption
 
 Floats = npt.NDArray[np.float64]
 Answers = dict[str, dict[str, str]]

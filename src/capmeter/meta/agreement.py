@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.image_files import with_picture_files
+from capmeter.captions.sources import with_picture_files
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings

@@ -33,8 +33,8 @@ import numpy.typing as npt
 
 from capmeter._version import __version__
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.image_files import with_picture_files
 from capmeter.captions.load import load_reference_table
+from capmeter.captions.sources import with_picture_files
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import task

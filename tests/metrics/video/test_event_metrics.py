@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import capmeter
-from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.caption_set import Caption, CaptionSet, Events, VideoEvents
 from capmeter.captions.event_fields import read_events
-from capmeter.captions.events import Events, VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import evaluate

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from capmeter.captions.containers.binary import ParquetRows
 from capmeter.captions.containers.container import Records
 from capmeter.captions.containers.lines import JsonLines
-from capmeter.captions.containers.parquet import ParquetRows
 from capmeter.captions.rows import caption_text
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp

@@ -18,8 +18,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.events import VideoEvents
+from capmeter.captions.caption_set import CaptionSet, VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Metric, note_captions
 from capmeter.stats.ratios import ratio

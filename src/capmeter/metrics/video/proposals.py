@@ -24,8 +24,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.events import VideoEvents
+from capmeter.captions.caption_set import CaptionSet, VideoEvents
 from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
 from capmeter.metrics.video.dense import RELEASED_EVENTS, THRESHOLDS, check_thresholds
 from capmeter.metrics.video.overlap import RELEASED_EPSILON, EventMetric, note_events, overlap_iou, video_blocks

@@ -15,8 +15,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.events import Events
+from capmeter.captions.caption_set import Caption, CaptionSet, Events
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CorpusState, Metric, RunContext

@@ -34,8 +34,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.events import Events, VideoEvents
+from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 from capmeter.metrics.video.overlap import RELEASED_EPSILON, note_events, overlap_iou, video_blocks

@@ -1,0 +1,241 @@
+"""Binary files: tar shards in the layout of WebDataset, Parquet, and workbooks of Excel, which need openpyxl
+(`capmeter[excel]`).
+
+The files of one sample of a shard follow each other and share a key, a name up to its first dot:
+
+    000017.jpg  000017.json  000017.txt      →  {"__key__": "000017", "json": {…}, "txt": "…"}
+
+Other files of a sample are skipped. Of a workbook the first sheet is read, whose first row names the columns.
+
+Parquet is read in batches of the columns that are needed. A small file can hold more than memory does: pages are
+compressed, and a repeated text is stored once. Texts are therefore read as Parquet stores them, and their size is
+computed before they are decoded: like a gzipped file, one may hold `LARGEST_DOCUMENT` bytes, or `MAX_RATIO` times its
+own size if that is more.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import accumulate, islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span, spread
+from capmeter.captions.sources import LONGEST_LINE, MAX_RATIO, CaptionSource, decode, report_damage, zip_errors
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import list_names
+
+_BATCH = 4096
+_BLOCK_BYTES = 1 << 26  # of text that is decoded into rows at a time
+
+
+class ParquetRows(Container):
+    """The rows of a Parquet file, whose row groups can be read each by itself."""
+
+    kind = "parquet"
+
+    def __init__(self, source: CaptionSource) -> None:
+        super().__init__(source)
+        self._checked: set[str] = set()  # columns whose sizes are known to be possible
+        with self._open() as file:
+            self.header = file.schema_arrow.names
+            group_rows = (file.metadata.row_group(k).num_rows for k in range(file.num_row_groups))
+            self._group_bounds = list(accumulate(group_rows, initial=0))
+        self.refuse_repeated()
+
+    def spans(self, rows: int) -> list[Span]:
+        """Spans of as many whole row groups as have at most so many rows; a larger one is divided."""
+        bounds, row_count = [0], self._group_bounds[-1]
+        while bounds[-1] < row_count:
+            last_row = bounds[-1] + rows
+            whole_groups = [bound for bound in self._group_bounds if bounds[-1] < bound <= last_row]
+            bounds.append(whole_groups[-1] if whole_groups else min(last_row, row_count))
+        return [Span(start, stop) for start, stop in pairwise(bounds)] or [WHOLE]
+
+    def sample(self, names: Collection[str] | None = None) -> list[Any]:
+        """Rows of some row groups."""
+        starts = spread(self._group_bounds[:-1], 9)
+        spans = (Span(start, min(start + 100 // len(starts), self._group_bounds[-1])) for start in starts)
+        return [record for span in spans for _, record in self.records(names, span)]
+
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The rows, a few thousand in memory at a time."""
+        total_size = 0
+        last_row = self._group_bounds[-1] if span.stop is None else span.stop
+        columns = [name for name in self.header or () if names is None or name in names]
+        with self._open(columns) as file:
+            for row_group, (row_number, group_stop) in enumerate(pairwise(self._group_bounds)):
+                if row_number >= last_row or group_stop <= span.start:
+                    continue
+                # one group at a time: pyarrow joins no lists of two
+                batch_size = min(_BATCH, last_row - row_number)
+                for batch in file.iter_batches(batch_size=batch_size, columns=columns, row_groups=[row_group]):
+                    if row_number >= last_row:
+                        break
+                    batch_bytes = sum(map(_text_size, batch.columns))
+                    total_size += batch_bytes
+                    self._refuse_size(total_size)
+                    slice_rows = max(1, batch.num_rows * _BLOCK_BYTES // max(batch_bytes, _BLOCK_BYTES))
+                    for first_row in range(0, batch.num_rows, slice_rows):
+                        for record in batch.slice(first_row, slice_rows).to_pylist():
+                            if span.start <= row_number < last_row:
+                                yield f"{self.source.name}, row {row_number}", record
+                            row_number += 1
+
+    @contextmanager
+    def _open(self, names: Collection[str] = ()) -> Iterator[Any]:
+        """The file, whose metadata are checked, and the sizes of these columns."""
+        import pyarrow
+        from pyarrow import parquet
+
+        source = self.source
+        with source.open() as file:
+            try:
+                content = pyarrow.BufferReader(file.read()) if source.compression else file
+                metadata = parquet.read_metadata(content)
+                groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+                self._refuse_size(sum(group.total_byte_size for group in groups))
+                paths = [metadata.schema.column(k).path for k in range(metadata.num_columns)]
+                wanted = [k for k, path in enumerate(paths) if path.partition(".")[0] in names]
+                if not self._checked.issuperset(names):
+                    # pyarrow ends the process when it shows a damaged column's metadata; reading through it is an error
+                    parquet.ParquetFile(content, metadata=metadata).scan_contents(wanted)
+                    chunks = [group.column(k) for group in groups for k in wanted]
+                    self._refuse_size(sum(max(each.total_uncompressed_size, each.num_values) for each in chunks))
+                    self._checked.update(names)
+                texts = [paths[k] for k in wanted if metadata.schema.column(k).physical_type == "BYTE_ARRAY"]
+                yield parquet.ParquetFile(content, metadata=metadata, read_dictionary=texts)
+            except UnicodeDecodeError as error:
+                raise InputError(f"{source.name}: text that is not UTF-8 ({error}); write it again") from None
+            except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+                raise InputError(f"{source.name}: not a whole Parquet file: {error}; write or copy it again") from None
+
+    def _refuse_size(self, size: int) -> None:
+        if size > self.source.max_content:
+            raise InputError(
+                f"{self.source.name}: it holds more than {self.source.max_content / 2**30:.1f} GiB and {MAX_RATIO} "
+                "times its size, which captions never do; write it as JSON lines if it is intact"
+            )
+
+
+def _text_size(column: Any) -> int:
+    """The bytes that a column's texts take once they are decoded."""
+    import pyarrow
+    from pyarrow import compute
+
+    while pyarrow.types.is_list(column.type) or pyarrow.types.is_large_list(column.type):
+        column = column.flatten()
+    if not pyarrow.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    text_lengths = compute.cast(compute.binary_length(column.dictionary), pyarrow.int64())
+    return int(compute.sum(text_lengths.take(column.indices)).as_py() or 0)
+
+
+class TarShard(Container):
+    """The samples of a tar archive, one in memory at a time."""
+
+    kind = "webdataset"
+
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """A record for each sample that has a JSON object or a text."""
+        sample: dict[str, Any] = {}
+        finished_keys: set[int] = set()
+        name = self.source.name
+        with (
+            report_damage(name, "tar", tarfile.TarError),
+            self.source.open() as file,
+            tarfile.open(fileobj=file, mode="r|") as archive,
+        ):
+            for member in archive:
+                folder, _, base_name = member.name.removeprefix("./").rpartition("/")
+                stem, _, ending = base_name.partition(".")
+                key, ending = f"{folder}/{stem}" if folder else stem, ending.lower()
+                if ending not in ("json", "txt") or member.isdir():
+                    continue
+                if sample and sample["__key__"] != key:
+                    yield f"{name}/{sample['__key__']}", sample
+                    finished_keys.add(hash(sample["__key__"]))
+                    sample = {}
+                if ending in sample or hash(key) in finished_keys:
+                    raise InputError(
+                        f"{name}/{member.name}: a second file of the sample {key} after its first; each sample has "
+                        "one .json and one .txt, which follow each other: write the shard again"
+                    )
+                sample |= {"__key__": key, ending: self._content(archive, member, ending)}
+        if sample:
+            yield f"{name}/{sample['__key__']}", sample
+
+    def sample(self, names: Collection[str] | None = None) -> list[Any]:
+        """The first samples: between others stand pictures, which take long to pass."""
+        return [record for _, record in islice(self.records(), 100)]
+
+    def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo, ending: str) -> Any:
+        location = f"{self.source.name}/{member.name}"
+        if not member.isfile():
+            raise InputError(f"{location}: a link or a device, not a file; write the shard with the files themselves")
+        if member.size > LONGEST_LINE:
+            raise InputError(f"{location}: more than {LONGEST_LINE >> 20:,} MiB, too long for a row")
+        content = archive.extractfile(member)
+        text = decode(b"" if content is None else content.read(), location)
+        return decode_json(text, location) if ending == "json" else text.removesuffix("\n")
+
+
+class Workbook(Container):
+    """The rows of the first sheet."""
+
+    kind = "xlsx"
+    has_header_line = True
+    empty = ""  # Excel does not store empty text
+
+    def __init__(self, source: CaptionSource) -> None:
+        super().__init__(source)
+        with self._rows() as (sheet_rows, sheet_names):
+            heading = next(sheet_rows, ())
+            self._other_sheets = sheet_names[1:]
+        self.header = ["" if cell is None else str(cell).strip() for cell in heading]
+        self.refuse_repeated()
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """The other sheets."""
+        sheets = f"{self.source.name}: {list_names(self._other_sheets)}"
+        return {"sheets_not_read": sheets} if self._other_sheets else {}
+
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The rows that are not empty."""
+        with self._rows() as (sheet_rows, _):
+            for row_number, cells in enumerate(sheet_rows, 1):
+                if row_number > 1 and any(cell is not None for cell in cells):
+                    yield f"{self.source.name}, row {row_number}", dict(zip(self.header or (), cells, strict=False))
+
+    @contextmanager
+    def _rows(self) -> Iterator[tuple[Iterator[Any], list[str]]]:
+        """The rows of the first sheet, and the names of all sheets; damage is an `InputError`."""
+        name = self.source.name
+        try:
+            from openpyxl import load_workbook
+        except ImportError:
+            raise MissingBackend(
+                f"{name}: workbooks need openpyxl; install it with: pip install 'capmeter[excel]', or save as CSV"
+            ) from None
+        # `SyntaxError`: of its XML; of a path openpyxl looks at the ending, too
+        with (
+            report_damage(name, "Excel", *zip_errors(), SyntaxError, AttributeError),
+            Path(self.source.path).open("rb") as file,
+        ):
+            with zipfile.ZipFile(file) as archive:
+                content_size = sum(member_info.file_size for member_info in archive.infolist())
+            if content_size > self.source.max_content:
+                raise InputError(
+                    f"{name}: the workbook unzips to more than {self.source.max_content / 2**30:.1f} GiB, which "
+                    "captions never do"
+                )
+            workbook = load_workbook(file, read_only=True, data_only=True)
+            try:
+                yield workbook.worksheets[0].iter_rows(values_only=True), workbook.sheetnames
+            finally:
+                workbook.close()
