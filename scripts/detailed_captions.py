@@ -4,9 +4,10 @@
 
 A text has one change: an object exchanged for another of its kind, another count, two colours exchanged between two
 objects, a spatial relation reversed, a sentence removed, a sentence of another photo added, a third of the sentences
-repeated. (a) The reference is the text itself: `--texts` of both files. (b) The reference is the other system's text of
-the same photo, which states what is changed; nothing is removed or repeated. Prints the share of perturbed texts that
-score lower than the text, by metric and kind, and for `capmeter` how many changes `explain` marks.
+repeated; or it is written in Markdown, which changes nothing that it says. (a) The reference is the text itself:
+`--texts` of both files. (b) The reference is the other system's text of the same photo, which states what is changed.
+Prints the share of perturbed texts that score lower than the text, and the share of those that score higher, in per
+cent by metric and kind, and for `capmeter` how many changes `explain` marks.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ from capmeter.text.tokenization.document_splitting import document_sentences
 METRICS = "bleu-4,cider-d,meteor,spice,bertscore,sbert,capture(graphs=stanford,ownership=true),capmeter"
 OBJECTS = ("vehicle", "animal", "accessory", "sports equipment", "tableware", "furniture", "electronics", "appliance")
 RELATIONS = ("side", "height", "before or behind", "in or out")
-KINDS = ("object", "count", "colours exchanged", "relation", "sentence removed", "foreign sentence", "repeated")
+KINDS = (
+    *("object", "count", "colours exchanged", "relation"),
+    *("sentence removed", "foreign sentence", "repeated", "Markdown"),
+)
 WORD = re.compile(r"[A-Za-z]+")
 
 
@@ -120,15 +124,16 @@ def perturbations(text: str, other: str | None, foreign: str, random: np.random.
     at = int(random.integers(1, len(sentences)))
     words = frozenset(word.lower() for word in WORD.findall(foreign))
     result.append(Perturbed("foreign sentence", " ".join([*sentences[:at], foreign, *sentences[at:]]), words))
-    if other is None:
-        result.append(Perturbed("sentence removed", " ".join(sentences[:at] + sentences[at + 1 :]), frozenset()))
-        third = sentences[: max(1, len(sentences) // 3)]
-        result.append(Perturbed("repeated", " ".join([*sentences, *third]), frozenset()))
+    result.append(Perturbed("sentence removed", " ".join(sentences[:at] + sentences[at + 1 :]), frozenset()))
+    third = sentences[: max(1, len(sentences) // 3)]
+    result.append(Perturbed("repeated", " ".join([*sentences, *third]), frozenset()))
+    items = (f"- **{first}** {rest}" for first, _, rest in (each.partition(" ") for each in sentences))
+    result.append(Perturbed("Markdown", "\n".join(items), frozenset()))
     return result
 
 
 def measure(rows: Sequence[tuple[str, str, Sequence[Perturbed]]], metrics: str) -> dict[str, dict[str, list[float]]]:
-    """For each metric and kind: 1 for a perturbed text that scores lower than the text, else 0 (length: ties half)."""
+    """For each metric and kind: 1 for a perturbed text that scores lower than the text, −1 for higher, 0 for equal."""
     captions, location = [], []
     for k, (text, reference, perturbed) in enumerate(rows):
         variants = [text, *(each.text for each in perturbed)]
@@ -141,8 +146,7 @@ def measure(rows: Sequence[tuple[str, str, Sequence[Perturbed]]], metrics: str) 
     for name, scores in columns.items():
         for first, (_, _, perturbed) in zip(location, rows, strict=True):
             for j, each in enumerate(perturbed, 1):
-                gap = scores[first] - scores[first + j]
-                lower[name][each.kind].append(float(gap > 0) + 0.5 * (gap == 0) * (name == "length"))
+                lower[name][each.kind].append(float(np.sign(scores[first] - scores[first + j])))
     return lower
 
 
@@ -169,15 +173,14 @@ def read_rows(path: Path) -> list[dict[str, object]]:
 
 
 def print_table(title: str, lower: dict[str, dict[str, list[float]]]) -> None:
-    """A Markdown table: all kinds, then each."""
+    """A Markdown table: for each kind the share of texts that score lower, and of those that score higher."""
     kinds = [kind for kind in KINDS if any(kind in each for each in lower.values())]
     counts = {kind: len(next(iter(lower.values()))[kind]) for kind in kinds}
-    print(f"\n{title}\n\n| metric | all | {' | '.join(f'{k} ({n})' for k, n in counts.items())} |")
-    print("|---|" + "---|" * (len(kinds) + 1))
+    print(f"\n{title}\n\n| metric | {' | '.join(f'{k} ({n})' for k, n in counts.items())} |")
+    print("|---|" + "---|" * len(kinds))
     for name, by_kind in lower.items():
-        every = [value for values in by_kind.values() for value in values]
-        cells = [f"{100 * np.mean(values):.1f}" for values in (every, *(by_kind[kind] for kind in kinds))]
-        print(f"| `{name}` | {' | '.join(cells)} |", flush=True)
+        shares = [[100 * np.mean(np.equal(by_kind[kind], sign)) for sign in (1, -1)] for kind in kinds]
+        print(f"| `{name}` | {' | '.join(f'{low:.0f} / {high:.0f}' for low, high in shares)} |", flush=True)
 
 
 def main() -> None:

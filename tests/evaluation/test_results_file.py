@@ -169,3 +169,12 @@ def test_a_file_without_rows_gives_scores_but_no_intervals() -> None:
     assert results["bleu-1"].items["0"] == pytest.approx(0.5)
     with pytest.raises(InputError, match="without rows to resample"):
         results.intervals()
+
+
+def test_numbers_near_the_largest_of_a_float_name_the_caption(results: Results) -> None:
+    saved = json.loads(json.dumps(to_dict({"a": results})))
+    items = saved["systems"]["a"]["metrics"]["rouge-l"]["items"]
+    second = list(items)[1]
+    items[second] = 1e308
+    with pytest.raises(InputError, match=rf"mine.json, rouge-l: .*\({second} has no finite number of at most 1e.100\)"):
+        from_dict(saved, "mine.json")

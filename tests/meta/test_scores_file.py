@@ -63,6 +63,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("m.jsonl", '{"score": 3}\n', "no id; expected a field id"),
         ("m.jsonl", '{"id": "a", "score": 3}\n{"id": "a", "score": 4}\n', "duplicate id 'a'"),
         ("m.csv", "id,m\na,1\nb#0,inf\nc,1\n", "line 3, m: expected a finite number"),
+        ("m.csv", "id,m\na,1\nb#0,1e308\nc,1\n", "line 3, m: expected a finite number up to 1e100"),
     ],
 )
 def test_what_is_no_scores(tmp_path: Path, name: str, content: str, message: str) -> None:

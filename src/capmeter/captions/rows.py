@@ -24,6 +24,7 @@ from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, shorten
 
 Side = Literal["candidates", "references"]
+MAX_NUMBER = 1e100  # of ratings and scores: their means, squares and intervals are finite, too
 
 
 _QUOTED = re.compile(r"\[\s*[bru]?['\"]|(?:np\.)?array\(\s*\[")
@@ -200,19 +201,19 @@ def human_ratings(value: Any, location: str) -> tuple[float, ...] | None:
         value = value.tolist()
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for rating in values:
-        if not is_finite(rating):
+        if not is_finite(rating, MAX_NUMBER):
             raise InputError(
-                f"{location}: human holds {describe(rating)}, expected a number or a list of finite numbers"
+                f"{location}: human holds {describe(rating)}, expected a number or a list of numbers up to 1e100"
             )
     return tuple(float(rating) for rating in values)
 
 
-def is_finite(value: Any) -> TypeGuard[float]:
+def is_finite(value: Any, largest: float = math.inf) -> TypeGuard[float]:
     """Whether this is a finite number that fits a float: JSON may have NaN, Infinity and integers of any length."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
-        return math.isfinite(value)
+        return math.isfinite(value) and abs(float(value)) <= largest
     except OverflowError:  # a whole number too large for a float
         return False
 

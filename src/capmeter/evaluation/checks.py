@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.rows import MAX_NUMBER
 from capmeter.core.errors import InputError, MetricError
 from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Floats, Measurement, Metric
@@ -113,9 +114,10 @@ def check_measurement(metric: Metric, measurement: Any, ids: Sequence[str]) -> M
             f"{_describe_metric(metric)}: measure returned {value_type} for {len(ids)} captions; expected "
             f"float64{list(expected)}: one row per caption, with the columns {', '.join(metric.columns)}"
         )
-    if not np.isfinite(values).all():
-        first_ids = [ids[k] for k in np.flatnonzero(~np.isfinite(values).all(axis=1))[:5].tolist()]
-        raise MetricError(f"{_describe_metric(metric)}: a value is not a finite number for the captions {first_ids}")
+    if not (is_number := np.abs(values) <= MAX_NUMBER).all():
+        first_ids = [ids[k] for k in np.flatnonzero(~is_number.all(axis=1))[:5].tolist()]
+        expected_values = f"a finite number of at most {MAX_NUMBER:g}"
+        raise MetricError(f"{_describe_metric(metric)}: a value is not {expected_values} for the captions {first_ids}")
     return measurement
 
 

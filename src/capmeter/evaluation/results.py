@@ -26,6 +26,7 @@ import numpy.typing as npt
 from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.captions.layouts.programs import is_results
+from capmeter.captions.rows import MAX_NUMBER
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import CapmeterError, InputError, MissingBackend
 from capmeter.core.json_text import decode_json, read_bundled_json
@@ -516,8 +517,8 @@ def _read_numbers(saved: Mapping[str, Any], caption_ids: Sequence[str]) -> Float
     """The numbers saved under these ids, in order; a `KeyError` or `ValueError` if one is missing or not finite."""
     numbers: Floats = np.array([saved[caption_id] for caption_id in caption_ids], np.float64)
     for caption_id, number in zip(caption_ids, numbers, strict=True):
-        if not np.isfinite(number).all():
-            raise ValueError(f"{caption_id} has no finite number")
+        if not (np.abs(number) <= MAX_NUMBER).all():
+            raise ValueError(f"{caption_id} has no finite number of at most {MAX_NUMBER:g}")
     return numbers
 
 

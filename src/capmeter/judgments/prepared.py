@@ -7,6 +7,7 @@ against a rating), `JudgedPairs` (which of two captions is better) or `Systems` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -345,6 +346,8 @@ def _references(
             left = [text for text in row.references if not gone or keep_letters_and_digits(text) not in gone]
             if rule.startswith("draw-"):  # sampled even where there are few: the next image's sample must not change
                 left = [left[i] for i in np.sort(random.permutation(len(left))[:reference_limit])]
+            if rule == "at-least-2" and len(left) == 1:
+                left *= 2
             references_of[reference_key] = tuple(left[:reference_limit])
         allowed_references[row.id] = references_of[reference_key]
     return allowed_references
@@ -356,6 +359,11 @@ def _captions(
     """The captions to be scored: one per row or, with single references, one per row and reference, with the row that
     each belongs to.
     """
+    if protocol.texts == "letters":
+        rows = [
+            (row_id, image_id, _keep_letters(candidate), tuple(map(_keep_letters, references)), image)
+            for row_id, image_id, candidate, references, image in rows
+        ]
     if not protocol.single:
         return CaptionSet.from_captions(Caption(*row) for row in rows), None
     caption_owners = np.repeat(np.arange(len(rows)), [max(1, len(row[3])) for row in rows])
@@ -365,3 +373,7 @@ def _captions(
         for k, reference in enumerate(row_references or (None,))
     )
     return CaptionSet.from_captions(single_captions), caption_owners.astype(np.int64)
+
+
+def _keep_letters(text: str) -> str:
+    return " ".join(re.sub("[^a-zA-Z]", " ", text).lower().split())

@@ -30,6 +30,7 @@ REFERENCES = {
     "max-of-single": "one at a time; the score is the maximum",
     "draw-K": "K of the image's references, sampled with the seed",
     "first-K": "the image's first K references",
+    "at-least-2": "all of the benchmark's references, a single one twice",
 }
 LeaveOut = Literal[
     "own-captions", "human-captions", "machine-captions", "unreferenced", "invalid", "identical", "baselines"
@@ -70,6 +71,9 @@ class Protocol(Named):
     judgments: Annotated[str, "human, or another field of the rows; for pairs also consensus or votes"] = "human"
     leave_out: Annotated[tuple[LeaveOut, ...], "what is excluded"] = ()
     references: Annotated[str, f"which references the metric is given: {', '.join(REFERENCES)} (K a number)"] = "all"
+    texts: Annotated[Literal["as-written", "letters"], "letters: words of the 26 letters alone, in lower case"] = (
+        "as-written"
+    )
     maximum_for: Annotated[tuple[str, ...], "metrics that use max-of-single where others use mean-of-single"] = ()
     ratings: Annotated[Literal["flatten", "mean", "median", "mode"], "how ratings of one caption are combined"] = (
         "flatten"
@@ -109,6 +113,8 @@ class Protocol(Named):
             excluded_fields.add("seed")
         if not self.maximum_for:
             excluded_fields.add("maximum_for")
+        if self.texts == "as-written":
+            excluded_fields.add("texts")
         return [field_name for field_name in self.parameters() if field_name not in excluded_fields]
 
     @property

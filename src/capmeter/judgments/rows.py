@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.containers.lines import DelimitedRows, JsonLines
-from capmeter.captions.rows import is_finite
+from capmeter.captions.rows import MAX_NUMBER, is_finite
 from capmeter.captions.sources import CaptionSource, open_bytes, read_text
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
@@ -67,7 +67,7 @@ class JudgmentRow:
         if isinstance(field_value, str):
             with suppress(ValueError):
                 field_values = [float(field_value)]
-        if not all(isinstance(one, bool) or is_finite(one) for one in field_values):
+        if not all(isinstance(one, bool) or is_finite(one, MAX_NUMBER) for one in field_values):
             raise self.error_at(key, "a number" if isinstance(field_value, str) else "a list of numbers")
         return tuple(float(one) for one in field_values)
 

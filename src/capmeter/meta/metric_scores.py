@@ -14,7 +14,6 @@ The ids of a benchmark's captions: the row's `id` if it has one, else its image'
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capmeter.captions.layouts.programs import is_results
+from capmeter.captions.rows import MAX_NUMBER, is_finite
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import CapmeterError, InputError, ProtocolError
 from capmeter.core.json_text import decode_json
@@ -142,8 +142,10 @@ def _number(value: Any) -> float | None:
 
 
 def _check_finite(number: float | None, where: str) -> float:
-    if number is None or not math.isfinite(number):
-        raise InputError(f"{where}: expected a finite number as score; omit metrics that have no score for a caption")
+    if not is_finite(number, MAX_NUMBER):
+        raise InputError(
+            f"{where}: expected a finite number up to 1e100 as score; omit metrics that have no score for a caption"
+        )
     return number
 
 

@@ -7,7 +7,7 @@ again), H(c) those of them whose object the image does not show, and G the image
 
 Both range from 0 to 1; **lower is better**. The score is CHAIRi, or with `level=caption` CHAIRs. Parts: both as
 `chair-i` and `chair-s`; `recall` = Σ_c |objects of G that c mentions| / Σ_c |G|; `f1` of 1 − CHAIRi and recall;
-`length`, the mean number of tokens. Without any mention CHAIRi is 0, and without objects recall is 0.
+`length`, the mean number of words. Without any mention CHAIRi is 0, and without objects recall is 0.
 
 The objects of an image are those that its references mention, and those in `objects`: COCO's instances, or a JSON of
 objects by image. The original takes both. Variants differ in how words are brought to their base form:
@@ -20,7 +20,7 @@ docs/hallucination.md says which variant to compare with what.
 >>> from capmeter.captions.caption_set import Caption
 >>> captions = CaptionSet.from_captions([Caption("1", "1", "Two dogs and a cat.", ("a puppy with a kid",))])
 >>> Chair(references=True).measure(captions, RunContext()).values.tolist()  # dog is shown, cat is not, person is missed
-[[1.0, 2.0, 1.0, 1.0, 2.0, 6.0]]
+[[1.0, 2.0, 1.0, 1.0, 2.0, 5.0]]
 
 A. Rohrbach, L. A. Hendricks, K. Burns, T. Darrell, K. Saenko. Object Hallucination in Image Captioning. EMNLP 2018.
 Q. Huang et al. OPERA: Alleviating Hallucination in Multi-Modal Large Language Models via Over-Trust Penalty and
@@ -41,7 +41,7 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext, note_captions
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
-from capmeter.metrics.hallucination.mentions import BaseForms, MentionTable, ObjectMentions
+from capmeter.metrics.hallucination.mentions import BaseForms, MentionTable, ObjectMentions, count_words
 from capmeter.metrics.hallucination.object_words import BUNDLED, ObjectMention, load_object_words
 from capmeter.stats.ratios import f1, ratio
 
@@ -109,7 +109,7 @@ class Chair(AdditiveMetric):
         return () if self.variant == "original" else ("meteor",)
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
-        """For each caption: whether it hallucinates; mentions, hallucinated ones; recalled and true objects; tokens."""
+        """For each caption: whether it hallucinates; mentions, hallucinated ones; recalled and true objects; words."""
         mention_table = self._table(part, context.settings)
         truths = self._truths(part, mention_table)
         count_rows = []
@@ -186,15 +186,12 @@ class Chair(AdditiveMetric):
         return mention_table
 
     def _mentions(self, mention_table: MentionTable, sentence: int) -> tuple[Sequence[ObjectMention], int]:
-        """The mentions of a candidate and its number of tokens, without an incomplete sentence if it is dropped."""
-        mentions, length, end = (
-            mention_table.mentions[sentence],
-            len(mention_table.tokens[sentence]),
-            mention_table.ends[sentence],
-        )
-        if not self.drop_incomplete_sentence or not end:
-            return mentions, length
-        return [each for each in mentions if each.end <= end], end
+        """The mentions of a candidate and its number of words, without an incomplete sentence if it is dropped."""
+        mentions, words = mention_table.mentions[sentence], mention_table.words[sentence]
+        if self.drop_incomplete_sentence and (end := mention_table.ends[sentence]):
+            mentions = [each for each in mentions if each.end <= end]
+            words -= count_words(mention_table.tokens[sentence][end:])
+        return mentions, words
 
     def _truths(self, part: CaptionSet, mention_table: MentionTable) -> list[frozenset[str]]:
         """The objects that each caption's image shows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -20,11 +20,12 @@ _SENTENCE_ENDS = frozenset(".!?")
 
 @dataclass(frozen=True, eq=False)
 class MentionTable:
-    """Of each sentence its tokens, the objects that it mentions, and where its last complete sentence ends."""
+    """Of each sentence its tokens, its mentions of objects, where its last complete sentence ends, and its words."""
 
     tokens: Sequence[Sequence[str]]
     mentions: Sequence[Sequence[ObjectMention]]
     ends: Sequence[int]  # number of tokens up to the last . ! or ?; 0 without any
+    words: Sequence[int]  # number of words
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class ObjectMentions:
         """Finds the mentions of every sentence of the pool."""
         tokens = [tokenise_caption(sentence) for sentence in pool.sentences]
         base_forms = _singular_forms(tokens) if self.base_forms == "original" else _tagged_bases(tokens)
-        return MentionTable(
-            tokens, [self.object_words.find_mentions(each) for each in base_forms], [_last_end(each) for each in tokens]
-        )
+        mentions = [self.object_words.find_mentions(each) for each in base_forms]
+        words = [count_words(sentence.split()) for sentence in pool.sentences]
+        return MentionTable(tokens, mentions, [_last_end(each) for each in tokens], words)
 
 
 def _singular_forms(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -82,3 +83,8 @@ def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _last_end(tokens: Sequence[str]) -> int:
     return next((k + 1 for k in range(len(tokens) - 1, -1, -1) if tokens[k] in _SENTENCE_ENDS), 0)
+
+
+def count_words(tokens: Iterable[str]) -> int:
+    """The number of those with a letter or digit."""
+    return sum(any(map(str.isalnum, token)) for token in tokens)

@@ -207,4 +207,6 @@ def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) 
 
 def _warn(list_name: str, fault: str, words: Sequence[str]) -> None:
     if words:
-        warnings.warn(f"{list_name}: {list_names(words, 3)} {fault}; correct the list", CapmeterWarning, stacklevel=4)
+        warnings.warn(
+            f"{list_name}: {list_names(words, 3)} {fault}, as in CHAIR's program", CapmeterWarning, stacklevel=4
+        )
