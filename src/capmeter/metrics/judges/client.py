@@ -1,9 +1,9 @@
 """The client of judges: one model of an OpenAI-compatible server, through the `openai` package.
 
-The package tries again after a growing pause on network errors and on status 408, 409, 429 and 5xx. Around its `httpx`
-client stand a few bounds: it reads nothing from the environment, sends no header but those that a question needs,
-follows no redirect, and receives a bounded number of bytes in a bounded time. Of a server's message only what is left
-after decoding and masking is shown.
+The package tries again after a growing pause on network errors, responses that are not completions, and status 408,
+409, 429 and 5xx. Around its `httpx` client stand a few bounds: it reads nothing from the environment, sends no header
+but those that a question needs, follows no redirect, and receives a bounded number of bytes in a bounded time. Of a
+server's message only what is left after decoding and masking is shown.
 
 Each request has an id. A connection is used again only at a server that repeats it in its answers, as vLLM does, and
 only an answer with this id is taken there; at all others each request has a connection of its own. So nothing that
@@ -41,7 +41,6 @@ MAX_CHARACTERS = 200_000  # of an answer: a hundred times what any task asks for
 MAX_ALTERNATIVES = 20
 MAX_TOKENS = 50_000
 _MAX_IMAGE_BYTES = 20_000_000
-_MOST_ATTEMPTS, _PAUSE = 3, 0.5  # of responses that are not completions; seconds between two
 _FATAL = {401, 403, 404}
 _KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png"}
 _NEXT_FORMAT = {"json_schema": "json_object", "json_object": ""}  # of llama-cpp-python, with a schema
@@ -91,8 +90,8 @@ class UnusableCompletion(OpenAIError):
     """A completion that would not get better if it were asked for again."""
 
 
-class NoCompletion(OpenAIError):
-    """A response that is not a chat completion, or one of another question: it is asked for again, a few times."""
+class NoCompletion(httpx2.ReadError):
+    """A response that is not a chat completion, or one of another question: it is asked for again."""
 
 
 class JudgeTransport(httpx2.AsyncBaseTransport):
@@ -237,16 +236,6 @@ class ServerJudge:
             AssetError: the key is rejected, or the server does not have the model.
             InputError: the image cannot be read.
         """
-        failure = Failure("not asked")
-        for attempt in range(1, min(self._limits.tries, _MOST_ATTEMPTS) + 1):
-            try:
-                return await self._ask_once(question)
-            except NoCompletion as error:
-                failure = Failure(f"{error} (tried {format_count(attempt, 'time')})")
-                await asyncio.sleep(_PAUSE * (attempt < self._limits.tries))
-        return failure
-
-    async def _ask_once(self, question: Question) -> Answer | Failure:
         body = self._body(question)
         try:
             # not `chat.completions.create`, which takes as long for every message as sending it
@@ -255,13 +244,12 @@ class ServerJudge:
         except APIStatusError as error:
             return await self._refused(question, body, error.response.status_code, error.response.content)
         except APIConnectionError as error:
-            reason = describe_network_error(error.__cause__ or error, self._limits)
-            tries = format_count(self._limits.tries, "time")
-            return Failure(f"network error: {reason} (tried {tries})", is_of_server=True)
+            cause, tries = error.__cause__ or error, format_count(self._limits.tries, "time")
+            is_response = isinstance(cause, NoCompletion)
+            reason = str(cause) if is_response else f"network error: {_describe_network_error(cause, self._limits)}"
+            return Failure(f"{reason} (tried {tries})", is_of_server=True)
         except UnusableCompletion as error:
             return Failure(str(error))
-        except NoCompletion:
-            raise
         except (OpenAIError, OSError, ValueError, TypeError, RuntimeError) as error:
             return Failure(f"the request failed: {type(error).__name__}", is_of_server=True)
 
@@ -290,11 +278,11 @@ class ServerJudge:
         self, question: Question, body: Mapping[str, Any], status: int, content: bytes
     ) -> Answer | Failure:
         """What to make of an error: another try without an option, a refusal, or why there is no answer."""
-        message, *kinds = (self._key.mask_message(text, self.model) for text in read_error(_parse_object(content)))
+        message, *kinds = (self._key.mask_message(text, self.model) for text in _read_error(_parse_object(content)))
         description = " ".join(filter(None, [f"status {status}", f"({', '.join(kinds)})" if kinds else ""]))
-        description = f"{description}: {message or describe_body(content)}"
+        description = f"{description}: {message or _describe_body(content)}"
         if self._drop_unsupported(body, description):
-            return await self._ask_once(question)
+            return await self.ask(question)
         if status in _FATAL:
             raise AssetError(
                 f"the judge's server refuses model {self.model!r} with {description}; check the model's name, the "
@@ -325,7 +313,7 @@ class ServerJudge:
                 return Failure("a completion without content")
             text = choice.message.refusal or ""
         try:
-            numbers = read_numbers(text, (choice.logprobs and choice.logprobs.content) or [])
+            numbers = _read_numbers(text, (choice.logprobs and choice.logprobs.content) or [])
         except ValueError as error:
             return Failure(f"a malformed completion: {error}")
         masked = self._key.mask(text[:MAX_CHARACTERS])
@@ -355,13 +343,13 @@ def read_completion(content: bytes, key: ApiKey) -> Completion:
     except ValidationError:
         body = _parse_object(content)
     if "choices" in body:
-        raise UnusableCompletion(f"a malformed completion: {describe_body(content)}")
-    message = read_error(body)[0]
-    detail = key.mask_message(message) if message else describe_body(content)
+        raise UnusableCompletion(f"a malformed completion: {_describe_body(content)}")
+    message = _read_error(body)[0]
+    detail = key.mask_message(message) if message else _describe_body(content)
     raise NoCompletion(f"an answer that is not a completion: {detail}")
 
 
-def read_numbers(text: str, tokens: list[_CompletionToken]) -> tuple[NumberToken, ...]:
+def _read_numbers(text: str, tokens: list[_CompletionToken]) -> tuple[NumberToken, ...]:
     """The tokens that are short numbers, as long as the tokens spell the text.
 
     Raises:
@@ -382,7 +370,7 @@ def read_numbers(text: str, tokens: list[_CompletionToken]) -> tuple[NumberToken
     return tuple(numbers)
 
 
-def read_error(body: Mapping[str, Any]) -> list[str]:
+def _read_error(body: Mapping[str, Any]) -> list[str]:
     """The message in the body of an error, or an empty text; then its type and its code, if it has any."""
     error = body.get("error", body)
     if isinstance(error, str):
@@ -401,7 +389,7 @@ def _parse_object(content: bytes) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def describe_body(content: bytes) -> str:
+def _describe_body(content: bytes) -> str:
     """Length and kind of a body, none of which is shown."""
     start = content.lstrip()[:1]
     kind = "JSON" if start in (b"{", b"[") else "HTML or XML" if start == b"<" else "text"
@@ -409,7 +397,7 @@ def describe_body(content: bytes) -> str:
     return f"{len(content):,} bytes of {kind}" if content else "nothing"
 
 
-def describe_network_error(error: BaseException, limits: JudgeLimits) -> str:
+def _describe_network_error(error: BaseException, limits: JudgeLimits) -> str:
     """Why a server was not reached, in words that are not the server's."""
     if isinstance(error, httpx2.TimeoutException):
         return f"no answer within {limits.timeout:g} seconds"

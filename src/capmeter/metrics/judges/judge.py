@@ -156,7 +156,7 @@ class Judge(AdditiveMetric):
         """The task with what it asks about."""
         protocol = self.protocol
         inquiry: Inquiry = load_module("questions").Inquiry(
-            self.name, self.spec, self.item_path, protocol.kind, protocol.expected, protocol.needs_answers
+            self.name, self.spec, self.item_path, protocol.kind, protocol.expected
         )
         return inquiry
 
@@ -177,17 +177,10 @@ class Judge(AdditiveMetric):
         """What the verdict's values are."""
         return self.protocol.columns or self.spec.columns
 
-    @property
-    def rounds(self) -> float:
-        """All questions about a caption as a multiple of the first ones, for estimates."""
-        return self.protocol.rounds
-
     def empty_verdict(self, caption: JudgedCaption) -> Verdict:
         """The verdict on an empty candidate, about which nothing is asked; `NoScore` if there is none."""
-        protocol, inquiry = self.protocol, self.inquiry
-        if protocol.needs_items:
-            inquiry.items_of(caption)
-        return protocol.empty(inquiry, caption) if protocol.empty else Verdict((0.0,) * len(self.value_columns))
+        protocol = self.protocol
+        return protocol.empty(self.inquiry, caption) if protocol.empty else Verdict((0.0,) * len(self.value_columns))
 
     def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
         """The score and its parts, from the sums of the columns; by default the means over captions with a verdict."""
@@ -385,13 +378,13 @@ class Judge(AdditiveMetric):
         cache: AnswerCache | None = None,
     ) -> tuple[tuple[int, int, int], str]:
         """About how many questions, input and output tokens it takes, without what the cache answers; and in words."""
-        counts = np.zeros(3)
+        counts, rounds = np.zeros(3), self.protocol.rounds
         for caption in captions:
             for question in self.first_questions(caption):
                 if cache is None or cache.get(question.digest(identity)) is None:
                     counts += (1, *question.estimate_tokens())
-        questions, inputs, outputs = (round(self.rounds * count) for count in counts)
-        about = "about " if self.rounds != 1 else ""
+        questions, inputs, outputs = (round(rounds * count) for count in counts)
+        about = "about " if rounds != 1 else ""
         to = f" to {identity}" if identity else ""
         words = f"{about}{format_count(questions, 'question')}{to}, about {_describe_cost(limits, inputs, outputs)}"
         return (questions, inputs, outputs), words

@@ -76,8 +76,6 @@ class JudgeProtocol:
         rounds: all questions as a multiple of the first ones, for estimates.
         formulas: the scores, from sums of the values over captions; None: those of the task, or their means.
         empty: the verdict on an empty caption; None: zeros.
-        needs_items: whether there is nothing to ask without a file.
-        needs_answers: whether every question of a file needs its answer.
     """
 
     judge: Callable[[Inquiry, Ask, JudgedCaption], Awaitable[Verdict]]
@@ -88,8 +86,6 @@ class JudgeProtocol:
     rounds: float = 1.0
     formulas: Callable[[Mapping[str, Floats]], dict[str, Floats]] | None = None
     empty: Callable[[Inquiry, JudgedCaption], Verdict] | None = None
-    needs_items: bool = True
-    needs_answers: bool = False
 
 
 async def judge_answers(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
@@ -107,6 +103,12 @@ async def judge_answers(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> V
     matches = [each for each in read_each(await ask(comparisons), read_comparison) if each is not None]
     values = (sum(each[k] for each in matches) / len(matches) for k in (0, 1))
     return Verdict(tuple(values), (UNANSWERED,) if len(matches) < len(items) else ())
+
+
+def _match_nothing(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
+    """An empty caption answers no question."""
+    inquiry.items_of(caption)
+    return Verdict((0.0, 0.0))
 
 
 def read_comparison(answer: Answer | Failure) -> tuple[float, float]:
@@ -428,7 +430,7 @@ def score_events(sums: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 PROTOCOLS = {
-    "caption": JudgeProtocol(judge_caption, empty=judge_empty, needs_items=False),
+    "caption": JudgeProtocol(judge_caption, empty=judge_empty),
     "question": JudgeProtocol(judge_questions, empty=judge_empty),
     "checklist": JudgeProtocol(
         judge_checklist, empty=judge_empty, expected="checklists of images (checklist, or …_checklist)"
@@ -439,7 +441,7 @@ PROTOCOLS = {
         ("answer", "match"),
         expected="questions of videos with their answers",
         rounds=2,
-        needs_answers=True,
+        empty=_match_nothing,
     ),
     "facts": JudgeProtocol(
         judge_facts,
@@ -448,11 +450,8 @@ PROTOCOLS = {
         FACT,
         "facts of images (oracle_facts or facts: a list of texts)",
         rounds=3,
-        needs_items=False,
     ),
-    "claims": JudgeProtocol(
-        judge_claims, ("score", "sentences"), ("clauses", "facts", "verify"), rounds=12, needs_items=False
-    ),
+    "claims": JudgeProtocol(judge_claims, ("score", "sentences"), ("clauses", "facts", "verify"), rounds=12),
     "pairs": JudgeProtocol(
         judge_pairs,
         ("wins", "ties", "losses", "consistent", "swapped"),
@@ -462,7 +461,7 @@ PROTOCOLS = {
         formulas=score_pairs,
         empty=_lose_pairs,
     ),
-    "elements": JudgeProtocol(judge_elements, ("score", "precision", "recall"), rounds=2, needs_items=False),
+    "elements": JudgeProtocol(judge_elements, ("score", "precision", "recall"), rounds=2),
     "events": JudgeProtocol(
         judge_events,
         ("precision", "recall"),
@@ -471,7 +470,6 @@ PROTOCOLS = {
         "events of videos (events: a list of texts)",
         rounds=2,
         formulas=score_events,
-        needs_items=False,
     ),
 }
 """The protocols by their names in task files."""

@@ -51,7 +51,6 @@ class Inquiry:
         path: the file; empty: none.
         kind: of the items of a file that are read.
         expected: what they are, for messages.
-        needs_answers: whether every question of a file needs its answer.
     """
 
     judge: str
@@ -59,7 +58,6 @@ class Inquiry:
     path: str
     kind: str
     expected: str
-    needs_answers: bool
 
     @property
     def read(self) -> Reading:
@@ -82,10 +80,10 @@ class Inquiry:
             raise InputError(
                 f'{self.judge} needs a file of questions: {self.judge}(model=…,questions="FILE"); see docs/judges.md'
             )
-        needs_answers = self.needs_answers or (task.read is not None and task.read.match is not None)
-        has_no_answers = task.ask == "checklist"
-        chosen = (self.judge, self.kind, self.expected, needs_answers, has_no_answers, tuple(task.groups))
-        return _select_items(read_items(self.path), *chosen)
+        needs_answers = task.ask == "answers" or (task.read is not None and task.read.match is not None)
+        return _select_items(
+            read_items(self.path), self.judge, self.kind, self.expected, task.ask, needs_answers, tuple(task.groups)
+        )
 
     def question(
         self, message: Message, caption: JudgedCaption, label: str = SOLE, *, item: str = "", **values: str
@@ -138,8 +136,8 @@ def _select_items(
     judge: str,
     kind: str,
     expected: str,
+    ask: str,
     needs_answers: bool,
-    has_no_answers: bool,
     groups: tuple[str, ...],
 ) -> ItemFile:
     """The items of a file that a judge reads.
@@ -155,7 +153,7 @@ def _select_items(
         problem = ""
         if needs_answers and not item.answer:
             problem = "has no answer: write the expected one under answer"
-        elif has_no_answers and (item.choices or item.answer):
+        elif ask == "checklist" and (item.choices or item.answer):
             problem = "has choices or an answer: expected a checklist, whose questions have none"
         elif groups and item.tags[0] not in groups:
             problem = f"is of the kind {item.tags[0]!a}: expected one of {', '.join(groups)}"
