@@ -53,13 +53,12 @@ from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
 from capmeter.metrics.own.capmeter import Capmeter, SentenceReading, word_verdicts
-from capmeter.metrics.own.words import WordVerdicts, bare_word
 from capmeter.metrics.scene_graph.capture import CAPTURE_STOP_WORDS
 from capmeter.text.concepts import STOP_WORDS
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.tokenization.porter import stem
-from capmeter.text.tokenization.token_tables import keep_letters_and_digits
+from capmeter.text.tokenization.token_tables import bare_word, keep_letters_and_digits
 
 
 @dataclass(frozen=True)
@@ -144,31 +143,31 @@ class _SentenceFindings:
 
     Attributes:
         words: its content words.
-        right: of each content word its probability of being right.
-        nearest: of each content word its largest cosine with a word of the references.
+        reading: what the networks say of all of its words.
         named: whether a reference or an object names each content word.
         shown: whether an object does.
-        verdicts: the labels of all of its words.
     """
 
     words: Sequence[Word]
-    right: Floats
-    nearest: Floats
+    reading: SentenceReading
     named: NDArray[np.bool_]
     shown: NDArray[np.bool_]
-    verdicts: WordVerdicts
+
+    def _of_words(self, values: Sequence[float]) -> Floats:
+        return np.array(values, np.float64)[[word.place for word in self.words]]
 
     @property
     def word_errors(self) -> Floats:
         """t of each content word."""
         word_factors = np.array([1.0 if word.names_thing else _NOT_A_THING for word in self.words])
-        scaled_errors = word_factors * (_DISTANCE * (1 - self.nearest) - np.log(np.maximum(self.right, _LEAST)))
+        right, nearest = self._of_words(self.reading.right), self._of_words(self.reading.nearest)
+        scaled_errors = word_factors * (_DISTANCE * (1 - nearest) - np.log(np.maximum(right, _LEAST)))
         return np.where(self.shown, 0.0, scaled_errors)
 
     @property
     def unsupported(self) -> NDArray[np.bool_]:
         """Which content words are doubted by the tagger and named by no reference and no object."""
-        return (self.right < 0.5) & ~self.named
+        return (self._of_words(self.reading.right) < 0.5) & ~self.named
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ class CaptionFindings:
     def shown_words(self) -> set[str]:
         """The words that name an object, as letters and digits."""
         return {
-            keep_letters_and_digits(sentence.verdicts.candidate[word.place])
+            keep_letters_and_digits(sentence.reading.verdicts.candidate[word.place])
             for sentence in self.sentences
             for word, shown in zip(sentence.words, sentence.shown.tolist(), strict=True)
             if shown
@@ -389,16 +388,8 @@ def _sentence_findings(
     objects: Sequence[Sequence[Word]],
 ) -> _SentenceFindings:
     """The findings about a sentence, from its content words and those of the references and of the objects' names."""
-    word_places = [word.place for word in words]
     is_shown = _named(words, objects)
-    return _SentenceFindings(
-        words=words,
-        right=np.array(sentence.right, np.float64)[word_places],
-        nearest=np.array(sentence.nearest, np.float64)[word_places],
-        named=_named(words, references) | is_shown,
-        shown=is_shown,
-        verdicts=sentence.verdicts,
-    )
+    return _SentenceFindings(words, sentence, _named(words, references) | is_shown, is_shown)
 
 
 def _named(words: Sequence[Word], named_texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
@@ -436,20 +427,20 @@ def _caption_evidence(findings: CaptionFindings, caption: Caption, caption_score
             zip((word.place for word in sentence.words), np.exp(-sentence.word_errors).tolist(), strict=True)
         )
         word_scores += [
-            word_scores_by_place.get(word_place, 1.0) for word_place in range(len(sentence.verdicts.candidate))
+            word_scores_by_place.get(word_place, 1.0) for word_place in range(len(sentence.reading.verdicts.candidate))
         ]
         unsupported_places = {
             word.place for word, flag in zip(sentence.words, sentence.unsupported, strict=True) if flag
         }
-        contradicted_places = {contradicted_word.word for contradicted_word in sentence.verdicts.contradicted}
+        contradicted_places = {contradicted_word.word for contradicted_word in sentence.reading.verdicts.contradicted}
         for word_place in sorted(unsupported_places | contradicted_places):
             mark_kind = "contradicted" if word_place in contradicted_places else "unsupported"
             marks.append(
                 Mark("candidate", None, sentence_start + word_place, sentence_start + word_place + 1, mark_kind)
             )
-        if summary := sentence.verdicts.summary().get("contradicted"):
+        if summary := sentence.reading.verdicts.summary().get("contradicted"):
             contradictions.append(str(summary))
-        tokens += sentence.verdicts.candidate
+        tokens += sentence.reading.verdicts.candidate
     facts: dict[str, float | str] = {"score": caption_scores[0], "unsupported": caption_scores[1]}
     if contradictions:
         facts["contradicted"] = "; ".join(contradictions)

@@ -70,12 +70,13 @@ from capmeter.metrics.own.trained_networks import (
     estimate_uncertainties,
     word_probabilities,
 )
-from capmeter.metrics.own.words import bare_word, label_words
+from capmeter.metrics.own.words import label_words
 from capmeter.text.concepts import contradicts, find_slot, token_concept
 from capmeter.text.scene_graphs.extraction import Scenes, SceneTable
 from capmeter.text.scene_graphs.graph import SceneGraph, build_scene_evidence, match, no_synsets
 from capmeter.text.tokenization.document_splitting import document_sentences
 from capmeter.text.tokenization.porter import stem
+from capmeter.text.tokenization.token_tables import bare_word
 
 GRAPHS = "caption"
 """The source of scene graphs: SPICE's rules over the bundled parser's trees."""

@@ -53,8 +53,9 @@ from capmeter.metrics.own.inputs import (
     piece_blocks,
     strip_final_punctuation,
 )
-from capmeter.metrics.own.words import bare_word, word_indices
+from capmeter.metrics.own.words import word_indices
 from capmeter.text.concepts import token_concept
+from capmeter.text.tokenization.token_tables import bare_word
 
 if TYPE_CHECKING:
     from capmeter.metrics.own.network import Matcher, MatcherOutput, WordErrorTagger

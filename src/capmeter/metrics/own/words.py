@@ -24,6 +24,7 @@ from types import MappingProxyType
 from capmeter.encoders import Encoder
 from capmeter.evaluation.evidence import Link, Mark
 from capmeter.text.concepts import contradicts, find_slot, token_concept
+from capmeter.text.tokenization.token_tables import bare_word
 
 _BEFORE_A_NOUN = ("number", "colour", "size", "years", "open or closed", "full or empty", "side")
 MIN_PROBABILITY = 0.5
@@ -206,11 +207,6 @@ def _phrase_of(words: Sequence[str], k: int) -> str:
             if _concept(word) is not None and find_slot(bare_word(word)) not in _BEFORE_A_NOUN:
                 break
     return " ".join(phrase)
-
-
-def bare_word(word: str) -> str:
-    """The word in lower case, without surrounding punctuation."""
-    return word.strip(string.punctuation + "“”‘’«»…").lower()
 
 
 def _concept(word: str) -> str | None:

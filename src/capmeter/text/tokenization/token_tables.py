@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -213,6 +214,11 @@ def tokenise_sentences(tokenizer: str, sentences: Sequence[str]) -> list[list[st
     if tokenizer in PACKAGES:
         return split_words(tokenizer, sentences)
     return [sentence.split(" ") for sentence in sentences]
+
+
+def bare_word(word: str) -> str:
+    """The word in lower case, without surrounding punctuation."""
+    return word.strip(string.punctuation + "“”‘’«»…").lower()
 
 
 def keep_letters_and_digits(text: str) -> str:
