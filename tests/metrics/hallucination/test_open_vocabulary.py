@@ -32,6 +32,7 @@ from capmeter.metrics.hallucination.hallucination import (
     find_errors,
     split_text,
 )
+from capmeter.metrics.own.capmeter import SentenceReading
 from capmeter.metrics.own.words import label_words
 from capmeter.text.meteor.resources import load_english_synonyms
 
@@ -95,13 +96,12 @@ def word(location: int, lemma: str, names_thing: bool = True) -> Word:
 
 
 def sentence_findings(right: float) -> _SentenceFindings:
+    verdicts = label_words(("red", "kite", "dog"), (1.0, 1.0, 1.0), ())
     return _SentenceFindings(
         words=(word(0, "red", False), word(1, "kite"), word(2, "dog")),
-        right=np.array([right, 0.5, 1e-9]),
-        nearest=np.array([0.2, 0.5, 0.0]),
+        reading=SentenceReading("red kite dog", [right, 0.5, 1e-9], [0.2, 0.5, 0.0], verdicts),
         named=np.array([False, True, True]),
         shown=np.array([False, False, True]),
-        verdicts=label_words(("red", "kite", "dog"), (1.0, 1.0, 1.0), ()),
     )
 
 

@@ -231,43 +231,30 @@ def test_captions_that_instruct_the_judge_are_flagged() -> None:
         assert results.notes["the caption seems to instruct the judge"] == ["0", "2", "3"]
 
 
-def test_results_keep_the_answers_and_explain_them_without_the_judge(tmp_path: Path) -> None:
+def test_explanations_show_the_whole_question_also_of_stored_answers(tmp_path: Path) -> None:
     from capmeter.report.explain import explain
     from capmeter.report.page_evidence import collect_evidence
 
-    answer = completion(json.dumps({"score": 85, "reason": f"both say dog, {KEY}"}))
-    with JudgeServer(lambda body, before: answer).running() as server:
+    reason = '{"score": 85, "reason": "both say dog, [key]"}'
+    with JudgeServer(lambda body, before: completion(reason.replace("[key]", KEY))).running() as server:
         metric = f'clair(model=m,endpoint="{server.url}")'
         capmeter.score(captions(["a dog runs", ""]), [metric]).save(tmp_path / "scores.json")
+        (fresh,) = explain(captions(["a dog runs"]), metric)
+        assert len(server.received) == 1
     saved = (tmp_path / "scores.json").read_text()
     jsonschema = pytest.importorskip("jsonschema", reason="the dev extra brings jsonschema")
     jsonschema.validate(json.loads(saved), load_json_schema())
     results = Results.read(tmp_path / "scores.json")
-    reason = '{"score": 85, "reason": "both say dog, [key]"}'
     assert results[metric].answers == {"0": {"answer": reason}, "1": {}} and KEY not in saved
     assert results.captions is not None
     cold = Settings(cache=None)  # neither the server nor a cache
     (explanation,) = explain(results.captions, metric, ids=["0"], stored=results, settings=cold)
     ((question, answer_text),) = explanation.evidence[metric].facts.items()
     assert "- a dog runs Reference set: - a dog runs here - b On a precise scale" in question and answer_text == reason
-    assert explanation.evidence[metric].candidate == ("a", "dog", "runs")
+    assert fresh.evidence[metric].facts == explanation.evidence[metric].facts
     rows = [("a", 0), ("a", 1)]
     evidence, problems = collect_evidence({"a": results}, rows, [metric])  # of the page
     assert [evidence[row][0][1].facts for row in rows] == [{question: reason}, {}] and not problems
-
-
-def test_an_explanation_has_the_judges_words() -> None:
-    from capmeter.report.explain import explain
-
-    answer = completion('{"score": 85, "reason": "both say dog"}')
-    with JudgeServer(lambda body, before: answer).running() as server:
-        metric = f'clair(model=m,endpoint="{server.url}")'
-        (explanation,) = explain(captions(TEXTS[:1]), metric)
-        facts = next(iter(explanation.evidence.values())).facts
-        ((question, answer_text),) = facts.items()
-        assert "On a precise scale from 0 to 100" in question and "- a dog runs Reference set:" in question
-        assert answer_text == '{"score": 85, "reason": "both say dog"}'
-        assert len(server.received) == 1
 
 
 def test_the_score_of_several_parts_is_the_score_of_the_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,20 +11,26 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.asking import Question
 from capmeter.metrics.judges.judge import Judge
-from capmeter.metrics.judges.judges import Clair, Fleur, GVEval
-from capmeter.metrics.judges.tasks import read_task
+from capmeter.metrics.judges.tasks import read_task, task_names
 from capmeter.metrics.judges.verdicts import list_captions
 
 CAPTIONS = CaptionSet.from_captions([Caption("1", "1", "a {candidate} dog", ("one dog", "a puppy {references}"))])
+_FLEUR = (
+    "Your task is to evaluate and rate the {}caption on a scale of 0.0 to 1.0 based on the given Grading Criteria. "
+    "(Print Real Number Score ONLY)\n\nGrading Criteria:\n\n0.0: The caption does not describe the image at all.\n"
+    "1.0: The caption accurately and clearly describes the image.\n\n{}\n\nScore(Choose a rating from 0.0 to 1.0):"
+)
 
 
-def first_question(metric: Judge) -> Question:
+def first_question(name: str) -> Question:
+    metric = parse(name)
+    assert isinstance(metric, Judge)
     (question,) = metric.first_questions(list_captions(CAPTIONS, images=False)[0])
     return question
 
 
-def test_clairs_prompt() -> None:
-    question = first_question(Clair(model="m"))
+def test_clairs_prompts() -> None:
+    question = first_question("clair(model=m)")
     assert question.text == (
         "You are trying to tell if a candidate set of captions is describing the same image as a reference set of "
         "captions.\nCandidate set:\n- a {candidate} dog\n\nReference set:\n- one dog\n- a puppy {references}\n\n"
@@ -33,33 +39,28 @@ def test_clairs_prompt() -> None:
         "value.)\n"
     )
     assert question.message.role == "user" and not question.message.probabilities and question.image is None
+    sounds = first_question("clair-a(model=m)").text
+    assert "same sound" in sounds and "Candidate set:\n- a {candidate} dog\n\n\nReference set:\n- one dog\n" in sounds
 
 
 def test_fleurs_prompts() -> None:
-    head = (
-        "Your task is to evaluate and rate the caption on a scale of 0.0 to 1.0 based on the given Grading Criteria. "
-        "(Print Real Number Score ONLY)\n\nGrading Criteria:\n\n0.0: The caption does not describe the image at all.\n"
-        "1.0: The caption accurately and clearly describes the image.\n\n"
-    )
-    last = "Score(Choose a rating from 0.0 to 1.0):"
-    assert Fleur(model="m").spec.fill(candidate="a dog") == f"{head}Caption: a dog\n\n{last}"
-    reference_based = Fleur(model="m", references=True)
-    text = reference_based.spec.fill(candidate="a dog", references=reference_based.spec.list_references(("x", "y")))
-    assert text == (
-        f"{head.replace('rate the caption', 'rate the candidate caption')}Reference Captions: x\ny\n\n"
-        f"Candidate Caption: a dog\n\n{last}"
-    )
-    assert Fleur(model="m").needs == {"image"} and reference_based.needs == {"image", "references"}
+    texts = "Reference Captions: one dog\na puppy {references}\n\nCandidate Caption: a {candidate} dog"
+    assert first_question("fleur(model=m)").text == _FLEUR.format("", "Caption: a {candidate} dog")
+    assert first_question("fleur(model=m,references=true)").text == _FLEUR.format("candidate ", texts)
 
 
-@pytest.mark.parametrize(("setting", "needs"), [("combined", 2), ("ref-free", 1), ("ref-only", 1)])
-def test_g_vevals_prompts(setting: str, needs: int) -> None:
-    metric = parse(f"g-veval(model=m,setting={setting})")
-    assert isinstance(metric, GVEval) and len(metric.needs) == needs
-    text = metric.spec.fill(candidate="a dog", references=metric.spec.list_references(("x", "y")))
-    assert "Generated captions:\na dog\n\nResponse Format:" in text and "The final score is ${{score}}$." in text
-    assert ("Reference captions:\n'x'; 'y\n" in text) == ("references" in metric.needs)
-    assert metric.spec.role == ("system" if setting == "ref-only" else "user")
+@pytest.mark.parametrize(
+    ("setting", "needs"),
+    [("combined", {"image", "references"}), ("ref-free", {"image"}), ("ref-only", {"references"})],
+)
+def test_g_vevals_prompts(setting: str, needs: set[str]) -> None:
+    name = f"g-veval(model=m,setting={setting})"
+    question = first_question(name)
+    assert parse(name).needs == needs and question.message.probabilities
+    assert "Generated captions:\na {candidate} dog\n\nResponse Format:" in question.text
+    assert "The final score is ${{score}}$." in question.text
+    assert ("Reference captions:\n'one dog'; 'a puppy {references}\n" in question.text) == ("references" in needs)
+    assert question.message.role == ("system" if setting == "ref-only" else "user")
 
 
 @pytest.mark.parametrize(
@@ -74,11 +75,17 @@ def test_g_vevals_prompts(setting: str, needs: int) -> None:
         ("1: a", "expected YAML fields"),
     ],
 )
-def test_a_malformed_template_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_malformed_prompt_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         read_task(str(path))
+
+
+def test_every_prompt_names_its_source_and_others_are_refused() -> None:
+    assert all(read_task(name).source for name in task_names())
+    with pytest.raises(InputError, match="or one of answers"):
+        read_task("nothing")
 
 
 def test_a_caption_cannot_leave_its_delimiters(tmp_path: Path) -> None:

@@ -81,25 +81,26 @@ def test_an_answer_that_was_cut_says_so() -> None:
     assert outcome(read_number, Answer("", refused=True)) == REFUSED
 
 
-def test_fleur_is_the_expectation_over_both_digits() -> None:
-    answer_tokens = tokens("0", ".", ("8", {"8": 0.6, "9": 0.3, "7": 0.1}), ("5", {"5": 0.8, "0": 0.2}))
-    # .1 (8 x .6 + 9 x .3 + 7 x .1) + .01 (5 x .8 + 0 x .2) = .82 + .04
-    score, smoothed = read_smoothed_share(Answer("0.85", answer_tokens))
-    assert score == pytest.approx(0.86) and smoothed
+SPACES = {"8" + " " * k: 1.0 for k in range(10)}
+ONES = {**{"1" + " " * k: 1.0 for k in range(5)}, **{"0" + " " * k: 1.0 for k in range(5)}}
 
 
-def test_fleur_with_one_decimal_a_blank_and_other_tokens() -> None:
-    answer_tokens = tokens(" Score", ":", " ", "0", ".", (" 4".strip(), {"4": 0.5, "5": 0.25, "x": 0.25}), "</s>")
-    score, smoothed = read_smoothed_share(Answer(" Score: 0.4</s>", answer_tokens))
-    assert score == pytest.approx(0.1 * (4 * 0.5 + 5 * 0.25)) and smoothed  # as released: not renormalised
-
-
-def test_fleur_with_repeated_alternatives_stays_in_range() -> None:
-    spaces = {"8" + " " * k: 1.0 for k in range(10)}
-    score, smoothed = read_smoothed_share(Answer("0.8", tokens("0", ".", ("8", spaces))))
-    assert score == pytest.approx(0.8) and smoothed
-    ones = {**{"1" + " " * k: 1.0 for k in range(5)}, **{"0" + " " * k: 1.0 for k in range(5)}}
-    assert outcome(read_smoothed_share, Answer("1", tokens(("1", ones)))) == (pytest.approx(0.9 * 0.5 + 0.5), True)
+@pytest.mark.parametrize(
+    ("parts", "score"),
+    [
+        # .1 (8 x .6 + 9 x .3 + 7 x .1) + .01 (5 x .8 + 0 x .2) = .82 + .04
+        (("0", ".", ("8", {"8": 0.6, "9": 0.3, "7": 0.1}), ("5", {"5": 0.8, "0": 0.2})), 0.86),
+        # as released: not renormalised
+        ((" Score", ":", " ", "0", ".", ("4", {"4": 0.5, "5": 0.25, "x": 0.25}), "</s>"), 0.325),
+        ((("1", {"1": 0.7, "0": 0.3}), ".", "0"), 0.9 * 0.3 + 0.7),
+        (("0", ".", ("85", {"85": 0.5, "90": 0.5, "9": 0.1})), 0.875),
+        (("0", ".", ("8", SPACES)), 0.8),
+        ((("1", ONES),), 0.9 * 0.5 + 0.5),
+    ],
+)
+def test_fleur_is_the_expectation_over_both_digits(parts: tuple[Any, ...], score: float) -> None:
+    text = "".join(part if isinstance(part, str) else part[0] for part in parts)
+    assert outcome(read_smoothed_share, Answer(text, tokens(*parts))) == (pytest.approx(score), True)
 
 
 @given(
@@ -168,24 +169,27 @@ def test_long_hostile_answers_are_read_in_linear_time() -> None:
     assert time.process_time() - start < 20
 
 
-def test_fleur_without_probabilities_takes_the_number() -> None:
-    assert outcome(read_smoothed_share, Answer("0.85")) == (0.85, False)
-    assert outcome(read_smoothed_share, Answer("1")) == (1.0, False)
-    assert outcome(read_smoothed_share, Answer("0")) == (0.0, False)
-    assert outcome(read_smoothed_share, Answer("85")) == UNREADABLE
-    assert outcome(read_smoothed_share, Answer("I cannot see the image.")) == REFUSED
+@pytest.mark.parametrize(
+    ("read", "text", "score"),
+    [
+        (read_smoothed_share, "0.85", (0.85, False)),
+        (read_smoothed_share, "1", (1.0, False)),
+        (read_smoothed_share, "0", (0.0, False)),
+        (read_smoothed_share, "85", UNREADABLE),
+        (read_smoothed_share, "I cannot see the image.", REFUSED),
+        (read_marked_score, "It costs $5$. The final score is ${{62}}$.", (62.0, False)),
+        (read_marked_score, "The final score is 62.", UNREADABLE),
+        (read_marked_score, "The final score is $120$.", UNREADABLE),
+    ],
+)
+def test_without_probabilities_the_number_counts(read: Any, text: str, score: Any) -> None:
+    assert outcome(read, Answer(text)) == score
 
 
 def test_g_veval_is_the_expectation_over_whole_numbers() -> None:
     answer_tokens = tokens("The final score is", " $", ("80", {"80": 0.5, "85": 0.3, "101": 0.1, "eighty": 0.1}), "$.")
     score, expectation = read_marked_score(Answer("The final score is $80$.", answer_tokens))
     assert score == pytest.approx((80 * 0.5 + 85 * 0.3) / 0.8) and expectation
-
-
-def test_g_veval_takes_the_last_marked_number() -> None:
-    assert outcome(read_marked_score, Answer("It costs $5$. The final score is ${{62}}$.")) == (62.0, False)
-    assert outcome(read_marked_score, Answer("The final score is 62.")) == UNREADABLE
-    assert outcome(read_marked_score, Answer("The final score is $120$.")) == UNREADABLE
     split = tokens("$", ("6", {"6": 0.9, "7": 0.1}), "2", "$")  # one number over two tokens: no distribution
     assert outcome(read_marked_score, Answer("$62$", split)) == (62.0, False)
 

@@ -153,21 +153,27 @@ class _SentenceFindings:
     named: NDArray[np.bool_]
     shown: NDArray[np.bool_]
 
-    def _of_words(self, values: Sequence[float]) -> Floats:
-        return np.array(values, np.float64)[[word.place for word in self.words]]
+    @property
+    def right(self) -> Floats:
+        """Of each content word its probability of being right."""
+        return np.array(self.reading.right, np.float64)[[word.place for word in self.words]]
+
+    @property
+    def nearest(self) -> Floats:
+        """Of each content word its largest cosine with a word of the references."""
+        return np.array(self.reading.nearest, np.float64)[[word.place for word in self.words]]
 
     @property
     def word_errors(self) -> Floats:
         """t of each content word."""
         word_factors = np.array([1.0 if word.names_thing else _NOT_A_THING for word in self.words])
-        right, nearest = self._of_words(self.reading.right), self._of_words(self.reading.nearest)
-        scaled_errors = word_factors * (_DISTANCE * (1 - nearest) - np.log(np.maximum(right, _LEAST)))
+        scaled_errors = word_factors * (_DISTANCE * (1 - self.nearest) - np.log(np.maximum(self.right, _LEAST)))
         return np.where(self.shown, 0.0, scaled_errors)
 
     @property
     def unsupported(self) -> NDArray[np.bool_]:
         """Which content words are doubted by the tagger and named by no reference and no object."""
-        return (self._of_words(self.reading.right) < 0.5) & ~self.named
+        return (self.right < 0.5) & ~self.named
 
 
 @dataclass(frozen=True)
