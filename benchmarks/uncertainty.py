@@ -66,7 +66,7 @@ def predict(captions: CaptionSet, metric: Capmeter, count: int | None = None) ->
     trained, settings, rows = metric.load(Settings()), Settings(), []
     with task("scoring captions", total=len(captions)) as advance:
         for part in captions.chunks(Capmeter.PART_SIZE):
-            encoded = EncodedPart.of(part, trained, settings)
+            encoded = EncodedPart.encode(part, trained, settings)
             if count is not None:
                 encoded = replace(encoded, references=first_references(encoded.references, count))
             scores = encoded.scores(trained, settings)[:, 0]

@@ -201,7 +201,7 @@ def test_a_damaged_file_is_deleted_and_made_again(tmp_path: Path, content: bytes
     path.write_bytes(changed[content] if isinstance(content, str) else content)
     for fresh in (False, True):
         if fresh:
-            module._index_of.cache_clear()
+            module._indices.clear()
         remaining = cache.get(SPACE, [*ARRAYS, b"other"])
         assert remaining.pop(b"other") == 1
         if content != "values":  # numbers that were changed in a file of ours are trusted
@@ -220,7 +220,7 @@ def test_whatever_is_damaged_nothing_is_raised(tmp_path: Path) -> None:
         for _ in range(draw.randrange(1, 6)):
             data[draw.randrange(draw.choice([400, len(data)]))] = draw.randrange(256)
         path.write_bytes(data)
-        module._index_of.cache_clear()
+        module._indices.clear()
         cache.get(SPACE, ARRAYS)
 
 

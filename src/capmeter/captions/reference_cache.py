@@ -3,6 +3,10 @@
 `enable_reference_cache` divides the sentences of a set into its references and the others. The table of an analysis
 whose tables can be joined is then joined from that of the references, which is on disk if an earlier run computed it,
 and that of the others; it is the same as that of all sentences at once. A run never fails because of its cache.
+
+Such an analysis has an `identity`, everything that affects its table as text, and a `TABLE`: a dataclass of arrays,
+tuples of texts, and dataclasses of these, whose class method `join(tables, places)` makes the table of all sentences
+from those of some: row i of `tables[k]` becomes row `places[k][i]`.
 """
 
 from __future__ import annotations
@@ -12,47 +16,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import CaptionSet, Indices, SentencePool
+from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from capmeter.core.arrays import Arrays
     from capmeter.core.disk_cache import DiskCache
 
 MIN_REFERENCES = 2000
 """Distinct references above which reading their tables takes less time than analysing them."""
-
-
-class JoinableTable(Protocol):
-    """A table of sentences: a dataclass of arrays, tuples of texts, and dataclasses of these."""
-
-    @classmethod
-    def join(cls, tables: Sequence[Self], places: Sequence[Indices]) -> Self:
-        """The table of all sentences from those of some: row i of `tables[k]` becomes row `places[k][i]`."""
-        ...
-
-
-class JoinableAnalysis(Protocol):
-    """An analysis of sentences whose tables can be joined, and stored."""
-
-    TABLE: ClassVar[type[JoinableTable]]
-
-    @property
-    def identity(self) -> str:
-        """Everything that affects the table, as text: the analysis's name, parameters and version."""
-        ...
-
-    def compute(self, pool: Any) -> Any:
-        """The table of this pool's sentences."""
-        ...
 
 
 class StoredPool(SentencePool):
@@ -67,7 +45,7 @@ class StoredPool(SentencePool):
         self._digest = digest.hexdigest()
 
     def compute(self, analysis: Any) -> Any:
-        """The analysis's table: a `JoinableAnalysis`'s from disk, where it is stored after it is computed."""
+        """The analysis's table; one that can be joined is from disk, where it is stored after it is computed."""
         if not hasattr(analysis, "TABLE"):
             return analysis.compute(self)
         table_name = f"{analysis.identity}/{self._digest}"

@@ -12,8 +12,8 @@ from capmeter.cli.output import show
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import show_progress
-from capmeter.metrics.embedding.calibration import bundled_calibration
-from capmeter.metrics.embedding.calibration import calibrate as estimate_baselines
+from capmeter.metrics.embedding.bertscore import bundled_calibration
+from capmeter.metrics.embedding.bertscore import calibrate as estimate_baselines
 from capmeter.report.tables import Table
 
 app = Application()

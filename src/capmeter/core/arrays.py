@@ -35,6 +35,11 @@ ZIP_ERRORS = (
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Any = None) -> None:
     """Writes a file atomically: named arrays of numbers, and facts (a JSON value) about them.
 
+    Args:
+        path: the file; its folder is created.
+        arrays: by name, of numbers or booleans.
+        facts: a JSON value.
+
     Raises:
         OSError: the folder cannot be created or written to.
     """

@@ -69,12 +69,6 @@ class MemoryCache:
             while self._size > self.capacity:
                 self._size -= _size_of(self._values.popitem(last=False)[1])
 
-    def clear(self) -> None:
-        """Drops all values."""
-        with self._lock:
-            self._values.clear()
-            self._size = 0
-
 
 @functools.cache
 def shared_memory(capacity: int) -> MemoryCache:

@@ -22,12 +22,11 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +34,7 @@ import numpy.typing as npt
 from capmeter.core.arrays import Arrays, pack_arrays, read_arrays
 from capmeter.core.errors import AssetError
 
+Keys = npt.NDArray[np.uint64]
 _SUFFIX = ".safetensors"
 _REFRESH_SECONDS = 3600  # a use is not recorded again for this long, so that reads rarely write
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -65,14 +65,19 @@ class DiskCache:
             analysis: the analysis's identity.
             contents: what was analysed: sentences as bytes, or hashes of images.
         """
-        distinct_contents = list(dict.fromkeys(contents))
-        results: dict[bytes, Any] = {}
-        for path, rows, stored_rows in _index_of(self.path / _digest(analysis)).find(_keys(distinct_contents)):
+        distinct_contents = np.array(list(dict.fromkeys(contents)), object)
+        index, keys, results = _index_of(self.path / _digest(analysis)), _keys(distinct_contents), dict[bytes, Any]()
+        positions = np.searchsorted(index.keys[:-1], keys)
+        is_stored = index.keys[positions] == keys if len(index.keys) else np.zeros(len(keys), bool)
+        places = index.places[positions[is_stored]] if is_stored.any() else index.places[:0]
+        paths = list(index.keys_by_file)
+        for number in np.unique(places >> 32).tolist():
+            in_file = places >> 32 == number
             try:
-                values = _decode(*self._read(path), stored_rows)
-                results |= zip([distinct_contents[row] for row in rows.tolist()], values, strict=True)
+                values = _decode(*self._read(paths[number]), places[in_file] & 0xFFFFFFFF)
+                results |= zip(distinct_contents[is_stored][in_file].tolist(), values, strict=True)
             except _DAMAGE:
-                _delete(path)
+                _delete(paths[number])
         return results
 
     def put(self, analysis: str, results: Mapping[bytes, Any]) -> None:
@@ -87,7 +92,8 @@ class DiskCache:
             arrays, kind = _encode(list(results.values()))
             path = self.path / _digest(analysis) / (_digest(keys.tobytes()) + _SUFFIX)
             self._write(path, {"keys": keys, **arrays}, kind)
-            _index_of(path.parent).expire()
+            # the clock of file systems is too coarse to tell two changes apart
+            _indices[path.parent] = _indices.get(path.parent, _EMPTY)._replace(changed=-1)
 
     def get_table(self, table_name: str) -> Arrays | None:
         """The arrays of the table of this name; None if it is not cached."""
@@ -149,61 +155,41 @@ class DiskCache:
                 excess_bytes -= size
 
 
-class _Index:
-    """Which file of a folder has which result; read again where files were added to the folder or deleted.
+class _Index(NamedTuple):
+    """Which file of a folder has which result.
 
     Two results of one analysis with the same 64-bit key are taken for one; of ten million, that is one in 400,000.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._changed, self._lock = folder, -1, threading.Lock()
-        self._keys_by_file: dict[str, npt.NDArray[np.uint64]] = {}
-        self._keys = np.zeros(0, np.uint64)  # of all files, sorted
-        self._places = np.zeros(0, np.int64)  # of each key: number of the file << 32 | row in the file
-
-    def find(self, keys: npt.NDArray[np.uint64]) -> Iterator[tuple[Path, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """The files that have some of these keys, with the positions of these keys, and their rows in the file."""
-        with self._lock:
-            self._refresh()
-            names, stored_keys, stored_places = list(self._keys_by_file), self._keys, self._places
-        if not len(stored_keys):
-            return
-        positions = np.minimum(np.searchsorted(stored_keys, keys), len(stored_keys) - 1)
-        rows = np.flatnonzero(stored_keys[positions] == keys)
-        places = stored_places[positions[rows]]
-        order = np.argsort(places)
-        rows, places = rows[order], places[order]
-        for group in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(places >> 32)) + 1):
-            if len(group):
-                yield self._folder / names[places[group[0]] >> 32], rows[group], places[group] & 0xFFFFFFFF
-
-    def expire(self) -> None:
-        """Has the folder looked at again: the clock of file systems is too coarse to tell two changes apart."""
-        self._changed = -1
-
-    def _refresh(self) -> None:
-        names: list[str] = []
-        changed = 0
-        with suppress(OSError):  # the folder is absent or cannot be read
-            changed = self._folder.stat().st_mtime_ns
-            if changed == self._changed:
-                return
-            names = sorted(path.name for path in self._folder.iterdir() if path.suffix == _SUFFIX)
-        known, self._changed = self._keys_by_file, changed
-        self._keys_by_file = {n: known[n] if n in known else _stored_keys(self._folder / n) for n in names}
-        parts = list(self._keys_by_file.values())
-        keys = np.concatenate([self._keys[:0], *parts])
-        places = np.concatenate([self._places[:0], *(k << 32 | np.arange(len(part)) for k, part in enumerate(parts))])
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._places = keys[order], places[order]
+    changed: int  # when the folder was; -1: to be looked at again
+    keys_by_file: dict[Path, Keys]
+    keys: Keys  # of all files, sorted
+    places: npt.NDArray[np.int64]  # of each key: number of the file << 32 | row in the file
 
 
-@lru_cache(maxsize=64)
+_EMPTY = _Index(-1, {}, np.zeros(0, np.uint64), np.zeros(0, np.int64))
+_indices: dict[Path, _Index] = {}
+
+
 def _index_of(folder: Path) -> _Index:
-    return _Index(folder)
+    """The index of a folder, read again where files were added to it or deleted."""
+    known = _indices.get(folder, _EMPTY)
+    try:
+        changed = folder.stat().st_mtime_ns
+        if changed == known.changed:
+            return known
+        paths = sorted(path for path in folder.iterdir() if path.suffix == _SUFFIX)
+    except OSError:  # the folder is absent or cannot be read
+        return _EMPTY
+    by_file = {path: known.keys_by_file[path] if path in known.keys_by_file else _stored_keys(path) for path in paths}
+    keys = np.concatenate([_EMPTY.keys, *by_file.values()])
+    rows = (number << 32 | np.arange(len(part)) for number, part in enumerate(by_file.values()))
+    order = np.argsort(keys, kind="stable")
+    _indices[folder] = _Index(changed, by_file, keys[order], np.concatenate([_EMPTY.places, *rows])[order])
+    return _indices[folder]
 
 
-def _stored_keys(path: Path) -> npt.NDArray[np.uint64]:
+def _stored_keys(path: Path) -> Keys:
     """The keys of a file's results, in the order of its rows; a file that cannot be read is deleted."""
     stored = read_arrays(path)
     if stored is None or "keys" not in stored[0]:
@@ -221,7 +207,7 @@ def _digest(name: str | bytes) -> str:
     return hashlib.blake2b(name.encode() if isinstance(name, str) else name, digest_size=16).hexdigest()
 
 
-def _keys(contents: Iterable[bytes]) -> npt.NDArray[np.uint64]:
+def _keys(contents: Iterable[bytes]) -> Keys:
     digests = [hashlib.blake2b(content, digest_size=8).digest() for content in contents]
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 

@@ -17,7 +17,12 @@ from typing import Any
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:
-    """A number of things, of one in the singular; the plural is by default the noun with an s.
+    """A number and its noun, in the singular for 1: "1 caption", "1,203 images".
+
+    Args:
+        number: how many.
+        noun: in the singular.
+        plural: by default the noun with an s.
 
     >>> format_count(1, "caption"), format_count(1203, "image"), format_count(2, "is", "are")
     ('1 caption', '1,203 images', '2 are')
@@ -26,7 +31,7 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
 
 
 def describe_failure(problem: Exception) -> str:
-    """What failed where values of a file were read, without Python's names for it.
+    """Why reading a value of a file failed, in words for the user: Python's exceptions name its own types.
 
     >>> describe_failure(KeyError("scores")), describe_failure(AttributeError("'list' object has no attribute 'items'"))
     ("'scores' is missing", 'a value of another kind than expected')
@@ -68,7 +73,13 @@ def describe_error(error: Exception, length: int = 120) -> str:
 
 
 def list_names(names: Iterable[str], most: int = 5, length: int = 40) -> str:
-    """The first of these names, up to this length, and the number of the others."""
+    """The first of these names, up to this length, and the number of the others.
+
+    Args:
+        names: all of them.
+        most: how many are listed.
+        length: characters of a name that are shown.
+    """
     names = list(names)
     first_names = ", ".join(shorten(name, length)[1:-1] for name in names[:most])
     return first_names + (f" and {len(names) - most:,} more" if len(names) > most else "")

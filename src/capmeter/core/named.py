@@ -377,7 +377,13 @@ def _type_words(option: Any) -> list[str]:
 
 
 def split_text(text: str, separator: str, *, strict: bool = False) -> list[str]:
-    """The text split at separators outside brackets and quotation marks; blank parts are kept only if `strict`."""
+    """The text split at separators outside brackets and quotation marks; blank parts are kept only if `strict`.
+
+    Args:
+        text: to split.
+        separator: one character.
+        strict: whether blank parts are kept.
+    """
     parts, bracket_depth, in_quotes, is_escaped = [""], 0, False, False
     for letter in text:
         if in_quotes:

@@ -322,7 +322,13 @@ def write_table(tables: Any | Iterable[Any], path: Path) -> None:
 
 
 def write_parts(parts: Iterable[Any], kind: str, file: BinaryIO) -> None:
-    """Writes the parts of a table to an open file in the format of this ending, one of `KINDS`."""
+    """Writes the parts of a table to an open file in the format of this ending, one of `KINDS`.
+
+    Args:
+        parts: tables of the same columns.
+        kind: the format.
+        file: open for bytes.
+    """
     with ExitStack() as open_files:
         if kind == ".parquet":
             from pyarrow.parquet import ParquetWriter

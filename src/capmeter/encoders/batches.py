@@ -91,6 +91,11 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], thre
     """`function(item)` for each item, in order, with at most `threads` in progress and few results waiting.
 
     With small models, the threads of a single operation spend time waiting for each other; whole batches do not.
+
+    Args:
+        function: works with torch.
+        items: its arguments.
+        threads: how many run at a time.
     """
     if threads == torch_threads() == 1:
         yield from map(function, items)
@@ -122,7 +127,7 @@ class Precision:
     dtype: torch.dtype
 
     @classmethod
-    def of(cls, settings: Settings) -> Precision:
+    def from_settings(cls, settings: Settings) -> Precision:
         """The precision that the settings ask for."""
         device = device_name(settings.device)
         import torch
@@ -160,7 +165,13 @@ def device_name(name: str) -> str:
 
 
 def batch_tokens(settings: Settings, device: str, gpu_tokens: int = GPU_TOKENS) -> int:
-    """The number of tokens or patches in a batch."""
+    """The number of tokens or patches in a batch.
+
+    Args:
+        settings: of the run, which may say it.
+        device: a torch device's name.
+        gpu_tokens: the default on a GPU.
+    """
     return settings.tokens or (CPU_TOKENS if device == "cpu" else gpu_tokens)
 
 

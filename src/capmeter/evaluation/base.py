@@ -330,7 +330,13 @@ class AdditiveMetric(Metric):
 
 
 def column_means(columns: tuple[str, ...], sums: Floats, counts: Floats) -> dict[str, Floats]:
-    """The mean of every column, from sums (..., columns) and numbers of captions (...)."""
+    """The mean of every column, from sums (..., columns) and numbers of captions (...).
+
+    Args:
+        columns: their names.
+        sums: of rows (..., columns).
+        counts: numbers of captions (...).
+    """
     means = sums / counts[..., None]
     return {column: means[..., k] for k, column in enumerate(columns)}
 
@@ -361,7 +367,13 @@ Flags = NDArray[np.bool_]
 
 
 def note_captions(part: CaptionSet, reason: str, mask: Flags) -> dict[str, list[str]]:
-    """The note of the captions where a mask (captions,) is true; empty if there are none."""
+    """The note of the captions where a mask (captions,) is true; empty if there are none.
+
+    Args:
+        part: the captions.
+        reason: what is noted.
+        mask: of which captions (captions).
+    """
     caption_indices = np.flatnonzero(mask).tolist()
     return {reason: [part.ids[caption_index] for caption_index in caption_indices]} if caption_indices else {}
 
@@ -415,7 +427,13 @@ class _Concatenated:
 
 
 def select_references(captions: CaptionSet, references: str, tokenizer: str) -> tuple[CaptionSet, str]:
-    """The captions as a metric with this `references` parameter compares them, and their tokenizer."""
+    """The captions as a metric with this `references` parameter compares them, and their tokenizer.
+
+    Args:
+        captions: the captions.
+        references: the metric's parameter: each, or cat for all of them joined.
+        tokenizer: the metric's.
+    """
     if references == "each":
         return captions, tokenizer
     joined: CaptionSet = captions.analyse(_Concatenated(tokenizer))

@@ -102,7 +102,13 @@ def _count_lacking(captions: CaptionSet, need: str) -> tuple[int, Sequence[str]]
 
 
 def check_measurement(metric: Metric, measurement: Any, ids: Sequence[str]) -> Measurement:
-    """Returns the measurement; a `MetricError` unless its rows match the metric's declaration."""
+    """Returns the measurement; a `MetricError` unless its rows match the metric's declaration.
+
+    Args:
+        metric: the metric.
+        measurement: what its `measure` returned.
+        ids: of the captions.
+    """
     expected = (len(ids), len(metric.columns))
     if not isinstance(measurement, Measurement):
         value_type = type(measurement).__name__
@@ -122,7 +128,13 @@ def check_measurement(metric: Metric, measurement: Any, ids: Sequence[str]) -> M
 
 
 def check_scores(metric: Metric, caption_scores: Any, corpus_scores: Any, ids: Sequence[str]) -> None:
-    """A `MetricError` unless `from_sums` returned finite scores for the rows of the captions and for their sum."""
+    """A `MetricError` unless `from_sums` returned finite scores for the rows of the captions and for their sum.
+
+    Args:
+        metric: the metric.
+        caption_scores, corpus_scores: what its `from_sums` returned.
+        ids: of the captions.
+    """
     if not isinstance(caption_scores, Mapping) or next(iter(caption_scores), None) != "score":
         raise MetricError(f'{_describe_metric(metric)}: from_sums must return a dict with "score" first')
     for part_name in caption_scores:
@@ -142,7 +154,14 @@ def check_scores(metric: Metric, caption_scores: Any, corpus_scores: Any, ids: S
 def check_rows(
     metric: Metric, values: Floats, caption_scores: Mapping[str, Any], corpus_scores: Mapping[str, Any], absent: int
 ) -> None:
-    """Raises a `ValueError` unless the rows give the saved scores: else no resample of them would mean anything."""
+    """Raises a `ValueError` unless the rows give the saved scores: else no resample of them would mean anything.
+
+    Args:
+        metric: the metric.
+        values: the rows (captions, columns).
+        caption_scores, corpus_scores: as saved, by the name of the part.
+        absent: number of captions without a score.
+    """
     if values.shape[1:] != (len(metric.columns),):
         raise ValueError(f"its rows do not have {format_count(len(metric.columns), 'number')}")
     with np.errstate(all="ignore"):  # rows that are damaged may give no finite score

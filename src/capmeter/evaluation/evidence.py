@@ -130,7 +130,12 @@ class Evidence:
     sentences: tuple[SentenceVerdict, ...] = ()
 
     def words(self, reference_index: int | None, start: int, end: int) -> str:
-        """The words [start, end) of the candidate (None) or of a reference."""
+        """The words [start, end) of the candidate (None) or of a reference.
+
+        Args:
+            reference_index: which reference; None: the candidate.
+            start, end: of the words.
+        """
         tokens = self.candidate if reference_index is None else self.references[reference_index]
         return " ".join(tokens[start:end])
 

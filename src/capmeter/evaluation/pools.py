@@ -125,6 +125,11 @@ def choose_worker_count(captions: int, metrics: Sequence[Metric], cores: int | N
     Measured on two cores (docs/scale.md): starting a process takes about three seconds of processor time, and sending
     parts a quarter of what n-gram metrics take. Threads would not help: Python runs one at a time. Metrics with
     networks, whose `MICROSECONDS` are 0, use all cores themselves.
+
+    Args:
+        captions: their number.
+        metrics: all that are run.
+        cores: of this machine; None: as many as it has.
     """
     cores = cores or os.cpu_count() or 1
     costs = [metric.MICROSECONDS for metric in metrics]

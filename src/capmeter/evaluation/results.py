@@ -111,7 +111,15 @@ class Scores:
 
     @classmethod
     def from_rows(cls, metric: Metric, ids: Ids, values: Floats, notes: dict[str, list[str]], signature: str) -> Scores:
-        """Computes the scores from the rows of all captions (captions, columns); those noted as absent have zeros."""
+        """Computes the scores from the rows of all captions (captions, columns); those noted as absent have zeros.
+
+        Args:
+            metric: the metric.
+            ids: of the captions.
+            values: the rows (captions, columns).
+            notes: reason → ids.
+            signature: of the metric.
+        """
         corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values) + len(notes.get(ABSENT, ()))))
         caption_scores = metric.from_sums(values, np.ones(len(values)))
         check_scores(metric, caption_scores, corpus_scores, ids.names)

@@ -250,7 +250,7 @@ def test_analyses_of_a_pool() -> None:
 
 
 def test_taking_rows_of_a_piece_table() -> None:
-    table = PieceTable.of([[1, 2, 3], [4], [5, 6]], truncated=[False, True, False])
+    table = PieceTable.from_rows([[1, 2, 3], [4], [5, 6]], truncated=[False, True, False])
     selection = table.take(np.array([2, 0, 2]))
     assert [row.tolist() for row in (selection[0], selection[1], selection[2])] == [[5, 6], [1, 2, 3], [5, 6]]
     assert table.take(np.array([1])).truncated.tolist() == [True]

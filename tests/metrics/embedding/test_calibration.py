@@ -16,8 +16,7 @@ from capmeter_research.papers.tbr.tbr import Tbr
 
 from capmeter.core.errors import InputError
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.metrics.embedding.bertscore import BASELINES
-from capmeter.metrics.embedding.calibration import calibrate
+from capmeter.metrics.embedding.bertscore import BASELINES, calibrate
 
 
 def words(sentence: str) -> np.ndarray:

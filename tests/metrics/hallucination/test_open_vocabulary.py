@@ -121,22 +121,22 @@ def test_the_formula_by_hand() -> None:
 def test_agreement_on_what_a_caption_misses() -> None:
     """Three of four references name a kite, which the candidate lacks: (3 − 1) / (4 − 1). A dog is not missing."""
     references = [[word(0, "dog"), word(1, "kite")], [word(0, "kite")], [word(0, "kite"), word(2, "tree")], []]
-    dog = _ContentVocabulary.of([word(0, "dog")])
+    dog = _ContentVocabulary.from_words([word(0, "dog")])
     assert _missing_agreement(dog, references) == pytest.approx(2 / 3)
     assert (
-        _missing_agreement(_ContentVocabulary.of([word(0, "kite")]), references) == 0
+        _missing_agreement(_ContentVocabulary.from_words([word(0, "kite")]), references) == 0
     )  # one reference alone names a dog
     assert _missing_agreement(dog, [[word(0, "kite")]]) == 0
     view = [[word(0, "view", False)]] * 3
     assert _missing_agreement(dog, view) == 0
-    assert _ContentVocabulary.of([word(0, "car")]).names(word(0, "automobile"))
+    assert _ContentVocabulary.from_words([word(0, "car")]).names(word(0, "automobile"))
 
 
 @pytest.mark.meteor
 def test_agreement_does_not_depend_on_the_order_of_references() -> None:
     """A thing is named if the candidate has the stem of one of its forms."""
     references = [[Word(0, "qx", "qxone", True)], [Word(0, "qx", "qxtwo", True)]]
-    candidate = _ContentVocabulary.of([Word(0, "qy", "qxone", True)])
+    candidate = _ContentVocabulary.from_words([Word(0, "qy", "qxone", True)])
     assert _missing_agreement(candidate, references) == _missing_agreement(candidate, references[::-1]) == 0
 
 

@@ -180,7 +180,7 @@ def test_padding_changes_nothing() -> None:
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
     sentences = ("a dog runs", "a very long caption of a small brown dog that runs over the grass", "grass")
-    encodings = SentenceEncodings.of(sentences, find_encoder("minilm"), 6, Settings())
+    encodings = SentenceEncodings.encode(sentences, find_encoder("minilm"), 6, Settings())
     one = np.array([0], np.int64), Ragged.from_rows([[2]], np.int64)
     two = np.array([0, 1], np.int64), Ragged.from_rows([[2], [1, 0, 2]], np.int64)
     scores = []
@@ -196,7 +196,7 @@ def test_padding_changes_nothing() -> None:
 
 
 def test_similarities_by_hand() -> None:
-    table = SentenceEncodings.of(("a", "b", "c"), find_encoder("minilm"), 6, Settings()).table
+    table = SentenceEncodings.encode(("a", "b", "c"), find_encoder("minilm"), 6, Settings()).table
     encodings = SentenceEncodings(table, np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32))
     similarities = encodings.similarities(np.array([0]), Ragged.from_rows([[1, 2]], np.int64))
     length = np.hypot(0.3, 0.9)

@@ -11,8 +11,8 @@ from capmeter.metrics.own.documents import (
 )
 from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
 
-CANDIDATE = _SplitText.of(["A red dog sits on a green sofa.", "The lamp is on the left."])
-REFERENCE = _SplitText.of(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
+CANDIDATE = _SplitText.from_sentences(["A red dog sits on a green sofa.", "The lamp is on the left."])
+REFERENCE = _SplitText.from_sentences(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
 
 
 def test_words_and_bounds() -> None:
@@ -37,16 +37,16 @@ def test_an_object_that_has_both_values_contradicts_nothing() -> None:
 
 def test_a_place_is_compared_with_that_of_the_same_object_alone() -> None:
     assert _find_misplaced_words(CANDIDATE, REFERENCE, [0, 1]) == {13: 13}
-    other = _SplitText.of(["A green dog sits on a red sofa.", "A window is on the right side."])
+    other = _SplitText.from_sentences(["A green dog sits on a red sofa.", "A window is on the right side."])
     assert _find_misplaced_words(CANDIDATE, other, [0, 1]) == {}
-    same = _SplitText.of(["A dog.", "The lamp is on the left, not on the right."])
+    same = _SplitText.from_sentences(["A dog.", "The lamp is on the left, not on the right."])
     assert _find_misplaced_words(CANDIDATE, same, [0, 1]) == {}
 
 
 def test_a_sentence_is_contradicted_by_the_most_similar_one_alone() -> None:
     """The lamp's place by what the sentences say, the shirt's colour by the graphs."""
-    text = _SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
-    other = _SplitText.of(
+    text = _SplitText.from_sentences(["The lamp is on the left.", "A man in a blue shirt waves."])
+    other = _SplitText.from_sentences(
         ["A woman in a red shirt sings.", "A lamp stands on the right side.", "A man in a red shirt."]
     )
     own_graph = build_scene_graph([("shirt",), ("shirt", "blue")], no_synsets)
@@ -59,9 +59,11 @@ def test_a_sentence_is_contradicted_by_the_most_similar_one_alone() -> None:
 
 
 def test_what_one_of_the_references_says_is_not_contradicted() -> None:
-    text = _SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
-    other = _SplitText.of(["A lamp stands on the right side.", "A man in a red shirt."])
+    text = _SplitText.from_sentences(["The lamp is on the left.", "A man in a blue shirt waves."])
+    other = _SplitText.from_sentences(["A lamp stands on the right side.", "A man in a red shirt."])
     conflicts = {"blue": [("shirt", frozenset({"red"}))]}
     assert _find_contradicted_sentences(text, [other, text], [[0, 1], [0, 1]], conflicts) == [False, False]
-    both = _SplitText.of(["A lamp is on the right, one on the left.", "A man in a red shirt and blue trousers."])
+    both = _SplitText.from_sentences(
+        ["A lamp is on the right, one on the left.", "A man in a red shirt and blue trousers."]
+    )
     assert _find_contradicted_sentences(text, [both], [[0, 1]], conflicts) == [False, False]

@@ -44,7 +44,7 @@ def test_the_score_is_the_mean_of_both_sides_claims_and_of_the_graphs() -> None:
     context = RunContext()
     metric = Capmeter()
     (score, correctness, coverage, fluency) = metric.measure(part, context).values[0]
-    block = _DocumentBlock.of(part, np.array([0]), metric.load(context.settings), context.settings)
+    block = _DocumentBlock.read(part, np.array([0]), metric.load(context.settings), context.settings)
     ((local, (others,)),) = block.claims
     claims = [(block.sentences[k], [block.sentences[j] for j in nearest]) for k, nearest in (*local, *others)]
     assert ("Behind the sofa a man in a blue shirt holds a white cup.", [OTHER.split(". ")[2] + "."]) in claims
@@ -62,7 +62,7 @@ def test_a_contradicted_sentence_counts_half() -> None:
     context = RunContext()
     metric = Capmeter()
     score, correctness, coverage, fluency = metric.measure(part, context).values[0]
-    block = _DocumentBlock.of(part, np.array([0]), metric.load(context.settings), context.settings)
+    block = _DocumentBlock.read(part, np.array([0]), metric.load(context.settings), context.settings)
     ((local, (others,)),) = block.claims
     sides = [np.array([block.claim_scores[claim] for claim in claims]) for claims in (local, others)]
     for side in sides:

@@ -66,7 +66,7 @@ def uncertainties(rows: list[tuple[str, list[str]]]) -> np.ndarray:
 
 
 def corrections(rows: list[tuple[str, list[str]]], trained: TrainedCapmeter) -> np.ndarray:
-    part = EncodedPart.of(caption_set(rows), trained, Settings())
+    part = EncodedPart.encode(caption_set(rows), trained, Settings())
     return reference_corrections(part, part.scores(trained, Settings())[:, 0], trained, Settings())
 
 
@@ -124,7 +124,7 @@ def test_of_many_references_some_at_even_distances_are_left_out() -> None:
     """Each reference twice: without the first, third and sixth the mean is that without each of the six."""
     trained = Capmeter().load(Settings())
     twice = [reference for reference in DOG for _ in range(2)]
-    part = EncodedPart.of(caption_set([(candidate, twice) for candidate, _ in ROWS]), trained, Settings())
+    part = EncodedPart.encode(caption_set([(candidate, twice) for candidate, _ in ROWS]), trained, Settings())
     scores = part.scores(trained, Settings())[:, 0]
     every, some = (reference_corrections(part, scores, trained, Settings(), most) for most in (6, 3))
     np.testing.assert_allclose(some, every, atol=1e-4)
@@ -134,7 +134,7 @@ def test_of_many_references_some_at_even_distances_are_left_out() -> None:
 def test_blocks_of_one_caption_give_the_same_and_no_encoder_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = Capmeter().load(Settings())
     together = corrections(ROWS, trained)
-    part = EncodedPart.of(caption_set(ROWS), trained, Settings())
+    part = EncodedPart.encode(caption_set(ROWS), trained, Settings())
     scores = part.scores(trained, Settings())[:, 0]
     monkeypatch.setattr(trained_networks, "REFERENCES_AT_ONCE", 1)
     without = replace(trained, encoder=None, tagger_encoder=None)
@@ -189,7 +189,7 @@ def test_a_larger_encoder_takes_part(tmp_path: Path) -> None:
     larger = replace(trained, larger=LargerEncoder(reader, 2.0, (0.2, -1.0), "larger"))
     base, with_larger = corrections(ROWS, trained), corrections(ROWS, larger)
     assert (with_larger[:4] != base[:4]).all() and (with_larger[4:] == 0).all()
-    part = EncodedPart.of(caption_set(ROWS), larger, Settings())
+    part = EncodedPart.encode(caption_set(ROWS), larger, Settings())
     values = estimate_uncertainties(part, part.scores(larger, Settings())[:, 0], larger, Settings())
     assert ((values >= 0) & (values <= 1)).all()
 

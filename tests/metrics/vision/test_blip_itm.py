@@ -11,6 +11,7 @@ from support.vision_models import captioned, pictures, tiny_blip, tiny_clip
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.registry import parse
@@ -70,8 +71,7 @@ def test_one_pass_per_image_and_none_from_the_cache(blip: str, images: list[str]
         if type(module).__name__ == "BlipVisionModel":
             encoded.append(len(output.last_hidden_state))
 
-    settings = Settings(device="cpu", cache=tmp_path)
-    settings.result_cache().memory.clear()  # features of these images from other tests
+    settings = Settings(device="cpu", cache=tmp_path, memory=MemoryCache())  # without features from other tests
     name = f'blip-itm(encoder="{blip}")'
     hook = register_module_forward_hook(count_images)
     try:

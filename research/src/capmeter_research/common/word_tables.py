@@ -86,7 +86,7 @@ def distil(handle: EncoderHandle, settings: Settings) -> NDArray[np.float32]:
     """The vector of each word piece on its own minus the mean, (vocabulary, width), always in float32."""
     encoder = load_encoder(handle, replace(settings, precision="float32"))
     size = len(encoder.tokenizer)
-    piece_table = PieceTable.of([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
+    piece_table = PieceTable.from_rows([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
     vector_table = np.empty((size, encoder.width), np.float32)
     for batch in encoder.encode_ids(piece_table, hidden=encoder.layers):
         if batch.hidden is not None:

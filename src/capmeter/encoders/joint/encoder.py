@@ -235,7 +235,7 @@ class JointModel:
                     "the model's tokenizer has no padding token, which the model needs; its files are incomplete"
                 )
             rows = [row + [pad_id] * (length_limit - len(row)) for row in rows]
-        return PieceTable.of(rows, truncated)
+        return PieceTable.from_rows(rows, truncated)
 
     def signature_facts(self) -> dict[str, str]:
         """Everything about the model that affects scores, for signatures."""
@@ -245,7 +245,13 @@ class JointModel:
     def run_batches(
         self, lengths: NDArray[np.int64], forward: Callable[[Rows], Output], description: str = "encoding"
     ) -> Iterator[tuple[Rows, Output]]:
-        """Run items of these lengths through the model; see `capmeter.encoders.batches.run_batches`."""
+        """Run items of these lengths through the model; see `capmeter.encoders.batches.run_batches`.
+
+        Args:
+            lengths: of each item.
+            forward: the outputs of some items.
+            description: of the progress bar.
+        """
         token_budget = batch_tokens(self.settings, self.precision.device)
         return run_batches(
             lengths,
@@ -399,7 +405,7 @@ def load_joint_encoder(handle: EncoderHandle, settings: Settings | None = None, 
         except OSError as error:
             raise AssetError(f"checkpoint {projection_path}: cannot be read ({error.strerror or error})") from error
         checkpoint = (projection_path, file_state.st_size, file_state.st_mtime_ns)  # a changed file is read again
-    encoder = copy.copy(_load(handle, Precision.of(settings), checkpoint))
+    encoder = copy.copy(_load(handle, Precision.from_settings(settings), checkpoint))
     encoder.settings = settings
     return encoder
 
@@ -533,7 +539,7 @@ def load_matcher(handle: EncoderHandle, settings: Settings | None = None) -> Ima
     """Load a BLIP for image-text matching, once per process; see `load_joint_encoder`."""
     settings = settings or Settings()
     require_neural()
-    matcher = copy.copy(_load_matcher(handle, Precision.of(settings)))
+    matcher = copy.copy(_load_matcher(handle, Precision.from_settings(settings)))
     matcher.settings = settings
     return matcher
 

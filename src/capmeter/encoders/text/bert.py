@@ -127,7 +127,7 @@ class Bert:
             raise ValueError(f"its weights are {self._words.shape[1]} wide, but {CONFIG} says {self.width}")
         self._norm = linear_of(weights, "embeddings.LayerNorm")
         self.stack = [
-            TransformerLayer.of(weights, f"encoder.layer.{layer_number}.", self.heads)
+            TransformerLayer.from_weights(weights, f"encoder.layer.{layer_number}.", self.heads)
             for layer_number in range(self.layers)
         ]
         for adapter in adapters:
@@ -165,7 +165,11 @@ class Bert:
     ) -> tuple[Tensor | None, Tensor | None]:
         """Hidden states [b, t, width] of layer `hidden` (0: the embeddings), and all maps [b, layers, heads, t, t].
 
-        ids: int64[b, t]. mask: bool[b, t], true where positions may be attended to; None means everywhere.
+        Args:
+            ids: int64[b, t].
+            mask: bool[b, t], true where positions may be attended to; None means everywhere.
+            hidden: the layer whose states are returned; None: none are.
+            attentions: whether all attention maps are returned.
         """
         import torch
 

@@ -196,7 +196,7 @@ class Encoder:
             [*piece_row[: self.max_length - 1], self.end_id] if is_long else piece_row
             for piece_row, is_long in zip(piece_rows, truncated, strict=True)
         ]
-        return PieceTable.of(piece_rows, truncated)
+        return PieceTable.from_rows(piece_rows, truncated)
 
     def tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         """The word pieces of some ids as text."""
@@ -213,7 +213,13 @@ class Encoder:
     def batches(
         self, sentences: Sequence[str], *, hidden: int | None = None, attentions: bool = False
     ) -> Iterator[EncodedBatch]:
-        """Runs the sentences through the model; `hidden` is the layer whose states to return (0: the embeddings)."""
+        """Runs the sentences through the model; `hidden` is the layer whose states to return (0: the embeddings).
+
+        Args:
+            sentences: as text.
+            hidden: the layer whose states are returned (0: the embeddings); None: none are.
+            attentions: whether all attention maps are returned.
+        """
         return self.encode_ids(self.pieces(sentences), hidden=hidden, attentions=attentions)
 
     def encode_ids(
@@ -226,9 +232,12 @@ class Encoder:
     ) -> Iterator[EncodedBatch]:
         """Runs word-piece sequences (begin and end tokens included) through the model, longest first.
 
-        masks: for every sequence, the positions that may be attended to (default: all). Masked positions stay in place.
+        Args:
+            sequences: word pieces, begin and end tokens included.
+            masks: of each sequence the positions that may be attended to; None: all. Masked positions stay in place.
+            hidden, attentions: as in `batches`.
         """
-        piece_table = sequences if isinstance(sequences, PieceTable) else PieceTable.of(sequences)
+        piece_table = sequences if isinstance(sequences, PieceTable) else PieceTable.from_rows(sequences)
         sequence_lengths = piece_table.lengths
         self._check(piece_table, masks)
         thread_count = batch_threads(self.settings, self.device)
@@ -332,7 +341,7 @@ def load_encoder(handle: EncoderHandle, settings: Settings | None = None) -> Enc
         MissingBackend: torch or transformers is not installed.
     """
     settings = settings or Settings()
-    encoder = copy.copy(_load(handle, Precision.of(settings)))
+    encoder = copy.copy(_load(handle, Precision.from_settings(settings)))
     encoder.settings = settings
     return encoder
 

@@ -124,8 +124,14 @@ class TransformerLayer:
     ffn_norm: Norm
 
     @classmethod
-    def of(cls, weights: Mapping[str, Tensor], prefix: str, heads: int) -> TransformerLayer:
-        """The layer whose weights have BERT's names after this prefix (`encoder.layer.0.`)."""
+    def from_weights(cls, weights: Mapping[str, Tensor], prefix: str, heads: int) -> TransformerLayer:
+        """The layer whose weights have BERT's names after this prefix (`encoder.layer.0.`).
+
+        Args:
+            weights: of the encoder.
+            prefix: of the layer's names.
+            heads: number of attention heads.
+        """
         import torch
 
         projections = [linear_of(weights, f"{prefix}attention.self.{name}") for name in ("query", "key", "value")]
@@ -192,7 +198,13 @@ def transformer_layer(
 
 
 def attention_inputs(layer: TransformerLayer, x: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of hidden states, (batch, heads, tokens, head width) each; see `transformer_layer`."""
+    """Queries, keys and values of hidden states, (batch, heads, tokens, head width) each; see `transformer_layer`.
+
+    Args:
+        layer: the layer.
+        x: hidden states (batch · tokens, width).
+        shape: batch and heads.
+    """
     (batch_size, heads), width = shape, x.shape[1]
     qkv = _linear(x, *layer.qkv).to(x.dtype).view(batch_size, -1, 3, heads, width // heads)
     queries, keys, values = qkv.permute(2, 0, 3, 1, 4).contiguous()
@@ -354,7 +366,13 @@ def _merge_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], numbe
 
 
 def attach_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], number: int) -> TransformerLayer:
-    """The layer with A and B next to W, for training: W needs no gradient."""
+    """The layer with A and B next to W, for training: W needs no gradient.
+
+    Args:
+        layer: the layer.
+        factors: A and B of all layers by name.
+        number: the layer's.
+    """
     attached = {matrix: (*getattr(layer, matrix), *_factors_of(factors, number, matrix)) for matrix in MATRICES}
     return replace(layer, **attached)
 

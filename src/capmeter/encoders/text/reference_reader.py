@@ -66,8 +66,13 @@ class ReaderWeights:
     logistic: Tensor
 
     @classmethod
-    def of(cls, weights: Mapping[str, NDArray[Any]], bert: Bert, device: str) -> ReaderWeights:
+    def from_weights(cls, weights: Mapping[str, NDArray[Any]], bert: Bert, device: str) -> ReaderWeights:
         """Those of a checkpoint.
+
+        Args:
+            weights: of the checkpoint.
+            bert: the encoder.
+            device: a torch device's name.
 
         Raises:
             ValueError: an array is missing, unknown or of another shape.
@@ -118,7 +123,13 @@ class ReferenceReader:
         return logits
 
     def read(self, pieces: PieceTable, candidates: Rows, references: Ragged) -> Tensor:
-        """The logits, (captions,), of captions whose references are in memory together; see `score`."""
+        """The logits, (captions,), of captions whose references are in memory together; see `score`.
+
+        Args:
+            pieces: of all sentences.
+            candidates: of each caption, as an index of a sentence.
+            references: of each caption, as indices of sentences.
+        """
         cosines, projections = self._read_terms(pieces, candidates, references)
         slope, offset = self.weights.logistic
         logits: Tensor = slope * cosines + projections + offset
@@ -263,7 +274,7 @@ def load_reader(handle: EncoderHandle, settings: Settings) -> ReferenceReader:
             "--reads-references"
         )
     with load_errors(handle):
-        reader_weights = ReaderWeights.of(weights, encoder.model, encoder.device)
+        reader_weights = ReaderWeights.from_weights(weights, encoder.model, encoder.device)
     return ReferenceReader(encoder.model, encoder.model.stack, reader_weights, encoder.device)
 
 

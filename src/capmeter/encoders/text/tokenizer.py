@@ -32,7 +32,7 @@ class PieceTable:
     truncated: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]], truncated: Iterable[bool] | None = None) -> PieceTable:
+    def from_rows(cls, rows: Sequence[Sequence[int]], truncated: Iterable[bool] | None = None) -> PieceTable:
         """The table of given id sequences."""
         pieces = Ragged.from_rows(rows, np.int32)
         flags = np.zeros(len(rows), np.bool_) if truncated is None else np.fromiter(truncated, np.bool_, len(rows))

@@ -234,7 +234,7 @@ class _Classifier:
         with load_errors(EncoderHandle(folder.name, folder, ""), " as a sequence classifier"):
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-            precision = Precision.of(settings)
+            precision = Precision.from_settings(settings)
             self._model: Any = load_complete_model(
                 AutoModelForSequenceClassification, folder, precision, use_safetensors=True
             )

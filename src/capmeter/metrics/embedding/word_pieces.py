@@ -117,7 +117,13 @@ def caption_blocks(
 
 
 def encode_sentences(part: CaptionSet, encoder: EncoderHandle, layer: int, settings: Settings) -> StateTable:
-    """The hidden states of all sentences of the part, each distinct sentence encoded once."""
+    """The hidden states of all sentences of the part, each distinct sentence encoded once.
+
+    Args:
+        part: the captions.
+        encoder, layer: what reads them.
+        settings: where it runs.
+    """
     state_table: StateTable = part.pool.analyse(HiddenStates(encoder, layer, settings))
     return state_table
 
@@ -170,7 +176,13 @@ def vocabulary_size(encoder: EncoderHandle, settings: Settings) -> int:
 
 
 def note_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> dict[str, list[str]]:
-    """Notes of the captions with a sentence that is too long for the encoder, and of those that it cannot read."""
+    """Notes of the captions with a sentence that is too long for the encoder, and of those that it cannot read.
+
+    Args:
+        part: the captions.
+        encoder: what reads them.
+        settings: where it runs.
+    """
     piece_table: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
     is_truncated = piece_table.truncated
     is_unreadable = find_unreadable(piece_table, encoder, settings)
@@ -179,7 +191,13 @@ def note_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings)
 
 
 def find_unreadable(pieces: PieceTable, encoder: EncoderHandle, settings: Settings) -> NDArray[np.bool_]:
-    """Whether more than half of each sentence's word pieces are unknown to the encoder, or single letters."""
+    """Whether more than half of each sentence's word pieces are unknown to the encoder, or single letters.
+
+    Args:
+        pieces: of the sentences.
+        encoder: whose they are.
+        settings: where it runs.
+    """
     is_uninformative = load_encoder(encoder, settings).tokenizer.uninformative[pieces.ids]
     unknown_counts = np.add.reduceat(is_uninformative.astype(np.int64), pieces.offsets[:-1])
     is_unreadable: NDArray[np.bool_] = 2 * unknown_counts > pieces.lengths - 2  # without begin and end tokens
@@ -187,6 +205,11 @@ def find_unreadable(pieces: PieceTable, encoder: EncoderHandle, settings: Settin
 
 
 def encoder_facts(encoder: EncoderHandle, layer: int, settings: Settings) -> dict[str, str]:
-    """Everything about the encoder that affects scores, for signatures."""
+    """Everything about the encoder that affects scores, for signatures.
+
+    Args:
+        encoder, layer: what reads the captions.
+        settings: where it runs.
+    """
     facts = {"weights": encoder.sha256[:12], "layer": str(layer), "software": encoder.software}
     return facts | {"precision": settings.precision}

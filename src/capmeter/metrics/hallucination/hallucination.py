@@ -82,7 +82,7 @@ class _ContentVocabulary:
     synsets: frozenset[int]
 
     @classmethod
-    def of(cls, words: Iterable[Word]) -> _ContentVocabulary:
+    def from_words(cls, words: Iterable[Word]) -> _ContentVocabulary:
         """The vocabulary of these words."""
         words = list(words)
         forms = frozenset(form for word in words for form in (word.lemma, word.stem))
@@ -400,13 +400,15 @@ def _sentence_findings(
 
 def _named(words: Sequence[Word], named_texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
     """Whether one of the texts names each word."""
-    vocabulary = _ContentVocabulary.of(chain.from_iterable(named_texts))
+    vocabulary = _ContentVocabulary.from_words(chain.from_iterable(named_texts))
     return np.array([vocabulary.names(word) for word in words], np.bool_)
 
 
 def _missing(caption: Caption, reference_sentences: Sequence[str], text_words: dict[str, list[Word]]) -> float:
     """m of a caption; only these sentences of its references are read."""
-    candidate = _ContentVocabulary.of(word for text in split_text(caption.candidate) for word in text_words[text])
+    candidate = _ContentVocabulary.from_words(
+        word for text in split_text(caption.candidate) for word in text_words[text]
+    )
     read_sentences = set(reference_sentences)
     reference_texts = (
         [text for text in split_text(reference) if text in read_sentences] for reference in caption.references

@@ -20,6 +20,12 @@ def ngram_evidence(
     """For each caption, its n-grams that occur in each reference: longest first, not inside a longer one.
 
     A link's weight is the n-gram's idf if there are document frequencies, else 1.
+
+    Args:
+        part: the captions.
+        n: the longest n-grams.
+        tokenizer: the metric's.
+        frequencies: document frequencies, of a metric that has them.
     """
     token_table: TokenTable = part.pool.analyse(WhitespaceTokens(tokenizer))
     candidates = [token_table.row(int(i)) for i in part.candidates]

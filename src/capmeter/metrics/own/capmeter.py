@@ -140,7 +140,7 @@ class Capmeter(MeanMetric):
         captions = part.select(rows) if len(document_rows) else part
         caption_scores, notes = np.zeros((len(part), len(self.columns))), dict[str, list[str]]()
         if len(rows):
-            encoded_part = EncodedPart.of(captions, trained, settings)
+            encoded_part = EncodedPart.encode(captions, trained, settings)
             caption_scores[rows, : len(COLUMNS)], notes = (
                 encoded_part.scores(trained, settings),
                 encoded_part.notes(captions, trained, settings),
@@ -168,7 +168,7 @@ class Capmeter(MeanMetric):
 
         trained = self.load(context.settings)
         logits = {term_name: np.zeros(len(part)) for term_name in ("score", *SCORE_TERMS)}
-        encoded_part = EncodedPart.of(part, trained, context.settings)
+        encoded_part = EncodedPart.encode(part, trained, context.settings)
         for rows, output in encoded_part.run_matcher(trained, context.settings):
             for term_name, term_logits in logits.items():
                 term_logits[rows] = getattr(output, term_name).cpu().numpy()
@@ -207,7 +207,7 @@ class Capmeter(MeanMetric):
 
     def _explain_captions(self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> list[Evidence]:
         """The evidence of captions that are no documents."""
-        encoded_part = EncodedPart.of(part, trained, settings)
+        encoded_part = EncodedPart.encode(part, trained, settings)
         encoder = load_encoder(trained.encoder, settings)
         caption_scores = encoded_part.scores(trained, settings)
         evidence: list[Evidence] = [Evidence((), ())] * len(part)
@@ -269,7 +269,7 @@ def word_verdicts(
     trained = Capmeter().load(settings)
     encoder = load_encoder(trained.encoder, settings)
     texts = CaptionSet.from_captions([*sentences, *captions])
-    encoded_part = EncodedPart.of(texts, trained, settings)
+    encoded_part = EncodedPart.encode(texts, trained, settings)
     of_sentences, of_captions = map(encoded_part.take, np.split(np.arange(len(texts)), [len(sentences)]))
     cosines = of_captions.reference_cosines().tolist() if captions else []
     probabilities = dict(of_sentences.word_probabilities(texts, trained, settings))

@@ -33,8 +33,8 @@ In 200 words nearly every colour occurs somewhere; what counts is whose it is, a
 A sentence is contradicted by the most similar ones of the other side if one of them contradicts a word of it in either
 way, and none of them has that word.
 
->>> candidate = SplitText.of(["A red dog sits on a green sofa.", "The lamp is on the left."])
->>> reference = SplitText.of(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
+>>> candidate = _SplitText.from_sentences(["A red dog sits on a green sofa.", "The lamp is on the left."])
+>>> reference = _SplitText.from_sentences(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
 >>> _find_misplaced_words(candidate, reference, [0, 1])
 {13: 13}
 >>> _find_contradicted_sentences(candidate, [reference], [[0, 1]], {})
@@ -99,7 +99,14 @@ def find_documents(part: CaptionSet) -> NDArray[np.int64]:
 def document_blocks(
     part: CaptionSet, rows: NDArray[np.int64], trained: TrainedCapmeter, settings: Settings
 ) -> Iterator[_DocumentBlock]:
-    """Yields documents in blocks of bounded memory, at least one in each."""
+    """Yields documents in blocks of bounded memory, at least one in each.
+
+    Args:
+        part: the captions.
+        rows: which of them are documents.
+        trained: the networks.
+        settings: where they run.
+    """
     sentence_lengths = np.array(list(map(len, part.pool.sentences)))
     document_sizes = sentence_lengths[part.candidates] + np.bincount(
         part.references.rows, sentence_lengths[part.references.values], len(part)
@@ -109,11 +116,11 @@ def document_blocks(
         if block_end > block_start and (
             block_end - block_start == _ROWS_AT_ONCE or block_characters + document_size > _CHARACTERS_AT_ONCE
         ):
-            yield _DocumentBlock.of(part, rows[block_start:block_end], trained, settings)
+            yield _DocumentBlock.read(part, rows[block_start:block_end], trained, settings)
             block_start, block_characters = block_end, 0.0
         block_characters += document_size
     if len(rows):
-        yield _DocumentBlock.of(part, rows[block_start:], trained, settings)
+        yield _DocumentBlock.read(part, rows[block_start:], trained, settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +148,7 @@ class _DocumentBlock:
     settings: Settings
 
     @classmethod
-    def of(
+    def read(
         cls, part: CaptionSet, rows: NDArray[np.int64], trained: TrainedCapmeter, settings: Settings
     ) -> _DocumentBlock:
         """Splits, parses and encodes some rows of a part."""
@@ -309,7 +316,9 @@ class _DocumentBlock:
 
     def _texts(self, row: int) -> tuple[_SplitText, list[_SplitText]]:
         side_sentences = [self.candidates[row], *self.references[row]]
-        candidate, *references = (_SplitText.of([self.sentences[k] for k in side.tolist()]) for side in side_sentences)
+        candidate, *references = (
+            _SplitText.from_sentences([self.sentences[k] for k in side.tolist()]) for side in side_sentences
+        )
         return candidate, references
 
     def _contradicted(self, row: int) -> dict[int, tuple[int, int]]:
@@ -392,7 +401,7 @@ class _SplitText:
     bounds: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, sentences: Sequence[str]) -> _SplitText:
+    def from_sentences(cls, sentences: Sequence[str]) -> _SplitText:
         """The words between blanks of these sentences."""
         sentence_words = [sentence.split() for sentence in sentences]
         sentence_ends = list(accumulate(map(len, sentence_words), initial=0))

@@ -192,7 +192,12 @@ class LanguageModel:
         return log_probability
 
     def log_trigram(self, first: NDArray[Any], second: NDArray[Any], piece: NDArray[Any]) -> Floats32:
-        """ln P(piece | first, second), elementwise."""
+        """ln P(piece | first, second), elementwise.
+
+        Args:
+            first, second: the two pieces before.
+            piece: the piece.
+        """
         vocabulary_size = len(self.unigram_counts)
         bigram_keys = first.astype(np.int64) * vocabulary_size + second
         trigram_count = self.count_trigrams(bigram_keys * vocabulary_size + piece)
@@ -341,7 +346,13 @@ def strip_final_punctuation(sentence: str) -> str:
 def centroid_cosines(
     vectors: NDArray[np.float32], candidates: NDArray[np.int64], references: Ragged
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The cosine of each candidate with the mean of its references' unit vectors, and the length of that mean, (n,)."""
+    """The cosine of each candidate with the mean of its references' unit vectors, and the length of that mean, (n,).
+
+    Args:
+        vectors: unit vectors (sentences, width).
+        candidates: indices of sentences (n,).
+        references: indices of sentences, by caption.
+    """
     reference_counts = references.lengths.astype(np.float32)
     centroid = np.add.reduceat(vectors[references.values], references.offsets[:-1], axis=0) / reference_counts[:, None]
     centroid_norms = np.linalg.norm(centroid, axis=1)
@@ -360,7 +371,7 @@ class SentenceEncodings:
     larger_pieces: PieceTable | None = None
 
     @classmethod
-    def of(
+    def encode(
         cls,
         sentences: Sequence[str],
         encoder: EncoderHandle,
@@ -368,7 +379,14 @@ class SentenceEncodings:
         settings: Settings,
         larger: EncoderHandle | None = None,
     ) -> SentenceEncodings:
-        """The encodings of these sentences by a layer of an encoder, and the word pieces of a larger one."""
+        """The encodings of these sentences by a layer of an encoder, and the word pieces of a larger one.
+
+        Args:
+            sentences: distinct sentences.
+            encoder, layer: what the matcher reads.
+            settings: where it runs.
+            larger: a larger encoder, of which only word pieces are needed.
+        """
         pool = SentencePool(tuple(sentences))
         return cls(
             pool.analyse(HiddenStates(encoder, layer, settings)),
@@ -399,5 +417,11 @@ class SentenceEncodings:
 def piece_blocks(
     candidates: NDArray[np.int64], table: StateTable, references: Ragged
 ) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
-    """Captions in blocks of bounded memory: rows, candidates, references without begin and end."""
+    """Captions in blocks of bounded memory: rows, candidates, references without begin and end.
+
+    Args:
+        candidates: indices of sentences (n,).
+        table: the sentences' states.
+        references: indices of sentences, by caption.
+    """
     return caption_blocks(candidates, table, references, ends=False, floats=BLOCK_FLOATS)

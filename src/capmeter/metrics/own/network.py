@@ -232,7 +232,12 @@ class WordErrorTagger(_CrossAttention):
         self.shape = shape
 
     def forward(self, candidates: PieceBatch, references: PieceBatch, lm_features: Tensor) -> Tensor:
-        """The logits (n, c) of being right; lm_features: (n, c, lm_dim)."""
+        """The logits (n, c) of being right; lm_features: (n, c, lm_dim).
+
+        Args:
+            candidates, references: their word pieces.
+            lm_features: (n, c, lm_dim).
+        """
         return self._compare_pieces(candidates, references, lm_features).right
 
 
@@ -306,6 +311,10 @@ def score_logit(
     correctness: Tensor, coverage: Tensor, fluency: Tensor, cosine: Tensor, objects: Tensor, *, weights: Sequence[float]
 ) -> Tensor:
     """The logit of the score, (n,), from the matcher outputs, all (n,); weights: λ_0 … λ_5.
+
+    Args:
+        correctness, coverage, fluency, cosine, objects: (n,) each.
+        weights: λ_0 … λ_5.
 
     >>> zero, one = torch.zeros(1), torch.ones(1)
     >>> [score_logit(sign * one, zero, zero, one, one, weights=[16, 3, 6, 1, 2, 0]).item() for sign in (40, -40)]
@@ -456,7 +465,13 @@ def _first_occurrences(pieces: PieceBatch) -> Tensor:
 
 
 def piece_batch(pieces: Pieces, features: PieceFeatures, device: str = "cpu") -> PieceBatch:
-    """The pieces as tensors for the networks."""
+    """The pieces as tensors for the networks.
+
+    Args:
+        pieces: of one side of some captions.
+        features: of the vocabulary's pieces.
+        device: a torch device's name.
+    """
     static, noun_shares, associations, signs = features.on(device)
     sentence_spans = _positions(np.where(pieces.word_mask, pieces.sentence, -1))
     piece_arrays = pieces.states, pieces.ids.astype(np.int64), pieces.word_mask, sentence_spans

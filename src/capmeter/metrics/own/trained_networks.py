@@ -99,7 +99,7 @@ class TrainedCapmeter:
     def encode(self, sentences: Sequence[str], settings: Settings) -> SentenceEncodings:
         """What the matcher reads of these sentences."""
         larger = None if self.larger is None else self.larger.encoder
-        return SentenceEncodings.of(sentences, self.encoder, self.layer, settings, larger)
+        return SentenceEncodings.encode(sentences, self.encoder, self.layer, settings, larger)
 
     def probability(self, name: str, logits: Any) -> Floats:
         """σ(slope · logit + offset), with the calibration of this name."""
@@ -121,8 +121,14 @@ class EncodedPart:
     references: Ragged
 
     @classmethod
-    def of(cls, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> EncodedPart:
-        """Encodes the captions of a part and their references."""
+    def encode(cls, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> EncodedPart:
+        """Encodes the captions of a part and their references.
+
+        Args:
+            part: the captions.
+            trained: whose encoder reads them.
+            settings: where it runs.
+        """
         text_indices: dict[str, int] = {}
         texts = map(strip_final_punctuation, part.pool.sentences)
         sentence_indices = np.array([text_indices.setdefault(text, len(text_indices)) for text in texts], np.int64)
@@ -213,7 +219,13 @@ class EncodedPart:
     def word_probabilities(
         self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings
     ) -> Iterator[tuple[int, list[float]]]:
-        """For each caption of the part its row, and each word's probability of being right, by the tagger."""
+        """For each caption of the part its row, and each word's probability of being right, by the tagger.
+
+        Args:
+            part: the captions that were encoded.
+            trained: the tagger.
+            settings: where it runs.
+        """
         encoder = load_encoder(trained.encoder, settings)
         for row, logits in self.word_logits(trained, settings):
             text = part.pool[int(part.candidates[row])]
@@ -252,7 +264,13 @@ class EncodedPart:
         return concepts
 
     def notes(self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> dict[str, list[str]]:
-        """The captions with a sentence that was truncated, those without word pieces, and those that cannot be read."""
+        """The captions with a sentence that was truncated, those without word pieces, and those that cannot be read.
+
+        Args:
+            part: the captions that were encoded.
+            trained: whose encoder read them.
+            settings: where it ran.
+        """
         pieces = self.encodings.table.pieces
         empty, unreadable = self.candidate_lengths == 0, find_unreadable(pieces, trained.encoder, settings)
         truncated, truncated_references = (pieces.truncated[each] for each in (self.candidates, self.references.values))
@@ -262,7 +280,13 @@ class EncodedPart:
 def note_inputs(
     part: CaptionSet, empty: Flags, unreadable: Flags, truncated: Flags, truncated_references: Flags | None = None
 ) -> dict[str, list[str]]:
-    """The captions without word pieces (empty), those that cannot be read, and those with a truncated sentence."""
+    """The captions without word pieces (empty), those that cannot be read, and those with a truncated sentence.
+
+    Args:
+        part: the captions.
+        empty, unreadable, truncated: of which candidates (captions).
+        truncated_references: of which references, flat as `part.references.values`.
+    """
     notes = note_captions(part, "no words in candidate", empty & ~empty_candidates(part))
     notes |= note_captions(part, UNREADABLE, unreadable)
     return notes | note_truncated(part, truncated, truncated_references)

@@ -218,6 +218,11 @@ def word_indices(encoder: Encoder, sentence: str, pieces: int) -> list[int] | No
     """For each of the sentence's word pieces, the index of its word in `sentence.split()`.
 
     None where the words' own pieces differ from those of the sentence (a tokenizer that joins words).
+
+    Args:
+        encoder: whose word pieces they are.
+        sentence: the sentence.
+        pieces: their number.
     """
     words = [index for index, word in enumerate(sentence.split()) for _ in range(_piece_count(encoder, word))]
     if len(words) < pieces or (len(words) > pieces and pieces < encoder.max_length - 2):

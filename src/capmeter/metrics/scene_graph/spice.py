@@ -153,7 +153,13 @@ class Spice(Metric):
 
 
 def scene_graphs(part: CaptionSet, analysis: Scenes, *, synonyms: bool) -> list[tuple[SceneGraph, SceneGraph]]:
-    """Each caption's graph and that of all its references; one graph per distinct caption and reference set."""
+    """Each caption's graph and that of all its references; one graph per distinct caption and reference set.
+
+    Args:
+        part: the captions.
+        analysis: which graphs.
+        synonyms: whether words of one synset merge.
+    """
     scene_table: SceneTable = part.pool.analyse(analysis)
     synsets, reference_sets = find_synset_lookup(synonyms), part.reference_sets
     reference_graphs = [

@@ -70,7 +70,13 @@ def read_spice(path: str | Path, synsets: Synsets = no_synsets) -> list[_SpiceRo
 
 
 def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "SPICE results") -> list[_SpiceRow]:
-    """The rows of a result file's JSON."""
+    """The rows of a result file's JSON.
+
+    Args:
+        rows: JSON objects, one per caption.
+        synsets: looks up a word's synsets.
+        where: the file, for messages.
+    """
     spice_rows = []
     for number, row in enumerate(rows):
         try:
@@ -148,7 +154,7 @@ def _tuple(element_texts: Any, synsets: Synsets) -> ConceptTuple:
         or not all(isinstance(element_text, str) for element_text in element_texts)
     ):
         raise ValueError(f"a tuple is a list of one to three texts, not {element_texts!r:.80}")
-    return tuple(Concept.of(element_text.split("/"), synsets) for element_text in element_texts)
+    return tuple(Concept.from_words(element_text.split("/"), synsets) for element_text in element_texts)
 
 
 def _first(candidate_tuple: ConceptTuple, reference_tuples: Sequence[ConceptTuple]) -> int | None:

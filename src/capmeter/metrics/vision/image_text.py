@@ -29,7 +29,7 @@ class EncodedCaptions:
     notes: dict[str, list[str]]
 
     @classmethod
-    def of(
+    def encode(
         cls,
         part: CaptionSet,
         encoder: str,
@@ -112,8 +112,15 @@ class ImageTextMetric(MeanMetric):
         return ""
 
     def encode(self, part: CaptionSet, prefix: str, settings: Settings, *, references: bool = False) -> EncodedCaptions:
-        """The vectors of captions and images, and of references if asked for."""
-        return EncodedCaptions.of(
+        """The vectors of captions and images, and of references if asked for.
+
+        Args:
+            part: the captions.
+            prefix: what precedes each caption.
+            settings: where the encoder runs.
+            references: whether they are encoded too.
+        """
+        return EncodedCaptions.encode(
             part, self.encoder, prefix, settings, projection=self.projection, references=references
         )
 

@@ -199,7 +199,13 @@ class SynonymIndex:
 
 
 def load_synonym_index(name: str, version: str, read_lists: Callable[[], tuple[str, str]]) -> SynonymIndex:
-    """Returns the index of this version of the lists, from the user's cache, or built and stored there."""
+    """Returns the index of this version of the lists, from the user's cache, or built and stored there.
+
+    Args:
+        name: of the index's file.
+        version: of the lists.
+        read_lists: gives the synsets and the exceptions, if the index must be built.
+    """
     path = cache_folder(f"{name}-{version}-{_FORMAT}.index")
     field_names = [index_field.name for index_field in fields(SynonymIndex)]
     saved_arrays = read_arrays(path)
@@ -319,7 +325,13 @@ class Paraphrases:
 
 
 def index_path(table: Path, version: str, cache: Path | None = None) -> Path:
-    """Returns the path of the index for this version of this table."""
+    """Returns the path of the index for this version of this table.
+
+    Args:
+        table: the paraphrase table.
+        version: of the table.
+        cache: the folder; None: the user's.
+    """
     return (cache or cache_folder()) / f"{table.name.removesuffix('.gz')}-{version}-{_PARAPHRASES_FORMAT}.index"
 
 

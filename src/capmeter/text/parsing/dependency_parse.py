@@ -204,19 +204,34 @@ class DependencyGraph:
         return len(self.words) - 1
 
     def add(self, governor: int, dependent: int, label: str) -> None:
-        """Adds an edge, if there is no equal one."""
+        """Adds an edge, if there is no equal one.
+
+        Args:
+            governor, dependent: nodes.
+            label: of the edge.
+        """
         if (dependent, label) not in self.dependents[governor]:
             self.dependents[governor].append((dependent, label))
             self.governors[dependent].append((governor, label))
 
     def remove(self, governor: int, dependent: int, label: str) -> None:
-        """Removes an edge, if it exists."""
+        """Removes an edge, if it exists.
+
+        Args:
+            governor, dependent: nodes.
+            label: of the edge.
+        """
         if (dependent, label) in self.dependents[governor]:
             self.dependents[governor].remove((dependent, label))
             self.governors[dependent].remove((governor, label))
 
     def relabel(self, governor: int, dependent: int, old: str, new: str) -> None:
-        """Gives an edge another label, in the same position."""
+        """Gives an edge another label, in the same position.
+
+        Args:
+            governor, dependent: nodes.
+            old, new: labels.
+        """
         outgoing_edges, incoming_edges = self.dependents[governor], self.governors[dependent]
         outgoing_edges[outgoing_edges.index((dependent, old))] = (dependent, new)
         incoming_edges[incoming_edges.index((governor, old))] = (governor, new)

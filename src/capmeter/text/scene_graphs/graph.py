@@ -42,7 +42,7 @@ class Concept:
     synsets: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, words: Sequence[str], synsets: Synsets) -> Concept:
+    def from_words(cls, words: Sequence[str], synsets: Synsets) -> Concept:
         """The words with their synsets."""
         return cls(tuple(words), frozenset().union(*(synsets(synset_key(word)) for word in words)))
 
@@ -152,7 +152,7 @@ def _number(object_number: Any, objects: Sequence[Concept]) -> int:
 def _concept(words: Any, synsets: Synsets) -> Concept:
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         raise ValueError(f"expected a list of words, got {words!r:.80}")
-    return Concept.of(words, synsets)
+    return Concept.from_words(words, synsets)
 
 
 def synset_key(phrase: str) -> str:
@@ -246,7 +246,7 @@ class _Builder:
 
 @lru_cache(maxsize=1 << 16)
 def _one_word(word: str, synsets: Synsets) -> Concept:
-    return Concept.of((word,), synsets)
+    return Concept.from_words((word,), synsets)
 
 
 class _Groups:

@@ -85,7 +85,7 @@ class PhotoExamples:
     def encodings(self) -> SentenceEncodings:
         """The hidden states and embeddings of the matcher's sentences."""
         sentences = self.sentences[: self.encoded_count]
-        return SentenceEncodings.of(sentences, self.encoder, self.layer, self.settings)
+        return SentenceEncodings.encode(sentences, self.encoder, self.layer, self.settings)
 
     @cached_property
     def piece_features(self) -> PieceFeatures:

@@ -75,7 +75,7 @@ class ScoredCaptions:
         """Those of captions that are not empty, by a network with a larger encoder whose weight is 1."""
         from capmeter.metrics.own.trained_networks import EncodedPart
 
-        part = EncodedPart.of(captions, trained, settings)
+        part = EncodedPart.encode(captions, trained, settings)
         logits, larger_logits = np.zeros(len(captions)), part.larger_terms(trained, settings).astype(np.float64)
         with task("scoring captions", total=len(captions)) as advance:
             for rows, output in part.run_matcher(replace(trained, larger=None), settings):

@@ -249,7 +249,7 @@ class PretrainedEncoder:
         state = {"pieces": weights[_WORD_EMBEDDINGS][list(piece_ids)], "places": positions[: shape.places] + kinds[0]}
         state |= {f"norm.{part}": weights[f"embeddings.LayerNorm.{part}"] for part in ("weight", "bias")}
         for number in range(shape.layers):
-            layer = TransformerLayer.of(weights, f"encoder.layer.{number}.", shape.heads)
+            layer = TransformerLayer.from_weights(weights, f"encoder.layer.{number}.", shape.heads)
             for name, (weight, bias) in zip(STORED_NAMES.values(), vars(layer).values(), strict=True):
                 state |= {f"layers.{number}.{name}.weight": weight, f"layers.{number}.{name}.bias": bias}
         encoder.load_state_dict(state)

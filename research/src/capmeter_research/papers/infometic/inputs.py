@@ -85,7 +85,7 @@ class InputSpec:
             notes = note_sentences(part, self.handle, settings)
             return RegressorInputs(joint_inputs(*_reference_vectors(part, self.handle, settings)), _rows(part), notes)
         with_references = self.reads_references
-        encoded = EncodedCaptions.of(part, self.encoder, self.prefix, settings, references=with_references)
+        encoded = EncodedCaptions.encode(part, self.encoder, self.prefix, settings, references=with_references)
         if not with_references:
             input_values = joint_inputs(encoded.images, encoded.candidates)
             return RegressorInputs(input_values, np.arange(len(part)), encoded.notes)

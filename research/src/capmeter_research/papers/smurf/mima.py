@@ -105,7 +105,7 @@ def _encode_pieces(
                 piece_ids = [pad_id if is_stop[piece] else piece for piece in piece_ids if not is_punctuation[piece]]
             truncated.append(len(piece_ids) > max_pieces)
             piece_rows.append([encoder.begin_id, *piece_ids[:max_pieces], encoder.end_id])
-    piece_table = PieceTable.of(piece_rows, truncated)
+    piece_table = PieceTable.from_rows(piece_rows, truncated)
     return piece_table, [[piece != pad_id for piece in row] for row in piece_rows]
 
 

@@ -73,7 +73,7 @@ class PairEncoder:
         most = self.shape.positions
         cut = [len(row) > most for row in rows]
         rows = [[*row[: most - 1], self.tokenizer.end_id] if long else row for row, long in zip(rows, cut, strict=True)]
-        return PieceTable.of(rows, cut)
+        return PieceTable.from_rows(rows, cut)
 
     def embed(self, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> Tensor:
         """The embeddings of one picture's regions: features [n, features], boxes [n, 7]."""
@@ -145,7 +145,7 @@ def load_pair_encoder(name: str, settings: Settings, advice: str = "") -> PairEn
     stamp = checkpoint_stamp(name)
     if stamp is None and advice:
         raise AssetError(f"there is no checkpoint {name!r}; {advice}")
-    return _load(name, stamp, Precision.of(settings))
+    return _load(name, stamp, Precision.from_settings(settings))
 
 
 @functools.lru_cache(maxsize=2)

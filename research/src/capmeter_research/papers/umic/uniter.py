@@ -133,7 +133,7 @@ class Uniter:
         self.shape, self.dropout = shape, dropout
         self.weights = weights
         self._stack = [
-            TransformerLayer.of(weights, f"uniter.encoder.layer.{layer_number}.", shape.heads)
+            TransformerLayer.from_weights(weights, f"uniter.encoder.layer.{layer_number}.", shape.heads)
             for layer_number in range(shape.layers)
         ]
 

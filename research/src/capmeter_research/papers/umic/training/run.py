@@ -148,7 +148,7 @@ def evaluate_umic(
     """`pairwise_accuracy` of a checkpoint by kind of negative, also with the matching head (`umic-c …`)."""
     negative_sampler = negatives.sampler(examples.captions, tags=examples.tags)
     negative_sampler.prepare()
-    encoder = PairEncoder(checkpoint, Precision.of(Settings(device=device, precision="float32")))
+    encoder = PairEncoder(checkpoint, Precision.from_settings(Settings(device=device, precision="float32")))
     prefixes = {"rank_output": "", "itm_output": "umic-c "}
     heads = [head for head in prefixes if head in {"rank_output", *encoder.heads}]
     accuracies = pairwise_accuracy(encoder, examples, negative_sampler, heads=heads)
