@@ -92,7 +92,7 @@ def run_here(checker: ModuleType, check: Any, data: Path) -> str:
     """What the command prints in the tests' process, which has its modules already."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", checker.COLUMNS)
-        done = command_line.capmeter(*check.arguments, folder=data)
+        done = command_line.capmeter(*check.arguments[2:], folder=data)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

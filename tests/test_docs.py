@@ -94,3 +94,13 @@ def test_every_metric_says_what_the_documentation_needs() -> None:
         if metric.__module__.startswith("capmeter"):
             assert metric.FAMILY != "Other metrics" and metric.MISLEADS and metric.FORMULA, name
             assert not metric.GUIDE or (ROOT / metric.GUIDE).is_file() or (ROOT / "research" / metric.GUIDE).is_file()
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_what_was_chosen_says_on_what_and_of_how_many(page: Path) -> None:
+    """Every section in which something was chosen says what it was selected and confirmed on, and what was tried."""
+    for section in re.split(r"^#{2,3} ", page.read_text("utf-8"), flags=re.MULTILINE):
+        if re.search(r"(was|were|been) chosen|chosen (among|from)|[Ss]elected on\*\*", section):
+            lines = " ".join(section.split()).lower()
+            count = lines.count("**selected on**")
+            assert count and lines.count("**confirmed on**") == count == lines.count("**tried**"), section[:60]

@@ -95,7 +95,8 @@ class BertScore(MeanMetric):
     FAMILY: ClassVar[str] = "Vectors of words and sentences"
     MISLEADS: ClassVar[str] = (
         'Rates words with similar contexts as similar, including opposites and colours ("red car", "blue car"). '
-        "Differences between good systems are small on its scale."
+        "Differences between good systems are small on its scale. Two in three long captions score higher with a third "
+        "of their sentences repeated."
     )
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"R = \frac{\sum_{r} w(r) \max_{c} \cos(r, c)}{\sum_{r} w(r)}, \quad P = \frac{\sum_{c} w(c) \max_{r} "

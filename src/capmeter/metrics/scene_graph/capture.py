@@ -103,7 +103,8 @@ class Capture(MeanMetric):
     FAMILY: ClassVar[str] = "Meaning and grammar"
     MISLEADS: ClassVar[str] = (
         "Counts an attribute wherever the other text has it, whoever owns it; `ownership=true` does not. Soft "
-        "matches are generous: two texts about different things share half of their score."
+        "matches are generous: two texts about different things share half of their score. Repeated sentences change "
+        "nothing, and reversed relations little."
     )
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"\text{CAPTURE} = \frac{5 F_\text{objects} + 5 F_\text{attributes} + 2 F_\text{relations}}{12}, \quad F = "

@@ -84,7 +84,8 @@ class Spice(Metric):
     FAMILY: ClassVar[str] = "Meaning and grammar"
     MISLEADS: ClassVar[str] = (
         "Reads a parse: an ungrammatical caption with the right words can score high, and what the parser "
-        "misreads is lost. Captions with few objects and attributes tie often."
+        "misreads is lost. Captions with few objects and attributes tie often, and so do a long caption and the same "
+        "with sentences repeated or a spatial relation reversed."
     )
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"P = \frac{|T(c) \otimes T(S)|}{|T(c)|}, \quad R = \frac{|T(c) \otimes T(S)|}{|T(S)|}",
