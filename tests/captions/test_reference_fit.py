@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from capmeter.captions.load import load
-from capmeter.captions.reference_fit import ReferenceFit, find_untokenised
+from capmeter.captions.text_checks import ReferenceFit
 from capmeter.captions.validation import examine
+from capmeter.captions.words import find_untokenised
 
 SUBJECTS = ["dog", "cat", "girl", "boy", "bus", "train", "horse", "bird", "man", "woman", "chef"]
 PLACES = ["beach", "street", "kitchen", "park", "river", "forest", "stage", "roof", "field", "boat", "bridge"]

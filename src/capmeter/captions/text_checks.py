@@ -1,7 +1,9 @@
-"""What makes scores misleading, seen in the texts: leftovers of machines, invisible characters, other languages.
+"""What makes scores misleading, seen in the texts: leftovers of machines, other languages, references of other images.
 
 `check_captions` gives the reasons with the ids of the captions, for `validate` and for the notes of `score`. A check of
-single texts is an entry of `ARTEFACTS`.
+single texts is an entry of `ARTEFACTS` or `_TESTS`. `ReferenceFit` compares the words and lengths of candidates and
+references: two mistakes give scores near 0 without any error, references of other images (then a candidate shares no
+more words with its own references than with those of any other image), and references joined into one text.
 
 >>> find_artefacts("a dog runs<|im_end|>"), find_artefacts("a dog runs")
 (['special tokens such as <eos>, which would be scored as words'], [])
@@ -13,16 +15,18 @@ single texts is an entry of `ARTEFACTS`.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import MARKS, REASONING, TOKENS
-from capmeter.captions.reference_fit import split_words
+from capmeter.captions.words import split_words
 from capmeter.core.ragged import distinct
 
 _HTML_TAGS = "p|br|div|span|b|i|u|em|strong|a|li|ul|ol|h[1-6]|img|table|tr|td"
@@ -79,27 +83,20 @@ _ERROR = re.compile(
     r"|(?:the |your )?(?:response|content|prompt|output|request) (?:was |is |has been )?(?:filtered|blocked)\b"
     r"|max(?:imum)? retries exceeded)"
 )
-_IS_ERROR = "error messages of a program or a server in place of a caption"
 _REFUSAL_WORDS = re.compile("sorry|can|unable|not able|an ai|apologi|please")  # each refusal has one of them
 _REFUSAL = re.compile(
     r"(?:\A|[.!?])\W*(?:i['’]?m|i am|we are) (?:really |very |so )?sorry\b|\bas an ai\b|\bi apologi[sz]e\b"
     r"|\bi(?: can(?: ?no|['’])?t|(?: am|['’]?m) (?:unable|not able) to) (?:see|view|help|assist|provide|describe|"
     r"identify|process|analy[sz]e|access|determine)|\bplease (?:provide|upload|attach) (?:an|the|your) image"
 )
-_REFUSES = "refusals, which say nothing of the image"
 _PLACEHOLDER = re.compile(
     r"none|null|nan|n/?a|nil|undefined|\[\]|\{\}|\d{2,20}|\S{1,190}\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|mkv|webm|wav|mp3|flac)",
     re.IGNORECASE,
 )
-_IS_PLACEHOLDER = "None, a number or a file name in place of a caption"
-_REPEATS = "repeated phrases, as of a model that loops"
-_NO_ENDS = "60 words and more without the end of a sentence, which are read as one sentence"
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
 _WORD = re.compile(r"\w+")
 _LETTER_OR_DIGIT = re.compile("[A-Za-z0-9]")
-_MORE_EMOJI = "more emoji than words, which are left out or taken for unknown words"
-_VERY_LONG = "more than 5,000 words: is it a caption?"
 _MOST_WORDS = 5000
 _FEWEST_WORDS, _GRAM = 20, 4
 _LONGEST_PLACEHOLDER = 200
@@ -107,6 +104,16 @@ _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
 _OTHER_LANGUAGE = "in another language than its references"
 _ONE_SIDE = "on one side only, so that equal words count as different; see"
 _LONG_WORDS, _LENGTH_RATIO = 60, 3
+_FEWEST_IMAGES, _FEWEST_CAPTIONS = 20, 10  # fewer images, or fewer different captions, say nothing
+_OWN_TO_OTHER = 1.1
+_MIN_EXCESS = 3.0  # standard errors
+_JOINED_LENGTH = 3.0
+_SAMPLE = 200
+MISMATCH = (
+    "the references seem to belong to other images, to be in another order, or to be joined into one text (`capmeter "
+    "validate` says why); check which field is the image id"
+)
+"""The note on captions whose references cannot be theirs."""
 _SEPARATOR = re.compile(r"\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n)")
 _FEWEST_OF_PART = 2  # words
 COPIED = "candidate is one of its own references"
@@ -142,6 +149,103 @@ for _language_name, _words in _FUNCTION_WORDS.items():
         _LANGUAGES.setdefault(_word, []).append(_language_name)
 
 
+@dataclass(frozen=True)
+class ReferenceFit:
+    """Words and lengths of the candidates beside those of their references.
+
+    Args:
+        candidate_words, reference_words: mean number of words of a candidate, of a reference.
+        vocabulary_share: share of the candidates' distinct words that occur in any reference; None without words.
+        own_share: mean share of a candidate's distinct words that occur in its own references.
+        other_share: likewise in the references of another image; None if there is only one image.
+        other_count: number of candidates compared with another image.
+        excess: mean difference of the two shares, in standard errors.
+        distinct_count: number of different candidates.
+        has_single_references: every image has one reference.
+    """
+
+    candidate_words: float
+    reference_words: float
+    vocabulary_share: float | None
+    own_share: float
+    other_share: float | None
+    other_count: int
+    excess: float
+    distinct_count: int
+    has_single_references: bool
+
+    @classmethod
+    def measure(cls, captions: CaptionSet) -> ReferenceFit:
+        """Compares the candidates that have references; there must be at least one."""
+        word_lists = [split_words(sentence) for sentence in captions.pool.sentences]
+        word_counts, word_sets = list(map(len, word_lists)), list(map(frozenset, word_lists))
+        reference_sets = captions.reference_sets
+        sets = [reference_sets[k].tolist() for k in range(len(reference_sets))]  # the distinct lists of references
+        words_of_sets = [
+            word_sets[members[0]] if len(members) == 1 else frozenset().union(*(word_sets[k] for k in members))
+            for members in sets
+        ]
+        candidates, set_of = captions.candidates.tolist(), captions.reference_set_indices.tolist()
+        rows = [row for row, k in enumerate(set_of) if sets[k]]
+        scored_candidates, used_sets = {candidates[row] for row in rows}, {set_of[row] for row in rows}
+        vocabulary = frozenset[str]().union(*(word_sets[k] for k in scored_candidates))
+        known_words = frozenset[str]().union(*(words_of_sets[k] for k in used_sets))
+        with_words = [row for row in rows if word_counts[candidates[row]]]
+        other_pairs = _pair_with_other_images(captions, with_words)
+        own_shares = {row: _overlap(word_sets[candidates[row]], words_of_sets[set_of[row]]) for row in with_words}
+        other_shares = [
+            _overlap(word_sets[candidates[row]], words_of_sets[set_of[other_row]]) for row, other_row in other_pairs
+        ]
+        share_differences = [own_shares[row] - share for (row, _), share in zip(other_pairs, other_shares, strict=True)]
+        return cls(
+            candidate_words=float(np.mean([word_counts[candidates[row]] for row in rows])),
+            reference_words=float(np.mean([word_counts[index] for row in rows for index in sets[set_of[row]]])),
+            vocabulary_share=len(vocabulary & known_words) / len(vocabulary) if vocabulary else None,
+            own_share=float(np.mean(list(own_shares.values()))) if own_shares else 0.0,
+            other_share=float(np.mean(other_shares)) if other_pairs else None,
+            other_count=len(other_pairs),
+            excess=_standardise(share_differences),
+            distinct_count=len(scored_candidates),
+            has_single_references=all(len(sets[k]) == 1 for k in used_sets),
+        )
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a candidate shares hardly more words with its own references than with another image's."""
+        return (
+            self.other_share is not None
+            and self.other_count >= (_FEWEST_IMAGES if self.own_share else _FEWEST_CAPTIONS)
+            and self.own_share <= _OWN_TO_OTHER * self.other_share
+        )
+
+    def describe_mismatch(self) -> str | None:
+        """Why the references cannot be those of these candidates, in a sentence; None if they can."""
+        if self.distinct_count < _FEWEST_CAPTIONS:
+            return None
+        if self.is_doubtful and self.excess < _MIN_EXCESS:
+            return (
+                f"the candidates share no more words with their own references ({self.own_share:.0%}) than with those "
+                f"of other images ({self.other_share:.0%}): the references belong to other images, or are in another "
+                "order; check which field is the image id, and that both are of the same split"
+            )
+        if self.has_single_references and self.reference_words > _JOINED_LENGTH * self.candidate_words > 0:
+            return (
+                f"every image has one reference, of {self.reference_words:.0f} words on average where a candidate has "
+                f"{self.candidate_words:.0f}: several references seem to be joined into one text, which leaves BLEU "
+                "and CIDEr-D near 0; give a list with one text for each reference"
+            )
+        return None
+
+
+def note_mismatch(captions: CaptionSet) -> dict[str, list[str]]:
+    """A note with all captions, if the references cannot be theirs; a sample decides whether all are compared."""
+    rows = range(0, len(captions), -(-len(captions) // _SAMPLE) or 1)
+    sampled = captions if len(rows) == len(captions) else captions.select(rows)
+    if not len(sampled.references.values) or ReferenceFit.measure(sampled).describe_mismatch() is None:
+        return {}
+    return {MISMATCH: list(captions.ids)} if ReferenceFit.measure(captions).describe_mismatch() else {}
+
+
 def is_blank(text: str) -> bool:
     """Whether nothing of a text is visible: white space, controls, zero-width and combining characters."""
     if text.isascii():
@@ -156,24 +260,60 @@ def has_no_words(text: str) -> bool:
 
 def find_artefacts(text: str) -> list[str]:
     """What machines left in a text, or what they wrote instead of a caption."""
-    reasons = [] if _PLAIN.fullmatch(text) else [reason for reason, mark in ARTEFACTS.items() if mark.search(text)]
-    beginning = text[:1000].lower()
-    if _REFUSAL_WORDS.search(beginning) and _REFUSAL.search(beginning):
-        reasons.append(_REFUSES)
-    if _ERROR_WORDS.search(beginning) and _ERROR.search(beginning):
-        reasons.append(_IS_ERROR)
-    if len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()):
-        reasons.append(_IS_PLACEHOLDER)
-    if not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text)):
-        reasons.append(_MORE_EMOJI)
-    if len(text) >= 2 * _LONG_WORDS:
-        if not _ENDS.search(text) and len(text.split()) >= _LONG_WORDS:
-            reasons.append(_NO_ENDS)
-        if len(text) > 2 * _MOST_WORDS and len(text.split()) > _MOST_WORDS:
-            reasons.append(_VERY_LONG)
-    if text.count(" ") >= _FEWEST_WORDS and _repeats(text.lower().split()):
-        reasons.append(_REPEATS)
-    return reasons
+    marks = {} if _PLAIN.fullmatch(text) else ARTEFACTS
+    reasons = [reason for reason, mark in marks.items() if mark.search(text)]
+    return reasons + [reason for reason, test in _TESTS.items() if test(text)]
+
+
+def check_texts(ids: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]]:
+    """The artefacts in texts, each of which is checked once: reason → the ids of the texts, in their order."""
+    reasons_of = {text: reasons for text in set(texts) if (reasons := find_artefacts(text))}
+    ids_by_reason: dict[str, list[str]] = {}
+    for id, text in zip(ids, texts, strict=True) if reasons_of else ():
+        for reason in reasons_of.get(text, ()):
+            ids_by_reason.setdefault(reason, []).append(id)
+    return ids_by_reason
+
+
+def _refuses(text: str) -> bool:
+    start = text[:1000].lower()
+    return bool(_REFUSAL_WORDS.search(start) and _REFUSAL.search(start))
+
+
+def _is_error(text: str) -> bool:
+    start = text[:1000].lower()
+    return bool(_ERROR_WORDS.search(start) and _ERROR.search(start))
+
+
+def _is_placeholder(text: str) -> bool:
+    return len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()) is not None
+
+
+def _has_more_emoji(text: str) -> bool:
+    return not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text))
+
+
+def _has_no_ends(text: str) -> bool:
+    return len(text) >= 2 * _LONG_WORDS and not _ENDS.search(text) and len(text.split()) >= _LONG_WORDS
+
+
+def _is_very_long(text: str) -> bool:
+    return len(text) > 2 * _MOST_WORDS and len(text.split()) > _MOST_WORDS
+
+
+def _loops(text: str) -> bool:
+    return text.count(" ") >= _FEWEST_WORDS and _repeats(text.lower().split())
+
+
+_TESTS: dict[str, Callable[[str], bool]] = {
+    "refusals, which say nothing of the image": _refuses,
+    "error messages of a program or a server in place of a caption": _is_error,
+    "None, a number or a file name in place of a caption": _is_placeholder,
+    "more emoji than words, which are left out or taken for unknown words": _has_more_emoji,
+    "60 words and more without the end of a sentence, which are read as one sentence": _has_no_ends,
+    "more than 5,000 words: is it a caption?": _is_very_long,
+    "repeated phrases, as of a model that loops": _loops,
+}
 
 
 def compare_texts(candidate: str, references: Sequence[str]) -> list[str]:
@@ -231,7 +371,8 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
         Reasons in a fixed order, only those that apply.
     """
     sentences, reference_sets = captions.pool.sentences, captions.reference_sets
-    notes: dict[str, list[str]] = {}
+    candidates = [sentences[k] for k in captions.candidates.tolist()] if artefacts else []
+    notes = check_texts(captions.ids, candidates) if artefacts else {}
     blank_indices = {sentence_index for sentence_index, text in enumerate(sentences) if has_no_words(text)}
     # equal captions with equal references are checked once
     pair_keys = captions.candidates.astype(np.int64) * max(len(reference_sets), 1) + captions.reference_set_indices
@@ -242,7 +383,7 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
         candidate, set_index = divmod(pair_key, max(len(reference_sets), 1))
         reference_indices = sentence_indices[set_offsets[set_index] : set_offsets[set_index + 1]]
         text, references = sentences[candidate], [sentences[sentence_index] for sentence_index in reference_indices]
-        reasons = find_artefacts(text) if artefacts else []
+        reasons: list[str] = []
         if references:
             if not (_looks_english(text) and _looks_english(references[0])):
                 reasons += compare_texts(text, references)
@@ -255,7 +396,7 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
         for caption_id, pair_index in zip(captions.ids, pair_of_row.tolist(), strict=True):
             for reason in reasons_of_pair[pair_index]:
                 notes.setdefault(reason, []).append(caption_id)
-    return notes | _check_beginnings(captions) | _check_vocabulary(captions) | _check_copies(captions)
+    return notes | _check_beginnings(captions) | _check_copies(captions)
 
 
 def _check_copies(captions: CaptionSet) -> dict[str, list[str]]:
@@ -276,26 +417,6 @@ def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
         return {}
     ids = [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if beginnings[k] == beginning]
     return {f'begins with "{beginning[:40]}", as nearly all do: a prompt?': ids}
-
-
-def _check_vocabulary(captions: CaptionSet) -> dict[str, list[str]]:
-    """All captions, if none of their words occurs in any reference."""
-    candidate_indices = set(captions.candidates.tolist())
-    if not len(captions.references.values) or len(candidate_indices) < _FEWEST:
-        return {}
-    if any(_shares_words(captions, row_index) for row_index in range(len(captions))):
-        return {}
-    candidate_vocabulary = {word for k in candidate_indices for word in split_words(captions.pool[k])}
-    references = [split_words(captions.pool[k]) for k in set(captions.references.values.tolist())]
-    if not candidate_vocabulary or not references or not all(map(candidate_vocabulary.isdisjoint, references)):
-        return {}
-    return {"no word of any candidate occurs in any reference: are these captions?": list(captions.ids)}
-
-
-def _shares_words(captions: CaptionSet, row_index: int) -> bool:
-    """Whether a caption and its references share a word."""
-    reference_words = {word for k in captions.references[row_index].tolist() for word in split_words(captions.pool[k])}
-    return not reference_words.isdisjoint(split_words(captions.pool[int(captions.candidates[row_index])]))
 
 
 def _repeats(caption_words: Sequence[str]) -> bool:
@@ -346,3 +467,24 @@ def _script(text: str) -> str | None:
     letters = (character for character in unicodedata.normalize("NFKC", text[:500]) if character.isalpha())
     scripts = Counter(unicodedata.name(character, "?").split()[0] for character in letters)
     return _ONE_SCRIPT.get(script_name := scripts.most_common(1)[0][0], script_name) if scripts else None
+
+
+def _pair_with_other_images(captions: CaptionSet, rows: Sequence[int]) -> list[tuple[int, int]]:
+    """For each row one of another image, half the set away."""
+    shift = len(rows) // 2
+    pairs = ((row, rows[(k + shift) % len(rows)]) for k, row in enumerate(rows))
+    return [(row, other_row) for row, other_row in pairs if captions.image_ids[row] != captions.image_ids[other_row]]
+
+
+def _overlap(candidate_words: frozenset[str], reference_words: frozenset[str]) -> float:
+    return len(candidate_words & reference_words) / len(candidate_words)
+
+
+def _standardise(share_differences: Sequence[float]) -> float:
+    """The mean in standard errors."""
+    if len(share_differences) < 2:
+        return 0.0
+    mean, standard_deviation = float(np.mean(share_differences)), float(np.std(share_differences, ddof=1))
+    if not standard_deviation:
+        return 0.0 if not mean else float("inf") if mean > 0 else float("-inf")
+    return mean / standard_deviation * math.sqrt(len(share_differences))

@@ -22,11 +22,9 @@ from capmeter.captions.matching import (
     read_references,
     read_table,
 )
-from capmeter.captions.reference_fit import ReferenceFit
 from capmeter.captions.rows import Side
-from capmeter.captions.text_checks import COPIED, check_captions, find_artefacts, has_no_words, is_blank
-from capmeter.captions.truncation import is_truncated
-from capmeter.captions.unsegmented_scripts import is_unsegmented
+from capmeter.captions.text_checks import COPIED, ReferenceFit, check_captions, check_texts, has_no_words, is_blank
+from capmeter.captions.words import is_truncated, is_unsegmented
 from capmeter.captions.writing import detect_side
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names, shorten
@@ -180,24 +178,21 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
 
 def _check_endings(captions: CaptionSet, findings: Findings) -> None:
     """Counts the candidates that end in a function word: by system, where there are several."""
-    pool, indices = captions.pool, captions.candidates.tolist()
-    truncated_indices = {sentence_index for sentence_index in set(indices) if is_truncated(pool[sentence_index])}
-    system_totals = Counter(system or "" for system in captions.systems)
-    truncated_rows: dict[str, list[int]] = {system: [] for system in system_totals}
-    for row, sentence_index in enumerate(indices if truncated_indices else ()):
-        if sentence_index in truncated_indices:
-            truncated_rows[captions.systems[row] or ""].append(row)
-    counts = {system: len(system_rows) for system, system_rows in truncated_rows.items()}
+    endings: dict[str, list[tuple[str, str]]] = {system or "": [] for system in captions.systems}
+    truncated = {k for k in set(captions.candidates.tolist()) if is_truncated(captions.pool[k])}
+    for id, system, k in zip(captions.ids, captions.systems, captions.candidates.tolist(), strict=True):
+        if k in truncated:
+            endings[system or ""].append((id, " ".join(captions.pool[k].split()[-4:])))
+    counts = {system: len(of_system) for system, of_system in endings.items()}
     findings.facts["candidates that end in a function word"] = counts if len(counts) > 1 else sum(counts.values())
-    for system, system_rows in truncated_rows.items():
-        if len(system_rows) > _MAX_TRUNCATED * system_totals[system]:
-            of_system = f" of {system}" if len(counts) > 1 else ""
-            endings = ((captions.ids[row], " ".join(pool[indices[row]].split()[-4:])) for row in system_rows[:3])
-            example_endings = ", ".join(f'{caption_id} "… {ending}"' for caption_id, ending in endings)
-            more_text = f" and {len(system_rows) - 3:,} more" if len(system_rows) > 3 else ""
+    totals = Counter(system or "" for system in captions.systems)
+    for system, of_system in endings.items():
+        if len(of_system) > _MAX_TRUNCATED * totals[system]:
+            examples = ", ".join(f'{id} "… {ending}"' for id, ending in of_system[:3])
+            more = f" and {len(of_system) - 3:,} more" if len(of_system) > 3 else ""
             findings.warnings.append(
-                f"candidates{of_system} that end in a function word, as truncated captions do: {len(system_rows):,} of "
-                f"{system_totals[system]:,} ({example_endings}{more_text})"
+                f"candidates{f' of {system}' * (len(counts) > 1)} that end in a function word, as truncated captions "
+                f"do: {len(of_system):,} of {totals[system]:,} ({examples}{more})"
             )
 
 
@@ -207,16 +202,9 @@ def _count_references(lengths: Sequence[int], findings: Findings) -> None:
 
 
 def _check_texts(ids: Sequence[str], texts: Sequence[str], side: Side, findings: Findings) -> None:
-    reasons_of: dict[str, list[str]] = {}  # of each distinct text that has any
-    for text in set(texts):
-        too_long = [f"texts longer than {_LONG:,} characters"] if len(text) > _LONG else []
-        if reasons := [*too_long, *find_artefacts(text)]:
-            reasons_of[text] = reasons
-    ids_by_problem: dict[str, list[str]] = {}
-    for id, text in zip(ids, texts, strict=True) if reasons_of else ():
-        for reason in reasons_of.get(text, ()):
-            ids_by_problem.setdefault(reason, []).append(id)
-    for problem, problem_ids in ids_by_problem.items():
+    too_long = [id for id, text in zip(ids, texts, strict=True) if len(text) > _LONG]
+    by_problem = {f"texts longer than {_LONG:,} characters": too_long} if too_long else {}
+    for problem, problem_ids in (by_problem | check_texts(ids, texts)).items():
         listed_ids = list_names(dict.fromkeys(problem_ids))
         findings.warnings.append(f"{problem}: in {len(problem_ids):,} of the {side} ({listed_ids})")
 

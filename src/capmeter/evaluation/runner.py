@@ -34,9 +34,8 @@ from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load
 from capmeter.captions.reference_cache import enable_reference_cache
-from capmeter.captions.reference_fit import note_mismatch
-from capmeter.captions.text_checks import check_captions, is_blank
-from capmeter.captions.unsegmented_scripts import is_unsegmented
+from capmeter.captions.text_checks import check_captions, is_blank, note_mismatch
+from capmeter.captions.words import is_unsegmented
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from capmeter.captions.load import load
-from capmeter.captions.reference_fit import ReferenceFit
+from capmeter.captions.text_checks import ReferenceFit
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.reference_fit import find_untokenised
+from capmeter.captions.words import find_untokenised
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric

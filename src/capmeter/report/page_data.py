@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.truncation import find_truncated
+from capmeter.captions.words import find_truncated
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.results import Results

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from capmeter.captions.load import load
-from capmeter.captions.unsegmented_scripts import is_unsegmented
 from capmeter.captions.validation import examine
+from capmeter.captions.words import is_unsegmented
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.evaluation.runner import UNSPLIT, score
 from capmeter.integrations.scst import reward

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from capmeter.captions.containers.container import WHOLE, Container, Records, Span, spread
@@ -56,20 +56,28 @@ class DelimitedRows(Container):
 
     def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The rows, one line in memory at a time."""
-        header = self.header or []
         rows = self._rows(span)
         if span.offset == 0:
             next(rows, None)
         for line_number, cells in rows:
             location = f"{self.source.name}, line {line_number}"
-            if self._delimiter == "|":
-                cells = _bar_cells(cells, len(header))
-            if len(cells) != len(header):
-                raise InputError(
-                    f"{location}: {len(cells)} cells where the header has {len(header)}; put quotes around text that "
-                    f"holds {_DELIMITER_NAMES[self._delimiter]}, a quote or a line break"
-                )
-            yield location, dict(zip(header, cells, strict=True))
+            yield location, self._record(cells, location)
+
+    def sample(self, names: Collection[str] | None = None) -> list[Any]:
+        """A hundred rows or fewer, spread over all of them."""
+        rows = spread(islice(self._rows(), 1, None))
+        return [self._record(cells, f"{self.source.name}, line {line_number}") for line_number, cells in rows]
+
+    def _record(self, cells: list[str], location: str) -> dict[str, str]:
+        header = self.header or []
+        if self._delimiter == "|":
+            cells = _bar_cells(cells, len(header))
+        if len(cells) != len(header):
+            raise InputError(
+                f"{location}: {len(cells)} cells where the header has {len(header)}; put quotes around text that "
+                f"holds {_DELIMITER_NAMES[self._delimiter]}, a quote or a line break"
+            )
+        return dict(zip(header, cells, strict=True))
 
     def spans(self, rows: int) -> list[Span]:
         """Spans of rows, which go on until their quotation marks are closed."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.captions.truncation import find_truncated, is_truncated
+from capmeter.captions.words import find_truncated, is_truncated
 
 
 @pytest.mark.parametrize(

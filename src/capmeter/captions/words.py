@@ -1,0 +1,85 @@
+"""Words of captions: in scripts without spaces between them, separated by punctuation or not, and cut off at the end.
+
+Captions that end in a word after which a sentence must continue ("a room with a bed and a") were truncated by a
+captioner's length limit. The list of such words is crude: articles, conjunctions, auxiliary verbs, and the prepositions
+that English rarely ends a sentence with. People write a few such captions ("a bench to sit on").
+
+>>> is_unsegmented("一只狗在沙滩上跑。"), is_unsegmented("개 한 마리가 달린다"), is_unsegmented("a 狗 runs")
+(True, False, False)
+>>> is_unsegmented("แมวสีดำนั่งบนเก้าอี้ไม้"), is_unsegmented("แมว สี ดำ นั่ง บน เก้าอี้ ไม้")
+(True, False)
+>>> is_truncated("a living room with a couch and a tv in a"), is_truncated("A dog that runs in."), is_truncated("a dog")
+(True, True, False)
+>>> find_truncated({"1": "a cat on the", "2": "a cat on the mat", "3": "a man with"})
+['1', '3']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+HAN_AND_KANA = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u3105-\u312f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""The inside of a character class: Han with its extensions, kana, bopomofo, and their half-width forms."""
+CJK = f"{HAN_AND_KANA}\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc"
+"""The same with Hangul, whose words are mostly separated by spaces."""
+SOUTHEAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f\u0f00-\u0fff"
+"""Thai, Lao, Burmese, Khmer and Tibetan, which have spaces between sentences and clauses alone."""
+_LONGEST_WORD = {CJK: 5, SOUTHEAST_ASIAN: 9}
+"""The most characters of a script, vowels and tones counted, for each piece between spaces."""
+_ARTICLES = "a an the this these its his their some"
+_CONJUNCTIONS = "and or but while which if because than as"
+_PREPOSITIONS = "with of in on at to from for by into onto through"
+_AUXILIARIES = "is are was were being"
+FINAL_WORDS = frozenset(" ".join([_ARTICLES, _CONJUNCTIONS, _PREPOSITIONS, _AUXILIARIES]).split())
+_END = 200  # characters that hold the last word, however long the caption is
+_LAST_WORD = re.compile(r"\S\s+\W*(\w+(?:['’]\w+)*)\W*\Z")
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_UNTOKENISED = re.compile(r"[^\W\d_]{2,}[.!?]$")
+
+
+def is_unsegmented(text: str) -> bool:
+    """Whether a text is mainly in a script without spaces between words (or in Hangul), with hardly any spaces."""
+    if text.isascii():
+        return False
+    for script, longest_word in _LONGEST_WORD.items():
+        character_count = len(re.findall(f"[{script}]", text))  # compiled when it is first needed, which is rarely
+        if 2 * character_count > len(text) and character_count > longest_word * len(text.split()):
+            return True
+    return False
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text in lower case, without punctuation: characters, where nothing separates words.
+
+    >>> split_words("A dog's ball"), split_words("两只狗"), split_words("개 한 마리가 달린다")
+    (['a', "dog's", 'ball'], ['两', '只', '狗'], ['개', '한', '마리가', '달린다'])
+    """
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    single_characters = CJK if is_unsegmented(text) else HAN_AND_KANA
+    letter = rf"(?:(?![{single_characters}])\w)"
+    return re.findall(rf"[{single_characters}]|{letter}+(?:['’]{letter}+)*", text.lower())
+
+
+def find_untokenised(texts: Iterable[str]) -> list[str]:
+    """The texts whose last word and full stop, exclamation or question mark are not separated.
+
+    >>> find_untokenised(["A dog runs.", "a dog runs .", "a dog in the u.s.", "a dog"])
+    ['A dog runs.']
+    """
+    return [text for text in texts if _UNTOKENISED.search(text.rstrip())]
+
+
+def is_truncated(caption: str) -> bool:
+    """Whether the caption's last word is a function word that follows another word."""
+    last_word = _LAST_WORD.search(caption[-_END:].lower())
+    return last_word is not None and last_word.group(1) in FINAL_WORDS
+
+
+def find_truncated(captions: Mapping[str, str]) -> list[str]:
+    """The ids of the captions (id → text) that end in a function word."""
+    return [caption_id for caption_id, text in captions.items() if is_truncated(text)]
