@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.caption_sets import shuffled
 
 import capmeter
 from capmeter.captions.validation import examine
@@ -104,22 +105,6 @@ RESULTS: dict[str, Any] = {
     },
     "AMBER": [{"id": k, "response": t} for k, t in SAID.items()] + [{"id": "x", "response": "Yes."}],
 }
-
-
-def shuffled(content: Any, rng: random.Random) -> Any:
-    """The same rows, keys and lines in another order; lists of texts and of conversation turns stay."""
-    if isinstance(content, str):
-        lines = content.splitlines(keepends=True)
-        return "".join(rng.sample(lines, len(lines)))
-    if isinstance(content, dict):
-        return {key: shuffled(value, rng) for key, value in rng.sample(list(content.items()), len(content))}
-    if (
-        isinstance(content, list)
-        and all(isinstance(item, dict) for item in content)
-        and not any("from" in i for i in content)
-    ):
-        return [shuffled(item, rng) for item in rng.sample(content, len(content))]
-    return content
 
 
 def write_file(folder: Path, content: Any, name: str) -> Any:
@@ -291,3 +276,60 @@ def test_a_hostile_megabyte_is_answered_in_seconds(name: str, tmp_path: Path) ->
     start = time.process_time()
     examine(tmp_path / "x.txt")
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "csv"])
+@pytest.mark.parametrize("odd", [{"caption": "a bus"}, {"video_id": "x"}, {"video_id": 7.5, "caption": "a bus"}])
+def test_one_row_among_many_is_named_wherever_it_stands(tmp_path: Path, ending: str, odd: dict[str, Any]) -> None:
+    good = [{"video_id": f"v{k}", "id": k, "caption": f"a dog {k}"} for k in range(300)]
+    for position in (0, 7, 150, 300):
+        rows = [*good[:position], odd, *good[position:]]
+        text = json.dumps(rows) if ending == "json" else "".join(json.dumps(row) + "\n" for row in rows)
+        if ending == "csv":
+            cells = [",".join(str(row.get(name, "")) for name in ("video_id", "id", "caption")) for row in rows]
+            text = "\n".join(["video_id,id,caption", *cells])
+        path = write_file(tmp_path, text, f"rows.{ending}")
+        place = {"jsonl": f"line {position + 1}", "json": f"[{position}]", "csv": f"line {position + 2}"}[ending]
+        try:
+            captions = capmeter.load(path, on_missing="keep")
+        except InputError as error:
+            assert str(error).startswith((f"{path}, {place}: ", f"{path}{place}: "))
+        else:  # an empty cell is an empty caption, and every id a text
+            assert ending == "csv" and len(captions) == 301
+            assert captions[str(odd["video_id"])].candidate == odd.get("caption", "")
+
+
+def test_rows_of_sounds_without_names_are_numbered(tmp_path: Path) -> None:
+    said = write_file(tmp_path, "caption_predicted\na dog barks\nrain falls\n", "said.csv")
+    texts = write_file(tmp_path, "caption_reference_1,caption_reference_2\na dog,barks\nit rains,rain\n", "texts.csv")
+    captions = capmeter.load(said, texts)
+    assert [each.references for each in captions] == [("a dog", "barks"), ("it rains", "rain")]
+
+
+def test_all_failed_requests_are_named(tmp_path: Path) -> None:
+    answer = {"status_code": 200, "body": {"choices": [{"message": {"content": "a dog"}}]}}
+    failed = {"status_code": 500, "body": {"error": {"code": "server_error"}}}
+    rows = [{"custom_id": str(k), "response": failed if k in (3, 7, 9) else answer, "error": None} for k in range(12)]
+    path = write_file(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "batch.jsonl")
+    with pytest.raises(InputError, match=r"line 4: .*status 500.*2 more failed: line 8, line 10"):
+        capmeter.load(path, on_missing="keep")
+
+
+def test_times_of_vtimellm_are_hundredths_of_the_video() -> None:
+    events = [("it eats", "from 00 to 49"), ("it sleeps", "from 50 to 99")]
+    answer = f"Here: {json.dumps([{'event': text, 'timestamps': times} for text, times in events])}"
+    row = {"video_id": "v", "task": "captioning", "query_id": 0, "answer": answer}
+    grounding = {"video_id": "v", "task": "grounding", "query_id": 0, "answer": "From 10 to 20.", "info": {"iou": 0.5}}
+    (caption,) = capmeter.load([{**row, "duration": 20.0}, grounding], on_missing="keep")
+    assert caption.events is not None and caption.events.candidate.times == ((0.0, 10.0), (10.0, 20.0))
+    assert caption.candidate == "it eats it sleeps"
+    with pytest.raises(InputError, match="hundredths of the video, whose duration the row lacks"):
+        capmeter.load([row, grounding], on_missing="keep")
+
+
+@pytest.mark.parametrize(
+    "values", [{"1": [1, 2]}, {"1": None}, {"1": [None]}, {"1": ["a dog", 2], "2": ["a cat", "b"]}]
+)
+def test_captions_to_degrade_are_texts(values: Any) -> None:
+    with pytest.raises(InputError, match="key '1': the value"):
+        capmeter.robustness(values, "bleu-1")

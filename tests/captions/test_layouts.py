@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.caption_sets import read_parts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.caption_sets import read_parts, shuffled
 
 import capmeter
 from capmeter.captions.layouts.programs import LAYOUTS
@@ -89,27 +92,24 @@ CLIP_BENCHMARK = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("content", "layout"),
-    [
-        (lines(LMMS), "samples of lmms-eval"),
-        (lines(LMMS[:1]) + "\n" + lines(LMMS[1:]), "samples of lmms-eval"),
-        ({"args": {}, "model_configs": {}, "logs": LMMS}, "samples of lmms-eval"),
-        (table(VLMEVALKIT), "predictions of VLMEvalKit"),
-        (table(VLMEVALKIT, "\t"), "predictions of VLMEvalKit"),
-        (VLMEVALKIT, "predictions of VLMEvalKit"),
-        (lines(VLMEVALKIT), "predictions of VLMEvalKit"),
-        (CLIP_BENCHMARK, "results of clip_benchmark"),
-        (INSPECT, "a log of Inspect"),
-        (lines(SWIFT), "predictions of ms-swift"),
-        (OPENCOMPASS, "predictions of OpenCompass"),
-    ],
-    ids=[
-        *("lmms-eval", "blank line", "older lmms-eval", "csv", "tsv", "json", "jsonl", "clip_benchmark"),
-        *("inspect", "ms-swift", "opencompass"),
-    ],
-)
-def test_files_with_captions_and_references(content: Any, layout: str, tmp_path: Path) -> None:
+FILES: dict[str, tuple[Any, str]] = {
+    "lmms-eval": (lines(LMMS), "samples of lmms-eval"),
+    "blank line": (lines(LMMS[:1]) + "\n" + lines(LMMS[1:]), "samples of lmms-eval"),
+    "older lmms-eval": ({"args": {}, "model_configs": {}, "logs": LMMS}, "samples of lmms-eval"),
+    "csv": (table(VLMEVALKIT), "predictions of VLMEvalKit"),
+    "tsv": (table(VLMEVALKIT, "\t"), "predictions of VLMEvalKit"),
+    "json": (VLMEVALKIT, "predictions of VLMEvalKit"),
+    "jsonl": (lines(VLMEVALKIT), "predictions of VLMEvalKit"),
+    "clip_benchmark": (CLIP_BENCHMARK, "results of clip_benchmark"),
+    "inspect": (INSPECT, "a log of Inspect"),
+    "ms-swift": (lines(SWIFT), "predictions of ms-swift"),
+    "opencompass": (OPENCOMPASS, "predictions of OpenCompass"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_with_captions_and_references(name: str, tmp_path: Path) -> None:
+    content, layout = FILES[name]
     path = write_file(tmp_path, content)
     assert texts_by_image(capmeter.load(path)) == WHOLE
     assert examine(path).facts["layout"] == layout
@@ -253,6 +253,27 @@ REFERENCES: dict[str, Any] = {
 def test_references(name: str, tmp_path: Path) -> None:
     captions = capmeter.load(SAID, write_file(tmp_path, REFERENCES[name]))
     assert texts_by_image(captions) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(k, name) for k, each in enumerate((FILES, RESULTS, REFERENCES)) for name in each]
+)
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_the_order_of_rows_and_keys_changes_nothing(kind: int, name: str, seed: int, tmp_path_factory: Any) -> None:
+    folder, rng = tmp_path_factory.mktemp("order"), random.Random(seed)
+    texts = {"7": DOG, "9": CATS}
+    if kind == 0:
+        captions = capmeter.load(write_file(folder, shuffled(FILES[name][0], rng)))
+    elif kind == 1:
+        captions = capmeter.load(write_file(folder, shuffled(RESULTS[name], rng)), shuffled(texts, rng))
+    else:
+        files = [write_file(folder, shuffled(REFERENCES[name], rng), each) for each in ("one", "two")]
+        captions = capmeter.load(SAID, files)
+        texts = {"7": 2 * DOG, "9": 2 * CATS}
+    assert {each.image_id: (each.candidate, sorted(each.references)) for each in captions} == {
+        image: (SAID[image], sorted(texts[image])) for image in SAID
+    }
 
 
 def test_results_with_ids_of_open_images_find_their_references(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from typing import Any
 
 from hypothesis import strategies as st
@@ -23,3 +25,20 @@ def read_parts(path: Any, references: Any = None, *, rows: int = 1, **keywords: 
     """The captions of a file of one system, which is read in parts of so many rows."""
     parts = [part.read() for part in open_parts(path, references, rows=rows, **keywords)]
     return [caption for part in parts for _, captions in part.systems.values() for caption in captions]
+
+
+def shuffled(content: Any, rng: random.Random) -> Any:
+    """The same rows, keys and lines in another order; headings, lists of texts and of conversation turns stay."""
+    if isinstance(content, str):
+        lines = content.splitlines(keepends=True)
+        heading = lines[: re.match(r"[^{\[].*(caption|prediction)", content) is not None]
+        return "".join(heading + rng.sample(lines[len(heading) :], len(lines) - len(heading)))
+    if isinstance(content, dict):
+        return {key: shuffled(value, rng) for key, value in rng.sample(list(content.items()), len(content))}
+    if (
+        isinstance(content, list)
+        and all(isinstance(item, dict) for item in content)
+        and not any("from" in i for i in content)
+    ):
+        return [shuffled(item, rng) for item in rng.sample(content, len(content))]
+    return content

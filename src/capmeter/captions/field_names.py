@@ -71,6 +71,7 @@ class Layout:
     without: names that its records do not have.
     single: each record holds one of several references of its image.
     are_references: the records hold references and never candidates.
+    numbered: records that name no image (clip, video) are numbered.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Layout:
     without: frozenset[str] = frozenset()
     single: bool = False
     are_references: bool = False
+    numbered: bool = False
 
     def accepts(self, names: frozenset[str]) -> bool:
         """Whether a record with these names, those of numbers as `caption_#`, is of this layout."""

@@ -52,6 +52,7 @@ from capmeter.captions.field_names import (
 from capmeter.captions.rows import (
     LONGEST_ID,
     CaptionRow,
+    FailedRequest,
     NotCandidates,
     Side,
     candidate_text,
@@ -67,7 +68,7 @@ from capmeter.captions.rows import (
 )
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import describe, shorten
+from capmeter.core.messages import describe, list_names, shorten
 
 _BY_VALUE = ("caption", "captions")  # names whose field depends on the value
 
@@ -185,7 +186,10 @@ class FieldMap:
             chosen = "image"
         if chosen is None:
             are_complete = 2 * sum(map(self._is_complete, records)) >= len(records) > 0
-            if self.numbered and are_complete and not any(close_name(each) == "image_id" for each in list(names)[:100]):
+            is_numbered = self.layout is not None and self.layout.numbered
+            if is_numbered or (
+                self.numbered and are_complete and not any(close_name(each) == "image_id" for each in list(names)[:100])
+            ):
                 self.image_name = self._image_field = ""
                 self.note(
                     "rows_without_image", "each row is an image of its own; --column image_id=NAME names their column"
@@ -210,9 +214,12 @@ class FieldMap:
 
     def _is_complete(self, record: Record) -> bool:
         """Whether a record has a candidate and references."""
-        fields = {self.field(name, record.get(name)) for name in record if isinstance(name, str)}
-        fields |= {self._chosen[path] for path in self.paths}
-        return {"candidate", "references"} <= fields
+        return {"candidate", "references"} <= self.find_fields(record)
+
+    def find_fields(self, record: Record) -> set[str | None]:
+        """The fields that a record of the sample has."""
+        fields = {self.field(name, record[name]) for name in record if isinstance(name, str)}
+        return fields | {self._chosen[path] for path in self.paths}
 
     def field(self, name: str, value: Any = None) -> str | None:
         """The field that a name holds; None where the name is not known. Lists of captions are references."""
@@ -288,13 +295,25 @@ class FieldMap:
         return any(self.field(name, record[name]) in ("candidate", "references") for name in names)
 
     def read(self, records: Iterable[tuple[str, Any]], side: Side, start: int = 0) -> Iterator[CaptionRow]:
-        """The rows of records, each with its place, of which the first has this number."""
+        """The rows of records, each with its place, of which the first has this number.
+
+        Raises:
+            InputError: a record has a mistake; of failed requests all are named.
+        """
+        failed: dict[str, FailedRequest] = {}
         for number, (location, record) in enumerate(records, start):
             pair = self.plain_pair(record) if side == "candidates" else None
             if pair is not None:
                 yield CaptionRow(location, *pair)
-            else:
+                continue
+            try:
                 yield from self.rows(record, location, side, number)
+            except FailedRequest as error:
+                failed[location.removeprefix(f"{self.name}, ")] = error
+        if failed:
+            first, *others = failed
+            more = f" ({len(others):,} more failed: {list_names(others, 12)})" if others else ""
+            raise InputError(f"{failed[first]}{more}")
 
     def plain_pair(self, record: Any) -> tuple[str, str] | None:
         """The image and the caption of a record that has nothing else and needs no check, as most of COCO's have.
@@ -324,7 +343,7 @@ class FieldMap:
             if self.layout.convert is not None:
                 fields = self._convert(record, location)
         if fields is None:
-            self.note("answers_of_yes_or_no_left_out", str(record.get("id")))
+            self.note("rows_of_other_tasks_left_out", location)
             return []
         if self.paths:
             fields = {**fields, **self._resolve_paths(record, location)}
@@ -559,27 +578,6 @@ class FieldMap:
         raise InputError(
             f"{row.location}: neither a candidate (caption) nor references; the fields are {suggest_names(record)}: "
             f"--column candidate=NAME and --column references=NAME {IN_PYTHON} say which is which"
-        )
-
-    def refuse_header(self, header: Sequence[str], is_line: bool) -> None:
-        """Raises if columns are not those of captions: a candidate and references, or one of them and its image."""
-        fields = {self.field(name, []) for name in header} | {self._chosen[path] for path in self.paths}
-        text_fields = fields & {"candidate", "references"}
-        converts = self.layout is not None and self.layout.convert is not None
-        has_events = not EVENT_NAMES.isdisjoint(header) or {"box"} <= fields or set(TIMES) <= fields
-        if converts or has_events or (text_fields and (self.image_name is not None or len(text_fields) == 2)):
-            return
-        names = "the columns" if len(header) != 1 else "one column,"
-        start = f"the first line names {names}" if is_line else "the columns are"
-        advice = (
-            f"{'image_id is missing: ' * bool(text_fields)}{'add a header line with these names, or ' * is_line}say"
-        )
-        candidates = ", ".join(name for name, field_name in OTHER_NAMES.items() if field_name == "candidate")
-        raise InputError(
-            f"{self.name}: {start} {suggest_names(header)}; expected image_id with candidate (or {candidates}) and "
-            f"references (or reference, ground_truth, reference_1, reference_2, …); "
-            f"{advice} which column is which: --column image_id=NAME --column candidate=NAME --column "
-            f"references=NAME {IN_PYTHON}"
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from capmeter.captions.containers.container import WHOLE, Container, Span, spread
 from capmeter.captions.containers.lines import DelimitedRows, JsonLines
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events
-from capmeter.captions.field_names import IMAGE_NAMES, fold_name
+from capmeter.captions.field_names import IMAGE_NAMES, IN_PYTHON, OTHER_NAMES, TIMES, fold_name, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.documents import find_form, is_row
@@ -239,15 +239,35 @@ def _read_container(container: Container, reader: RowReader, format: str | None)
     except InputError:
         if header is not None:  # what is wrong with the heading is said first
             fields.learn([], layout, header)
-            fields.refuse_header(header, container.has_header_line)
+            _refuse_header(container, fields)
         raise
     for note, detail in container.notes.items():
         fields.note(note, detail)
     fields.learn(records, layout, header or ())
     if header is not None:
-        fields.refuse_header(header, container.has_header_line)
+        _refuse_header(container, fields)
     read = partial(_read_records, container, fields)
     return replace(reader, format=container.kind, read=read, container=container)
+
+
+def _refuse_header(container: Container, fields: FieldMap) -> None:
+    """Raises if columns are not those of captions: a candidate and references, or one of them and its image."""
+    header, is_line = container.header or [], container.has_header_line
+    found = fields.find_fields({name: [] for name in header})
+    text_fields = found & {"candidate", "references"}
+    converts = fields.layout is not None and fields.layout.convert is not None
+    has_events = not EVENT_NAMES.isdisjoint(header) or {"box"} <= found or set(TIMES) <= found
+    if converts or has_events or (text_fields and (fields.image_name is not None or len(text_fields) == 2)):
+        return
+    names = "the columns" if len(header) != 1 else "one column,"
+    start = f"the first line names {names}" if is_line else "the columns are"
+    advice = f"{'image_id is missing: ' * bool(text_fields)}{'add a header line with these names, or ' * is_line}say"
+    candidates = ", ".join(name for name, field_name in OTHER_NAMES.items() if field_name == "candidate")
+    raise InputError(
+        f"{fields.name}: {start} {suggest_names(header)}; expected image_id with candidate (or {candidates}) and "
+        f"references (or reference, ground_truth, reference_1, reference_2, …); {advice} which column is which: "
+        f"--column image_id=NAME --column candidate=NAME --column references=NAME {IN_PYTHON}"
+    )
 
 
 def _read_records(container: Container, fields: FieldMap, side: Side, span: Span = WHOLE) -> Iterator[CaptionRow]:

@@ -39,6 +39,10 @@ class NotCandidates(InputError):
     """Rows read as candidates have the form of references, and may be read as such."""
 
 
+class FailedRequest(InputError):
+    """A row has no caption, since the program that was asked for it failed."""
+
+
 @dataclass(slots=True)
 class CaptionRow:
     """One entry of a file: a candidate, the references of an image, or both.

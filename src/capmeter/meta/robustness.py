@@ -302,10 +302,9 @@ def _unmodified_captions(
 ) -> CaptionSet:
     if isinstance(captions, CaptionSet):
         return captions if images is None else captions.select(sample_images(captions, images, seed))
-    if not isinstance(captions, Mapping):
-        reference_table = load_reference_table(captions)
-        captions, image_files = reference_table.references, {**reference_table.images, **(image_files or {})}
-    return leave_one_out(captions, images=images, seed=seed, image_files=image_files)
+    table = load_reference_table(captions)
+    image_files = {**table.images, **(image_files or {})}
+    return leave_one_out(table.references, images=images, seed=seed, image_files=image_files)
 
 
 def _check_strengths(strengths: Sequence[float]) -> Floats:

@@ -17,8 +17,9 @@ from typing import Any
 
 from capmeter.captions.event_fields import read_video
 from capmeter.captions.field_names import OMITTED, Layout, Record, names_of
-from capmeter.captions.rows import decode_list
+from capmeter.captions.rows import FailedRequest, decode_list, is_finite
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, list_names
 
 _YES_NO = re.compile(r"\W*(?:yes|no)\W*", re.IGNORECASE)
@@ -56,7 +57,7 @@ def _inspect(record: Record, location: str) -> dict[Any, Any]:
     if answer is None and isinstance(output, Mapping) and output.get("choices"):
         answer = _answer_text(output["choices"][0] if isinstance(output["choices"], list) else None)
     if answer is None and isinstance(record.get("error"), Mapping):
-        raise InputError(
+        raise FailedRequest(
             f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
         )
     references = reference_texts(record.get("target"), location, "target")
@@ -72,7 +73,7 @@ def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
         problem = record.get("error") or (body.get("error") if isinstance(body, Mapping) else None)
         code = problem.get("code") or problem.get("type") if isinstance(problem, Mapping) else None
         details = f"status {status}, {code}" if isinstance(code, str) else f"status {status}"
-        raise InputError(
+        raise FailedRequest(
             f"{location}: the request failed ({details}), so there is no caption; ask for it again, or leave the row "
             "out"
         )
@@ -137,6 +138,34 @@ def _conversation(record: Record, location: str) -> dict[Any, Any]:
         else []
     )
     return _without(record, "conversations") | {"caption": answers[-1] if answers else None}
+
+
+def _vtimellm(record: Record, location: str) -> dict[Any, Any] | None:
+    """A log of VTimeLLM: events as JSON in the answer, with times in hundredths of the video; other tasks are left out.
+
+    The last hundredth belongs to the event, as in the authors' evaluation.
+    """
+    if record.get("task") != "captioning":
+        return None
+    match = re.search(r"\[.*\]", str(record.get("answer")), re.DOTALL)
+    events = decode_json(match[0], f"{location}, answer") if match else []
+    texts = [event.get("event") if isinstance(event, Mapping) else None for event in events]
+    times = [
+        re.fullmatch(r"from (\d\d) to (\d\d)", str(event.get("timestamps")))
+        for event in events
+        if isinstance(event, Mapping)
+    ]
+    if len(times) < len(texts) or not all(times):
+        raise InputError(f'{location}: answer is not a list of events with timestamps such as "from 00 to 14"')
+    duration = record.get("duration")
+    if not is_finite(duration):
+        raise InputError(
+            f"{location}: the times of the answer are hundredths of the video, whose duration the row lacks; add "
+            '"duration": seconds to each row (the file of references has it)'
+        )
+    hundredths = [(int(time[1]), int(time[2]) + 1) for time in times if time is not None]
+    spans = [[start * duration / 100, end * duration / 100] for start, end in hundredths]
+    return {"image_id": record.get("video_id"), "timestamps": spans, "sentences": texts}
 
 
 def _amber(record: Record, location: str) -> dict[Any, Any] | None:
@@ -279,6 +308,7 @@ LAYOUTS = (
     _layout("ms-swift", "predictions of ms-swift", "response labels", convert=_training_answer),
     _layout("ms-swift", "predictions of ms-swift", "response label query", convert=_training_answer),
     _layout("llava", "answers of LLaVA", "question_id text answer_id", convert=_llava),
+    _layout("vtimellm", "a log of VTimeLLM", "video_id task query_id answer", convert=_vtimellm),
     _layout("llava-training", "conversations of ShareGPT4V and LLaVA", "conversations", convert=_conversation),
     _layout(
         "amber", "answers to AMBER", "id response", convert=_amber, without="image_id references labels label custom_id"
@@ -342,11 +372,22 @@ LAYOUTS = (
     _layout("vitt", "tags of ViTT", "id annotations", convert=_vitt, without="image_id image filename"),
     _layout("macs", "annotations of MACS", "filename annotations", fields={"references": "annotations[].sentence"}),
     _layout(
-        "clotho", "captions of Clotho", "caption_#", fields=_CLOTHO, without="references reference reference_# ref_#"
+        "clotho",
+        "captions of Clotho",
+        "caption_#",
+        fields=_CLOTHO,
+        without="references reference reference_# ref_#",
+        numbered=True,
     ),
-    _layout("dcase", "predictions and references of DCASE", "caption_predicted caption_reference_#", fields=_DCASE),
-    _layout("dcase", "predictions for DCASE", "caption_predicted", fields=_DCASE),
-    _layout("dcase", "references of DCASE", "caption_reference_#", fields=_DCASE),
+    _layout(
+        "dcase",
+        "predictions and references of DCASE",
+        "caption_predicted caption_reference_#",
+        fields=_DCASE,
+        numbered=True,
+    ),
+    _layout("dcase", "predictions for DCASE", "caption_predicted", fields=_DCASE, numbered=True),
+    _layout("dcase", "references of DCASE", "caption_reference_#", fields=_DCASE, numbered=True),
 )
 """Every layout; of those whose marks a file's records have, the one with most marks is used."""
 
