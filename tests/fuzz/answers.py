@@ -82,7 +82,7 @@ def completion(drawn: random.Random) -> Any:
     return {"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 5}}
 
 
-def answer(drawn: random.Random) -> Answer | Failure:
+def answer(drawn: random.Random) -> Answer:
     """What the client makes of a hostile body; a cache gives it back as it was."""
     body = completion(drawn)
     if drawn.random() < 0.5:
@@ -94,8 +94,8 @@ def answer(drawn: random.Random) -> Answer | Failure:
         read = SERVER.read(read_completion(content, KEY))
     except (NoCompletion, UnusableCompletion) as error:
         assert KEY.mask(str(error)) == str(error) and len(str(error)) < 300
-        return Failure(str(error))
-    if isinstance(read, Answer):
+        return Failure(reason=str(error))
+    if not isinstance(read, Failure):
         assert len(read.text) <= 200_000 and KEY.mask(read.text) == read.text
         assert Answer.from_json(read.to_json()) == read
     return read
@@ -104,7 +104,7 @@ def answer(drawn: random.Random) -> Answer | Failure:
 def check(judge: Judge, drawn: random.Random) -> str:
     """A conversation with hostile answers; says how it ended."""
 
-    async def ask(questions: Sequence[Question]) -> list[Answer | Failure]:
+    async def ask(questions: Sequence[Question]) -> list[Answer]:
         return [answer(drawn) for _ in questions]
 
     try:

@@ -113,19 +113,20 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a question has no answer; the next run asks it again.
+class Failure(Answer):
+    """No answer, and why; the next run asks the question again.
 
     Attributes:
         reason: in words.
         is_of_server: whether the server could not be reached, or had no answer after all tries.
     """
 
-    reason: str
+    text: str = ""
+    reason: str = ""
     is_of_server: bool = False
 
 
-Ask = Callable[[Sequence[Question]], Awaitable[list[Answer | Failure]]]
+Ask = Callable[[Sequence[Question]], Awaitable[list[Answer]]]
 """Asks several questions at once, and returns their answers in order."""
 
 
@@ -226,12 +227,12 @@ class Interview:
     """
 
     identity: str
-    send: Callable[[Question], Awaitable[Answer | Failure]]
+    send: Callable[[Question], Awaitable[Answer]]
     cache: AnswerCache
     limits: JudgeLimits
     error: CapmeterError | None = None
     cached: int = 0
-    _asked: dict[bytes, asyncio.Task[Answer | Failure]] = field(default_factory=dict)  # in progress, or without answer
+    _asked: dict[bytes, asyncio.Task[Answer]] = field(default_factory=dict)  # in progress, or without answer
     _failures_in_a_row: int = 0
 
     def __post_init__(self) -> None:
@@ -248,20 +249,20 @@ class Interview:
             await asyncio.sleep(_START)
             self._free.release()
 
-    async def ask(self, questions: Sequence[Question]) -> list[Answer | Failure]:
+    async def ask(self, questions: Sequence[Question]) -> list[Answer]:
         """The answers, in order; equal questions are asked once."""
         return list(await asyncio.gather(*map(self._answer, questions)))
 
-    async def _answer(self, question: Question) -> Answer | Failure:
+    async def _answer(self, question: Question) -> Answer:
         key = question.digest(self.identity)
         if key not in self._asked:
             if (answer := self._look_up(key)) is not None:
                 return answer
             self._asked[key] = asyncio.create_task(self._ask_once(key, question))
-        answer_or_failure = await self._asked[key]
-        if isinstance(answer_or_failure, Answer):
+        answer = await self._asked[key]
+        if not isinstance(answer, Failure):
             self._asked.pop(key, None)
-        return answer_or_failure
+        return answer
 
     def _look_up(self, key: bytes) -> Answer | None:
         try:
@@ -272,12 +273,12 @@ class Interview:
         self.cached += answer is not None
         return answer
 
-    async def _ask_once(self, key: bytes, question: Question) -> Answer | Failure:
+    async def _ask_once(self, key: bytes, question: Question) -> Answer:
         """Asks, unless another process does: then its answer is waited for."""
         while True:
             async with self._free:
                 if self.error is not None:
-                    return Failure("not asked, after an error")
+                    return Failure(reason="not asked, after an error")
                 with self.cache.claim(key) as is_claimed:
                     if (answer := self._look_up(key)) is not None:
                         return answer
@@ -285,22 +286,22 @@ class Interview:
                         return await self._send(key, question)
             await asyncio.sleep(_WAIT)
 
-    async def _send(self, key: bytes, question: Question) -> Answer | Failure:
+    async def _send(self, key: bytes, question: Question) -> Answer:
         usage = self.limits.usage
         if self.limits.is_spent():
-            return Failure(NOT_ASKED)
+            return Failure(reason=NOT_ASKED)
         if self._failures_in_a_row >= max(_MOST_FAILURES, self.limits.concurrency):
-            return Failure("not asked: the server stopped answering")
+            return Failure(reason="not asked: the server stopped answering")
         usage.questions += 1
         try:
             answer = await self.send(question)
             is_silent = isinstance(answer, Failure) and answer.is_of_server
             self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
-            if isinstance(answer, Answer):
+            if not isinstance(answer, Failure):
                 self.cache.put(key, answer)
                 usage.input_tokens += answer.used[0]
                 usage.output_tokens += answer.used[1]
             return answer
         except CapmeterError as error:  # raised again when the questions in progress are answered
             self.error = self.error or error
-            return Failure("not answered, after an error")
+            return Failure(reason="not answered, after an error")

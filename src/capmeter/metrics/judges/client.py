@@ -229,7 +229,7 @@ class ServerJudge:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
 
-    async def ask(self, question: Question) -> Answer | Failure:
+    async def ask(self, question: Question) -> Answer:
         """The answer, or why there is none.
 
         Raises:
@@ -247,11 +247,11 @@ class ServerJudge:
             cause, tries = error.__cause__ or error, format_count(self._limits.tries, "time")
             is_response = isinstance(cause, NoCompletion)
             reason = str(cause) if is_response else f"network error: {_describe_network_error(cause, self._limits)}"
-            return Failure(f"{reason} (tried {tries})", is_of_server=True)
+            return Failure(reason=f"{reason} (tried {tries})", is_of_server=True)
         except UnusableCompletion as error:
-            return Failure(str(error))
+            return Failure(reason=str(error))
         except (OpenAIError, OSError, ValueError, TypeError, RuntimeError) as error:
-            return Failure(f"the request failed: {type(error).__name__}", is_of_server=True)
+            return Failure(reason=f"the request failed: {type(error).__name__}", is_of_server=True)
 
     def _body(self, question: Question) -> dict[str, Any]:
         message = question.message
@@ -274,9 +274,7 @@ class ServerJudge:
             body["seed"] = question.repeat
         return body
 
-    async def _refused(
-        self, question: Question, body: Mapping[str, Any], status: int, content: bytes
-    ) -> Answer | Failure:
+    async def _refused(self, question: Question, body: Mapping[str, Any], status: int, content: bytes) -> Answer:
         """What to make of an error: another try without an option, a refusal, or why there is no answer."""
         message, *kinds = (self._key.mask_message(text, self.model) for text in _read_error(_parse_object(content)))
         description = " ".join(filter(None, [f"status {status}", f"({', '.join(kinds)})" if kinds else ""]))
@@ -290,7 +288,7 @@ class ServerJudge:
             )
         if status < 500 and any(word in description.lower() for word in _FILTERS):
             return Answer(message or "refused", refused=True)
-        return Failure(description, is_of_server=status == 429 or status >= 500)
+        return Failure(reason=description, is_of_server=status == 429 or status >= 500)
 
     def _drop_unsupported(self, body: Mapping[str, Any], message: str) -> bool:
         """Whether the server refused an option that can be left out, which it then is from now on."""
@@ -303,19 +301,19 @@ class ServerJudge:
             return True
         return False
 
-    def read(self, completion: Completion) -> Answer | Failure:
+    def read(self, completion: Completion) -> Answer:
         """The answer in a completion: its text without the key, and the numbers in it."""
         choice = completion.choices[0]
         is_refused = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
         text = choice.message.content
         if text is None:
             if not is_refused:
-                return Failure("a completion without content")
+                return Failure(reason="a completion without content")
             text = choice.message.refusal or ""
         try:
             numbers = _read_numbers(text, (choice.logprobs and choice.logprobs.content) or [])
         except ValueError as error:
-            return Failure(f"a malformed completion: {error}")
+            return Failure(reason=f"a malformed completion: {error}")
         masked = self._key.mask(text[:MAX_CHARACTERS])
         usage = completion.usage or _Usage(prompt_tokens=0, completion_tokens=0)
         return Answer(

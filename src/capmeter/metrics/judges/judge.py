@@ -12,6 +12,7 @@ the others: neutral, never 0. The part `scored_share` is the share of captions w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import importlib
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -58,13 +59,6 @@ _SHOWN_QUESTIONS = 3  # by `preview`
 _COUNTS = ("scored", "empty", "input_tokens", "output_tokens")
 _AGREEMENT = ("equal_pairs", "pairs")
 Result = TypeVar("Result")
-
-
-class _FirstQuestions(BaseException):
-    """Ends a judge at its first questions, which are only counted or shown."""
-
-    def __init__(self, questions: Sequence[Question]) -> None:
-        self.questions = list(questions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,11 +324,11 @@ class Judge(AdditiveMetric):
     ) -> Transcript:
         transcript = Transcript()
 
-        async def ask(questions: Sequence[Question]) -> list[Answer | Failure]:
+        async def ask(questions: Sequence[Question]) -> list[Answer]:
             asked_questions = [replace(each, repeat=repeat, temperature=self.temperature) for each in questions]
             answers = await interview.ask(asked_questions)
             for question, answer in zip(questions, answers, strict=True):
-                text = answer.text if isinstance(answer, Answer) else f"{NO_ANSWER}: {answer.reason}"
+                text = f"{NO_ANSWER}: {answer.reason}" if isinstance(answer, Failure) else answer.text
                 label = _whole(question) if whole_questions else question.item or question.label
                 transcript.answers.append((label, " ".join(text.split())))
                 if isinstance(answer, Failure):
@@ -352,23 +346,20 @@ class Judge(AdditiveMetric):
 
     def first_questions(self, caption: JudgedCaption) -> list[Question]:
         """The questions that a caption's judgment begins with; nothing is asked."""
+        first: list[Question] = []
 
-        async def ask(questions: Sequence[Question]) -> list[Answer | Failure]:
-            raise _FirstQuestions(questions)
+        async def ask(questions: Sequence[Question]) -> list[Answer]:
+            first.extend(questions if not first else ())
+            raise NoScore("only what is asked first counts")
 
-        if not caption.candidate.strip():
-            return []
-        try:
-            self.judge(ask, caption).send(None)
-        except _FirstQuestions as first:
-            return [
-                replace(each, repeat=repeat, temperature=self.temperature)
-                for repeat in range(self.repeats)
-                for each in first.questions
-            ]
-        except (StopIteration, NoScore):
-            pass
-        return []
+        if caption.candidate.strip():
+            with contextlib.suppress(NoScore, StopIteration):
+                self.judge(ask, caption).send(None)
+        return [
+            replace(each, repeat=repeat, temperature=self.temperature)
+            for repeat in range(self.repeats)
+            for each in first
+        ]
 
     def _estimate(
         self,

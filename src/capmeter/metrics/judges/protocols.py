@@ -46,7 +46,6 @@ from capmeter.metrics.judges.reading import (
     read_label,
     read_text,
     read_texts,
-    require_answer,
     unreadable,
 )
 from capmeter.metrics.judges.verdicts import PLAIN, UNANSWERED, JudgedCaption, Verdict
@@ -93,7 +92,7 @@ async def judge_answers(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> V
     items, steps = inquiry.items_of(caption), inquiry.task.steps
     questions = [inquiry.question(steps["answer"], caption, item=item.text, question=item.text) for item in items]
     responses = zip(items, await ask(questions), strict=True)
-    answered = [(item, read_text(response)) for item, response in responses if isinstance(response, Answer)]
+    answered = [(item, read_text(response)) for item, response in responses if not isinstance(response, Failure)]
     comparisons = [
         inquiry.question(
             steps["match"], caption, f"match: {item.text}", question=item.text, answer=item.answer, response=response
@@ -111,7 +110,7 @@ def _match_nothing(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
     return Verdict((0.0, 0.0))
 
 
-def read_comparison(answer: Answer | Failure) -> tuple[float, float]:
+def read_comparison(answer: Answer) -> tuple[float, float]:
     """Whether an answer matches, and its grade from 0 to 5.
 
     >>> read_comparison(Answer("{'pred': 'yes', 'score': 4}"))
@@ -171,7 +170,7 @@ class Relation(BaseModel):
 Entry = TypeVar("Entry", bound=BaseModel)
 
 
-def read_entries(answer: Answer | Failure, key: str, form: type[Entry]) -> list[Entry]:
+def read_entries(answer: Answer, key: str, form: type[Entry]) -> list[Entry]:
     """The objects in the list under a key of the JSON in an answer.
 
     >>> read_entries(Answer('{"verdicts": [{"id": "0", "true": "yes"}]}'), "verdicts", FactVerdict)
@@ -308,7 +307,7 @@ def _lose_pairs(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
     return Verdict((0.0, 0.0, 2 * count, count, count))
 
 
-def read_winner(answer: Answer | Failure) -> int:
+def read_winner(answer: Answer) -> int:
     """1 or 2: this caption is better; 0: a tie.
 
     >>> read_winner(Answer("More detail.\\nJudgment: Caption 2 is better")), read_winner(Answer("Judgment: Tie"))
@@ -399,7 +398,7 @@ async def judge_events(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Ve
     ]
     shares = {"caption": 1.0, "reference": 1.0}
     for (whose, each, _), answer in zip(directions, await ask(questions) if questions else [], strict=True):
-        relations = [entry.relationship for entry in read_entries(require_answer(answer), "events", Relation)]
+        relations = [entry.relationship for entry in read_entries(answer, "events", Relation)]
         if len(relations) != len(each):
             raise unreadable(answer)
         shares[whose] = relations.count("entailment") / len(each)
@@ -407,7 +406,7 @@ async def judge_events(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Ve
     return Verdict((shares["caption"], shares["reference"]), notes)
 
 
-def read_events(answer: Answer | Failure) -> list[str]:
+def read_events(answer: Answer) -> list[str]:
     """The events in an answer, a JSON object or a Python dictionary.
 
     >>> read_events(Answer("{'events': ['A dog runs', \\"The dog's owner waves\\"]}"))

@@ -13,7 +13,7 @@ from functools import partial
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import shorten
-from capmeter.metrics.judges.asking import Answer, Ask, Failure, Question
+from capmeter.metrics.judges.asking import Answer, Ask, Question
 from capmeter.metrics.judges.items import Item, ItemFile, SameForAll, read_item, read_items, shuffle_options
 from capmeter.metrics.judges.reading import (
     LETTERS,
@@ -196,7 +196,7 @@ def _usable_items(
 
 def _read_verdict(
     inquiry: Inquiry,
-    answers: Sequence[Answer | Failure],
+    answers: Sequence[Answer],
     usable: Sequence[tuple[Item, Sequence[str]]],
     notes: tuple[str, ...],
 ) -> Verdict:
@@ -212,7 +212,7 @@ def _read_verdict(
     return Verdict((sum(value for value, _ in readable) / len(readable),), notes)
 
 
-def _read_label(inquiry: Inquiry, answer: Answer | Failure, item: Item, options: Sequence[str]) -> tuple[str, float]:
+def _read_label(inquiry: Inquiry, answer: Answer, item: Item, options: Sequence[str]) -> tuple[str, float]:
     """The label of an answer, with its credit."""
     read = inquiry.read
     if read.match is not None:
@@ -273,7 +273,7 @@ async def judge_checklist(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) ->
     return replace(verdict, answers=list(zip((item.text for item in items), texts, strict=True)))
 
 
-def _read_checklist(inquiry: Inquiry, answer: Answer | Failure, count: int) -> list[tuple[str | None, str]]:
+def _read_checklist(inquiry: Inquiry, answer: Answer, count: int) -> list[tuple[str | None, str]]:
     """The label of each of a number of items, None for those that have none; and the reason for it, if any is given."""
     fields = inquiry.read
     verdicts: list[tuple[str | None, str]] = [(None, "")] * count

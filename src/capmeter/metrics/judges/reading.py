@@ -53,24 +53,12 @@ class NoScore(Exception):
     """An answer, or a caption, has no score; the text says why."""
 
 
-def require_answer(answer: Answer | Failure) -> Answer:
-    """The answer.
-
-    Raises:
-        NoScore: the question was not answered.
-    """
-    if isinstance(answer, Failure):
-        raise NoScore(NO_ANSWER)
-    return answer
-
-
-def read_text(answer: Answer | Failure) -> str:
+def read_text(answer: Answer) -> str:
     """The answer without what the model thought."""
-    answer = require_answer(answer)
     return answer.text[_start(answer) :].strip()
 
 
-def unreadable(answer: Answer | Failure) -> NoScore:
+def unreadable(answer: Answer) -> NoScore:
     """Why an answer without what is expected has none."""
     if isinstance(answer, Failure):
         return NoScore(NO_ANSWER)
@@ -81,8 +69,8 @@ def unreadable(answer: Answer | Failure) -> NoScore:
 
 
 def read_each(
-    answers: Sequence[Answer | Failure],
-    read: Callable[[Answer | Failure], Value] | Sequence[Callable[[Answer | Failure], Value]],
+    answers: Sequence[Answer],
+    read: Callable[[Answer], Value] | Sequence[Callable[[Answer], Value]],
 ) -> list[Value | None]:
     """What each answer says; None for those that cannot be read.
 
@@ -106,12 +94,11 @@ def read_each(
     return values
 
 
-def read_number(answer: Answer | Failure) -> float:
+def read_number(answer: Answer) -> float:
     """The number of 0 to 100 under "score" in the first JSON object, else the first number of the answer.
 
     As in CLAIR's released code, a number below 1 outside JSON is a share.
     """
-    answer = require_answer(answer)
     value = _score_field(answer.text)
     if value is None:
         number_match = _NUMBER.search(answer.text, _start(answer))
@@ -124,7 +111,7 @@ def read_number(answer: Answer | Failure) -> float:
     return value
 
 
-def _read_scaled_number(answer: Answer | Failure, low: int, high: int) -> tuple[float, bool]:
+def _read_scaled_number(answer: Answer, low: int, high: int) -> tuple[float, bool]:
     """The number as a share of the way from low to high; always as published."""
     number = read_number(answer)
     if not low <= number <= high:
@@ -132,19 +119,18 @@ def _read_scaled_number(answer: Answer | Failure, low: int, high: int) -> tuple[
     return (number - low) / (high - low), True
 
 
-def _read_scaled_expectation(answer: Answer | Failure, low: int, high: int) -> tuple[float, bool]:
+def _read_scaled_expectation(answer: Answer, low: int, high: int) -> tuple[float, bool]:
     """The expectation as a share of the way from low to high, and whether it is one."""
     expectation, is_expectation = read_expectation(answer, low, high)
     return (expectation - low) / (high - low), is_expectation
 
 
-def read_smoothed_share(answer: Answer | Failure, low: int = 0, high: int = 1) -> tuple[float, bool]:
+def read_smoothed_share(answer: Answer, low: int = 0, high: int = 1) -> tuple[float, bool]:
     """FLEUR's score, 0 to 1, and whether it is smoothed.
 
     With p_k(d) the probability of digit d at the k-th decimal: Σ d p_1(d) / 10 + Σ d p_2(d) / 100, the second if there
     is one; for an answer of 1: .9 p(0) + p(1) at its first token. Without probabilities the number as written.
     """
-    answer = require_answer(answer)
     number_match = _first_number(answer)
     value = float(number_match[0])
     if not low <= value <= high:
@@ -168,25 +154,23 @@ def read_smoothed_share(answer: Answer | Failure, low: int = 0, high: int = 1) -
     return (score, True) if position else (value, False)
 
 
-def read_marked_score(answer: Answer | Failure, low: int = 0, high: int = 100) -> tuple[float, bool]:
+def read_marked_score(answer: Answer, low: int = 0, high: int = 100) -> tuple[float, bool]:
     """G-VEval's score, 0 to 100, and whether it is an expectation.
 
     The expectation over the integers from 0 to 100 among the alternatives of the token after the dollar sign, in
     proportion to their probabilities; without probabilities the number between dollar signs.
     """
-    answer = require_answer(answer)
     marked_number = next(iter([*_MARKED.finditer(answer.text, _start(answer))][-1:]), None)
     if answer.refused or marked_number is None:
         raise unreadable(answer)
     return _expectation(answer, marked_number[1], marked_number.start(1), low, high)
 
 
-def read_expectation(answer: Answer | Failure, low: int, high: int) -> tuple[float, bool]:
+def read_expectation(answer: Answer, low: int, high: int) -> tuple[float, bool]:
     """The expectation over the integers from `low` to `high` where the answer's first number is, and whether it is one.
 
     Without probabilities the number as written.
     """
-    answer = require_answer(answer)
     number_match = _first_number(answer)
     return _expectation(answer, number_match[0], number_match.start(), low, high)
 
@@ -200,7 +184,7 @@ NUMBERS = {
 """What reads a number between two, and whether it is as published, by the name in task files."""
 
 
-def read_choice(answer: Answer | Failure, options: int) -> int:
+def read_choice(answer: Answer, options: int) -> int:
     """Which of a number of lettered options the answer chooses, from 0.
 
     The letter after the last "answer:" or in `\\boxed{}`, else a letter on a line of its own, else the first single
@@ -224,13 +208,15 @@ def read_choice(answer: Answer | Failure, options: int) -> int:
     return int(number_match[1]) - 1
 
 
-def read_choice_as_released(answer: Answer | Failure, options: int) -> int | None:
+def read_choice_as_released(answer: Answer, options: int) -> int | None:
     """The choice as CaptionQA's released code reads it: the first single letter, A and I too, else a number from 1.
 
     It looks after the first `</think>`, the first "Answer: " and the first line break, if there are any. None if there
     is no choice, which that code counts as wrong.
     """
-    text = require_answer(answer).text
+    if isinstance(answer, Failure):
+        raise unreadable(answer)
+    text = answer.text
     for mark in (_THOUGHT, "Answer: ", "\n"):
         text = text.partition(mark)[2] if mark in text else text
     letter_match = re.search(r"\b([A-Z])\b", text.upper())
@@ -240,7 +226,7 @@ def read_choice_as_released(answer: Answer | Failure, options: int) -> int | Non
     return int(number_match[1]) - 1 if number_match is not None and int(number_match[1]) <= options else None
 
 
-def read_label(answer: Answer | Failure, labels: Sequence[str]) -> str:
+def read_label(answer: Answer, labels: Sequence[str]) -> str:
     """The label with which the answer begins, or the only one in it."""
     label = match_label(read_text(answer), labels)
     if label is None:
@@ -268,13 +254,12 @@ def match_label(text: str, labels: Sequence[str]) -> str | None:
     return inside[0] if len(inside) == 1 else None
 
 
-def read_json(answer: Answer | Failure, key: str) -> Any:
+def read_json(answer: Answer, key: str) -> Any:
     """The value under a key of the first JSON object of the answer that has it; None without one."""
-    answer = require_answer(answer)
     return next((each[key] for each in _json_objects(answer.text) if isinstance(each, dict) and key in each), None)
 
 
-def read_texts(answer: Answer | Failure, key: str) -> list[str]:
+def read_texts(answer: Answer, key: str) -> list[str]:
     """The texts in the list under a key."""
     listed_texts = read_json(answer, key)
     if not isinstance(listed_texts, list) or not all(isinstance(value, str) for value in listed_texts):
@@ -282,7 +267,7 @@ def read_texts(answer: Answer | Failure, key: str) -> list[str]:
     return [" ".join(value.split()) for value in listed_texts if value.strip()]
 
 
-def read_match(answer: Answer | Failure, expected: str, choices: Sequence[str], match: str) -> float:
+def read_match(answer: Answer, expected: str, choices: Sequence[str], match: str) -> float:
     """CapRL-QA: the credit of an answer, 0 to 1.
 
     Args:
@@ -299,7 +284,7 @@ def read_match(answer: Answer | Failure, expected: str, choices: Sequence[str], 
     if options or re.fullmatch(r"[A-Za-z]", expected):
         right_choice = options.index(expected) if expected in options else LETTERS.find(expected.upper())
         return float(read_choice(answer, len(options) or len(LETTERS)) == right_choice)
-    answer, text = require_answer(answer), read_text(answer)
+    text = read_text(answer)
     given = next((matches[-1][1] for pattern in _GIVEN if (matches := [*pattern.finditer(text)])), None)
     response = (text if given is None else given).strip().strip("$*. ")
     is_long = given is None and (len(text) > 200 or str(unreadable(answer)) == REFUSED)
