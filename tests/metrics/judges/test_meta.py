@@ -81,27 +81,16 @@ def test_consistency_and_cost_stand_beside_the_agreement(tmp_path: Path) -> None
         assert f"{judging['cost']:.6f} per caption by --judge-prices" in text
 
 
-def test_the_budget_is_an_option(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    rows = [{"image_id": str(k), "candidate": f"caption {k}", "references": ["a"]} for k in range(5)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with JudgeServer(plan).running() as server:
+def test_the_budget_is_an_option_and_the_table_says_how_many_have_a_score(tmp_path: Path) -> None:
+    path = rated(tmp_path, 5)
+    refuse = lambda body, before: completion("I'm sorry.") if grade(body) == 3 else plan(body, before)  # noqa: E731
+    with JudgeServer(refuse).running() as server:
         words = ["score", str(path), "-m", f'clair(model=m,endpoint="{server.url}")']
         refused = CliRunner().invoke(app, [*words, "--max-requests", "4"])
         assert "more than --max-requests 4" in str(refused.exception) and not server.received
-        wrong = CliRunner().invoke(app, [*words, "--max-cost", "4"])
-        assert wrong.exit_code == 2 and "--judge-prices" in wrong.output
-        wrong = CliRunner().invoke(app, [*words, "--judge-prices", "cheap"])
-        assert wrong.exit_code == 2 and "is not IN,OUT" in wrong.output
-        report = CliRunner().invoke(app, [*words, "--max-requests", "5", "--judge-prices", "1,2"])
-        assert report.exit_code == 0 and len(server.received) == 5
-
-
-def test_a_score_of_some_captions_shows_their_share(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    rows = [{"image_id": str(k), "candidate": f"caption {k}", "references": ["a"]} for k in range(4)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    refuse = lambda body, before: completion("I'm sorry.") if grade(body) == 3 else plan(body, before)  # noqa: E731
-    with JudgeServer(refuse).running() as server:
-        table = run("score", path, "-m", f'clair(model=m,endpoint="{server.url}")', "--least-answered", ".5")
-        assert "(3 of 4)" in table
+        for limit, message in ((("--max-cost", "4"), "--judge-prices"), (("--judge-prices", "cheap"), "is not IN,OUT")):
+            wrong = CliRunner().invoke(app, [*words, *limit])
+            assert wrong.exit_code == 2 and message in wrong.output
+        few = CliRunner().invoke(app, [*words, "--max-requests", "5", "--judge-prices", "1,2"])
+        assert few.exit_code == 4 and len(server.received) == 5 and "(4 of 5)" in few.output
+        assert "(4 of 5)" in run(*words, "--least-answered", ".5") and len(server.received) == 5
