@@ -19,13 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from capmeter_research.common.region_files import write_npz_regions
 from capmeter_research.papers.umic.training.weights import initial_weights, uniter_checkpoint
 from capmeter_research.papers.umic.uniter import UniterShape
 from capmeter_research.papers.umic.word_piece import SPECIAL
 
 import capmeter
 from capmeter.core.settings import Settings
-from capmeter.images.regions import Regions, write_npz_regions
+from capmeter.images.regions import Regions
 
 REGIONS = 36
 SETTINGS = Settings(device="cpu", precision="float32", threads=1, cache=None)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from capmeter_research.common.region_banks import MemoryBank
+from capmeter_research.common.region_files import write_npz_regions
 from capmeter_research.papers.subicap.examples import CaptionedImages
 
-from capmeter.images.regions import Regions, write_npz_regions
+from capmeter.images.regions import Regions
 
 THINGS, COLOURS = ("cat", "dog", "horse", "bus"), ("red", "blue", "green")
 FEATURES = len(THINGS) + len(COLOURS)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from capmeter_research.common.region_files import write_npz_regions
 from capmeter_research.papers.umic.uniter import KIND, UniterShape
 from capmeter_research.papers.umic.word_piece import SPECIAL
 
 from capmeter.core.checkpoints import Checkpoint
-from capmeter.images.regions import Regions, write_npz_regions
+from capmeter.images.regions import Regions
 
 SENTENCES = ("a dog runs on the grass", "two cats sleep", "a red ball beside a small dog", "a man walks")
 FEATURES = 12

@@ -16,7 +16,6 @@ Question Answering. CVPR 2018.
 from __future__ import annotations
 
 import functools
-import io
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +30,6 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.arrays import ZIP_ERRORS
 from capmeter.core.errors import InputError
-from capmeter.core.output_files import atomic_file
 
 Floats = npt.NDArray[np.float32]
 MAX_BOXES = 1000
@@ -60,21 +58,6 @@ class Regions:
     def __len__(self) -> int:
         return len(self.features)
 
-    @property
-    def positions(self) -> Floats:
-        """UNITER's box features, float32 (regions, 7): x1, y1, x2, y2, width, height, area."""
-        box_sizes = self.boxes[:, 2:] - self.boxes[:, :2]
-        return np.concatenate([self.boxes, box_sizes, box_sizes[:, :1] * box_sizes[:, 1:]], axis=1)
-
-    def select(self, rule: BoxRule) -> Regions:
-        """The regions that a rule selects."""
-        box_count = rule.count(self.confidence, len(self))
-        if self.confidence is None or rule.in_order:
-            selected_rows = np.arange(box_count)
-        else:
-            selected_rows = np.argsort(-self.confidence, kind="stable")[:box_count]
-        return self.take(selected_rows)
-
     def take(self, rows: npt.NDArray[Any]) -> Regions:
         """These regions, in this order."""
         return replace(
@@ -84,32 +67,6 @@ class Regions:
             confidence=None if self.confidence is None else self.confidence[rows],
             labels=None if self.labels is None else tuple(self.labels[k] for k in rows.tolist()),
         )
-
-
-@dataclass(frozen=True)
-class BoxRule:
-    """Which regions are used: those with a high confidence, within bounds; all if there are no confidences.
-
-    Attributes:
-        conf_th: regions with a confidence above it are used.
-        min_boxes, max_boxes: bounds of their number.
-        in_order: use the first ones of the file, as UNITER's code does, which relies on their order; else the most
-            confident ones.
-    """
-
-    conf_th: float = 0.2
-    min_boxes: int = 10
-    max_boxes: int = 100
-    in_order: bool = False
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.min_boxes <= self.max_boxes:
-            raise InputError(f"expected 1 <= min_boxes <= max_boxes, but got {self.min_boxes} and {self.max_boxes}")
-
-    def count(self, confidence: Floats | None, boxes: int) -> int:
-        """The number of boxes that are used."""
-        confident = boxes if confidence is None else int((confidence > self.conf_th).sum())
-        return min(boxes, self.max_boxes, max(self.min_boxes, confident))
 
 
 def regions_of(arrays: Mapping[str, Any], where: str) -> Regions:
@@ -239,48 +196,6 @@ def read_npz_arrays(file: BinaryIO, where: str) -> dict[str, Any]:
         raise InputError(
             f"{where}: damaged, truncated or not an .npz file ({error}); fetch or extract it again"
         ) from error
-
-
-def arrays_of(regions: Regions, *, half: bool = True) -> dict[str, Any]:
-    """Regions as the arrays of a file; half: with the features in half precision, as UNITER writes them."""
-    region_arrays: dict[str, Any] = {
-        "features": regions.features.astype(np.float16 if half else np.float32),
-        "norm_bb": regions.positions[:, :6],
-    }
-    if regions.confidence is not None:
-        region_arrays["conf"] = regions.confidence
-    if regions.labels is not None:
-        region_arrays["labels"] = np.array(regions.labels)
-    return region_arrays
-
-
-def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
-    """A compressed .npz file with these arrays."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def write_npz_regions(folder: Path, images: Iterable[tuple[str, Regions]], *, half: bool = True) -> int:
-    """Write each image's regions to NAME.npz in a folder.
-
-    Args:
-        folder: created if necessary.
-        images: name and regions of each image; consumed one at a time.
-        half: features in float16, about three digits, as UNITER stores them.
-
-    Returns:
-        The number of images.
-    """
-    image_count = 0
-    folder.mkdir(parents=True, exist_ok=True)
-    for image_name, image_regions in images:
-        if Path(image_name).name != image_name:
-            raise InputError(f"regions: {image_name!a} cannot be the name of a file; give each image a plain name")
-        with atomic_file(folder / f"{image_name.removesuffix('.npz')}.npz") as file:
-            file.write(npz_bytes(arrays_of(image_regions, half=half)))
-        image_count += 1
-    return image_count
 
 
 _IMAGE_SUFFIX = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?)$", re.IGNORECASE)

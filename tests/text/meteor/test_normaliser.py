@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from capmeter.text.meteor.resources import (
     JAR,
-    MeteorNormaliser,
     _lowercase_words,
+    _MeteorNormaliser,
     load_meteor_resources,
     meteor_directory,
     split_words,
 )
 
 PREFIXES = {"Dr": 1, "No": 2}
-ENGLISH = MeteorNormaliser("english", PREFIXES)
+ENGLISH = _MeteorNormaliser("english", PREFIXES)
 # The program's results; its list of prefixes is longer, but these sentences use no other abbreviation.
 CASES = {
     "Dr. Smith's half-open U.S. jar, 1,000 miles...": "dr. smith 's half open us jar , 1,000 miles ...",
@@ -42,8 +42,8 @@ def test_english(sentence: str, expected: str) -> None:
 
 def test_french_apostrophes_stay_with_the_article() -> None:
     sentence = "l'homme aujourd'hui n'est pas"
-    assert MeteorNormaliser("french", {})(sentence) == ["l'", "homme", "aujourd'", "hui", "n'", "est", "pas"]
-    assert MeteorNormaliser("german", {})(sentence) == [
+    assert _MeteorNormaliser("french", {})(sentence) == ["l'", "homme", "aujourd'", "hui", "n'", "est", "pas"]
+    assert _MeteorNormaliser("german", {})(sentence) == [
         "l",
         "'",
         "homme",

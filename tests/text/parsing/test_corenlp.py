@@ -14,7 +14,7 @@ from support.written_parses import official_rows
 from capmeter.core.errors import AssetError, MissingBackend
 from capmeter.text.parsing import parsers as corenlp
 from capmeter.text.parsing.dependency_parse import CaptionParse
-from capmeter.text.parsing.parsers import CoreNlp, _one_line, corenlp_status, find_installation
+from capmeter.text.parsing.parsers import CoreNlp, _find_installation, _one_line, corenlp_status
 
 # a stand-in for Java with answers like CoreNLP's: every word is a noun; "die" exits, "sleep" waits, "odd" is no tree
 JAVA = """
@@ -119,7 +119,7 @@ def test_the_asset_folder_is_searched_too(folder, tmp_path, monkeypatch):
     assert "get_stanford_models" in message
     assert str(tmp_path / "data" / "assets" / "corenlp") in message
     shutil.copytree(folder, tmp_path / "data" / "assets" / "corenlp")
-    assert find_installation().jars[0] == tmp_path / "data" / "assets" / "corenlp" / corenlp.JAR
+    assert _find_installation().jars[0] == tmp_path / "data" / "assets" / "corenlp" / corenlp.JAR
 
 
 def test_errors_name_what_is_missing(folder, monkeypatch):
@@ -130,18 +130,18 @@ def test_errors_name_what_is_missing(folder, monkeypatch):
     assert "neither englishPCFG.ser.gz nor stanford-corenlp-3.6.0-models.jar" in message
     with zipfile.ZipFile(folder / corenlp.MODELS, "w") as archive:
         archive.writestr("edu/stanford/nlp/models/lexparser/englishPCFG.ser.gz", b"x")
-    installation = find_installation()
+    installation = _find_installation()
     assert installation.version == "corenlp-3.6.0-pcfg-2d711642b726"
     assert installation.jars[-1].name == corenlp.MODELS
     (folder / corenlp.MODELS).write_bytes(b"not a zip")
     with pytest.raises(AssetError, match="damaged"):
-        find_installation()
+        _find_installation()
     (folder / corenlp.JAR).unlink()
     with pytest.raises(MissingBackend, match=r"there is no stanford-corenlp-3.6.0.jar"):
-        find_installation()
+        _find_installation()
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingBackend, match="needs a Java runtime"):
-        corenlp.find_java()
+        corenlp._find_java()
 
 
 def test_captions_that_are_commands_of_the_shell():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.tokenization.document_splitting import _spaced_ends, document_sentences, split_document
+from capmeter.text.tokenization.document_splitting import _spaced_ends, _split_document, document_sentences
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from capmeter.text.tokenization.document_splitting import _spaced_ends, document
     ],
 )
 def test_sentences_of_documents(text: str, sentences: list[str]) -> None:
-    assert split_document(text) == sentences
+    assert _split_document(text) == sentences
 
 
 def test_documents_have_three_sentences_and_sixty_words() -> None:
@@ -45,7 +45,7 @@ def test_documents_have_three_sentences_and_sixty_words() -> None:
 
 @given(st.text(st.sampled_from("aB. \n*_#|-`[]()!<>1~。"), max_size=80))
 def test_no_word_is_invented(text: str) -> None:
-    for sentence in split_document(text):
+    for sentence in _split_document(text):
         assert any(map(str.isalnum, sentence))
         assert set(sentence) <= set(text) | {" "}
 
@@ -74,7 +74,7 @@ def test_no_word_is_invented(text: str) -> None:
 )
 def test_hostile_documents_take_bounded_time(text: str) -> None:
     started = time.process_time()
-    split_document(text)
+    _split_document(text)
     document_sentences(text + " word" * 60)
     assert time.process_time() - started < 5
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.core.ragged import row_offsets
-from capmeter.images.regions import BoxRule, Regions, regions_at
+from capmeter.images.regions import Regions, regions_at
+from capmeter_research.common.region_files import BoxRule, box_features
 
 Floats = npt.NDArray[np.float32]
 
@@ -34,7 +35,9 @@ class MemoryBank:
     def of(cls, features: Sequence[Floats], boxes: Sequence[Floats]) -> MemoryBank:
         """Of the features of all regions, in some arrays, and the boxes of each picture, relative to its sides."""
         regions = Regions(np.concatenate(features), np.concatenate(boxes))
-        return cls(regions.features, regions.positions, row_offsets([len(picture_boxes) for picture_boxes in boxes]))
+        return cls(
+            regions.features, box_features(regions), row_offsets([len(picture_boxes) for picture_boxes in boxes])
+        )
 
     def get(self, picture: int) -> tuple[Floats, Floats]:
         """Features and positions of a picture."""
@@ -52,5 +55,5 @@ class FileBank:
 
     def get(self, picture: int) -> tuple[Floats, Floats]:
         """Features and positions of a picture."""
-        regions = regions_at(self.regions).read(self.keys[picture]).select(self.rule)
-        return regions.features, regions.positions
+        regions = self.rule.select(regions_at(self.regions).read(self.keys[picture]))
+        return regions.features, box_features(regions)

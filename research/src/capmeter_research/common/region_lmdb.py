@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.images.regions import Regions, arrays_of, npz_bytes, read_npz_arrays, regions_of
+from capmeter.images.regions import Regions, read_npz_arrays, regions_of
+from capmeter_research.common.region_files import arrays_of, npz_bytes
 
 DATA, KEYS = "data.mdb", b"__keys__"
 _FOLDERS = ("feat_*", "all_compressed", "all")

@@ -11,6 +11,7 @@ from support.uniter_examples import SENTENCES, random_region_folder, random_regi
 
 torch = pytest.importorskip("torch")
 
+from capmeter_research.common.region_files import BoxRule, box_features, write_npz_regions  # noqa: E402
 from capmeter_research.papers.umic.pairs import load_pair_encoder  # noqa: E402
 from capmeter_research.papers.umic.uniter import PairLayout  # noqa: E402
 
@@ -18,7 +19,6 @@ import capmeter  # noqa: E402
 from capmeter.core.errors import AssetError, InputError  # noqa: E402
 from capmeter.evaluation.registry import parse  # noqa: E402
 from capmeter.evaluation.runner import Evaluation  # noqa: E402
-from capmeter.images.regions import BoxRule, write_npz_regions  # noqa: E402
 from capmeter.report.explain import explain  # noqa: E402
 
 
@@ -41,12 +41,12 @@ def captions(folder: Path, candidates: tuple[str, ...] = SENTENCES):
 def by_hand(folder: Path, sentence: str, image: int, head: str):
     """The head's output of one pair, without any of the scoring code but the network."""
     encoder = load_pair_encoder(str(folder / "model"), capmeter.Settings(device="cpu"))
-    regions = random_regions(image).select(BoxRule())
+    regions = BoxRule().select(random_regions(image))
     ids = encoder.tokenizer.ids([sentence])[0]
     layout = PairLayout.of(np.array([len(ids)]), np.array([len(regions)]))
     with torch.inference_mode():
         words = encoder.uniter.words(torch.tensor(ids), torch.from_numpy(layout.places))
-        image = encoder.uniter.regions(torch.from_numpy(regions.features), torch.from_numpy(regions.positions))
+        image = encoder.uniter.regions(torch.from_numpy(regions.features), torch.from_numpy(box_features(regions)))
         states = encoder.uniter.states(words, image, torch.from_numpy(layout.index), None)
         return encoder.uniter.head(encoder.uniter.pooled(states), head)[0].double().numpy()
 
@@ -149,7 +149,7 @@ def test_evidence_has_attention_over_regions(folder: Path) -> None:
     assert evidence.candidate[:3] == ("a", "red", "ball")
     assert evidence.regions is not None and len(evidence.regions.boxes) == len(evidence.regions.weights) == 10
     assert sum(evidence.regions.weights) == pytest.approx(1.0)
-    np.testing.assert_allclose(evidence.regions.boxes, random_regions(2).select(BoxRule()).boxes, atol=1e-6)
+    np.testing.assert_allclose(evidence.regions.boxes, BoxRule().select(random_regions(2)).boxes, atol=1e-6)
 
 
 def test_pictures_are_embedded_once_per_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from capmeter_research.common.region_files import write_npz_regions
 from support.uniter_examples import random_regions
 
 import capmeter
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.images.regions import Regions, write_npz_regions
+from capmeter.images.regions import Regions
 
 pytest.importorskip("torch")
 VECTORS = {"dog": (1.0, 0.0), "cat": (0.0, 1.0), "puppy": (0.6, 0.8), "ball": (-1.0, 0.0), "red": (0.0, -1.0)}

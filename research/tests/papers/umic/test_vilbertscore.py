@@ -10,13 +10,13 @@ from support.uniter_examples import random_region_folder, random_regions, small_
 
 torch = pytest.importorskip("torch")
 
+from capmeter_research.common.region_files import BoxRule, box_features  # noqa: E402
 from capmeter_research.papers.umic.pairs import load_pair_encoder  # noqa: E402
 from capmeter_research.papers.umic.uniter import PairLayout  # noqa: E402
 
 import capmeter  # noqa: E402
 from capmeter.core.errors import InputError  # noqa: E402
 from capmeter.evaluation.registry import parse  # noqa: E402
-from capmeter.images.regions import BoxRule  # noqa: E402
 
 ROWS = [
     {"image_id": "0", "candidate": "a dog runs", "references": ["a dog runs on the grass", "two cats sleep"]},
@@ -36,12 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def states(folder: Path, sentence: str, image: str) -> np.ndarray:
     encoder = load_pair_encoder(str(folder / "model"), capmeter.Settings(device="cpu"))
-    regions = random_regions(int(image)).select(BoxRule())
+    regions = BoxRule().select(random_regions(int(image)))
     ids = encoder.tokenizer.ids([sentence])[0]
     layout = PairLayout.of(np.array([len(ids)]), np.array([len(regions)]))
     with torch.inference_mode():
         words = encoder.uniter.words(torch.tensor(ids), torch.from_numpy(layout.places))
-        image = encoder.uniter.regions(torch.from_numpy(regions.features), torch.from_numpy(regions.positions))
+        image = encoder.uniter.regions(torch.from_numpy(regions.features), torch.from_numpy(box_features(regions)))
         values = (
             encoder.uniter.states(words, image, torch.from_numpy(layout.index), None)[0, : len(ids)].double().numpy()
         )

@@ -60,7 +60,7 @@ _SENTENCE_ENDS = frozenset(".!?")
 
 
 @dataclass(frozen=True, eq=False)
-class MentionTable:
+class _MentionTable:
     """Of each sentence its tokens, its mentions of objects, where its last complete sentence ends, and its words."""
 
     tokens: Sequence[Sequence[str]]
@@ -70,7 +70,7 @@ class MentionTable:
 
 
 @dataclass(frozen=True)
-class ObjectMentions:
+class _ObjectMentions:
     """Analysis: the objects that each sentence mentions.
 
     Args:
@@ -83,13 +83,13 @@ class ObjectMentions:
     base_forms: str
     settings: Settings = field(default_factory=Settings)
 
-    def compute(self, pool: SentenceSource) -> MentionTable:
+    def compute(self, pool: SentenceSource) -> _MentionTable:
         """Finds the mentions of every sentence of the pool."""
         tokens = [tokenise_caption(sentence) for sentence in pool.sentences]
         base_forms = _singular_forms(tokens) if self.base_forms == "original" else _tagged_bases(tokens)
         mentions = [self.object_words.find_mentions(each) for each in base_forms]
         words = [count_words(sentence.split()) for sentence in pool.sentences]
-        return MentionTable(tokens, mentions, [_last_end(each) for each in tokens], words)
+        return _MentionTable(tokens, mentions, [_last_end(each) for each in tokens], words)
 
 
 def _singular_forms(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -246,7 +246,7 @@ class Chair(AdditiveMetric):
         return [self._evidence(part, caption_index, mention_table, truth) for caption_index, truth in enumerate(truths)]
 
     def _evidence(
-        self, part: CaptionSet, caption_index: int, mention_table: MentionTable, truth: frozenset[str]
+        self, part: CaptionSet, caption_index: int, mention_table: _MentionTable, truth: frozenset[str]
     ) -> Evidence:
         candidate, references = int(part.candidates[caption_index]), part.references[caption_index].tolist()
         mentions, _ = self._mentions(mention_table, candidate)
@@ -268,14 +268,14 @@ class Chair(AdditiveMetric):
         reference_tokens = tuple(tuple(mention_table.tokens[k]) for k in references)
         return Evidence(tuple(mention_table.tokens[candidate]), reference_tokens, marks=tuple(marks), facts=facts)
 
-    def _table(self, part: CaptionSet, settings: Settings) -> MentionTable:
+    def _table(self, part: CaptionSet, settings: Settings) -> _MentionTable:
         object_words = load_object_words(self.synonyms)
         if self.objects:
             object_words = load_ground_truth(self.objects, object_words).words or object_words
-        mention_table: MentionTable = part.pool.analyse(ObjectMentions(object_words, self.variant, settings))
+        mention_table: _MentionTable = part.pool.analyse(_ObjectMentions(object_words, self.variant, settings))
         return mention_table
 
-    def _mentions(self, mention_table: MentionTable, sentence: int) -> tuple[Sequence[ObjectMention], int]:
+    def _mentions(self, mention_table: _MentionTable, sentence: int) -> tuple[Sequence[ObjectMention], int]:
         """The mentions of a candidate and its number of words, without an incomplete sentence if it is dropped."""
         mentions, words = mention_table.mentions[sentence], mention_table.words[sentence]
         if self.drop_incomplete_sentence and (end := mention_table.ends[sentence]):
@@ -283,7 +283,7 @@ class Chair(AdditiveMetric):
             words -= count_words(mention_table.tokens[sentence][end:])
         return mentions, words
 
-    def _truths(self, part: CaptionSet, mention_table: MentionTable) -> list[frozenset[str]]:
+    def _truths(self, part: CaptionSet, mention_table: _MentionTable) -> list[frozenset[str]]:
         """The objects that each caption's image shows."""
         truths: list[frozenset[str]] = [frozenset()] * len(part)
         if self.objects:

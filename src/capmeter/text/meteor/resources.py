@@ -9,7 +9,7 @@ METEOR 1.5's normaliser (its option `-norm`): splits punctuation and hyphens off
 Abbreviations keep their dots. For English, Czech, French, Spanish, German and Russian the reference program has a
 normaliser (the same, with three ways to treat apostrophes); for the other languages it only lower-cases (`-lower`).
 
->>> MeteorNormaliser("english", {"dr": 1, "Dr": 1})("Dr. Smith's half-open U.S. jar, 1,000 miles...")
+>>> _MeteorNormaliser("english", {"dr": 1, "Dr": 1})("Dr. Smith's half-open U.S. jar, 1,000 miles...")
 ['dr.', 'smith', "'s", 'half', 'open', 'us', 'jar', ',', '1,000', 'miles', '...']
 """
 
@@ -92,7 +92,7 @@ def _lowercase_words(sentence: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class MeteorNormaliser:
+class _MeteorNormaliser:
     """The normaliser of one language.
 
     Args:
@@ -311,7 +311,9 @@ def load_release(language: str, directory: Path) -> MeteorResources:
             return MeteorResources(
                 settings=language_settings,
                 modules=modules,
-                normalise=MeteorNormaliser(language_name, _read_prefixes(text(f"nonbreaking/{language_name}.prefixes")))
+                normalise=_MeteorNormaliser(
+                    language_name, _read_prefixes(text(f"nonbreaking/{language_name}.prefixes"))
+                )
                 if language_name in WESTERN
                 else _lowercase_words,
                 # The program reads the English list for every language, and so do we.

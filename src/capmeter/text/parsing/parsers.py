@@ -18,8 +18,6 @@ pycocoevalcap.
 from __future__ import annotations
 
 import hashlib
-import importlib
-import importlib.util
 import json
 import os
 import queue
@@ -39,6 +37,7 @@ from capmeter.core.assets import ASSETS, asset_folder
 from capmeter.core.caches import encode_texts
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.settings import Settings
+from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.parsing.dependency_parse import CaptionParse, Parse
 from capmeter.text.tokenization.token_tables import SentenceSource
 
@@ -92,7 +91,7 @@ def _read_installation(folder: Path) -> _Installation:
     return _Installation((*jars, models_jar), _MODEL_MEMBER, sha256)
 
 
-def find_installation() -> _Installation:
+def _find_installation() -> _Installation:
     """Finds the program and its model.
 
     Raises:
@@ -107,7 +106,7 @@ def find_installation() -> _Installation:
     return _read_installation(folder.resolve())
 
 
-def find_java() -> str:
+def _find_java() -> str:
     """Returns the path of `java`, or raises a `MissingBackend`."""
     java = shutil.which("java")
     if java is None:
@@ -121,7 +120,7 @@ def find_java() -> str:
 def corenlp_status() -> tuple[bool, str]:
     """Checks whether the parser can run; returns this and a sentence that says where it is or what is missing."""
     try:
-        installation, java = find_installation(), find_java()
+        installation, java = _find_installation(), _find_java()
     except (MissingBackend, AssetError) as problem:
         return False, str(problem)
     return True, f"Stanford CoreNLP in {installation.jars[0].parent} ({installation.version}), {java}"
@@ -141,7 +140,7 @@ class CoreNlp:
 
     def __init__(self, *, timeout: float = _TIMEOUT) -> None:
         self.timeout = timeout
-        self._installation = find_installation()
+        self._installation = _find_installation()
         self._process: _Process | None = None
 
     @property
@@ -212,7 +211,7 @@ class _Process:
         self.owner = os.getpid()
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
         command = [
-            *(find_java(), _MEMORY, "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"),
+            *(_find_java(), _MEMORY, "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"),
             "-Dstdin.encoding=UTF-8",
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", os.pathsep.join(map(str, installation.jars))),
             *("edu.stanford.nlp.pipeline.StanfordCoreNLP", "-annotators", "tokenize,ssplit,parse,lemma"),
@@ -288,11 +287,7 @@ def _terminate(process: subprocess.Popen[bytes], error_file: IO[bytes]) -> None:
 
 ParserName = Annotated[Literal["caption", "corenlp"], "the parser: the bundled one, or the official one (Java)"]
 
-# name: module:factory
-PARSERS = {
-    "caption": "capmeter.text.parsing.caption_parser:bundled_caption_parser",
-    "corenlp": "capmeter.text.parsing.parsers:CoreNlp",
-}
+PARSERS = ("caption", "corenlp")
 
 
 class Parser(Protocol):
@@ -328,11 +323,7 @@ def find_parser(name: str) -> Parser:
         MissingBackend, AssetError: what the parser needs is missing or damaged.
     """
     check_parser(name)
-    module_name, _, attribute_name = PARSERS[name].partition(":")
-    if importlib.util.find_spec(module_name) is None:
-        raise MissingBackend(f"this build of capmeter has no parser {name!r}; use another: {', '.join(PARSERS)}")
-    parser: Parser = getattr(importlib.import_module(module_name), attribute_name)()
-    return parser
+    return CoreNlp() if name == "corenlp" else bundled_caption_parser()
 
 
 def parser_status(name: str) -> tuple[bool, str]:
@@ -378,8 +369,6 @@ def parse_captions(
 
 def looks_english(parse: CaptionParse | None) -> bool:
     """Whether a caption looks English, by the vocabulary of the bundled parser."""
-    from capmeter.text.parsing.caption_parser import bundled_caption_parser
-
     if parse is None:
         return True
     return bundled_caption_parser().looks_english(word for sentence in parse.sentences for word in sentence.words)

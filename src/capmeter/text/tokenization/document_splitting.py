@@ -5,7 +5,7 @@ sentences too, Markdown is read as what it renders (headings, list items and tab
 emphasis and links are their texts, code blocks and images are left out), and ". " after an abbreviation or an initial
 does not end a sentence.
 
->>> split_document("## Scene\\n- **Two dogs** run.Dr. Who's [cat](x.html) sleeps. It is old.")
+>>> _split_document("## Scene\\n- **Two dogs** run.Dr. Who's [cat](x.html) sleeps. It is old.")
 ['Scene', 'Two dogs run.', "Dr. Who's cat sleeps.", 'It is old.']
 """
 
@@ -39,7 +39,7 @@ _TITLES = frozenset("Mr Mrs Ms Dr Prof St Mt Fig Vol".split())  # noqa: SIM905
 _NEXT_CHARACTER = re.compile(r"\s*(\S)")
 
 
-def split_document(text: str) -> list[str]:
+def _split_document(text: str) -> list[str]:
     """Splits a text of any length into sentences, without its Markdown; time is linear in its length."""
     text = _TAG.sub(" ", _LINK.sub(r"\1", _IMAGE.sub(" ", _CODE_BLOCK.sub("\n", text))))
     sentences: list[str] = []
@@ -62,7 +62,7 @@ def document_sentences(text: str) -> list[str]:
         return []
     if len(list(islice(_spaced_ends(text.strip()), MIN_DOCUMENT_SENTENCES - 1))) < MIN_DOCUMENT_SENTENCES - 1:
         return []
-    sentences = split_document(text)
+    sentences = _split_document(text)
     return sentences if len(sentences) >= MIN_DOCUMENT_SENTENCES else []
 
 

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.progress import task
-from capmeter.images.regions import BoxRule, regions_at
+from capmeter.images.regions import regions_at
 from capmeter_research.common.region_banks import FileBank, MemoryBank, RegionBank
+from capmeter_research.common.region_files import BoxRule
 from capmeter_research.synthetic_scenes.encoder.encoder import WorldEncoder, resized
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
 

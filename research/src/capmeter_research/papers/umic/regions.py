@@ -17,7 +17,8 @@ from capmeter.encoders.batches import in_order
 from capmeter.encoders.handle import versions
 from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter.evaluation.base import MeanMetric, RunContext, note_captions
-from capmeter.images.regions import BoxRule, Regions, region_keys, regions_at
+from capmeter.images.regions import Regions, region_keys, regions_at
+from capmeter_research.common.region_files import BoxRule, box_features
 from capmeter_research.papers.umic.pairs import PairEncoder, PairStates, load_pair_encoder
 
 Indices = NDArray[np.int64]
@@ -54,8 +55,8 @@ class CaptionRegionPairs:
         piece_table = encoder.pieces([part.pool[k] for k in distinct_sentences.tolist()], lower)
         region_keys, region_source = find_keys(part), regions_at(part.regions)
         key_indices = {key: k for k, key in enumerate(dict.fromkeys(region_keys))}
-        chosen_regions = (region_source.read(key).select(rule) for key in key_indices)
-        embedded = [encoder.embed(regions.features, regions.positions) for regions in chosen_regions]
+        chosen_regions = (rule.select(region_source.read(key)) for key in key_indices)
+        embedded = [encoder.embed(regions.features, box_features(regions)) for regions in chosen_regions]
         image_indices = np.array([key_indices[key] for key in region_keys], np.int64)
         pair_images = np.concatenate(
             [image_indices, image_indices[part.references.rows] if references else image_indices[:0]]
@@ -97,7 +98,7 @@ def find_keys(part: CaptionSet) -> list[str]:
 
 def read_regions(part: CaptionSet, row: int, rule: BoxRule) -> Regions:
     """The regions in use of one caption's image."""
-    return regions_at(part.regions).read(find_keys(part)[row]).select(rule)
+    return rule.select(regions_at(part.regions).read(find_keys(part)[row]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Measurement, RunContext, empty_candidates
 from capmeter.evaluation.evidence import Evidence, RegionEvidence
-from capmeter.images.regions import BoxRule
+from capmeter_research.common.region_files import BoxRule
 from capmeter_research.papers.umic.pairs import PairEncoder, PairStates, attention_to_regions
 from capmeter_research.papers.umic.regions import ADVICE, CaptionRegionPairs, RegionPairMetric, read_regions
 

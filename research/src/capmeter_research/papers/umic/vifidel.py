@@ -32,8 +32,9 @@ from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Measurement, RunContext, note_captions
-from capmeter.images.regions import BoxRule, regions_at
+from capmeter.images.regions import regions_at
 from capmeter_research.common.movers_distance import movers_distance
+from capmeter_research.common.region_files import BoxRule
 from capmeter_research.common.word_tables import ContentWords, MeanVectors, WordTable
 from capmeter_research.papers.umic.regions import Confidence, MaxBoxes, MinBoxes, find_keys
 
@@ -101,7 +102,7 @@ class Vifidel(MeanVectors):
 
     def _read_labels(self, part: CaptionSet, region_key: str) -> tuple[str, ...]:
         """The distinct labels of an image's regions."""
-        regions = regions_at(part.regions).read(region_key).select(self.rule)
+        regions = self.rule.select(regions_at(part.regions).read(region_key))
         if regions.labels is None:
             raise InputError(
                 f"vifidel: the regions {region_key!a} in {part.regions!a} have no labels; write them with labels "

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
+from capmeter_research.common.region_files import BoxRule, write_npz_regions  # noqa: E402
 from capmeter_research.papers.umic.training.examples import file_examples  # noqa: E402
 from capmeter_research.papers.umic.training.negatives import Negatives  # noqa: E402
 from capmeter_research.papers.umic.training.run import StartingPoint, build_scene_data, evaluate_umic, train_umic  # noqa: E402
@@ -28,11 +29,7 @@ from capmeter.captions.load import load_references  # noqa: E402
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import InputError  # noqa: E402
 from capmeter.evaluation.registry import parse  # noqa: E402
-from capmeter.images.regions import (  # noqa: E402
-    BoxRule,
-    Regions,
-    write_npz_regions,
-)
+from capmeter.images.regions import Regions  # noqa: E402
 
 SMALL = replace(SCENE_RECIPE, epochs=2, batches=3, batch=8)
 

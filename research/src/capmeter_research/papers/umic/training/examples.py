@@ -16,11 +16,12 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
-from capmeter.images.regions import BoxRule, regions_at
+from capmeter.images.regions import regions_at
 from capmeter_research.common.benchmark_exclusions import Exclusions, identify_photo, is_excluded
 from capmeter_research.common.forked_map import forked_map
 from capmeter_research.common.keywords import tag_words
 from capmeter_research.common.region_banks import FileBank, Floats, MemoryBank, RegionBank
+from capmeter_research.common.region_files import BoxRule
 from capmeter_research.papers.umic.training.region_words import region_words
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
 

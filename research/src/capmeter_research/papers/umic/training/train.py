@@ -182,7 +182,7 @@ def _build_scenes(options: UmicOptions, device: str) -> _Data:
 
 def _read_files(options: UmicOptions) -> _Data:
     """The examples of two files of captions, without benchmark photos."""
-    from capmeter.images.regions import BoxRule
+    from capmeter_research.common.region_files import BoxRule
     from capmeter_research.papers.umic.training.examples import file_examples
 
     assert options.captions and options.held_out and options.exclusions
