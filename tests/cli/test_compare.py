@@ -93,7 +93,6 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "cider"], 2, "not among the metrics"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "bleuu"], 2, "did you mean"),
         (["-r", "refs.json", "a=good.json", "b=none.json"], 1, "there is no such file"),
-        (["-r", "refs.json", "a=good.json", "b=poor.json", "--on-missing", "keep"], 2, "is not one of error, skip"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "-o", "no/c.json"], 1, "there is no folder"),
     ],
 )

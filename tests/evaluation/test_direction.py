@@ -45,15 +45,15 @@ def test_the_best_system_has_the_lowest_score() -> None:
         assert ranking.best == {"good"}, name
         assert ranking.significantly_worse["good"] == {"bad"}, name
     comparison = compare(systems, "chair", permutations=1000)["chair"]
-    assert [each.system for each in comparison.ranking] == ["good", "bad"]
+    assert [each["system"] for each in comparison.ranking] == ["good", "bad"]
     assert comparison.between("good", "bad").difference < 0
     assert comparison.between("good", "bad").wins == COUNT
 
 
 def test_a_ranking_turns_round() -> None:
     values, p = {"a": 1.0, "b": 2.0}, {("a", "b"): 0.01}
-    assert Ranking.of(values, p).best() == {"b"}
-    assert Ranking.of(values, p, lower_is_better=True).ranks() == {"a": 1, "b": 2}
+    assert Ranking.from_p_values(values, p).best() == {"b"}
+    assert Ranking.from_p_values(values, p, lower_is_better=True).ranks() == {"a": 1, "b": 2}
 
 
 def test_agreement_is_positive_for_a_metric_that_counts_errors() -> None:

@@ -84,15 +84,6 @@ def test_one_reference_at_a_time() -> None:
     assert mixed.per_caption(scores, "cider-d").tolist() == [2, 5, 9, 0.5]
 
 
-def test_the_most_common_rating_and_its_ties() -> None:
-    rows = [
-        RatedCaption(str(k), str(k), "x", ("y",), each)
-        for k, each in enumerate([(1, 3, 3), (1, 2, 3), (1, 1, 4, 4, 2)])
-    ]
-    assert prepare_points("mine", rows, Protocol(name="p", ratings="mode")).human.tolist() == [3.0, 2.0, 2.5]
-    assert prepare_points("mine", rows, Protocol(name="p", ratings="mean")).human[0] == pytest.approx(7 / 3)
-
-
 def test_raw_judgments_are_kept_beside_what_the_protocol_makes_of_them() -> None:
     rows = [RatedCaption(str(k), str(k), "x", ("y",), (1, k)) for k in range(3)]
     assert prepare_points("mine", rows, Protocol(name="p", ratings="mean")).ratings == ((1, 0), (1, 1), (1, 2))

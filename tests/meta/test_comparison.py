@@ -133,11 +133,11 @@ def test_order_and_ids_of_a_system_do_not_matter(three: dict[str, CaptionSet]) -
 
 def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, CaptionSet]) -> None:
     result = compare(three, ["rouge-l"], resamples=200, permutations=2000)["rouge-l"]
-    assert [each.rank for each in result.ranking] == [1, 1, 2]
-    assert result.ranking[2].system == "poor"
+    assert [each["rank"] for each in result.ranking] == [1, 1, 2]
+    assert result.ranking[2]["system"] == "poor"
     assert all(each.p_holm >= each.p for each in result.differences)
     best = result.ranking[0]
-    assert best.low <= best.score <= best.high
+    assert best["low"] <= best["score"] <= best["high"]
 
 
 def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> None:
@@ -166,11 +166,18 @@ def test_the_captions_that_differ_most(three: dict[str, CaptionSet]) -> None:
     display = result.most_different("rouge-l", "good", "poor", 6)
     items = {name: result.results[name]["rouge-l"].items for name in ("good", "poor")}
     gap = {id: items["good"][id] - items["poor"][id] for id in items["good"]}
-    assert [each.first_score - each.second_score for each in display[:3]] == sorted(gap.values(), reverse=True)[:3]
-    assert [each.first_score - each.second_score for each in display[3:]] == sorted(gap.values())[: len(display) - 3]
+    assert [each["first_score"] - each["second_score"] for each in display[:3]] == sorted(gap.values(), reverse=True)[
+        :3
+    ]
+    assert [each["first_score"] - each["second_score"] for each in display[3:]] == sorted(gap.values())[
+        : len(display) - 3
+    ]
     one = display[0]
-    assert (one.first, one.references) == (three["good"][one.id].candidate, three["good"][one.id].references)
-    assert (one.first_score, one.second_score) == (items["good"][one.id], items["poor"][one.id])
+    assert (one["first"], one["references"]) == (
+        three["good"][one["id"]].candidate,
+        three["good"][one["id"]].references,
+    )
+    assert (one["first_score"], one["second_score"]) == (items["good"][one["id"]], items["poor"][one["id"]])
     with pytest.raises(InputError, match="unknown system 'best'"):
         result.most_different("rouge-l", "best", "poor")
 
@@ -181,19 +188,15 @@ def test_equal_systems_differ_in_nothing(three: dict[str, CaptionSet]) -> None:
         (each,) = verdict.differences
         assert (each.difference, each.low, each.high, each.p) == (0, 0, 0, 1)
         assert (each.wins, each.ties, each.losses) == (0, 80, 0)
-        assert [standing.rank for standing in verdict.ranking] == [1, 1]
+        assert [standing["rank"] for standing in verdict.ranking] == [1, 1]
     assert result.most_different("bleu-4") == []
 
 
-def test_a_seed_gives_the_same_and_the_file_holds_what_the_value_holds(
-    three: dict[str, CaptionSet], tmp_path: Path
-) -> None:
+def test_a_seed_gives_the_same(three: dict[str, CaptionSet]) -> None:
     first, again, other = (compare(three, ["bleu-4"], resamples=50, permutations=300, seed=seed) for seed in (1, 1, 2))
     assert first.to_dict() == again.to_dict()
     assert first.to_dict() != other.to_dict()
-    first.save(tmp_path / "c.json", differing=2)
-    saved = json.loads((tmp_path / "c.json").read_text())
-    assert saved == json.loads(json.dumps(first.to_dict(2)))
+    saved = json.loads(json.dumps(first.to_dict(2)))
     assert [len(each["differing"]) for each in saved["metrics"]["bleu-4"]["differences"]] == [2, 2, 2]
 
 

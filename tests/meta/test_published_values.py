@@ -75,7 +75,7 @@ def test_interval_and_paired_difference_on_expert(shared: Path) -> None:
     report = run("rouge-l,cider-d", benchmark="flickr8k-expert", data=data, resamples=300)
     cider = report["cider-d"]
     assert (cider.low, cider.high) == (pytest.approx(42.0, abs=0.4), pytest.approx(46.2, abs=0.4))
-    gap = report.difference("cider-d", "rouge-l")
+    (gap,) = report.of("differences")
     assert (gap.low, gap.high) == (pytest.approx(10.3, abs=0.4), pytest.approx(12.6, abs=0.5))
     assert cider.rank == 1 and report["rouge-l"].rank == 2
 
@@ -217,7 +217,7 @@ def test_every_row_is_a_metric() -> None:
     """A row under another spelling than `parse` prints, or of a metric that there is not, can never be printed."""
     for key, tables in library_tables().items():
         for table in tables:
-            for row in table.rows:
+            for row in table["rows"]:
                 name = row.partition("@")[0]
                 assert name in EXTERNAL or str(parse(name)) == name, (key, row)
 
@@ -256,8 +256,10 @@ def test_every_table_belongs_to_a_protocol_that_there_is() -> None:
         name, protocol = key.split("/")
         assert protocol in find_benchmark(name).protocols, key
         for table in tables:
-            assert all(isinstance(each, int | float) for row in table.rows.values() for each in row.values()), key
-            assert all("value" in row for row in table.rows.values()) and table.notes.keys() <= table.rows.keys(), key
+            assert all(isinstance(each, int | float) for row in table["rows"].values() for each in row.values()), key
+            assert (
+                all("value" in row for row in table["rows"].values()) and table["notes"].keys() <= table["rows"].keys()
+            ), key
 
 
 TABLE = {"columns": ["value", "p"], "rows": {"bleu-1": [30.0, None]}, "notes": {"bleu-1": "approximate"}}
@@ -267,7 +269,7 @@ def test_tables_of_a_folder(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.json").write_text(json.dumps({"source": name.upper(), "tables": {"t/p": TABLE}}))
     tables = read_tables(tmp_path)
-    assert [table.source for table in tables["t/p"]] == ["A", "B"] and tables["t/p"][0].rows == {
+    assert [table["source"] for table in tables["t/p"]] == ["A", "B"] and tables["t/p"][0]["rows"] == {
         "bleu-1": {"value": 30}
     }
     found = published("t", "p", "bleu-1", tables)

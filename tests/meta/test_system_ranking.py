@@ -49,7 +49,7 @@ def test_it_says_what_the_comparison_says() -> None:
         for each in compared[metric].differences:
             above, below = (each.first, each.second) if each.difference > 0 else (each.second, each.first)
             assert (below in standing.significantly_worse[above]) == (each.p_holm < 0.05)
-        assert standing.best == {each.system for each in compared[metric].ranking if each.rank == 1}
+        assert standing.best == {each["system"] for each in compared[metric].ranking if each["rank"] == 1}
 
 
 def test_order_of_the_captions_changes_no_comparison() -> None:

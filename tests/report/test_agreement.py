@@ -110,7 +110,7 @@ def test_captions_with_their_ids(tmp_path: Path) -> None:
 def test_figures_show_every_metric(make, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from capmeter.report.agreement import agreement_figure, distribution_figure
-    from capmeter.report.figures import save_figure
+    from capmeter.report.figures import save_figures
 
     report = make()
     valued = [each.metric for each in report.results if each.value is not None]
@@ -119,4 +119,4 @@ def test_figures_show_every_metric(make, tmp_path: Path) -> None:
     assert labels == valued
     panels = [axis.get_title(loc="left") for axis in distribution_figure(report).axes if axis.get_visible()]
     assert panels == valued
-    assert save_figure(figure, tmp_path / "a.png").stat().st_size > 5000
+    assert save_figures(figure, [tmp_path / "a.png"])[0].stat().st_size > 5000

@@ -14,7 +14,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls
 from capmeter.evaluation.evidence import Contributions, Evidence, Link, Mark
 from capmeter.report.explain import Explanation, explain, render_explanations, to_dicts
-from capmeter.report.page_evidence import EvidenceTable
+from capmeter.report.page_data import EvidenceTable
 
 CAPTIONS = load(
     {"one": "a dog runs on grass", "two": "a cat", "three": "two birds fly"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.report.figures import house_style, open_figure, save_figure, save_figures, series_style
+from capmeter.report.figures import house_style, open_figure, save_figures, series_style
 
 pytest.importorskip("matplotlib")
 SIGNATURES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -25,15 +25,15 @@ def _drawn():
 
 @pytest.mark.parametrize("kind", SIGNATURES)
 def test_a_figure_is_written_in_the_kind_of_its_name_and_is_the_same_each_time(tmp_path: Path, kind: str) -> None:
-    one = save_figure(_drawn(), tmp_path / f"one.{kind}").read_bytes()
-    two = save_figure(_drawn(), tmp_path / f"two.{kind.upper()}").read_bytes()
+    one = save_figures(_drawn(), [tmp_path / f"one.{kind}"])[0].read_bytes()
+    two = save_figures(_drawn(), [tmp_path / f"two.{kind.upper()}"])[0].read_bytes()
     assert one.startswith(SIGNATURES[kind])
     assert one == two
     assert sorted(each.name for each in tmp_path.iterdir()) == [f"one.{kind}", f"two.{kind.upper()}"]
 
 
 def test_text_of_an_svg_stays_text(tmp_path: Path) -> None:
-    assert ">two words<" in save_figure(_drawn(), tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">two words<" in save_figures(_drawn(), [tmp_path / "a.svg"])[0].read_text(encoding="utf-8")
 
 
 def test_an_unknown_kind_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_first_series_differ_in_colour_and_in_form() -> None:
 
 def test_pyplot_is_not_needed(tmp_path: Path) -> None:
     before = "matplotlib.pyplot" in sys.modules
-    save_figure(_drawn(), tmp_path / "a.png")
+    save_figures(_drawn(), [tmp_path / "a.png"])[0]
     assert ("matplotlib.pyplot" in sys.modules) == before
 
 

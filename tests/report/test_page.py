@@ -21,8 +21,7 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results, read_all, save_all
 from capmeter.evaluation.runner import evaluate, score
 from capmeter.report.page import write_page
-from capmeter.report.page_data import decimals_for, pack_json, round_digits
-from capmeter.report.page_evidence import extremes
+from capmeter.report.page_data import decimals_for, extremes, pack_json, round_digits
 
 
 def unpack_json(text: str):  # type: ignore[no-untyped-def]

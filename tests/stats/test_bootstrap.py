@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import (
     Clusters,
-    bootstrap,
     bootstrap_interval,
     cluster_resamples,
     mean_statistic,
@@ -119,7 +118,7 @@ def test_intervals_hold_the_truth() -> None:
 def test_bootstrap_is_the_statistic_of_each_draw() -> None:
     random = np.random.default_rng(9)
     x, y, images = random.integers(4, size=60), random.normal(size=60), random.integers(12, size=60)
-    sampled = bootstrap(TauB(x, y), images, resamples=7, seed=3)
+    sampled = bootstrap_interval(TauB(x, y), images, resamples=7, seed=3).resamples
     for value, weights in zip(sampled, cluster_resamples(images, 7, 3), strict=True):
         assert value == pytest.approx(TauB(np.repeat(x, weights), np.repeat(y, weights))(), abs=1e-12)
 

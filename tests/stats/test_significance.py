@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import bootstrap_interval, mean_statistic
-from capmeter.stats.permutation import mean_score, paired_permutation_test
 from capmeter.stats.significance import (
     Ranking,
     bootstrap_p_values,
     holm_correction,
     is_significant,
-    permutation_p_values,
     required_resamples,
     significance_threshold,
 )
@@ -65,7 +63,7 @@ def test_ranks_and_best_by_hand() -> None:
     p = {("a", "b"): 0.2, ("a", "c"): 0.001, ("a", "d"): 0.001, ("b", "c"): 0.01, ("c", "b"): 0.01, ("b", "d"): 0.001}
     del p["c", "b"]
     p["d", "c"] = 0.04
-    plain = Ranking.of(values, p, correct=False)
+    plain = Ranking.from_p_values(values, p, correct=False)
     assert plain.ranks() == {"a": 1, "b": 1, "c": 2, "d": 3}
     assert (
         plain.best() == {"a", "b"}
@@ -73,22 +71,22 @@ def test_ranks_and_best_by_hand() -> None:
         and plain.significantly_worse("d") == frozenset()
     )
     assert plain.corrected_p("c", "d") == plain.corrected_p("d", "c") == 0.04
-    corrected = Ranking.of(values, p)
+    corrected = Ranking.from_p_values(values, p)
     assert corrected.corrected_p("c", "d") == pytest.approx(0.08)  # the fifth of six p: twice it
     assert corrected.ranks() == {"a": 1, "b": 1, "c": 2, "d": 2}
-    strict = Ranking.of(values, p, correct=False, level=0.995)
+    strict = Ranking.from_p_values(values, p, correct=False, level=0.995)
     assert strict.ranks() == {"a": 1, "b": 1, "c": 2, "d": 2}
     assert strict.significantly_worse("a") == {"c", "d"}
 
 
 def test_one_not_below_the_top_is_among_the_best_whatever_stands_between() -> None:
     values = {"a": 0.9, "b": 0.8, "c": 0.7}
-    result = Ranking.of(values, {("a", "b"): 0.01, ("a", "c"): 0.3, ("b", "c"): 0.5}, correct=False)
+    result = Ranking.from_p_values(values, {("a", "b"): 0.01, ("a", "c"): 0.3, ("b", "c"): 0.5}, correct=False)
     assert result.best() == {"a", "c"} and result.ranks() == {"a": 1, "b": 2, "c": 2}
 
 
 def test_equal_values_are_never_better() -> None:
-    result = Ranking.of({"a": 1.0, "b": 1.0}, {("a", "b"): 0.0})
+    result = Ranking.from_p_values({"a": 1.0, "b": 1.0}, {("a", "b"): 0.0})
     assert result.ranks() == {"a": 1, "b": 1} and result.best() == {"a", "b"}
 
 
@@ -96,7 +94,7 @@ def test_equal_values_are_never_better() -> None:
 def test_the_first_is_best_and_ranks_go_up_as_values_go_down(numbers: list[float], random: object) -> None:
     values = {str(k): number for k, number in enumerate(numbers)}
     p = {pair: random.random() for pair in combinations(values, 2)}  # type: ignore[attr-defined]
-    result = Ranking.of(values, p)
+    result = Ranking.from_p_values(values, p)
     ranks = [result.ranks()[name] for name in result.order()]
     assert ranks[0] == 1 and all(after - before in (0, 1) for before, after in pairwise(ranks))
     assert result.order()[0] in result.best()
@@ -106,18 +104,8 @@ def test_the_first_is_best_and_ranks_go_up_as_values_go_down(numbers: list[float
 
 def test_every_pair_needs_its_p() -> None:
     with pytest.raises(InputError, match=r"it is missing for .*'a', 'c'.*"):
-        Ranking.of({"a": 1, "b": 2, "c": 3}, {("a", "b"): 0.1, ("c", "b"): 0.1})
-    assert Ranking.of({"alone": 1.0}, {}).ranks() == {"alone": 1}
-
-
-def test_p_of_all_pairs_is_that_of_each_pair_alone() -> None:
-    random = np.random.default_rng(2)
-    rows = {name: random.random((30, 1)) + shift for name, shift in (("x", 0.0), ("y", 0.15), ("z", 0.2))}
-    tables = {name: (sums, np.ones(30)) for name, sums in rows.items()}
-    one, again = permutation_p_values([tables, tables], [mean_score, mean_score], 500, seed=4)
-    assert one == again
-    for (a, b), p in one.items():
-        assert p == paired_permutation_test(rows[a][:, 0], rows[b][:, 0], permutations=500, seed=4).p
+        Ranking.from_p_values({"a": 1, "b": 2, "c": 3}, {("a", "b"): 0.1, ("c", "b"): 0.1})
+    assert Ranking.from_p_values({"alone": 1.0}, {}).ranks() == {"alone": 1}
 
 
 def test_bootstrap_p_is_small_where_resamples_keep_one_sign() -> None:

@@ -154,7 +154,7 @@ class TestOtherCaption:
             OtherCaption().fit(CaptionSet.from_captions([_set()["i0"]]))
 
     def test_ties_go_by_image_id(self) -> None:
-        neighbours = Neighbours.of(_set([5, 4, 3, 2, 1, 0]), lambda these, others: np.zeros((1, 6)))
+        neighbours = Neighbours.find(_set([5, 4, 3, 2, 1, 0]), lambda these, others: np.zeros((1, 6)))
         assert neighbours.rows(0, 0.2, 0.0) == [5]  # row 0 is image i5; the nearest of equals is i0, at row 5
 
 

@@ -22,7 +22,7 @@ from capmeter.transforms.perturbations import (
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass", "red", "ball"]), max_size=12)
 SEEDS = st.integers(0, 2**32)
-VOCABULARY = ReplacementWords.of(
+VOCABULARY = ReplacementWords.collect(
     ["a red ball lies on the grass", "a dog jumps", "a cat jumps over the fence", "A Dog barks."]
 )
 
@@ -43,7 +43,7 @@ def _differing(one: list[str], other: list[str]) -> set[int]:
     ],
 )
 def test_the_mark_at_the_end_is_kept_apart(sentence: str, core: tuple[str, ...], end: str) -> None:
-    words = SentenceWords.of(sentence)
+    words = SentenceWords.split(sentence)
     assert (words.core, words.end) == (core, end)
 
 
@@ -95,7 +95,7 @@ def test_replaced_words_are_other_words_of_the_vocabulary(words: list[str], touc
 
 
 def test_every_word_of_the_vocabulary_is_as_likely_to_replace() -> None:
-    vocabulary = ReplacementWords.of(["a b c d e", "a a a a"])
+    vocabulary = ReplacementWords.collect(["a b c d e", "a a a a"])
     found = Counter(replace_words(["a"], 1, np.random.default_rng(seed), vocabulary)[0] for seed in range(4000))
     assert set(found) == set("bcde")
     assert min(found.values()) > 900
@@ -112,7 +112,7 @@ def test_substitution_touches_content_words_alone(words: list[str], touched: int
 
 
 def test_a_substitute_fits_the_word_before_and_is_no_form_of_the_same_word() -> None:
-    vocabulary = ReplacementWords.of(["the dog barks", "the dogs bark", "the cat sleeps"])
+    vocabulary = ReplacementWords.collect(["the dog barks", "the dogs bark", "the cat sleeps"])
     found = {
         " ".join(substitute_words(["the", "dog"], 1, np.random.default_rng(seed), vocabulary)) for seed in range(50)
     }
@@ -120,10 +120,10 @@ def test_a_substitute_fits_the_word_before_and_is_no_form_of_the_same_word() -> 
 
 
 def test_without_a_fitting_frame_any_content_word_substitutes() -> None:
-    vocabulary = ReplacementWords.of(["the dog barks"])
+    vocabulary = ReplacementWords.collect(["the dog barks"])
     found = {substitute_words(["under", "trees"], 1, np.random.default_rng(seed), vocabulary)[1] for seed in range(50)}
     assert found == {"dog", "barks"}
-    assert substitute_words(["dogs"], 1, np.random.default_rng(0), ReplacementWords.of(["the dog"])) == ["dogs"]
+    assert substitute_words(["dogs"], 1, np.random.default_rng(0), ReplacementWords.collect(["the dog"])) == ["dogs"]
 
 
 @given(WORDS, st.integers(0, 14), SEEDS)
@@ -148,4 +148,4 @@ def test_removal_keeps_one_word_and_the_order(words: list[str], touched: int, se
 
 @given(st.permutations(["a red ball", "a dog runs", "two dogs"]))
 def test_a_vocabulary_does_not_depend_on_the_order_of_its_sentences(sentences: list[str]) -> None:
-    assert ReplacementWords.of(sentences) == ReplacementWords.of(["two dogs", "a red ball", "a dog runs"])
+    assert ReplacementWords.collect(sentences) == ReplacementWords.collect(["two dogs", "a red ball", "a dog runs"])

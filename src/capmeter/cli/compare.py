@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ from capmeter.cli.options import (
 )
 from capmeter.cli.output import parse_metrics, refuse_shared_files, show, show_notes
 from capmeter.core.options import option
-from capmeter.core.output_files import check_targets
+from capmeter.core.output_files import check_targets, write_atomic
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.meta.comparison import SystemComparison, Test
@@ -132,7 +133,7 @@ def compare(options: _CompareOptions) -> None:
         if options.control is not None:
             comparison = with_equal_lengths(comparison)
     if options.output is not None:
-        comparison.save(options.output, max(options.differing, 10))
+        write_atomic(options.output, json.dumps(comparison.to_dict(max(options.differing, 10)), indent=1) + "\n")
     if options.plot:
         save_figures(difference_figure(comparison), options.plot)
     _show_comparison(comparison, options, ordering_metric)

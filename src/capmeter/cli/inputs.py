@@ -35,8 +35,15 @@ def input_files(files: Iterable[str], options: LoadOptions) -> list[str | os.Pat
     return [*(name_and_path(named_file)[1] for named_file in files), *options.reference_files]
 
 
-def label_of(name: str | None, found: str, alone: bool, known: Collection[str]) -> str:
-    """The name of the system `found` in the file that was named `name`; duplicate names are an `InputError`."""
+def name_system(name: str | None, found: str, alone: bool, known: Collection[str]) -> str:
+    """The name of the system `found` in the file that was named `name`; duplicate names are an `InputError`.
+
+    Args:
+        name: as given on the command line, if it was.
+        found: the name in the file.
+        alone: whether the file has no other system.
+        known: the names of systems read before.
+    """
     label = found if name is None else name if alone else f"{name}/{found}"
     if label in known:
         raise InputError(f"two systems have the name {label!r}; name each one: NAME=FILE")
@@ -50,7 +57,13 @@ def read_stored(path: str) -> dict[str, Results] | None:
 
 
 def refuse_unused(options: LoadOptions, stored: Collection[str], *, are_all: bool = True) -> None:
-    """Raises for options of reading captions if all files are stored results; notes them if some are."""
+    """Raises for options of reading captions if all files are stored results; notes them if some are.
+
+    Args:
+        options: of reading captions.
+        stored: the files of stored results.
+        are_all: whether there are no other files.
+    """
     defaults = LoadOptions()
     option_names = [
         (declared.flags or (f"--{each.name.replace('_', '-')}",))[0]
@@ -65,7 +78,13 @@ def refuse_unused(options: LoadOptions, stored: Collection[str], *, are_all: boo
 
 
 def choose_metrics(names: str, stored: Sequence[Results], default: str) -> tuple[Metric, ...]:
-    """The metrics that are named; without any those that all stored results have, and without results the default."""
+    """The metrics that are named; without any those that all stored results have, and without results the default.
+
+    Args:
+        names: as given, separated by commas; may be empty.
+        stored: results that were read.
+        default: names, separated by commas.
+    """
     if names or not stored:
         return tuple(parse_list(names or default))
     shared_names = [metric_name for metric_name in stored[0] if all(metric_name in set(each) for each in stored)]
@@ -90,7 +109,7 @@ def open_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, 
             path, options=options
         )
         for system_name, captions in loaded_systems.items():
-            systems[label_of(given_name, system_name, len(loaded_systems) == 1, systems)] = captions
+            systems[name_system(given_name, system_name, len(loaded_systems) == 1, systems)] = captions
     return systems
 
 

@@ -93,7 +93,15 @@ def show_scores(
     digits: int | None = None,
     scale: float = 1,
 ) -> None:
-    """The systems' scores on standard output, by default with four decimals minus those of the scale."""
+    """The systems' scores on standard output, by default with four decimals minus those of the scale.
+
+    Args:
+        systems: the scores.
+        rankings: of the systems, by metric.
+        format: one of `capmeter.report.tables.FORMATS`.
+        digits: decimals; None: by the scale.
+        scale: by which scores are multiplied.
+    """
     if digits is None:
         digits = default_digits(scale)
     table = score_table(systems, rankings, digits, scale, explain_untested(systems) if len(systems) > 1 else "")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import label_of, name_and_path
+from capmeter.cli.inputs import name_and_path, name_system
 from capmeter.cli.main import echo
 from capmeter.cli.options import TableOptions, resamples_option, seed_option
 from capmeter.cli.output import command_line, refuse_shared_files, show_scores
@@ -100,5 +100,5 @@ def read_results(names: list[str]) -> dict[str, Results]:
         given_name, path = name_and_path(named_file)
         saved_systems = read_all(path)
         for system_name, results in saved_systems.items():
-            systems[label_of(given_name, system_name, len(saved_systems) == 1, systems)] = results
+            systems[name_system(given_name, system_name, len(saved_systems) == 1, systems)] = results
     return systems

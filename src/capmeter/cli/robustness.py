@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from capmeter.cli.options import (
 )
 from capmeter.cli.output import refuse_shared_files, show
 from capmeter.core.options import argument, option, option_group
-from capmeter.core.output_files import check_targets
+from capmeter.core.output_files import check_targets, write_atomic
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse_list
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS, Robustness
@@ -89,7 +90,7 @@ def robustness(options: _RobustnessOptions) -> None:
     with show_progress():
         study = _measure(options, strengths)
     if options.output is not None:
-        study.save(options.output)
+        write_atomic(options.output, json.dumps(study.to_dict(), indent=1) + "\n")
     if options.plot:
         save_figures(robustness_figure(study), options.plot)
     format = options.format

@@ -17,7 +17,7 @@ from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.source_rows import SourceRows
 from capmeter.captions.sources import CaptionSource
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import for_metrics, input_files, label_of, name_and_path
+from capmeter.cli.inputs import for_metrics, input_files, name_and_path, name_system
 from capmeter.cli.main import CHECK_FAILED, echo
 from capmeter.cli.options import (
     DeviceOptions,
@@ -362,7 +362,7 @@ def _score_systems(
         if source.is_large:
             echo(f"note: {source.name} is large; --parts FOLDER holds one part at a time, and goes on after a crash")
         for system_name, captions in opened_systems.items():
-            system_label = label_of(given_name, system_name, len(opened_systems) == 1, systems)
+            system_label = name_system(given_name, system_name, len(opened_systems) == 1, systems)
             if named_file in source_files:
                 source_rows[system_label] = source_files[named_file], None if len(opened_systems) == 1 else system_name
             count = workers or choose_worker_count(len(captions), metrics)

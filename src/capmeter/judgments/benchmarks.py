@@ -174,6 +174,12 @@ class Benchmark:
         """The judgments of this file under a protocol; `sample` accepts a subset and drops `expect`.
 
         `columns` maps other column names to fields, as in `capmeter.load`.
+
+        Args:
+            path: the file, or the folder of the original distribution.
+            protocol: a name with changes, or a value; None: the default.
+            sample: whether a subset is accepted.
+            columns: column → field.
         """
         parsed_protocol = self.protocol(protocol)
         if sample:
@@ -264,25 +270,16 @@ def all_benchmarks() -> dict[str, Benchmark]:
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """The benchmark of this name, whatever separates its parts and whatever follows them (`thumb1_mscoco`).
+    """The benchmark of this name, whatever separates its parts.
 
-    An unknown or ambiguous name is an error that suggests the nearest names.
+    Raises:
+        InputError: an unknown name; the error suggests the nearest ones.
     """
-    requested_name = _plain(name)
-    name_words = re.split(r"[\W_]+", name.lower())
-    openings = ["".join(name_words[:word_count]) for word_count in range(1, len(name_words) + 1)]
-    exact_matches = [benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) == requested_name]
-    longer_names = [
-        benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name).startswith(requested_name)
-    ]
-    shorter_names = sorted(
-        (benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) in openings),
-        key=lambda benchmark_name: len(_plain(benchmark_name)),
-    )
-    for matching_names in (exact_matches, longer_names, shorter_names[-1:]):
-        if len(matching_names) == 1:
-            return all_benchmarks()[matching_names[0]]
-    suggestions = longer_names or difflib.get_close_matches(name.lower(), all_benchmarks(), n=3, cutoff=0.4)
+    for benchmark_name, benchmark in all_benchmarks().items():
+        if _plain(benchmark_name) == _plain(name):
+            return benchmark
+    begin_alike = [known for known in all_benchmarks() if _plain(known).startswith(_plain(name))]
+    suggestions = begin_alike or difflib.get_close_matches(name.lower(), all_benchmarks(), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(suggestions)}?" if suggestions else f"known are: {', '.join(all_benchmarks())}"
     raise InputError(f"unknown benchmark {name!r}; {hint}")
 

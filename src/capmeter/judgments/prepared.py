@@ -161,18 +161,20 @@ class Systems(PreparedJudgments):
     unit = "systems"
 
 
-def most_common(ratings: Sequence[float]) -> float:
-    """The most common rating; if several are equally common, their mean.
-
-    >>> most_common([1, 2, 2]), most_common([1, 2, 4])
-    (2.0, 2.3333333333333335)
-    """
+def _most_common(ratings: Sequence[float]) -> float:
+    """The most common rating; if several are equally common, their mean."""
     rating_levels, level_counts = np.unique(np.asarray(ratings, np.float64), return_counts=True)
     return float(rating_levels[level_counts == level_counts.max()].mean())
 
 
 def prepare_points(benchmark: str, rows: Iterable[RatedCaption], protocol: Protocol) -> Points:
-    """Rated captions under a protocol."""
+    """Rated captions under a protocol.
+
+    Args:
+        benchmark: its name.
+        rows: rated captions.
+        protocol: which rows count, and how.
+    """
     all_rows = list(rows)
     allowed_references = _references(all_rows, protocol, lambda row: [row.candidate], lambda row: row.by_person)
     drop_rules: dict[str, Callable[[RatedCaption], bool]] = {
@@ -186,7 +188,7 @@ def prepare_points(benchmark: str, rows: Iterable[RatedCaption], protocol: Proto
         "flatten": lambda ratings: ratings,
         "mean": lambda ratings: [sum(ratings) / len(ratings)],
         "median": lambda ratings: [float(np.median(ratings))],
-        "mode": lambda ratings: [most_common(ratings)],
+        "mode": lambda ratings: [_most_common(ratings)],
     }
     rated_rows = [row for row in included_rows if row.ratings]
     if len(rated_rows) < len(included_rows):
@@ -215,7 +217,13 @@ def prepare_points(benchmark: str, rows: Iterable[RatedCaption], protocol: Proto
 
 
 def prepare_pairs(benchmark: str, rows: Iterable[RatedPair], protocol: Protocol) -> JudgedPairs:
-    """Pairs of captions under a protocol; for accuracy, pairs on which the judges are tied are excluded and counted."""
+    """Pairs of captions under a protocol; for accuracy, pairs on which the judges are tied are excluded and counted.
+
+    Args:
+        benchmark: its name.
+        rows: pairs of captions.
+        protocol: which rows count, and how.
+    """
     all_rows = list(rows)
     allowed_references = _references(all_rows, protocol, lambda row: row.candidates, lambda row: False)
     drop_rules: dict[str, Callable[[RatedPair], bool]] = {
@@ -251,18 +259,20 @@ def prepare_pairs(benchmark: str, rows: Iterable[RatedPair], protocol: Protocol)
         better=np.asarray([row.better for row in decided_rows], np.float64),
         votes=tuple(row.votes for row in decided_rows) if all(row.votes for row in decided_rows) else (),
         by_votes=all(row.by_votes for row in decided_rows),
-        systems=_pair_systems(decided_rows),
+        systems=tuple(row.systems for row in decided_rows if row.systems)
+        if all(row.systems for row in decided_rows)
+        else (),
     )
 
 
-def _pair_systems(pairs: Sequence[RatedPair]) -> tuple[tuple[str, str], ...]:
-    """Who wrote each pair's captions; empty if a pair does not say it."""
-    known_systems = tuple(pair.systems for pair in pairs if pair.systems is not None)
-    return known_systems if len(known_systems) == len(pairs) else ()
-
-
 def prepare_systems(benchmark: str, rows: Iterable[JudgedSystem], protocol: Protocol) -> Systems:
-    """Systems under a protocol; their number is checked once it is known which of them have scores."""
+    """Systems under a protocol; their number is checked once it is known which of them have scores.
+
+    Args:
+        benchmark: its name.
+        rows: systems with their human scores.
+        protocol: which rows count, and how.
+    """
     included, notes = _exclude(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
     names = tuple(row.name for row in included)
     metric_names = dict.fromkeys(metric_name for row in included for metric_name in row.scores)

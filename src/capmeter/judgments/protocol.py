@@ -133,7 +133,13 @@ class Protocol(Named):
         return int(match.group(1)) if match else None
 
     def check(self, found: int, benchmark: str, unit: str) -> None:
-        """A `ProtocolError` if the number of judgments is not the expected one."""
+        """A `ProtocolError` if the number of judgments is not the expected one.
+
+        Args:
+            found: the number of judgments.
+            benchmark: its name.
+            unit: what is counted, for the message.
+        """
         if self.expect is not None and found != self.expect:
             raise ProtocolError(
                 f"{benchmark} under {self.name} expects {self.expect:,} {unit}, but this file has {found:,}; is it a "

@@ -171,7 +171,13 @@ def _read_parquet(path: Path) -> list[JudgmentRow]:
 
 
 def rename_columns(rows: list[JudgmentRow], columns: Mapping[str, str], path: Path) -> list[JudgmentRow]:
-    """The rows with the fields that these columns hold (column → field); several of `references` make one list."""
+    """The rows with the fields that these columns hold (column → field); several of `references` make one list.
+
+    Args:
+        rows: of the file.
+        columns: column → field.
+        path: for messages.
+    """
     absent_columns = [name for name in columns if not any(name in row for row in rows)]
     if absent_columns:
         raise InputError(f"{path} has no column {absent_columns[0]!r}; its first row has {', '.join(rows[0].fields)}")

@@ -111,16 +111,6 @@ class AgreementTable:
         """The value of each category of the protocol."""
         return {row.subset: row.value for row in self.of("categories", metric) if row.value is not None}
 
-    def difference(self, first: str, second: str) -> AgreementRow:
-        """First minus second, in whichever order they were ranked."""
-        for row in self.of("differences"):
-            if (row.metric, row.other) == (first, second):
-                return row
-            if (row.metric, row.other) == (second, first):
-                value, low, high = (-(each or 0.0) for each in (row.value, row.high, row.low))
-                return replace(row, metric=first, other=second, value=value, low=low, high=high)
-        raise InputError(f"{first!r} and {second!r} were not both evaluated")
-
     def add(self, rows: Iterable[AgreementRow]) -> AgreementTable:
         """The table with more rows."""
         return replace(self, rows=(*self.rows, *rows))
@@ -238,6 +228,12 @@ def measure_agreement(
     """Evaluates existing scores (metric → one per id of the judgments, or per system).
 
     Scores of metrics for which lower is better are negated, so that agreement is positive for every good metric.
+
+    Args:
+        judgments: of captions, pairs or systems.
+        scores: metric → one score per id, or per system.
+        signatures: of metrics that have one.
+        resamples, seed, level: of the intervals.
     """
     clusters = Clusters(judgments.clusters)
     results: list[AgreementRow] = []
@@ -275,7 +271,7 @@ def measure_agreement(
 def _rank_metrics(values: Mapping[str, float], differences: Iterable[AgreementRow], level: float) -> dict[str, int]:
     """Ranks of significance; p is not corrected: a table of metrics is read pair by pair."""
     p_values = {(row.metric, row.other): row.p or 0.0 for row in differences}
-    return Ranking.of(values, p_values, level=level, correct=False).ranks()
+    return Ranking.from_p_values(values, p_values, level=level, correct=False).ranks()
 
 
 def _is_preset(benchmark: str, protocol: Protocol) -> bool:

@@ -35,7 +35,7 @@ def rank_systems(table: AgreementTable) -> list[AgreementRow]:
     judgments = table.judgments
     if not isinstance(judgments, JudgedPairs) or not judgments.systems or judgments.protocol.statistic != "agreement":
         return []
-    battles = _Battles.of(judgments)
+    battles = _Battles.from_judgments(judgments)
     scores = {name: orient_scores(name, values, judgments.protocol) for name, values in table.items.items()}
     lengths = caption_lengths(judgments)
     if lengths is not None and LENGTH not in scores:
@@ -59,7 +59,7 @@ class _Battles:
     clusters: Clusters
 
     @classmethod
-    def of(cls, judgments: JudgedPairs) -> _Battles:
+    def from_judgments(cls, judgments: JudgedPairs) -> _Battles:
         system_names = tuple(sorted({system_name for pair in judgments.systems for system_name in pair}))
         number = {system_name: k for k, system_name in enumerate(system_names)}
         first, second = (np.array([number[pair[side]] for pair in judgments.systems], np.int64) for side in (0, 1))

@@ -87,7 +87,14 @@ STATISTICS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def make_coefficient(protocol: Protocol, human: Floats, scores: Floats, groups: Sequence[str] | None) -> Any:
-    """The protocol's statistic of judgments and scores, point by point; with groups, the mean over groups."""
+    """The protocol's statistic of judgments and scores, point by point; with groups, the mean over groups.
+
+    Args:
+        protocol: names the statistic.
+        human: judgments (points).
+        scores: of the same points (points).
+        groups: the group of each point; None: one group.
+    """
     if protocol.statistic == "localisation":
         return GroupMean(scores, groups)
     if protocol.statistic == "accuracy-eq":

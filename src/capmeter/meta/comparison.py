@@ -22,7 +22,6 @@ the rank before it.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -36,7 +35,6 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
-from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric, merge_notes
@@ -176,6 +174,11 @@ def _select_common(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
 def load_system(name: str, system: System, references: Any) -> CaptionSet:
     """The captions of a system: those of results, a caption set, or what `capmeter.load` reads with `references`.
 
+    Args:
+        name: for messages.
+        system: results, a caption set, or a source.
+        references: of a source; None: they are in it.
+
     Raises:
         InputError: the results have no captions, or references are given twice.
     """
@@ -188,17 +191,6 @@ def load_system(name: str, system: System, references: Any) -> CaptionSet:
     if references is not None:
         raise InputError("a caption set already holds its references; omit references=, or pass it to load()")
     return system
-
-
-@dataclass(frozen=True)
-class RankedSystem:
-    """A system in a metric's ranking: its score with its interval, and its significance rank."""
-
-    system: str
-    score: float
-    low: float
-    high: float
-    rank: int
 
 
 @dataclass(frozen=True)
@@ -257,27 +249,23 @@ class EqualLengthDifference:
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """One image's captions by two systems, with the metric's scores of both."""
-
-    id: str
-    image_id: str
-    first: str
-    second: str
-    references: tuple[str, ...]
-    first_score: float
-    second_score: float
-
-
-@dataclass(frozen=True)
 class MetricComparison:
-    """The result for one metric: `ranking`, best first, the `differences` of all pairs, and their significance."""
+    """The result for one metric: the systems' intervals, the `differences` of all pairs, and their significance."""
 
     metric: str
-    ranking: list[RankedSystem]
+    intervals: Mapping[str, Interval]
     differences: list[SystemDifference]
     signature: str
     significance: Ranking
+
+    @property
+    def ranking(self) -> list[dict[str, Any]]:
+        """The systems, best first: `system`, `score`, `low`, `high`, and the `rank` of significance."""
+        return [
+            {"system": system, "score": each.value, "low": each.low, "high": each.high, "rank": rank}
+            for system, rank in self.significance.ranks().items()
+            for each in [self.intervals[system]]
+        ]
 
     def between(self, first: str | None = None, second: str | None = None) -> SystemDifference:
         """The difference first minus second, in whichever order the pair is named; without names, of the first two."""
@@ -288,7 +276,7 @@ class MetricComparison:
                 return each
             if (each.first, each.second) == (second, first):
                 return each.swapped()
-        compared_systems = ", ".join(each.system for each in self.ranking)
+        compared_systems = ", ".join(self.significance.order())
         raise InputError(f"unknown pair {first!r} and {second!r}; the compared systems are {compared_systems}")
 
 
@@ -331,10 +319,18 @@ class SystemComparison(Mapping[str, MetricComparison]):
         first: str | None = None,
         second: str | None = None,
         number: int = 10,
-    ) -> list[Contrast]:
+    ) -> list[dict[str, Any]]:
         """The captions whose scores differ most, half won by the first system and half by the second.
 
         Without systems: the first two. Each half is sorted by the difference, the largest first.
+
+        Args:
+            metric: of the comparison.
+            first, second: systems; None: the first two.
+            number: of captions.
+
+        Returns:
+            `id`, `image_id`, the captions `first` and `second`, `references`, `first_score` and `second_score`.
         """
         first_system, second_system = first or self.systems[0], second or self.systems[1]
         for name in (first_system, second_system):
@@ -348,14 +344,20 @@ class SystemComparison(Mapping[str, MetricComparison]):
         row_order = np.argsort(-score_gaps, kind="stable").tolist()
         won_rows = [row for row in row_order[: (number + 1) // 2] if score_gaps[row] > 0]
         lost_rows = [row for row in row_order[::-1][: number // 2] if score_gaps[row] < 0]
-        contrasts = []
-        for row in won_rows + lost_rows:
-            a, b = (
-                captions[captions.ids[row]] for captions in (self.captions[first_system], self.captions[second_system])
-            )
-            scores = float(first_scores[row]), float(second_scores[row])
-            contrasts.append(Contrast(a.id, a.image_id, a.candidate, b.candidate, a.references, *scores))
-        return contrasts
+        first_captions, second_captions = self.captions[first_system], self.captions[second_system]
+        return [
+            {
+                "id": a.id,
+                "image_id": a.image_id,
+                "first": a.candidate,
+                "second": second_captions[second_captions.ids[row]].candidate,
+                "references": a.references,
+                "first_score": float(first_scores[row]),
+                "second_score": float(second_scores[row]),
+            }
+            for row in won_rows + lost_rows
+            for a in [first_captions[first_captions.ids[row]]]
+        ]
 
     def to_dict(self, differing: int = 10) -> dict[str, Any]:
         """The comparison as in the JSON output, with this many of the most different captions of each pair."""
@@ -365,9 +367,12 @@ class SystemComparison(Mapping[str, MetricComparison]):
             differences = []
             for each in comparison.differences:
                 contrasts = self.most_different(metric_name, each.first, each.second, differing)
-                differences.append({**asdict(each), "differing": [asdict(contrast) for contrast in contrasts]})
-            ranking = [asdict(each) for each in comparison.ranking]
-            metrics[metric_name] = {"signature": comparison.signature, "ranking": ranking, "differences": differences}
+                differences.append({**asdict(each), "differing": contrasts})
+            metrics[metric_name] = {
+                "signature": comparison.signature,
+                "ranking": comparison.ranking,
+                "differences": differences,
+            }
             if metric_name in self.equal_lengths:
                 metrics[metric_name]["equal_lengths"] = [asdict(each) for each in self.equal_lengths[metric_name]]
         return {
@@ -382,10 +387,6 @@ class SystemComparison(Mapping[str, MetricComparison]):
             "seed": self.seed,
             "metrics": metrics,
         }
-
-    def save(self, path: str | os.PathLike[str], differing: int = 10) -> None:
-        """Writes the comparison as JSON, whole or not at all."""
-        write_atomic(path, json.dumps(self.to_dict(differing), indent=1) + "\n")
 
 
 def compare(
@@ -467,13 +468,9 @@ def _compare_scores(
     """The result for one metric: systems from best to worst, and the differences of all pairs."""
     lower_is_better = any(system_scores.lower_is_better for system_scores in scores.values())
     corpus_scores = {name: system_scores.score for name, system_scores in scores.items()}
-    significance = Ranking.of(corpus_scores, p, level=level, lower_is_better=lower_is_better)
-    ranking = [
-        RankedSystem(name, intervals[name].value, intervals[name].low, intervals[name].high, rank)
-        for name, rank in significance.ranks().items()
-    ]
+    significance = Ranking.from_p_values(corpus_scores, p, level=level, lower_is_better=lower_is_better)
     differences = [_difference(pair, scores, intervals, significance) for pair in combinations(scores, 2)]
-    return MetricComparison(metric, ranking, differences, next(iter(scores.values())).signature, significance)
+    return MetricComparison(metric, intervals, differences, next(iter(scores.values())).signature, significance)
 
 
 def _difference(

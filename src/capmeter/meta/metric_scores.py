@@ -46,7 +46,13 @@ NOT_SCORES = {"id", "image_id", "candidate", "references", "human", "system", "i
 
 
 def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False) -> ScoresByMetric:
-    """The scores in this file, metric → id → score; each of `ids` must have one (or some, if `partial`)."""
+    """The scores in this file, metric → id → score; each of `ids` must have one (or some, if `partial`).
+
+    Args:
+        path: the file.
+        ids: of the benchmark.
+        partial: whether some ids may lack a score.
+    """
     path = Path(path)
     file_name = path.name.split(".")[0]
     suffix = [part for part in path.suffixes if part != ".gz"][-1:] or [""]
@@ -158,8 +164,7 @@ class MetricScores(NamedTuple):
 
     values: of each its scores of the judged captions.
     signatures: of each, where it has one.
-    judging: how each judge was asked, over all captions: parts such as `consistency` and `input_tokens`, and the
-        `cost` of a caption, where prices are known.
+    judging: how each judge was asked, over all captions: `consistency`, `input_tokens` …, and the cost of a caption.
     """
 
     values: dict[str, Floats]
@@ -361,9 +366,6 @@ def _localisation_scores(judgments: Points, metric: Metric, settings: Settings) 
     parts = judgments.captions.select(flagged_rows).chunks(metric.PART_SIZE)
     explanations = [evidence for part in parts for evidence in evaluation.explain(part)[metric]]
     for caption_index, evidence in zip(flagged_rows, explanations, strict=True):
-        shares[caption_index] = _share(blamed_words(evidence), judgments.flagged[caption_index])
+        blamed, flagged = blamed_words(evidence), judgments.flagged[caption_index]
+        shares[caption_index] = sum(word in flagged for word in blamed) / len(blamed) if blamed else 0.0
     return shares
-
-
-def _share(blamed: Sequence[str], flagged: Sequence[str]) -> float:
-    return sum(word in flagged for word in blamed) / len(blamed) if blamed else 0.0

@@ -47,15 +47,6 @@ _ROUNDING = 0.1  # a mean of rounded columns may differ from the rounded mean by
 
 
 @dataclass(frozen=True)
-class PublishedTable:
-    """One table of a paper: the rows (name → column → number; empty cells are left out), and remarks on rows."""
-
-    source: str
-    rows: Mapping[str, Mapping[str, float]]
-    notes: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class PublishedValue:
     """A published value and who published it.
 
@@ -71,12 +62,13 @@ class PublishedValue:
     note: str = ""
 
 
-Tables = Mapping[str, Sequence[PublishedTable]]
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Benchmark/protocol → the tables of papers: `source`, `rows` (name → column → number, no empty cells), `notes`."""
 
 
 def read_tables(*folders: Traversable) -> Tables:
     """The tables of all JSON files in these folders, by name (several papers may have values under one protocol)."""
-    tables: dict[str, list[PublishedTable]] = {}
+    tables: dict[str, list[dict[str, Any]]] = {}
     table_files = [each for folder in folders for each in folder.iterdir() if each.name.endswith(".json")]
     for table_file in sorted(table_files, key=lambda each: each.name):
         paper = json.loads(table_file.read_text(encoding="utf-8"))
@@ -85,7 +77,9 @@ def read_tables(*folders: Traversable) -> Tables:
                 row_name: {name: cell for name, cell in zip(table["columns"], cells, strict=True) if cell is not None}
                 for row_name, cells in table["rows"].items()
             }
-            tables.setdefault(table_name, []).append(PublishedTable(paper["source"], rows, table.get("notes", {})))
+            tables.setdefault(table_name, []).append(
+                {"source": paper["source"], "rows": rows, "notes": table.get("notes", {})}
+            )
     return tables
 
 
@@ -100,12 +94,18 @@ def published(benchmark: str, protocol: str, metric: str, tables: Tables | None 
 
     But for the encoder or vectors the metric must be at its defaults. Of several values, one computed with the same
     encoder is preferred; another paper's other value is in its note. `tables`: others than those on benchmarks.
+
+    Args:
+        benchmark: its name.
+        protocol: the name of one of its protocols.
+        metric: its text form.
+        tables: others than those on benchmarks.
     """
     metric_name, made_with = split_encoder(metric)
     published_values = [
         _published_value(table, row_name, made_with)
         for table in (library_tables() if tables is None else tables).get(f"{benchmark}/{protocol}", ())
-        for row_name in table.rows
+        for row_name in table["rows"]
         if row_name.partition("@")[0] == metric_name
     ]
     published_values.sort(key=lambda each: not each.agrees)
@@ -145,14 +145,14 @@ def _stem(path: str) -> str:
     return file_name
 
 
-def _published_value(table: PublishedTable, row_name: str, made_with: str | None) -> PublishedValue:
+def _published_value(table: Mapping[str, Any], row_name: str, made_with: str | None) -> PublishedValue:
     _, at, encoder = row_name.partition("@")
-    groups = {column: number for column, number in table.rows[row_name].items() if column not in ("value", "p")}
-    value, p = float(table.rows[row_name]["value"]), table.rows[row_name].get("p")
-    notes = [_mean_note(value, groups), "" if p is None else f"p {p:.3f}", table.notes.get(row_name, "")]
+    groups = {column: number for column, number in table["rows"][row_name].items() if column not in ("value", "p")}
+    value, p = float(table["rows"][row_name]["value"]), table["rows"][row_name].get("p")
+    notes = [_mean_note(value, groups), "" if p is None else f"p {p:.3f}", table["notes"].get(row_name, "")]
     return PublishedValue(
         value,
-        table.source,
+        table["source"],
         made_with=(encoder or "not stated") if at else "",
         agrees=not at or encoder == made_with,
         groups=groups,

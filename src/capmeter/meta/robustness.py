@@ -21,7 +21,6 @@ the unmodified captions, and bands are 95% bootstrap intervals by image, in whic
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +35,6 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.load import load_reference_table
 from capmeter.captions.sources import with_picture_files
 from capmeter.core.errors import InputError
-from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation import registry
@@ -60,6 +58,12 @@ def leave_one_out(
     Which one depends on the seed and the image id only. References identical to the candidate are removed too; an image
     without any other reference is skipped and noted. `images` samples that many of the rest; `image_files`: image id →
     file.
+
+    Args:
+        references: image id → captions.
+        images: number of images to sample; None: all.
+        seed: decides which reference, and which images.
+        image_files: image id → file.
     """
     caption_rows: list[Caption] = []
     skipped: list[str] = []
@@ -86,7 +90,13 @@ def leave_one_out(
 
 
 def sample_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[np.intp]:
-    """The captions of `images` images, sampled by the seed and their ids only, in the order of the set."""
+    """The captions of `images` images, sampled by the seed and their ids only, in the order of the set.
+
+    Args:
+        captions: the whole set.
+        images: number of images.
+        seed: decides which.
+    """
     if images < 1:
         raise InputError(f"expected at least one image, but got {images}")
     shuffled = sorted(dict.fromkeys(captions.image_ids), key=lambda image: _hash_fraction("image", seed, image))
@@ -117,8 +127,14 @@ class Band:
     high: Floats
 
     @classmethod
-    def of(cls, values: Floats, resamples: Floats, level: float) -> Band:
-        """The band of these resamples [resamples, strengths]."""
+    def from_resamples(cls, values: Floats, resamples: Floats, level: float) -> Band:
+        """The band of these resamples [resamples, strengths].
+
+        Args:
+            values: of the curve (strengths).
+            resamples: their values (resamples, strengths).
+            level: that the bounds cover, such as 0.95.
+        """
         low, high = np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return cls(values, low, high)
 
@@ -183,9 +199,6 @@ class Robustness(Sequence[DegradationCurve]):
     def __getitem__(self, index: Any) -> Any:
         return self.curves[index]
 
-    def __iter__(self) -> Iterator[DegradationCurve]:
-        return iter(self.curves)
-
     def curve(self, metric: str | Metric, degradation: str | Degradation) -> DegradationCurve:
         """The curve of this metric under this degradation."""
         curve_key = str(registry.parse(metric)), str(parse_list([degradation])[0])
@@ -219,10 +232,6 @@ class Robustness(Sequence[DegradationCurve]):
             "curves": [each.to_dict() for each in self.curves],
             "notes": self.captions.notes,
         }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the study as JSON, whole or not at all."""
-        write_atomic(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
 def robustness(
@@ -391,7 +400,7 @@ class _CurveMeasure:
         caption_scores = scores.items.array.reshape(captions, -1)
         for degradation_name, cell_indices in self.cells.items():
             ratios = resampled_scores[is_usable][:, cell_indices] / resampled_scores[is_usable, :1]
-            normalised = Band.of(corpus[cell_indices] / corpus[0], ratios, self.level)
+            normalised = Band.from_resamples(corpus[cell_indices] / corpus[0], ratios, self.level)
             signs = sign_with_tolerance(caption_scores[:, :1], caption_scores[:, cell_indices])
             if metric.lower_is_better:
                 signs = -signs
@@ -404,7 +413,7 @@ class _CurveMeasure:
                 scores=corpus[cell_indices],
                 normalised=normalised,
                 area=self._area_interval(normalised.values, ratios),
-                preferred=Band.of(preferred.mean(axis=0), preferred_resamples, self.level),
+                preferred=Band.from_resamples(preferred.mean(axis=0), preferred_resamples, self.level),
                 tied=(signs == 0).mean(axis=0),
                 signature=scores.signature,
             )

@@ -39,7 +39,6 @@ from capmeter.stats.significance import (
     PERMUTATIONS,
     Pair,
     Ranking,
-    permutation_p_values,
     required_resamples,
 )
 
@@ -76,6 +75,14 @@ def rank_systems(
 
     Intervals come from `resamples` of images (or are omitted), p from `permutations`; with many systems more are used,
     as in `compare`.
+
+    Args:
+        systems: name → results.
+        level: of intervals and significance.
+        resamples: of images; their number.
+        permutations: their number.
+        seed: of both.
+        intervals: whether there are any.
     """
     metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
     scores = {metric: {name: of[metric] for name, of in systems.items() if metric in set(of)} for metric in metrics}
@@ -117,6 +124,12 @@ def score_intervals(
     """For each metric and system that has rows to resample, its score's interval with the resamples.
 
     All systems and metrics see the same resamples of images; images are resampled by name, whatever their order.
+
+    Args:
+        systems: name → results.
+        resamples: their number.
+        seed: of the resamples.
+        level: such as 0.95.
     """
     same_images = _same_images(systems)
     first_images = _image_order(next(iter(systems.values())))
@@ -151,22 +164,25 @@ def permutation_tests(systems: Mapping[str, Results], permutations: int, seed: i
         permutations: their number; more are tried where many systems are compared.
         seed: of the permutations.
     """
+    from capmeter.stats import permutation  # which one system does not need
+
     metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
     scores = {metric: {name: of[metric] for name, of in systems.items() if metric in set(of)} for metric in metrics}
     first_images = _image_order(next(iter(systems.values())))
     orders = {name: _positions(first_images, _image_order(results)) for name, results in systems.items()}
-    tables = {}
+    paired = {}
     for metric, of in scores.items():
         if len(of) > 1 and all(each.values is not None for each in of.values()):
-            cluster_sums = {name: each.sum_by_cluster(systems[name].ids.clusters) for name, each in of.items()}
-            tables[metric] = {
-                name: (sums[orders[name]], counts[orders[name]]) for name, (sums, counts) in cluster_sums.items()
-            }
-    score_functions = [next(iter(scores[metric].values())).score_from_sums for metric in tables]
-    tried_permutations = required_resamples(permutations, len(systems))
-    return dict(
-        zip(tables, permutation_p_values(list(tables.values()), score_functions, tried_permutations, seed), strict=True)
-    )
+            by_cluster = [(orders[name], *each.sum_by_cluster(systems[name].ids.clusters)) for name, each in of.items()]
+            sums = np.stack([sums[order] for order, sums, _ in by_cluster])
+            counts = np.stack([counts[order] for order, _, counts in by_cluster])
+            paired[metric] = permutation.PairedSums(sums, counts, next(iter(of.values())).score_from_sums)
+    tests = permutation.permutation_tests(list(paired.values()), required_resamples(permutations, len(systems)), seed)
+    return {
+        metric: {(names[a], names[b]): each.p for (a, b), each in results.items()}
+        for metric, results in zip(paired, tests, strict=True)
+        for names in [list(scores[metric])]
+    }
 
 
 def _image_order(results: Results) -> list[str]:
@@ -188,7 +204,7 @@ def _rank_scores(
         return SystemRanking(interval_bounds, {system_name: frozenset() for system_name in scores}, frozenset(), level)
     lower_is_better = any(each.lower_is_better for each in scores.values())
     corpus_scores = {system_name: each.score for system_name, each in scores.items()}
-    ranking = Ranking.of(corpus_scores, p_values, level=level, lower_is_better=lower_is_better)
+    ranking = Ranking.from_p_values(corpus_scores, p_values, level=level, lower_is_better=lower_is_better)
     return SystemRanking(
         interval_bounds,
         {system_name: ranking.significantly_worse(system_name) for system_name in scores},

@@ -20,11 +20,16 @@ def difference_table(comparison: SystemComparison, digits: int = 4, *, neighbour
     """One row per metric and pair of systems: both scores, the difference with its interval, p, wins and losses.
 
     With `neighbours` only the pairs that follow each other in the metric's ranking.
+
+    Args:
+        comparison: of two systems or more.
+        digits: decimals.
+        neighbours: whether only neighbours of the ranking are shown.
     """
     many_systems = len(comparison.systems) > 2
     table_rows = []
     for metric_name, verdict in comparison.items():
-        order = [each.system for each in verdict.ranking]
+        order = verdict.significance.order()
         differences = verdict.differences
         if neighbours:
             differences = [
@@ -102,22 +107,22 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
     The letters name the systems that a score is significantly better than, as in the tables of retrieval papers.
     """
     first_verdict = next(iter(comparison.values()))
-    order = [each.system for each in first_verdict.ranking]
+    order = first_verdict.significance.order()
     letters = {name: _letter(number) for number, name in enumerate(order)}
     table_rows: list[list[str]] = []
     bold_cells: set[tuple[int, int]] = set()
     for name in order:
         table_row = [letters[name], name]
         for verdict in comparison.values():
-            (standing,) = (each for each in verdict.ranking if each.system == name)
+            rank, score = verdict.significance.ranks()[name], verdict.significance.values[name]
             worse_letters = [
                 letters[other] for other in order if other in verdict.significance.significantly_worse(name)
             ]
             if name in verdict.significance.best():
                 bold_cells.add((len(table_rows), len(table_row) + 1))
             table_row += [
-                str(standing.rank),
-                f"{standing.score:.{digits}f}{' ' + ''.join(worse_letters) if worse_letters else ''}",
+                str(rank),
+                f"{score:.{digits}f}{' ' + ''.join(worse_letters) if worse_letters else ''}",
             ]
         table_rows.append(table_row)
     columns = ["", "system", *(text for name in comparison for text in ("rank", MetricName(name)))]
@@ -133,14 +138,22 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
 
 
 def contrast_table(comparison: SystemComparison, metric: str, number: int, digits: int = 4) -> Table:
-    """The captions of the first two systems whose scores differ most."""
+    """The captions of the first two systems whose scores differ most.
+
+    Args:
+        comparison: of two systems or more.
+        metric: that orders the captions.
+        number: of captions.
+        digits: decimals.
+    """
     one, two = comparison.systems[:2]
     rows: list[list[str]] = []
-    for caption_pair in comparison.most_different(metric, one, two, number):
-        score_gap = f"{caption_pair.first_score - caption_pair.second_score:+.{digits}f}"
-        rows.append([caption_pair.id, score_gap, f"{caption_pair.first_score:.{digits}f}", caption_pair.first])
-        rows.append(["", "", f"{caption_pair.second_score:.{digits}f}", caption_pair.second])
-        rows.extend(["", "", "", f"({reference_text})"] for reference_text in caption_pair.references[:1])
+    for pair in comparison.most_different(metric, one, two, number):
+        first_score, second_score = pair["first_score"], pair["second_score"]
+        score_gap = f"{first_score - second_score:+.{digits}f}"
+        rows.append([pair["id"], score_gap, f"{first_score:.{digits}f}", pair["first"]])
+        rows.append(["", "", f"{second_score:.{digits}f}", pair["second"]])
+        rows.extend(["", "", "", f"({reference_text})"] for reference_text in pair["references"][:1])
     title = f"the captions of {one} (above) and {two} (below) whose {metric} scores differ most, with one reference"
     note = "" if rows else f"none: no two captions differ under {metric}"
     return Table(title, ["id", "difference", metric, "caption"], rows, [False, True, True, False], note)

@@ -107,6 +107,11 @@ def describe_order(metrics: str | Iterable[str | Metric], by: str | Metric | Non
 
     >>> describe_order("cider-d,chair", by="chair")
     'chair, highest first (lower is better)'
+
+    Args:
+        metrics: names or values.
+        by: the metric that orders; None: the first.
+        best: whether the best come first.
     """
     ordering = parse_list(metrics)[0] if by is None else parse(by)
     first = "lowest" if best == ordering.lower_is_better else "highest"
@@ -119,6 +124,13 @@ def explain_rows(
     """A metric's evidence for the captions in these rows; `evaluation` may have collected states of these captions.
 
     Where the stored scores of a judge hold its answers about these captions, it is not asked again.
+
+    Args:
+        captions: the whole set.
+        metric: which can explain.
+        rows: of the captions to explain.
+        evaluation: with states that were collected.
+        stored: scores of these captions.
     """
     ids = [captions.ids[row] for row in rows]
     if stored is not None and stored.answers.keys() >= set(ids):

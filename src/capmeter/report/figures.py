@@ -1,4 +1,4 @@
-"""Figures in one house style: opened with `open_figure`, written with `save_figure` as PNG, SVG or PDF.
+"""Figures in one house style: opened with `open_figure`, written with `save_figures` as PNG, SVG or PDF.
 
 matplotlib reads its settings while it draws, so a function that draws carries the style as a decorator:
 
@@ -76,6 +76,11 @@ def open_figure(
     """A new figure and its axes as an array [rows, columns]; `width` and `height` are inches for each panel.
 
     `share` says which axes have one scale: "none", "x", "y" or "both".
+
+    Args:
+        rows, columns: numbers of panels.
+        width, height: of a panel, in inches.
+        share: which axes have one scale: none, x, y or both.
     """
     with house_style():
         from matplotlib.figure import Figure
@@ -97,26 +102,21 @@ def series_style(number: int) -> dict[str, Any]:
     }
 
 
-def save_figure(figure: Any, path: str | Path, *, dpi: int = 160) -> Path:
-    """Writes the figure, whole or not at all, in the format that the file's name ends with."""
-    target = Path(path)
-    write_atomic(target, _figure_bytes(figure, image_kind(target), dpi=dpi))
-    return target
-
-
-def _figure_bytes(figure: Any, kind: str, *, dpi: int = 160) -> bytes:
-    """The figure as the content of a file: png, svg or pdf."""
-    content = io.BytesIO()
-    with house_style():
-        figure.savefig(content, format=kind, dpi=dpi, metadata=_METADATA[kind])
-    return content.getvalue()
-
-
 def save_figures(figure: Any, paths: Sequence[str | Path], *, dpi: int = 160) -> list[Path]:
-    """The figure under each of these names; a wrong name is rejected before any file is written."""
-    for path in paths:
-        image_kind(path)
-    return [save_figure(figure, path, dpi=dpi) for path in paths]
+    """Writes the figure into each of these files, whole or not at all; a wrong name is rejected before any is written.
+
+    Args:
+        figure: of matplotlib.
+        paths: end in .png, .svg or .pdf.
+        dpi: dots per inch of a PNG.
+    """
+    kinds = [image_kind(path) for path in paths]
+    for path, kind in zip(paths, kinds, strict=True):
+        content = io.BytesIO()
+        with house_style():
+            figure.savefig(content, format=kind, dpi=dpi, metadata=_METADATA[kind])
+        write_atomic(path, content.getvalue())
+    return list(map(Path, paths))
 
 
 def image_kind(path: str | Path) -> str:

@@ -27,14 +27,18 @@ from capmeter.core.progress import task
 from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import explain_untested, rank_systems
 from capmeter.report.page_data import (
+    MAX_CHARACTERS,
     TRUNCATED,
+    EvidenceTable,
     PageData,
+    collect_evidence,
+    extremes,
+    is_explainable,
     pack_json,
     page_data,
     score_rows,
     truncated_rows,
 )
-from capmeter.report.page_evidence import MAX_CHARACTERS, EvidenceTable, collect_evidence, extremes, is_explainable
 from capmeter.report.score_table import describe_note
 from capmeter.stats.significance import LEVEL, significance_threshold
 
@@ -43,21 +47,7 @@ _SIDE = 240
 _WEB = ("http://", "https://")
 
 
-@dataclass
-class PageImages:
-    """Image id → source of its element, and a sentence on what was embedded or omitted."""
-
-    sources: dict[str, str]
-    note: str = ""
-
-
-def require_mode(mode: str) -> None:
-    """An `InputError` if this is not one of `MODES`."""
-    if mode not in MODES:
-        raise InputError(f"images is {mode!r}; expected one of {', '.join(MODES)}")
-
-
-def link_images(image_files: Mapping[str, str], page: Path, root: Path) -> PageImages:
+def _link_images(image_files: Mapping[str, str], page: Path, root: Path) -> tuple[dict[str, str], str]:
     """A link for each image: URLs unchanged, existing files relative to the page."""
     sources = {}
     missing_files = []
@@ -78,7 +68,7 @@ def link_images(image_files: Mapping[str, str], page: Path, root: Path) -> PageI
         note = (
             f"{len(missing_files):,} of {len(image_files):,} images were not found (--images-root names their folder)."
         )
-    return PageImages(sources, note)
+    return sources, note
 
 
 def _is_file(path: Path) -> bool:
@@ -88,7 +78,9 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def embed_images(image_files: Mapping[str, str], order: Iterable[str], root: Path, room: int) -> PageImages:
+def _embed_images(
+    image_files: Mapping[str, str], order: Iterable[str], root: Path, room: int
+) -> tuple[dict[str, str], str]:
     """Thumbnails inside the page, in this order of images, until `room` bytes are used."""
     try:
         from PIL import Image, UnidentifiedImageError
@@ -133,7 +125,7 @@ def embed_images(image_files: Mapping[str, str], order: Iterable[str], root: Pat
     reasons += [f"{len(broken):,} could not be read (the first: {broken[0]})"] if broken else []
     omitted_count = len(images) - len(sources) - web_count - len(broken)
     reasons += [f"{omitted_count:,} had no room"] if omitted_count else []
-    return PageImages(sources, note + (f"; {', '.join(reasons)}" if reasons else "") + ".")
+    return sources, note + (f"; {', '.join(reasons)}" if reasons else "") + "."
 
 
 SCRIPTS = ("data", "chart", "evidence", "list", "plots", "start")
@@ -180,22 +172,23 @@ def write_page(
     Raises:
         InputError: no results, results without captions, an unknown value of `images`, or no image could be read.
     """
-    require_mode(images)
+    if images not in MODES:
+        raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
     if not systems:
         raise InputError("no results to show; give at least one")
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
     data = page_data(systems, rankings)
     free_bytes = int(megabytes * MEGABYTE) - _fixed_size() - len(pack_json(data.values))
     evidence = _fit_evidence(systems, data, explained, free_bytes // 2 if images == "embed" else free_bytes)
-    page_images = _page_images(systems, data, evidence, images, Path(images_root), Path(path), free_bytes)
-    image_sources = [page_images.sources.get(image) for image in data.images]
+    image_links, image_note = _page_images(systems, data, evidence, images, Path(images_root), Path(path), free_bytes)
+    image_sources = [image_links.get(image) for image in data.images]
     data.values.update(evidence=evidence.table.to_dict(), imageSources=image_sources)
     caption_count = sum(len(results.ids.names) for results in systems.values())
     context = {
         "title": title,
         "explained": _explained(len(evidence.rows), caption_count),
-        "notes": [*evidence.notes, *([page_images.note] if page_images.note else []), *_loading_notes(systems)],
-        "linked": images == "link" and bool(page_images.sources),
+        "notes": [*evidence.notes, *filter(None, [image_note]), *_loading_notes(systems)],
+        "linked": images == "link" and bool(image_links),
         **_method(systems, list(rankings), resamples, seed, command),
         **score_rows(systems, rankings),
     }
@@ -243,16 +236,16 @@ def _page_images(
     root: Path,
     page: Path,
     free_bytes: int,
-) -> PageImages:
-    """The sources of images; thumbnails of explained captions come first."""
+) -> tuple[dict[str, str], str]:
+    """Image id → source of its element, thumbnails of explained captions first; and what was embedded or omitted."""
     if mode == "link":
-        return link_images(data.image_files, page, root)
+        return _link_images(data.image_files, page, root)
     if mode == "none":
-        return PageImages({})
+        return {}, ""
     image_of = [image for results in systems.values() for image in results.ids.images]
     image_order = [*(image_of[row] for row in evidence.rows), *image_of]
     used_bytes = len(pack_json(evidence.table.to_dict()))
-    return embed_images(data.image_files, image_order, root, int((free_bytes - used_bytes) * 0.95))
+    return _embed_images(data.image_files, image_order, root, int((free_bytes - used_bytes) * 0.95))
 
 
 def _read_template(file_name: str) -> str:
@@ -276,7 +269,8 @@ def _render(context: Mapping[str, Any], data: str) -> bytes:
         raise MissingBackend("the page needs jinja2; install it with: pip install 'capmeter[report]'") from None
     # the text between <script> and </script> must equal what was hashed, so it must not contain the closing tag
     scripts = ["\n" + script.replace("</script", "<\\/script") for script in _scripts()]
-    script_hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii") for script in scripts)
+    script_hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     image_sources = "data: file: http: https:" if context["linked"] else "data:"
     environment = Environment(loader=FunctionLoader(_read_template), autoescape=True, undefined=StrictUndefined)
     page_text = environment.get_template("page.html.j2").render(
@@ -292,10 +286,6 @@ def _render(context: Mapping[str, Any], data: str) -> bytes:
     )
     # a half surrogate in a name has no UTF-8; as a character reference it is at least visible
     return page_text.encode("utf-8", "xmlcharrefreplace")
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
 def _method(

@@ -65,6 +65,13 @@ def score_table(
     With their rankings (by metric), scores have intervals where there are any, and the best of each metric are bold:
     the best score and all that are not significantly worse. Scores are multiplied by `scale`; `untested` says why none
     are bold. A score of only some captions (a judge did not answer for all) is followed by their number.
+
+    Args:
+        systems: the scores.
+        rankings: by metric; None: no intervals.
+        digits: decimals.
+        scale: by which scores are multiplied.
+        untested: why differences were not tested.
     """
     metrics = [MetricName(name) for name in dict.fromkeys(name for results in systems.values() for name in results)]
     level = next(iter(rankings.values())).level if rankings else LEVEL
@@ -185,7 +192,14 @@ Intervals = Mapping[str, tuple[float, float]]
 
 
 def part_intervals(scores: Scores, *, level: float, resamples: int, seed: int) -> Intervals:
-    """The interval of each part of a score, by bootstrap over images."""
+    """The interval of each part of a score, by bootstrap over images.
+
+    Args:
+        scores: with their rows.
+        level: such as 0.95.
+        resamples: their number.
+        seed: of the resamples.
+    """
     clusters = scores.items.ids.clusters
     sums, counts = scores.sum_by_cluster(clusters)
     score_blocks: dict[str, list[Floats]] = {name: [] for name in scores.parts}
@@ -222,7 +236,13 @@ def chair_table(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals
 
 
 def chair_to_dict(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals], level: float) -> dict[str, Any]:
-    """The same as JSON values, as shares."""
+    """The same as JSON values, as shares.
+
+    Args:
+        systems: the scores of `chair`.
+        intervals: those of their parts.
+        level: of the intervals.
+    """
     return {
         "level": level,
         "systems": {
@@ -236,7 +256,13 @@ def chair_to_dict(systems: Mapping[str, Scores], intervals: Mapping[str, Interva
 
 
 def citation(scores: Scores, intervals: Intervals, level: float) -> str:
-    """A line ready to cite: both rates with their intervals, and how they were computed."""
+    """A line ready to cite: both rates with their intervals, and how they were computed.
+
+    Args:
+        scores: those of `chair`.
+        intervals: of its parts.
+        level: of the intervals.
+    """
     rates = ", ".join(
         f"{HEADS[part]} {100 * scores.parts[part]:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
         for part, (low, high) in ((part, intervals[part]) for part in ("chair-s", "chair-i"))

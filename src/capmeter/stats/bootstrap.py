@@ -82,6 +82,11 @@ def resample_blocks(clusters: int, resamples: int = 1000, seed: int = 0, width: 
 
     Resample r depends neither on `resamples` nor on the blocks, of at most `_CELLS` numbers (or rows of `width`).
 
+    Args:
+        clusters: their number.
+        resamples, seed: number of resamples, and what determines them.
+        width: numbers of a row that is derived from a resample.
+
     Raises:
         InputError: there is no cluster, or no resample; or a number or the seed is not a whole one.
     """
@@ -109,27 +114,28 @@ def check_random(number: Any, seed: Any) -> None:
 
 
 def resample_counts(clusters: int, resamples: int = 1000, seed: int = 0) -> Array:
-    """All resamples at once: int64[resamples, clusters]."""
+    """All resamples at once: int64[resamples, clusters].
+
+    Args:
+        clusters: their number.
+        resamples, seed: number of resamples, and what determines them.
+    """
     return np.concatenate(list(resample_blocks(clusters, resamples, seed)))
 
 
 def cluster_resamples(
     clusters: Sequence[Any] | Array | Clusters, resamples: int = 1000, seed: int = 0
 ) -> Iterator[Array]:
-    """For each resample, the weight int64[n] of each point: how often its cluster occurs. Determined by the seed."""
+    """For each resample, the weight int64[n] of each point: how often its cluster occurs. Determined by the seed.
+
+    Args:
+        clusters: the cluster of each point.
+        resamples, seed: number of resamples, and what determines them.
+    """
     point_clusters = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
     for block in resample_blocks(len(point_clusters), resamples, seed):
         for row in block:
             yield row[point_clusters.codes]
-
-
-def bootstrap(
-    statistic: Statistic, clusters: Sequence[Any] | Array | Clusters, resamples: int = 1000, seed: int = 0
-) -> Array:
-    """The statistic of each resample, float64[resamples]. Equal clusters and seeds give equal resamples (paired)."""
-    point_clusters = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    blocks = resample_blocks(len(point_clusters), resamples, seed, width=len(point_clusters.codes))
-    return np.concatenate([np.asarray(statistic(block[:, point_clusters.codes]), float) for block in blocks])
 
 
 def bootstrap_interval(
@@ -141,6 +147,8 @@ def bootstrap_interval(
 ) -> Interval:
     """The statistic of the original points, with its percentile interval under the cluster bootstrap.
 
+    Equal clusters and seeds give equal resamples, so that two statistics can be compared.
+
     Args:
         statistic: from weights (resamples, points) to values (resamples); from None to the value of the points.
         clusters: the cluster (image) of each point.
@@ -150,7 +158,9 @@ def bootstrap_interval(
     Raises:
         InputError: there are no points, the level is not between 0 and 1, or the values are too large to be summed.
     """
-    values = bootstrap(statistic, clusters, resamples, seed)
+    point_clusters = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
+    blocks = resample_blocks(len(point_clusters), resamples, seed, width=len(point_clusters.codes))
+    values = np.concatenate([np.asarray(statistic(block[:, point_clusters.codes]), float) for block in blocks])
     low, high = percentile_interval(values, level)
     return Interval(float(statistic(None)), low, high, level, values)
 
@@ -199,7 +209,7 @@ def _is_share(value: Any) -> bool:
 
 
 def mean_statistic(values: Array) -> Statistic:
-    """The mean as a statistic of weights, for `bootstrap_interval` and `bootstrap`."""
+    """The mean as a statistic of weights, for `bootstrap_interval`."""
     numbers = np.asarray(values, float)
 
     def mean(weights: Any = None) -> Any:

@@ -73,6 +73,11 @@ def permutation_tests(
 
     All metrics have the same images, in the same order, and all pairs see the same permutations. With up to 12 images
     all permutations are tried; else `permutations` random ones, and p = (1 + as extreme) / (1 + permutations).
+
+    Args:
+        scores: of each metric.
+        permutations: their number.
+        seed: of random ones.
     """
     check_random(permutations, seed)
     if not scores:
@@ -148,6 +153,12 @@ def paired_permutation_test(
 
     `first` and `second` are float64[n] or [n, k]: one number or one row of sufficient statistics per caption, rows
     aligned. `clusters` says which rows are swapped together (default: each row on its own).
+
+    Args:
+        first, second: a number (captions) or a row of sums (captions, k) each.
+        clusters: the image of each caption; None: each its own.
+        score_function: from sums and counts to scores.
+        permutations, seed: their number, and what determines them.
     """
     a, b = (np.asarray(rows, float) for rows in (first, second))
     if a.shape != b.shape or a.ndim not in (1, 2) or len(a) == 0:
@@ -167,6 +178,11 @@ def association_test(
 
     `statistic` is pearson, spearman or tau. Its denominator is the same for every pairing (so that τa, τb and τc have
     the same p), and `value` is r, ρ or τa.
+
+    Args:
+        x, y: numbers (points).
+        statistic: pearson, spearman or tau.
+        permutations, seed: number of random pairings, and what determines them.
     """
     check_random(permutations, seed)
     x_values, y_values = paired(x, y)
@@ -227,6 +243,11 @@ def _orders(n: int, permutations: int, seed: int, is_exact: bool) -> Iterator[Ar
 def williams_test(r12: float, r13: float, r23: float, n: int) -> PermutationResult:
     """Williams' t for r12 - r13, two correlations that share variable 1, over n independent points; r23 is the
     correlation between the other two.
+
+    Args:
+        r12, r13: the correlations that are compared.
+        r23: of the other two variables.
+        n: number of points.
     """
     if n < 4:
         raise InputError(f"Williams' test needs at least four points, but got {n}")

@@ -7,11 +7,11 @@ A `Ranking` holds values by name, the p of every pair, and a confidence level. E
     ranks            from best to worst value; a new rank begins where a value is worse than the best of its rank
     best             the best value, and all that are not significantly worse
 
-p comes from paired resamples shared by all pairs: `permutation_p_values` (system labels are swapped within an image) or
+p comes from paired resamples shared by all pairs: permutations (system labels are swapped within an image), or
 `bootstrap_p_values` (images resampled with replacement).
 
 >>> values = {"a": 0.9, "b": 0.8, "c": 0.2}
->>> ranking = Ranking.of(values, {("a", "b"): 0.3, ("a", "c"): 0.01, ("b", "c"): 0.02})
+>>> ranking = Ranking.from_p_values(values, {("a", "b"): 0.3, ("a", "c"): 0.01, ("b", "c"): 0.02})
 >>> ranking.corrected["b", "c"], ranking.ranks(), sorted(ranking.best())
 (0.04, {'a': 1, 'b': 1, 'c': 2}, ['a', 'b'])
 
@@ -20,7 +20,7 @@ S. Holm. A simple sequentially rejective multiple test procedure. Scandinavian J
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from capmeter.stats.bootstrap import Interval, paired_difference
 from capmeter.stats.kendall import Array, Numbers
 
 if TYPE_CHECKING:
-    from capmeter.stats.permutation import ScoreFunction
+    pass
 
 
 def holm_correction(p: Numbers) -> Array:
@@ -48,8 +48,6 @@ def holm_correction(p: Numbers) -> Array:
 
 
 Pair = tuple[str, str]
-Table = tuple[Array, Array]
-"""For one system: the summed rows of each image's captions, [images, k], and the number of captions, [images]."""
 
 LEVEL = 0.95
 PERMUTATIONS = 10_000
@@ -87,7 +85,7 @@ class Ranking:
     lower_is_better: bool = False
 
     @classmethod
-    def of(
+    def from_p_values(
         cls,
         values: Mapping[str, float],
         p: Mapping[Pair, float],
@@ -96,7 +94,15 @@ class Ranking:
         correct: bool = True,
         lower_is_better: bool = False,
     ) -> Ranking:
-        """The ranking of these values; `correct`: apply Holm's correction. p has each pair once, in either order."""
+        """The ranking of these values; `correct`: apply Holm's correction. p has each pair once, in either order.
+
+        Args:
+            values: by name.
+            p: of each pair, once, in either order.
+            level: such as 0.95.
+            correct: whether Holm's correction is applied.
+            lower_is_better: whether low values are best.
+        """
         missing = [pair for pair in combinations(values, 2) if pair not in p and pair[::-1] not in p]
         if missing:
             raise InputError(f"expected p for every pair of {', '.join(values)}, but it is missing for {missing[:5]}")
@@ -140,30 +146,6 @@ class Ranking:
         """The name with the best value, and all that are not significantly worse."""
         order = self.order()
         return frozenset(order) - self.significantly_worse(order[0]) if order else frozenset()
-
-
-def permutation_p_values(
-    measures: Sequence[Mapping[str, Table]],
-    score_functions: Sequence[ScoreFunction],
-    permutations: int = PERMUTATIONS,
-    seed: int = 0,
-) -> list[dict[Pair, float]]:
-    """For each metric, p of each pair of systems: labels are swapped within an image, for all its captions together.
-
-    `measures` have a table for each system, with the same images in the same order; `score_functions` turn summed
-    tables into corpus scores. All pairs and metrics see the same permutations.
-    """
-    from capmeter.stats.permutation import PairedSums, permutation_tests  # which one system does not need
-
-    scores = []
-    for tables, score_function in zip(measures, score_functions, strict=True):
-        sums, counts = zip(*tables.values(), strict=True)
-        scores.append(PairedSums(np.stack(sums), np.stack(counts), score_function))
-    results = permutation_tests(scores, permutations, seed)
-    return [
-        {(system_names[a], system_names[b]): test_result.p for (a, b), test_result in metric_tests.items()}
-        for system_names, metric_tests in zip(map(list, measures), results, strict=True)
-    ]
 
 
 def bootstrap_p_values(intervals: Mapping[str, Interval]) -> dict[Pair, float]:

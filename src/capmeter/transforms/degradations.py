@@ -32,7 +32,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 
@@ -44,15 +44,8 @@ from capmeter.transforms import perturbations
 from capmeter.transforms.perturbations import ReplacementWords, SentenceWords, is_content
 from capmeter.transforms.similarity import Neighbours, Similarity
 
-
-class Degrade(Protocol):
-    """A function that degrades the caption in a row of the fitted set."""
-
-    def __call__(self, row: int, strength: float) -> str:
-        """The caption degraded at this strength."""
-        ...
-
-
+Degrade = Callable[[int, float], str]
+"""The caption in this row of the fitted set, degraded at this strength."""
 Change = Callable[[tuple[str, ...], int, np.random.Generator], list[str]]
 """Changes this number of words of a sentence, chosen by the random generator."""
 
@@ -92,7 +85,7 @@ class WordDegradation(Degradation):
         def degrade(row: int, strength: float) -> str:
             check_strength(strength)
             if row not in words_by_row:
-                words_by_row[row] = SentenceWords.of(captions.pool[int(captions.candidates[row])])
+                words_by_row[row] = SentenceWords.split(captions.pool[int(captions.candidates[row])])
             words = words_by_row[row]
             if strength == 0 or not words.core:
                 return captions.pool[int(captions.candidates[row])]
@@ -131,8 +124,7 @@ class Replacement(WordDegradation):
     SUMMARY = "words are replaced by random words from the references"
 
     def _change(self, captions: CaptionSet) -> Change:
-        replacement_words = _vocabulary(captions)
-        return partial(perturbations.replace_words, vocabulary=replacement_words)
+        return partial(perturbations.replace_words, vocabulary=_vocabulary(captions))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +142,7 @@ class Substitution(WordDegradation):
         return sum(map(is_content, sentence_words.core))
 
     def _change(self, captions: CaptionSet) -> Change:
-        replacement_words = _vocabulary(captions)
-        return partial(perturbations.substitute_words, vocabulary=replacement_words)
+        return partial(perturbations.substitute_words, vocabulary=_vocabulary(captions))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +187,7 @@ class OtherCaption(Degradation):
 
     def fit(self, captions: CaptionSet, seed: int = 0) -> Degrade:
         """The function that degrades these captions."""
-        neighbours = Neighbours.of(captions, self.similarity)
+        neighbours = Neighbours.find(captions, self.similarity)
         random_fractions = [self.random(seed, caption_id).random(2).tolist() for caption_id in captions.ids]
 
         def degrade(row: int, strength: float) -> str:
@@ -211,7 +202,7 @@ class OtherCaption(Degradation):
 
 
 def _vocabulary(captions: CaptionSet) -> ReplacementWords:
-    replacement_words = ReplacementWords.of(reference_texts(captions))
+    replacement_words = ReplacementWords.collect(reference_texts(captions))
     if len(replacement_words.words) < 2:
         raise InputError("the references have no words to use as replacements; give captions with references")
     return replacement_words

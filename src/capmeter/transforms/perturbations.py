@@ -5,7 +5,7 @@ changed is sampled before `number` is used: with the same generator state, words
 also changed for every larger one.
 
 >>> import numpy as np
->>> words = SentenceWords.of("Two dogs run on the grass.")
+>>> words = SentenceWords.split("Two dogs run on the grass.")
 >>> words.core, words.end
 (('Two', 'dogs', 'run', 'on', 'the', 'grass'), '.')
 >>> words.sentence(permute_words(words.core, 2, np.random.default_rng(0)))
@@ -37,7 +37,7 @@ class SentenceWords:
     end: str
 
     @classmethod
-    def of(cls, sentence: str) -> SentenceWords:
+    def split(cls, sentence: str) -> SentenceWords:
         """The words between spaces, and the punctuation that ends the sentence."""
         normalised_text = " ".join(sentence.split())
         core = normalised_text.rstrip(".!?… ")
@@ -57,7 +57,7 @@ class ReplacementWords:
     after: dict[str, tuple[str, ...]] = field(repr=False)
 
     @classmethod
-    def of(cls, sentences: Iterable[str]) -> ReplacementWords:
+    def collect(cls, sentences: Iterable[str]) -> ReplacementWords:
         """The words of these sentences in lower case, independent of the order of the sentences."""
         distinct_words: set[str] = set()
         content_words: list[str] = []
@@ -91,6 +91,9 @@ def permute_words(words: Sequence[str], number: int, random: np.random.Generator
     """`number` words swap positions cyclically: each moves to the position of the next.
 
     At least two words are moved, and more if these are all equal, so that the sentence changes if it can.
+
+    Args:
+        words, number, random: of a sentence, how many of them are changed, and what decides which.
     """
     word_order = random.permutation(len(words)).tolist()
     for moved_count in range(min(max(2, number), len(words)), len(words) + 1) if number and words else ():
@@ -106,7 +109,12 @@ def permute_words(words: Sequence[str], number: int, random: np.random.Generator
 def replace_words(
     words: Sequence[str], number: int, random: np.random.Generator, vocabulary: ReplacementWords
 ) -> list[str]:
-    """`number` words are replaced by other words, sampled uniformly from the vocabulary."""
+    """`number` words are replaced by other words, sampled uniformly from the vocabulary.
+
+    Args:
+        words, number, random: of a sentence, how many of them are changed, and what decides which.
+        vocabulary: other words.
+    """
     word_order = random.permutation(len(words)).tolist()
     fractions = random.random((len(words), _ATTEMPTS)).tolist()
     result = list(words)
@@ -122,6 +130,10 @@ def substitute_words(
 
     The new word is sampled from those that follow the same word in the vocabulary's sentences, in proportion to their
     frequency; if there are none, any content word. Another form of the same stem does not count as a replacement.
+
+    Args:
+        words, number, random: of a sentence, how many of them are changed, and what decides which.
+        vocabulary: other words, and what they follow.
     """
     word_order = [k for k in random.permutation(len(words)).tolist() if is_content(words[k])]
     random_fractions = random.random((len(words), _ATTEMPTS)).tolist()
@@ -136,13 +148,21 @@ def substitute_words(
 
 
 def repeat_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
-    """`number` words are repeated in place."""
+    """`number` words are repeated in place.
+
+    Args:
+        words, number, random: of a sentence, how many of them are changed, and what decides which.
+    """
     repeated_positions = set(random.permutation(len(words))[:number].tolist())
     return [word for word_position, word in enumerate(words) for _ in range(1 + (word_position in repeated_positions))]
 
 
 def remove_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
-    """`number` words are removed, but at least one word remains."""
+    """`number` words are removed, but at least one word remains.
+
+    Args:
+        words, number, random: of a sentence, how many of them are changed, and what decides which.
+    """
     removed_positions = set(random.permutation(len(words))[: min(number, len(words) - 1)].tolist()) if words else set()
     return [word for word_position, word in enumerate(words) if word_position not in removed_positions]
 

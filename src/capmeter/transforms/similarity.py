@@ -41,7 +41,7 @@ class Neighbours:
         self._last: tuple[tuple[int, int], npt.NDArray[np.intp]] | None = None
 
     @classmethod
-    def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf") -> Neighbours:
+    def find(cls, captions: CaptionSet, similarity: Similarity = "tf-idf") -> Neighbours:
         """The neighbours in this set; ties are broken by image id."""
         rows: dict[str, list[int]] = {}
         for caption_row in sorted(range(len(captions)), key=lambda caption_row: captions.ids[caption_row]):
@@ -56,6 +56,12 @@ class Neighbours:
 
         `fraction` in [0, 1) chooses one of them; there is always at least the nearest image. `number`: choose from this
         number of most similar images instead.
+
+        Args:
+            row: of a caption.
+            share: of the most similar images.
+            fraction: in [0, 1), which of them.
+            number: of images to choose from instead of a share; 0: none.
         """
         nearest_images = self.nearest(row, number)
         eligible_count = len(nearest_images) if number else max(1, int(share * len(nearest_images) + 0.5))
@@ -86,17 +92,13 @@ def _similarity_rows(
         function = similarity
         return lambda k: _check_matrix(function([images[k]], images), (1, len(images)))[0]
     if similarity == "random":
-        return _random(images)
+        seeds = [list(each.encode("utf-8", "surrogatepass")) for each in images]  # the same order at each call
+        return lambda k: np.random.default_rng(seeds[k]).random(len(images))
     if similarity == "tf-idf":
         return _Cosines(_words(captions, images, rows))
     if similarity.endswith(".npz"):
         return _Cosines(_features(similarity, images))
     raise InputError(f"unknown similarity {similarity!r}; expected tf-idf, random, or an .npz file of features")
-
-
-def _random(image_ids: list[str]) -> Callable[[int], Floats]:
-    """A random order of the other images for each image, the same at each call."""
-    return lambda k: np.random.default_rng(list(image_ids[k].encode("utf-8", "surrogatepass"))).random(len(image_ids))
 
 
 def _words(captions: CaptionSet, image_ids: list[str], rows_by_image: dict[str, list[int]]) -> Any:

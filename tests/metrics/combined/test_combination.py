@@ -207,7 +207,7 @@ def test_its_text_form_parses_back() -> None:
 
 
 def test_the_page_shows_each_member_of_a_combination_with_its_own_links() -> None:
-    from capmeter.report.page_evidence import EvidenceTable
+    from capmeter.report.page_data import EvidenceTable
 
     metric = Combination(members=(Combination(members=(BLEU, ROUGE)), CIDER))
     (explanation,) = explain(caption_set(DOGS), [metric], ids=["i0"])

@@ -25,7 +25,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def label_of(question: str) -> str:
+def name_system(question: str) -> str:
     """A label that depends on the question alone."""
     return LABELS[zlib.crc32(question.encode()) % 3]
 
@@ -38,7 +38,7 @@ def test_capevals_checklists(shared: Path) -> None:
 
     def plan(body: dict[str, Any], before: int) -> Reply:
         questions = re.findall(r"^  item_index=(\d+) .* Q: (.*)$", prompt_of(body), re.MULTILINE)
-        listed = [{"item_index": int(k), "verdict": label_of(text), "reasoning": "so"} for k, text in questions]
+        listed = [{"item_index": int(k), "verdict": name_system(text), "reasoning": "so"} for k, text in questions]
         return completion(json.dumps({"gt_verdicts": listed}))
 
     some = rows[:40]
@@ -47,7 +47,7 @@ def test_capevals_checklists(shared: Path) -> None:
     )
     with JudgeServer(plan).running() as server:
         results = score(captions, f'capeval(model=m,endpoint="{server.url}",questions="{path}")')
-    labels = [label_of(question) for row in some for _, _, question in row["checklist"]]
+    labels = [name_system(question) for row in some for _, _, question in row["checklist"]]
     counts = {label: labels.count(label) for label in LABELS}
     mentioned = counts["yes"] + counts["no"]
     assert 100 * results.score == pytest.approx(100 * mentioned / len(labels), abs=1e-9)

@@ -233,7 +233,7 @@ def test_captions_that_instruct_the_judge_are_flagged() -> None:
 
 def test_explanations_show_the_whole_question_also_of_stored_answers(tmp_path: Path) -> None:
     from capmeter.report.explain import explain
-    from capmeter.report.page_evidence import collect_evidence
+    from capmeter.report.page_data import collect_evidence
 
     reason = '{"score": 85, "reason": "both say dog, [key]"}'
     with JudgeServer(lambda body, before: completion(reason.replace("[key]", KEY))).running() as server:

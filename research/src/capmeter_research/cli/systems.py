@@ -7,7 +7,7 @@ from pathlib import Path
 
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import label_of, load_named_systems, name_and_path
+from capmeter.cli.inputs import load_named_systems, name_and_path, name_system
 from capmeter.cli.main import echo
 from capmeter.cli.options import DeviceOptions, format_option, plot_option, seed_option, systems_argument
 from capmeter.cli.output import show
@@ -81,7 +81,7 @@ def _components(options: SystemsOptions, metric: Smurf) -> tuple[dict[str, compa
             given_name, path = name_and_path(named_file)
             saved_systems = comparison.read_components(path, given_name)
             for system_name, system_components in saved_systems.items():
-                components[label_of(None, system_name, len(saved_systems) == 1, components)] = system_components
+                components[name_system(None, system_name, len(saved_systems) == 1, components)] = system_components
         return components, list(components)[-1] if human_file else human
     captions = load_named_systems(system_files, options.load)
     human = list(captions)[-1] if human_file else human

@@ -4,7 +4,7 @@ Each keyword is changed with probability γ, independently of the others, and at
 one γ are also changed at every larger one. A caption without a keyword is unchanged.
 
 >>> import numpy as np
->>> words = TaggedVocabulary.of(["a dog runs", "a cat sleeps", "two birds fly"])
+>>> words = TaggedVocabulary.collect(["a dog runs", "a cat sleeps", "two birds fly"])
 >>> substitute_keywords(("a", "dog", "runs"), ("DT", "NN", "VBZ"), 1.0, np.random.default_rng(0), words)
 ['a', 'cat', 'sleeps']
 >>> repeat_or_remove_keywords(("a", "dog", "runs"), ("DT", "NN", "VBZ"), 1.0, np.random.default_rng(3))
@@ -52,7 +52,7 @@ def tag_words(sentences: Sequence[str]) -> list[tuple[str, ...]]:
             first_tags: dict[int, str] = {}
             for (_, word_index), tag in zip(token_pairs, tag_row, strict=True):
                 first_tags.setdefault(word_index, tag)
-            sentence_tags.append(tuple(first_tags.get(k, "NN") for k in range(len(SentenceWords.of(sentence).core))))
+            sentence_tags.append(tuple(first_tags.get(k, "NN") for k in range(len(SentenceWords.split(sentence).core))))
     return sentence_tags
 
 
@@ -64,7 +64,7 @@ def tag_sentence(sentence: str) -> tuple[str, ...]:
 
 def _tokens(sentence: str) -> list[tuple[str, int]]:
     """The tokens of the first words of a sentence, each with the number of its word."""
-    core_words = SentenceWords.of(sentence).core[:MAX_WORDS]
+    core_words = SentenceWords.split(sentence).core[:MAX_WORDS]
     return [(token, k) for k, word in enumerate(core_words) for token in split_as_written(word)][:MAX_WORDS]
 
 
@@ -76,17 +76,17 @@ class TaggedVocabulary:
     counts: dict[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, sentences: Iterable[str]) -> TaggedVocabulary:
+    def collect(cls, sentences: Iterable[str]) -> TaggedVocabulary:
         """The words of these sentences, in lower case."""
         sentence_texts = list(sentences)
-        return cls.tagged(zip(sentence_texts, tag_words(sentence_texts), strict=True))
+        return cls.count(zip(sentence_texts, tag_words(sentence_texts), strict=True))
 
     @classmethod
-    def tagged(cls, sentences: Iterable[tuple[str, Sequence[str]]]) -> TaggedVocabulary:
+    def count(cls, sentences: Iterable[tuple[str, Sequence[str]]]) -> TaggedVocabulary:
         """The words of sentences whose tags are known."""
         tag_counters: dict[str, Counter[str]] = {}
         for sentence, tags in sentences:
-            for word, tag in zip(SentenceWords.of(sentence).core, tags, strict=False):
+            for word, tag in zip(SentenceWords.split(sentence).core, tags, strict=False):
                 if is_keyword(tag) and (plain_word := strip_punctuation(word)):
                     tag_counters.setdefault(tag, Counter())[plain_word] += 1
         words = {tag: tuple(sorted(word_counts)) for tag, word_counts in sorted(tag_counters.items())}
@@ -162,7 +162,7 @@ class KeywordDegradation(Degradation):
         def degrade(row: int, strength: float) -> str:
             check_strength(strength)
             sentence = captions.pool[int(captions.candidates[row])]
-            words = SentenceWords.of(sentence)
+            words = SentenceWords.split(sentence)
             if strength == 0 or not words.core:
                 return sentence
             return words.sentence(
@@ -188,7 +188,7 @@ class PosSubstitution(KeywordDegradation):
     SUMMARY = "keywords are replaced by other words of the same part of speech"
 
     def _change(self, captions: CaptionSet) -> KeywordChange:
-        tagged_vocabulary = TaggedVocabulary.of(reference_texts(captions))
+        tagged_vocabulary = TaggedVocabulary.collect(reference_texts(captions))
         if not tagged_vocabulary.words:
             raise InputError("the references have no verb, noun or adjective; give captions with references")
         return partial(substitute_keywords, vocabulary=tagged_vocabulary)

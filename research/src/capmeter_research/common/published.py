@@ -23,10 +23,11 @@ def study_tables() -> Tables:
 def paper_table(name: str) -> Mapping[str, Mapping[str, float]]:
     """The rows of one table, named study/table: row → column → number."""
     (table,) = study_tables()[name]
-    return table.rows
+    rows: Mapping[str, Mapping[str, float]] = table["rows"]
+    return rows
 
 
 def paper_source(name: str) -> str:
     """The paper that one table is from."""
     (table,) = study_tables()[name]
-    return table.source
+    return str(table["source"])

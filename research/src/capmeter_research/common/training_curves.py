@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.core.errors import InputError
-from capmeter.report.figures import house_style, open_figure, save_figure, series_style
+from capmeter.report.figures import house_style, open_figure, save_figures, series_style
 
 LOG, METRICS = "log.jsonl", "metrics.json"
 CURVES = "curves.png"
@@ -114,7 +114,7 @@ def save_curves(folder: Path) -> list[Path]:
         target = log.folder / CURVES
         is_stale = not target.exists() or target.stat().st_mtime < (log.folder / LOG).stat().st_mtime
         if log.history and is_stale:
-            saved_paths.append(save_figure(training_figure(log), target))
+            saved_paths += save_figures(training_figure(log), [target])
     return saved_paths
 
 

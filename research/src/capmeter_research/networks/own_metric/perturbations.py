@@ -117,15 +117,17 @@ def unsupported_words(caption: str, references: Iterable[str]) -> tuple[int, ...
     (2, 4)
     """
     supported_concepts = {
-        token_concept(strip_punctuation(word)) for reference in references for word in SentenceWords.of(reference).core
+        token_concept(strip_punctuation(word))
+        for reference in references
+        for word in SentenceWords.split(reference).core
     }
-    concepts = (token_concept(strip_punctuation(word)) for word in SentenceWords.of(caption).core)
+    concepts = (token_concept(strip_punctuation(word)) for word in SentenceWords.split(caption).core)
     return tuple(k for k, concept in enumerate(concepts) if concept is not None and concept not in supported_concepts)
 
 
 def perturb(sentence: str, kind: str, random: np.random.Generator) -> str | None:
     """The sentence with one error (`exchange`, `swap`, `cut` or `doubled`); None if it is not applicable."""
-    words = SentenceWords.of(sentence)
+    words = SentenceWords.split(sentence)
     core = list(words.core)
     if kind == "exchange":
         # "a" contrasts with numbers only if other words say so; alone it is an article
@@ -171,7 +173,7 @@ def _match_form(old: str, new: str) -> str:
 def _compare_words(sentence: str, perturbed_text: str, kind: str) -> tuple[float, tuple[int, ...]]:
     """The share of the sentence's words that are missing from the text, and the indices of the text's wrong words."""
     original_words, perturbed_words = (
-        [*map(strip_punctuation, SentenceWords.of(each).core)] for each in (sentence, perturbed_text)
+        [*map(strip_punctuation, SentenceWords.split(each).core)] for each in (sentence, perturbed_text)
     )
     omitted = (Counter(original_words) - Counter(perturbed_words)).total() / max(len(original_words), 1)
     if kind not in WORD_KINDS or len(original_words) != len(perturbed_words):

@@ -105,7 +105,7 @@ def _estimate_lexicon(
     noun_counts: Counter[str] = Counter()
     word_counts: Counter[str] = Counter()
     for sentence, tags in zip(sentences, tag_words(sentences), strict=True):
-        for word, tag in zip(map(strip_punctuation, SentenceWords.of(sentence).core), tags, strict=True):
+        for word, tag in zip(map(strip_punctuation, SentenceWords.split(sentence).core), tags, strict=True):
             word_counts[word] += 1
             noun_counts[word] += tag.startswith("NN")
     piece_counts = np.zeros((2, len(loaded_encoder.tokenizer)))

@@ -49,7 +49,7 @@ def test_tags_belong_to_words() -> None:
 
 
 def test_a_vocabulary_has_words_by_part_of_speech() -> None:
-    words = TaggedVocabulary.of([text for texts in TEXTS.values() for text in texts])
+    words = TaggedVocabulary.collect([text for texts in TEXTS.values() for text in texts])
     assert set(words.words) and all(map(is_keyword, words.words))
     assert words.counts["NN"][words.words["NN"].index("dog")] == 4
     assert words.totals["NN"][-1] == sum(words.counts["NN"])
@@ -163,7 +163,7 @@ def test_the_same_values_degrade_captions_for_robustness(captions, name: str) ->
 def test_the_most_similar_images_are_the_first_of_all(captions) -> None:
     from capmeter.transforms.similarity import Neighbours
 
-    neighbours = Neighbours.of(captions)
+    neighbours = Neighbours.find(captions)
     for row in range(len(captions)):
         np.testing.assert_array_equal(neighbours.nearest(row, 2), neighbours.nearest(row)[:2])
 

@@ -229,10 +229,10 @@ def features(study: Study) -> Part:
     scores["no learning"] = np.mean([scores[name] for name in FEATURES], axis=0)
     report = measure_agreement(points, {name: points.per_caption(values) for name, values in scores.items()})
     study_rows = []
+    p_values = {frozenset((row.metric, row.other)): row.p or 0.0 for row in report.of("differences")}
     for agreement in report.results:
-        difference = (
-            {} if agreement.metric == "lceval" else {"p": report.difference("lceval", agreement.metric).p or 0.0}
-        )
+        pair = frozenset(("lceval", agreement.metric))
+        difference = {"p": p_values[pair]} if pair in p_values else {}
         study_rows.append(StudyRow(agreement.metric, {"kendall": (agreement.value or 0.0) / 100, **difference}))
     return Part(_on("LCEval and its features", points), ("kendall", "p"), tuple(study_rows))
 

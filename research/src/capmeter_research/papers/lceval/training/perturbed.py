@@ -49,7 +49,7 @@ def perturb_captions(
         photos: those whose captions are perturbed.
         seed: chooses captions and words, which depend on seed, photo and perturbation alone.
     """
-    vocabulary = ReplacementWords.of(text for distinct_texts in human.values() for text in distinct_texts)
+    vocabulary = ReplacementWords.collect(text for distinct_texts in human.values() for text in distinct_texts)
     substitute = partial(substitute_words, vocabulary=vocabulary)
     perturbations: dict[str, tuple[Perturb, float]] = {
         "permutation": (permute_words, 1.0),
@@ -77,7 +77,7 @@ def perturb_captions(
 
 def _perturb(caption: str, perturb: Perturb, largest: float, random: np.random.Generator) -> str:
     """The caption with a random number of words perturbed: half of the largest share to all of it, at least two."""
-    words = SentenceWords.of(caption)
+    words = SentenceWords.split(caption)
     max_words = max(2, round(largest * len(words.core)))
     word_count = int(random.integers(max(2, max_words // 2), max_words + 1))
     return words.sentence(perturb(words.core, word_count, random))

@@ -26,7 +26,7 @@ from capmeter.evaluation.base import Floats
 from capmeter.evaluation.runner import evaluate
 from capmeter.report.figures import house_style, open_figure, series_style
 from capmeter.report.tables import Table
-from capmeter.stats.bootstrap import bootstrap, mean_statistic, percentile_interval
+from capmeter.stats.bootstrap import bootstrap_interval, mean_statistic
 from capmeter_research.papers.smurf.mima import Mima
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -107,11 +107,10 @@ def degradation(
     for encoder, metric in zip(encoders, metrics, strict=True):
         scores = results[metric].items.array.reshape(len(sentence_rows), steps + 1)
         means[encoder] = scores.mean(axis=0)
-        step_intervals = [
-            percentile_interval(bootstrap(mean_statistic(column), range(len(sentence_rows)), resamples, seed))
-            for column in scores.T
-        ]
-        low[encoder], high[encoder] = (np.array(side) for side in zip(*step_intervals, strict=True))
+        rows = range(len(sentence_rows))
+        intervals = [bootstrap_interval(mean_statistic(column), rows, resamples, seed) for column in scores.T]
+        low[encoder] = np.array([each.low for each in intervals])
+        high[encoder] = np.array([each.high for each in intervals])
     return DegradationStudy(fractions, len(sentence_rows), means, low, high, tuple(sentence_rows[0]))
 
 

@@ -128,11 +128,11 @@ class NegativeSampler:
             return self.given_vocabulary
         sentences = self.captions.pool.sentences
         self._tag(sentences)
-        return TaggedVocabulary.tagged((sentence, self.tags[sentence]) for sentence in sentences)
+        return TaggedVocabulary.count((sentence, self.tags[sentence]) for sentence in sentences)
 
     @cached_property
     def _neighbours(self) -> Neighbours:
-        return Neighbours.of(self.captions, self.negatives.similarity)
+        return Neighbours.find(self.captions, self.negatives.similarity)
 
     def prepare(self) -> None:
         """Computes what all samples share: tags, the vocabulary, and each image's most similar ones."""
@@ -157,7 +157,7 @@ class NegativeSampler:
             may_be_hard = mixed and self.negatives.recipe == "paper" and kind == "random"
             is_hard = kind == "hard" or (may_be_hard and random.random() < self.negatives.hard)
             return self._similar_caption(row, random) if is_hard else self._random_caption(row, random)
-        words = SentenceWords.of(sentence)
+        words = SentenceWords.split(sentence)
         if not words.core:
             return sentence
         is_released = self.negatives.recipe == "released"
