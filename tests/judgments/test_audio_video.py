@@ -12,7 +12,7 @@ import pytest
 from capmeter.core.errors import InputError, ProtocolError
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.builders import list_fense_references
-from capmeter.judgments.rows import JudgmentRow
+from capmeter.judgments.layouts import JudgmentRow
 from capmeter.meta.agreement import measure_agreement
 from capmeter.meta.metric_scores import score_judgments
 

@@ -36,10 +36,9 @@ from typing import Any
 from capmeter.core.errors import InputError, ProtocolError
 from capmeter.core.named import split_name
 from capmeter.judgments.builders import BUILDERS, JudgmentFields
-from capmeter.judgments.layouts import CONVERTERS, FILES, FileLayout
+from capmeter.judgments.layouts import CONVERTERS, FILES, FileLayout, JudgmentRow, read_records, rename_columns
 from capmeter.judgments.prepared import PreparedJudgments
 from capmeter.judgments.protocol import Protocol, change_protocol
-from capmeter.judgments.rows import JudgmentRow, read_records, rename_columns
 
 FieldNames = str | Sequence[str]
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import ProtocolError
+from capmeter.judgments.layouts import JudgmentRow, row_ids
 from capmeter.judgments.prepared import (
     JudgedPairs,
     JudgedSystem,
@@ -36,7 +37,6 @@ from capmeter.judgments.prepared import (
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
-from capmeter.judgments.rows import JudgmentRow, row_ids
 from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 _FENSE_REFERENCES = 4

@@ -171,9 +171,7 @@ def prepare_points(benchmark: str, rows: Iterable[RatedCaption], protocol: Proto
     """Rated captions under a protocol.
 
     Args:
-        benchmark: its name.
-        rows: rated captions.
-        protocol: which rows count, and how.
+        benchmark, rows, protocol: its name, rated captions, and which of them count and how.
     """
     all_rows = list(rows)
     allowed_references = _references(all_rows, protocol, lambda row: [row.candidate], lambda row: row.by_person)
@@ -220,9 +218,7 @@ def prepare_pairs(benchmark: str, rows: Iterable[RatedPair], protocol: Protocol)
     """Pairs of captions under a protocol; for accuracy, pairs on which the judges are tied are excluded and counted.
 
     Args:
-        benchmark: its name.
-        rows: pairs of captions.
-        protocol: which rows count, and how.
+        benchmark, rows, protocol: its name, pairs of captions, and which of them count and how.
     """
     all_rows = list(rows)
     allowed_references = _references(all_rows, protocol, lambda row: row.candidates, lambda row: False)
@@ -269,9 +265,7 @@ def prepare_systems(benchmark: str, rows: Iterable[JudgedSystem], protocol: Prot
     """Systems under a protocol; their number is checked once it is known which of them have scores.
 
     Args:
-        benchmark: its name.
-        rows: systems with their human scores.
-        protocol: which rows count, and how.
+        benchmark, rows, protocol: its name, systems with their human scores, and which of them count and how.
     """
     included, notes = _exclude(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
     names = tuple(row.name for row in included)

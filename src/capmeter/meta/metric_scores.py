@@ -33,9 +33,9 @@ from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import EXPECTED, check_systems
 from capmeter.evaluation.runner import Evaluation
+from capmeter.judgments.layouts import read_records
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
-from capmeter.judgments.rows import read_records
 from capmeter.meta.coefficient import AgreementRow
 from capmeter.metrics.scene_graph.spice_results import is_spice, read_rows
 from capmeter.text.tokenization.token_tables import keep_letters_and_digits
