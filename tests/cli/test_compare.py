@@ -189,3 +189,16 @@ def test_differences_at_equal_length(folder: Path) -> None:
     assert "differences at equal length" in table and "100 %" in table
     assert "left: the difference at equal length as a share of the mean difference" in " ".join(table.split())
     assert not [pair for pair in pairs if {pair["first"], pair["second"]} == {"poor", "good"}]
+
+
+def test_a_share_of_a_difference_that_may_be_0_is_not_printed(tmp_path: Path) -> None:
+    """Of eight images each system is better on four: what is left of a mean difference of about 0 means nothing."""
+    references = {str(k): ["a dog runs on the grass"] for k in range(8)}
+    texts = "a dog runs on the grass", "a cat", "a dog runs", "two cats sit on a mat", "a dog"
+    systems = {name: {str(k): texts[(3 * k + shift) % 5] for k in range(8)} for name, shift in (("x", 0), ("y", 2))}
+    for name, content in {"refs": references, **systems}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    done = _run(tmp_path, "-r", "refs.json", "x.json", "y.json", "-m", "rouge-l", "--control", "length")
+    table = done.stdout[done.stdout.index("differences at equal length") :]
+    (row,) = [line.split() for line in table.splitlines() if line.split()[:1] == ["rouge-l"]]
+    assert row[-1] == "-" and "if the interval of that is without 0" in " ".join(table.split())

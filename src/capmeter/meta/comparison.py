@@ -235,7 +235,8 @@ class EqualLengthDifference:
     """First minus second in the mean score of captions, and what of it is left between captions of equal length.
 
     `words`: the first's mean number of words minus the second's; `extrapolated`: one system's captions are always the
-    longer, so that no image shows captions of equal length. See `capmeter.meta.length_control`.
+    longer, so that no image shows captions of equal length; `has_sign`: the interval of the difference is without 0, so
+    that a share of it has a meaning. See `capmeter.meta.length_control`.
     """
 
     first: str
@@ -246,6 +247,7 @@ class EqualLengthDifference:
     low: float
     high: float
     extrapolated: bool
+    has_sign: bool
 
 
 @dataclass(frozen=True)

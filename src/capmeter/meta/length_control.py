@@ -31,7 +31,7 @@ from capmeter.meta.agreement import AgreementTable
 from capmeter.meta.coefficient import CORRELATIONS, AgreementRow, make_coefficient, scale_interval
 from capmeter.meta.comparison import EqualLengthDifference, SystemComparison
 from capmeter.meta.metric_scores import caption_lengths, orient_scores
-from capmeter.stats.bootstrap import Clusters, bootstrap_interval
+from capmeter.stats.bootstrap import Clusters, bootstrap_interval, mean_statistic
 from capmeter.stats.correlation import Intercept, PartialCorrelation
 from capmeter.stats.pairs import PairAccuracy
 
@@ -142,7 +142,10 @@ def with_equal_lengths(comparison: SystemComparison) -> SystemComparison:
                 statistic = Intercept(length_gaps, score_gaps)
             except InputError:
                 continue
-            interval = bootstrap_interval(statistic, clusters, comparison.resamples, comparison.seed, comparison.level)
+            interval, of_mean = (
+                bootstrap_interval(each, clusters, comparison.resamples, comparison.seed, comparison.level)
+                for each in (statistic, mean_statistic(score_gaps))
+            )
             system_pairs.append(
                 EqualLengthDifference(
                     first=first_name,
@@ -153,6 +156,7 @@ def with_equal_lengths(comparison: SystemComparison) -> SystemComparison:
                     low=interval.low,
                     high=interval.high,
                     extrapolated=bool(length_gaps.min() > 0 or length_gaps.max() < 0),
+                    has_sign=of_mean.low > 0 or of_mean.high < 0,
                 )
             )
         differences[metric_name] = tuple(system_pairs)

@@ -18,10 +18,10 @@ from capmeter.meta.agreement import AgreementTable
 from capmeter.meta.coefficient import CORRELATIONS, AgreementRow
 from capmeter.meta.human_level import HUMAN
 from capmeter.report.figures import COLOURS, house_style, open_figure
+from capmeter.report.score_table import format_share
 from capmeter.report.tables import MetricName, Table
 
 _JUDGING = {
-    "scored_share": "{:.1f} % of the captions have a score",
     "consistency": "{:.1f} % of repeated answers are equal",
     "order_consistency": "{:.1f} % of the pairs have the same winner in both orders",
 }
@@ -106,15 +106,16 @@ def agreement_notes(table: AgreementTable) -> list[str]:
         lines.append(f"human: {compared}, under the same protocol and coefficient ({judgment_count})")
         lines += [f"human: {note}" for note in notes]
     for metric in dict.fromkeys(row.metric for row in table.of("judging")):
-        lines.append(f"{metric}: {_judging_note(table.of('judging', metric))}")
+        lines.append(f"{metric}: {_judging_note(table.of('judging', metric), len(table.judgments.ids))}")
     lines += [line for row in table.results for line in _published_notes(table, row.metric)]
     return lines + [f"{row.metric} {row.note}" for row in table.results if row.note]
 
 
-def _judging_note(rows: Iterable[AgreementRow]) -> str:
+def _judging_note(rows: Iterable[AgreementRow], captions: int) -> str:
     """How a judge was asked, in one line."""
     values = {row.statistic: row.value or 0.0 for row in rows}
-    judging_facts = [text.format(100 * values[name]) for name, text in _JUDGING.items() if name in values]
+    judging_facts = [f"{format_share(values['scored_share'], captions)} captions have a score"]
+    judging_facts += [text.format(100 * values[name]) for name, text in _JUDGING.items() if name in values]
     judging_facts.append(f"{values['input_tokens']:,.0f} + {values['output_tokens']:,.0f} tokens per caption")
     if "cost" in values:
         judging_facts.append(f"{values['cost']:.6f} per caption by --judge-prices")

@@ -75,7 +75,6 @@ def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
     table_rows = []
     for metric_name, pairs in comparison.equal_lengths.items():
         for difference in pairs:
-            share_left = difference.at_equal_length / difference.difference if difference.difference else None
             table_rows.append(
                 [
                     MetricName(metric_name),
@@ -85,7 +84,7 @@ def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
                     f"{difference.difference:+.{digits}f}",
                     f"{difference.at_equal_length:+.{digits}f}{' *' if difference.extrapolated else ''}",
                     f"[{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]",
-                    "-" if share_left is None else f"{100 * share_left:.0f} %",
+                    f"{100 * difference.at_equal_length / difference.difference:.0f} %" if difference.has_sign else "-",
                 ]
             )
     columns = ["metric", "first", "second", "more words", "mean difference", "at equal length"]
@@ -93,7 +92,7 @@ def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
     note = (
         "mean difference: of the captions' own scores; at equal length: the value at 0 of the regression of these "
         f"differences on the difference in words ({comparison.resamples:,} resamples of images); "
-        "left: the difference at equal length as a share of the mean difference"
+        "left: the difference at equal length as a share of the mean difference, if the interval of that is without 0"
     )
     if any(difference.extrapolated for pairs in comparison.equal_lengths.values() for difference in pairs):
         note += "; *: extrapolated, one system's captions are longer throughout"

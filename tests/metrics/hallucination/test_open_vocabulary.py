@@ -190,6 +190,9 @@ def test_aloha_and_what_the_released_code_does() -> None:
         0,
         0,
     ]
+    crowded = captions("a dog, a cat and a car", "a dog", references=("a dog",))
+    (note,) = Aloha().measure(crowded, RunContext()).notes.items()
+    assert note == ("more objects than its references name: 0 whatever they are", ["0"])
     (evidence,) = Aloha().explain(captions("a dog with a piano"), RunContext())
     assert evidence.candidate[int(np.argmin(evidence.word_scores))] == "piano"
 

@@ -22,7 +22,7 @@ VECTORS = {"dog": (1.0, 0.0), "cat": (0.0, 1.0), "puppy": (0.6, 0.8), "ball": (-
 def folder(tmp_path: Path) -> Path:
     lines = [f"{len(VECTORS)} 2", *(f"{word} {x} {y}" for word, (x, y) in VECTORS.items())]
     (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
-    regions = {"1": ("dog", "ball", "dog"), "2": ("red ball",), "3": ("zebra",), "4": ("2", "1", "2")}
+    regions = {"1": ("dog", "ball", "dog"), "2": ("red ball",), "3": ("zebra",), "4": ("2", "1", "2"), "0": ("0", "1")}
     write_npz_regions(
         tmp_path / "regions", ((key, random_regions(0, len(labels), labels=labels)) for key, labels in regions.items())
     )
@@ -73,8 +73,18 @@ def test_numbered_labels_need_names(folder: Path) -> None:
     from capmeter_research.papers.umic.vifidel import read_label_names
 
     read_label_names.cache_clear()
-    with pytest.raises(InputError, match=r"has label 2, but .* names 1"):
+    with pytest.raises(InputError, match=r"has label 2, but .* names 1 to 1"):
         score(folder, "4", "a dog", labels=f'"{folder / "names.txt"}"')
+
+
+def test_labels_are_counted_from_0_where_one_is_0(folder: Path) -> None:
+    """Of all images of the run: label 1 is a cat then, and label 2 has no name."""
+    names = f'"{folder / "names.txt"}"'
+    assert score(folder, "0", "a dog and a cat", labels=names).score == 1.0
+    captions = [{"image_id": image, "candidate": "a cat", "references": []} for image in "04"]
+    name = str(parse(f'vifidel(vectors="{folder / "vectors.txt"}",labels={names})'))
+    with pytest.raises(InputError, match=r"'4.npz' has label 2, but .* names 0 to 1"):
+        capmeter.score(capmeter.load(captions, on_missing="keep", regions=folder / "regions"), name)
 
 
 def test_regions_without_labels(folder: Path) -> None:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
-from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_captions
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.embedding.word_pieces import encoder_facts
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
@@ -45,6 +45,7 @@ from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter.text.parsing.parsers import Parses, ParseTable
 
 _MODIFIERS = ("amod", "compound", "nn")
+FLOOR = "more objects than its references name: 0 whatever they are"
 
 
 class _NounPhrase(NamedTuple):
@@ -92,9 +93,10 @@ class Aloha(MeanMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
-        return Measurement(
-            np.array([[self._score(object_matches)] for object_matches in self._matches(part, context)], np.float64)
-        )
+        matches = self._matches(part, context)
+        caption_scores = np.array([[self._score(object_matches)] for object_matches in matches], np.float64)
+        has_unmatched = np.array([any(each.reference is None for each in object_matches) for object_matches in matches])
+        return Measurement(caption_scores, note_captions(part, FLOOR, has_unmatched & (caption_scores[:, 0] == 0)))
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The encoder's weights and the parser."""

@@ -31,12 +31,24 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import Measurement, RunContext, note_captions
+from capmeter.evaluation.base import CorpusState, Measurement, RunContext, note_captions
 from capmeter.images.regions import regions_at
 from capmeter_research.common.movers_distance import movers_distance
 from capmeter_research.common.region_files import BoxRule
 from capmeter_research.common.word_tables import ContentWords, MeanVectors, WordTable
 from capmeter_research.papers.umic.regions import Confidence, MaxBoxes, MinBoxes, find_keys
+
+
+@dataclass(frozen=True)
+class _ZeroLabels(CorpusState):
+    """Number of images with a region whose label is 0: where there is one, labels are counted from 0."""
+
+    rule: BoxRule
+
+    def collect(self, part: CaptionSet, context: RunContext) -> int:
+        """The number of these images in this part."""
+        regions = (self.rule.select(regions_at(part.regions).read(key)) for key in dict.fromkeys(find_keys(part)))
+        return sum("0" in (each.labels or ()) for each in regions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +57,7 @@ class Vifidel(MeanVectors):
 
     Args:
         vectors: `minilm` or a file.
-        labels: file with the names of labels that are numbers.
+        labels: file with the names of labels that are numbers, from 0 if any label is 0, else from 1.
         weighted: whether to weight labels by the references' words.
         conf_th, min_boxes, max_boxes: which boxes are used.
     """
@@ -79,10 +91,15 @@ class Vifidel(MeanVectors):
         """Regions, and references if labels are weighted by them."""
         return frozenset({"regions", "references"} if self.weighted else {"regions"})
 
+    def corpus_state(self) -> CorpusState | None:
+        """Whether numbers of labels begin with 0."""
+        return _ZeroLabels(self.rule) if self.labels else None
+
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score of each caption."""
         region_keys = find_keys(part)
-        image_labels = {region_key: self._read_labels(part, region_key) for region_key in dict.fromkeys(region_keys)}
+        first_label = 0 if context.state else 1
+        image_labels = {key: self._read_labels(part, key, first_label) for key in dict.fromkeys(region_keys)}
         distinct_labels = list(dict.fromkeys(label for of_image in image_labels.values() for label in of_image))
         label_indices = {label: len(part.pool) + k for k, label in enumerate(distinct_labels)}
         pool = SentencePool((*part.pool.sentences, *distinct_labels))
@@ -100,8 +117,8 @@ class Vifidel(MeanVectors):
                 out_of_vocabulary[row] = True
         return Measurement(caption_scores[:, None], note_captions(part, "out of vocabulary", out_of_vocabulary))
 
-    def _read_labels(self, part: CaptionSet, region_key: str) -> tuple[str, ...]:
-        """The distinct labels of an image's regions."""
+    def _read_labels(self, part: CaptionSet, region_key: str, first_label: int) -> tuple[str, ...]:
+        """The distinct labels of an image's regions; the first name in `labels` has this number."""
         regions = self.rule.select(regions_at(part.regions).read(region_key))
         if regions.labels is None:
             raise InputError(
@@ -114,14 +131,14 @@ class Vifidel(MeanVectors):
             raise InputError(
                 f"vifidel: the labels of {region_key!a} are numbers; name them with labels=FILE, one label per line"
             )
-        label_names = read_label_names(self.labels)
+        label_names = dict(enumerate(read_label_names(self.labels), first_label))
         label_numbers = [int(label) for label in regions.labels]
-        if not 1 <= min(label_numbers) <= max(label_numbers) <= len(label_names):
+        if unnamed := [number for number in label_numbers if number not in label_names]:
             raise InputError(
-                f"vifidel: {region_key!a} has label {max(label_numbers)}, but {self.labels} names {len(label_names)}; "
-                "use the detector's own list"
+                f"vifidel: {region_key!a} has label {unnamed[0]}, but {self.labels} names {first_label} to "
+                f"{first_label + len(label_names) - 1}; use the detector's own list"
             )
-        return tuple(dict.fromkeys(label_names[label_number - 1] for label_number in label_numbers))
+        return tuple(dict.fromkeys(label_names[number] for number in label_numbers))
 
     def _weigh_labels(self, part: CaptionSet, row: int, label_words: list[int], word_table: WordTable) -> Counter[int]:
         """For each label word, the number of the references' content words that are nearest to it."""
