@@ -58,9 +58,12 @@ class ApiKey:
         decoded = _decode_escapes(text)
         if decoded != text and self._key_spans(decoded):
             text = decoded
-        for start, end in reversed(self._key_spans(text)):  # with what is left of the word, which may encode its ends
-            text = text[:start].rstrip(_ENCODING) + MASK + text[end:].lstrip(_ENCODING)
-        return text
+        pieces, position = [], 0
+        for start, end in self._key_spans(text):
+            if end > position:  # with what is left of the word, which may encode its ends
+                pieces += [text[position:start].rstrip(_ENCODING), MASK]
+                position = len(text) - len(text[end:].lstrip(_ENCODING))
+        return "".join([*pieces, text[position:]])
 
     def mask_message(self, message: str, expected: str = "") -> str:
         """A message of a server for people: decoded, masked, without long words that may hold anything, then cut.
