@@ -343,7 +343,8 @@ class FieldMap:
             if self.layout.convert is not None:
                 fields = self._convert(record, location)
         if fields is None:
-            self.note("rows_of_other_tasks_left_out", location)
+            reason = "rows_of_other_tasks" if "task" in record else "answers_of_yes_or_no"
+            self.note(f"{reason}_left_out", str(record.get("id", location)))
             return []
         if self.paths:
             fields = {**fields, **self._resolve_paths(record, location)}

@@ -284,110 +284,72 @@ def reference_texts(value: Any, location: str, name: str) -> list[Any]:
     return [item.get("caption") if isinstance(item, Mapping) else item for item in value]
 
 
-def _layout(name: str, holds: str, marks: str, *, without: str = "", **details: Any) -> Layout:
-    return Layout(name, holds, frozenset(marks.split()), without=frozenset(without.split()), **details)
+def _layout(
+    name: str, holds: str, marks: str, convert: Any = None, *, without: str = "", traits: str = "", **fields: str
+) -> Layout:
+    """A layout; `marks`, `without` and `traits` (single, are_references, numbered) are names with blanks between."""
+    flags = dict.fromkeys(traits.split(), True)
+    return Layout(name, holds, frozenset(marks.split()), fields, convert, frozenset(without.split()), **flags)
 
 
-WEBDATASET = _layout("webdataset", "samples of WebDataset", "__key__", convert=_webdataset)
+WEBDATASET = _layout("webdataset", "samples of WebDataset", "__key__", _webdataset)
 """Tar shards, whose container names the parts of a sample."""
-_CLOTHO = {"references": "caption_#"}
-_DCASE = {"candidate": "caption_predicted", "references": "caption_reference_#"}
+_DCASE = {"candidate": "caption_predicted", "references": "caption_reference_#", "traits": "numbered"}
+_NO_AMBER = "image_id references labels label custom_id"
+_NO_SENTENCES = "timestamps timestamp segments candidate prediction"
+_NO_CLOTHO = "references reference reference_# ref_#"
 LAYOUTS = (
-    _layout("lmms-eval", "samples of lmms-eval", "doc_id filtered_resps", convert=_lmms_eval),
-    _layout("vlmevalkit", "predictions of VLMEvalKit", "index prediction answer", convert=_vlmevalkit),
-    _layout("opencompass", "predictions of OpenCompass", "origin_prompt prediction", convert=_opencompass),
-    _layout("inspect", "a log of Inspect", "id epoch target output", convert=_inspect),
-    _layout("batch", "answers of a batch", "custom_id response", convert=_batch_answer),
-    _layout("clip-benchmark", "results of clip_benchmark", "gen true", convert=_clip_benchmark),
+    _layout("lmms-eval", "samples of lmms-eval", "doc_id filtered_resps", _lmms_eval),
+    _layout("vlmevalkit", "predictions of VLMEvalKit", "index prediction answer", _vlmevalkit),
+    _layout("opencompass", "predictions of OpenCompass", "origin_prompt prediction", _opencompass),
+    _layout("inspect", "a log of Inspect", "id epoch target output", _inspect),
+    _layout("batch", "answers of a batch", "custom_id response", _batch_answer),
+    _layout("clip-benchmark", "results of clip_benchmark", "gen true", _clip_benchmark),
+    _layout("llama-factory", "predictions of LLaMA-Factory", "predict label", candidate="predict", references="label"),
+    _layout("ms-swift", "predictions of ms-swift", "response labels", _training_answer),
+    _layout("ms-swift", "predictions of ms-swift", "response label query", _training_answer),
+    _layout("llava", "answers of LLaVA", "question_id text answer_id", _llava),
+    _layout("vtimellm", "a log of VTimeLLM", "video_id task query_id answer", _vtimellm),
+    _layout("llava-training", "conversations of ShareGPT4V and LLaVA", "conversations", _conversation),
+    _layout("amber", "answers to AMBER", "id response", _amber, without=_NO_AMBER),
     _layout(
-        "llama-factory",
-        "predictions of LLaMA-Factory",
-        "predict label",
-        fields={"candidate": "predict", "references": "label"},
+        *("karpathy", "sentences of a Karpathy dataset file", "sentences", _karpathy),
+        without=_NO_SENTENCES, traits="are_references", image="filename",
     ),
-    _layout("ms-swift", "predictions of ms-swift", "response labels", convert=_training_answer),
-    _layout("ms-swift", "predictions of ms-swift", "response label query", convert=_training_answer),
-    _layout("llava", "answers of LLaVA", "question_id text answer_id", convert=_llava),
-    _layout("vtimellm", "a log of VTimeLLM", "video_id task query_id answer", convert=_vtimellm),
-    _layout("llava-training", "conversations of ShareGPT4V and LLaVA", "conversations", convert=_conversation),
+    _layout("hugging-face", "captions of COCO on Hugging Face", "sentences_raw", references="sentences_raw"),
     _layout(
-        "amber", "answers to AMBER", "id response", convert=_amber, without="image_id references labels label custom_id"
-    ),
-    _layout(
-        "karpathy",
-        "sentences of a Karpathy dataset file",
-        "sentences",
-        fields={"image": "filename"},
-        convert=_karpathy,
-        without="timestamps timestamp segments candidate prediction",
-        are_references=True,
+        *("lmms-lab", "captions of lmms-lab", "question_id answer image"),
+        without="prediction text", image_id="question_id", references="answer",
     ),
     _layout(
-        "hugging-face", "captions of COCO on Hugging Face", "sentences_raw", fields={"references": "sentences_raw"}
+        *("mdetr", "captions of MDETR", "file_name caption tokens_negative"),
+        traits="single are_references", image_id="file_name", references="caption",
     ),
+    _layout("vizwiz", "annotations of VizWiz", "image_id is_rejected", _vizwiz, traits="single"),
+    _layout("textcaps", "annotations of TextCaps", "image_id caption_str", traits="single", references="caption_str"),
+    _layout("magic", "results of MAGIC", "image_name captions", image_id="image_name", references="captions"),
     _layout(
-        "lmms-lab",
-        "captions of lmms-lab",
-        "question_id answer image",
-        fields={"image_id": "question_id", "references": "answer"},
-        without="prediction text",
+        *("flickr30k", "captions of Flickr30k", "image_name comment"),
+        traits="single", image_id="image_name", references="comment",
     ),
+    _layout("nwpu", "captions of NWPU", "filename raw", image_id="filename", references="raw,raw_#"),
+    _layout("r2gen", "annotations of R2Gen", "id report image_path", image_id="id", references="report"),
+    _layout("xm3600", "captions of XM3600", "image/key image/locale", _crossmodal),
+    _layout("visual-genome", "regions of Visual Genome", "regions", _regions),
     _layout(
-        "mdetr",
-        "captions of MDETR",
-        "file_name caption tokens_negative",
-        fields={"image_id": "file_name", "references": "caption"},
-        single=True,
-        are_references=True,
+        *("msr-vtt", "sentences of MSR-VTT", "video_id caption sen_id"),
+        traits="single", image_id="video_id", references="caption",
     ),
-    _layout("vizwiz", "annotations of VizWiz", "image_id is_rejected", convert=_vizwiz, single=True),
+    _layout("vatex", "annotations of VATEX", "videoID enCap", references="enCap"),
+    _layout("vitt", "tags of ViTT", "id annotations", _vitt, without="image_id image filename"),
+    _layout("macs", "annotations of MACS", "filename annotations", references="annotations[].sentence"),
     _layout(
-        "textcaps", "annotations of TextCaps", "image_id caption_str", fields={"references": "caption_str"}, single=True
+        *("clotho", "captions of Clotho", "caption_#"),
+        without=_NO_CLOTHO, traits="numbered", references="caption_#",
     ),
-    _layout(
-        "magic",
-        "results of MAGIC",
-        "image_name captions",
-        fields={"image_id": "image_name", "references": "captions"},
-    ),
-    _layout(
-        "flickr30k",
-        "captions of Flickr30k",
-        "image_name comment",
-        fields={"image_id": "image_name", "references": "comment"},
-        single=True,
-    ),
-    _layout("nwpu", "captions of NWPU", "filename raw", fields={"image_id": "filename", "references": "raw,raw_#"}),
-    _layout("r2gen", "annotations of R2Gen", "id report image_path", fields={"image_id": "id", "references": "report"}),
-    _layout("xm3600", "captions of XM3600", "image/key image/locale", convert=_crossmodal),
-    _layout("visual-genome", "regions of Visual Genome", "regions", convert=_regions),
-    _layout(
-        "msr-vtt",
-        "sentences of MSR-VTT",
-        "video_id caption sen_id",
-        fields={"image_id": "video_id", "references": "caption"},
-        single=True,
-    ),
-    _layout("vatex", "annotations of VATEX", "videoID enCap", fields={"references": "enCap"}),
-    _layout("vitt", "tags of ViTT", "id annotations", convert=_vitt, without="image_id image filename"),
-    _layout("macs", "annotations of MACS", "filename annotations", fields={"references": "annotations[].sentence"}),
-    _layout(
-        "clotho",
-        "captions of Clotho",
-        "caption_#",
-        fields=_CLOTHO,
-        without="references reference reference_# ref_#",
-        numbered=True,
-    ),
-    _layout(
-        "dcase",
-        "predictions and references of DCASE",
-        "caption_predicted caption_reference_#",
-        fields=_DCASE,
-        numbered=True,
-    ),
-    _layout("dcase", "predictions for DCASE", "caption_predicted", fields=_DCASE, numbered=True),
-    _layout("dcase", "references of DCASE", "caption_reference_#", fields=_DCASE, numbered=True),
+    _layout("dcase", "predictions and references of DCASE", "caption_predicted caption_reference_#", **_DCASE),
+    _layout("dcase", "predictions for DCASE", "caption_predicted", **_DCASE),
+    _layout("dcase", "references of DCASE", "caption_reference_#", **_DCASE),
 )
 """Every layout; of those whose marks a file's records have, the one with most marks is used."""
 
