@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events
 from capmeter.captions.field_names import IMAGE_NAMES, IN_PYTHON, OTHER_NAMES, TIMES, fold_name, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
-from capmeter.captions.layouts.documents import find_form, is_row
+from capmeter.captions.layouts.documents import Form, find_form, is_row
 from capmeter.captions.layouts.programs import LAYOUTS, WEBDATASET, find_layout, is_results
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.sources import CaptionSource, decode
@@ -121,58 +121,47 @@ def open_rows(
         fields.forced_layout = next(layout for layout in LAYOUTS if layout.name == format)
         format = None
     if not is_file:
-        return _open_document(source, RowReader(name, "", _no_rows, fields), format)
-    reader = RowReader(name, "", _no_rows, fields, source.label, source.path)
-    return _open_file(source, reader, format)
+        return RowReader(name, *_open_document(source, fields, format), fields)
+    content = _open_file(source, fields, format)
+    if not isinstance(content, Container):
+        return RowReader(name, *content, fields, source.label, source.path)
+    _learn_container(content, fields, format)
+    read = partial(_read_records, content, fields)
+    return RowReader(name, content.kind, read, fields, source.label, source.path, content)
 
 
-def _no_rows(side: Side) -> Iterator[CaptionRow]:
-    return iter(())
-
-
-def _open_document(document: Any, reader: RowReader, format: str | None) -> RowReader:
+def _open_document(document: Any, fields: FieldMap, format: str | None) -> Form:
     if is_results(document):
         raise InputError(
-            f"{reader.name}: this is a results file of capmeter, expected captions; only compare, explain, chair "
+            f"{fields.name}: this is a results file of capmeter, expected captions; only compare, explain, chair "
             "and systems take results in their place"
         )
-    format, read = find_form(document, reader.name, reader.fields, format)
-    return replace(reader, format=format, read=read)
+    return find_form(document, fields.name, fields, format)
 
 
-def _open_file(source: CaptionSource, reader: RowReader, format: str | None) -> RowReader:
+def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> Container | Form:
     """Recognises what a file contains: rows, one document, or lines."""
     first_line, second_line = source.first_lines()
-    container: Container | None = None
-    if first_line.startswith(b"PK\x03\x04"):
-        from capmeter.captions.containers.binary import Workbook  # which few files need
+    if first_line.startswith((b"PK\x03\x04", b"PAR1")) or first_line[257:262] == b"ustar":
+        from capmeter.captions.containers import binary  # which captions in memory do not need
 
-        container = Workbook(source)
-    elif first_line.startswith(b"PAR1"):
-        from capmeter.captions.containers.binary import ParquetRows
-
-        container = ParquetRows(source)
-    elif first_line[257:262] == b"ustar":
-        from capmeter.captions.containers.binary import TarShard
-
-        container = TarShard(source)
-    elif format == "list" and first_line[:1] != b"[":
-        return replace(reader, format="list", read=partial(_read_lines, source, reader.fields))
-    elif first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line[:1] == b"{":
-        container = JsonLines(source)
-    elif _JSON_START.match(first_line):
+        if first_line.startswith(b"PAR1"):
+            return binary.ParquetRows(source)
+        return binary.Workbook(source) if first_line.startswith(b"PK\x03\x04") else binary.TarShard(source)
+    if format == "list" and first_line[:1] != b"[":
+        return "list", partial(_read_lines, source, fields)
+    if first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line[:1] == b"{":
+        return JsonLines(source)
+    if _JSON_START.match(first_line):
         document = decode_json(source.read_text(), source.name)
-        if second_line or not isinstance(document, dict) or not is_row(document, reader.fields):
-            return _open_document(document, reader, format)
-        container = JsonLines(source)
-    elif source.ending in (".yaml", ".yml"):
-        return _open_document(_decode_yaml(source), reader, format)
-    else:
-        return _open_lines(source, reader, format, first_line)
-    return _read_container(container, reader, format)
+        is_one_row = not second_line and isinstance(document, dict) and is_row(document, fields)
+        return JsonLines(source) if is_one_row else _open_document(document, fields, format)
+    if source.ending in (".yaml", ".yml"):
+        return _open_document(_decode_yaml(source), fields, format)
+    return _open_lines(source, fields, format, first_line)
 
 
-def _open_lines(source: CaptionSource, reader: RowReader, format: str | None, first_line: bytes) -> RowReader:
+def _open_lines(source: CaptionSource, fields: FieldMap, format: str | None, first_line: bytes) -> Container | Form:
     """Recognises lines with the name of an image, a table with a heading, or a caption a line."""
     if not first_line:
         raise InputError(
@@ -184,15 +173,15 @@ def _open_lines(source: CaptionSource, reader: RowReader, format: str | None, fi
     if format not in (None, kind, "events"):
         raise InputError(f"{source.name}: this is a {kind} file, not a {format} file; leave the format out")
     if kind in ("csv", "tsv"):
-        return _read_container(DelimitedRows(source, kind), reader, format)
+        return DelimitedRows(source, kind)
     if kind == "list":
-        return replace(reader, format=kind, read=partial(_read_lines, source, reader.fields))
+        return kind, partial(_read_lines, source, fields)
     are_columns = format == "named" or not any(texts.split_line(line.rstrip("\r\n"), False) for line in lines)
 
     def read_named(side: Side) -> Iterator[CaptionRow]:
         return texts.read_named_lines(source.lines(), source.name, side, are_columns)
 
-    return replace(reader, format="named", read=read_named)
+    return "named", read_named
 
 
 def _table_kind(source: CaptionSource, first_line: bytes) -> str:
@@ -220,11 +209,11 @@ def _read_lines(source: CaptionSource, fields: FieldMap, side: Side) -> Iterator
     return texts.read_lines(source.lines(), source.name, side)
 
 
-def _read_container(container: Container, reader: RowReader, format: str | None) -> RowReader:
+def _learn_container(container: Container, fields: FieldMap, format: str | None) -> None:
     """Recognises the layout of a container's records by a sample of them."""
     if format not in (None, container.kind, "events"):
-        raise InputError(f"{reader.name}: this is a {container.kind} file, not a {format} file; leave the format out")
-    fields, header = reader.fields, container.header
+        raise InputError(f"{fields.name}: this is a {container.kind} file, not a {format} file; leave the format out")
+    header = container.header
     layout = WEBDATASET if container.kind == "webdataset" else fields.forced_layout
     try:
         if header is None:
@@ -232,7 +221,7 @@ def _read_container(container: Container, reader: RowReader, format: str | None)
             layout = layout or find_layout(records)
         else:
             layout = layout or find_layout([dict.fromkeys(header)])
-            probe = FieldMap(fields.mapping, reader.name)
+            probe = FieldMap(fields.mapping, fields.name)
             probe.learn([], layout, header)
             used = {name for name in header if fold_name(name) in IMAGE_NAMES} | _used_columns(header, probe)
             records = [_without_empty(record, frozenset(), "") for record in container.sample(used)]
@@ -246,8 +235,6 @@ def _read_container(container: Container, reader: RowReader, format: str | None)
     fields.learn(records, layout, header or ())
     if header is not None:
         _refuse_header(container, fields)
-    read = partial(_read_records, container, fields)
-    return replace(reader, format=container.kind, read=read, container=container)
 
 
 def _refuse_header(container: Container, fields: FieldMap) -> None:
