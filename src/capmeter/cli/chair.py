@@ -66,7 +66,7 @@ class _ChairOptions:
 
 
 @app.command("chair")
-def chair_command(options: _ChairOptions) -> None:
+def _chair(options: _ChairOptions) -> None:
     """Measure object hallucination: CHAIRs and CHAIRi with intervals, the worst captions, and a line to cite.
 
     It is short for `capmeter score -m "chair(objects=FILE)"`.

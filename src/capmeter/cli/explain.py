@@ -49,7 +49,7 @@ class _ExplainOptions:
 
 
 @app.command("explain")
-def explain_command(options: _ExplainOptions) -> None:
+def _explain(options: _ExplainOptions) -> None:
     """Show what each metric matched in a caption, and what it did not match.
 
     **Examples**

@@ -152,7 +152,7 @@ def read_records(path: Path) -> list[JudgmentRow]:
         items = decode_json(read_text(path), str(path))
         rows = [_record(item, f"{path}, item {k}") for k, item in enumerate(items)]
     elif start[:1] == b"{" or not {".csv", ".tsv"} & set(path.suffixes[-2:]):
-        rows = read_jsonl(path)
+        rows = _read_jsonl(path)
     else:
         table = DelimitedRows(CaptionSource.resolve(path), "tsv" if ".tsv" in path.suffixes[-2:] else "csv")
         rows = [JudgmentRow(cells, place) for place, cells in table.records()]
@@ -161,7 +161,7 @@ def read_records(path: Path) -> list[JudgmentRow]:
     return rows
 
 
-def read_jsonl(path: Path) -> list[JudgmentRow]:
+def _read_jsonl(path: Path) -> list[JudgmentRow]:
     """The rows of a JSON-lines file, plain or gzipped."""
     return [_record(value, place) for place, value in JsonLines(CaptionSource.resolve(path)).records()]
 
@@ -370,9 +370,11 @@ def _read_thumb(path: Path) -> list[JudgmentRow]:
     reference_files = [possible_file for possible_file in possible_files if possible_file.is_file()]
     if not reference_files:
         raise InputError(f"{path} has no references; put THumB's {possible_files[0].name} in the same folder")
-    references_by_segment = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(reference_files[0])}
+    references_by_segment = {
+        str(row.fields.get("seg_id")): row.texts("refs") for row in _read_jsonl(reference_files[0])
+    }
     rows = []
-    for row in read_jsonl(path):
+    for row in _read_jsonl(path):
         segment_id = str(row.fields.get("seg_id"))
         if segment_id not in references_by_segment:
             raise row.error_at("seg_id", f"a segment of {reference_files[0].name}")

@@ -89,22 +89,21 @@ def library_tables() -> Tables:
     return read_tables(files("capmeter") / "data" / "published", *added_folders("published"))
 
 
-def published(benchmark: str, protocol: str, metric: str, tables: Tables | None = None) -> PublishedValue | None:
+def published(benchmark: str, protocol: str, metric: str) -> PublishedValue | None:
     """The published value of a metric (its text form) on a benchmark under an unchanged protocol.
 
     But for the encoder or vectors the metric must be at its defaults. Of several values, one computed with the same
-    encoder is preferred; another paper's other value is in its note. `tables`: others than those on benchmarks.
+    encoder is preferred; another paper's other value is in its note.
 
     Args:
         benchmark: its name.
         protocol: the name of one of its protocols.
         metric: its text form.
-        tables: others than those on benchmarks.
     """
-    metric_name, made_with = split_encoder(metric)
+    metric_name, made_with = _split_encoder(metric)
     published_values = [
         _published_value(table, row_name, made_with)
-        for table in (library_tables() if tables is None else tables).get(f"{benchmark}/{protocol}", ())
+        for table in library_tables().get(f"{benchmark}/{protocol}", ())
         for row_name in table["rows"]
         if row_name.partition("@")[0] == metric_name
     ]
@@ -121,7 +120,7 @@ def published(benchmark: str, protocol: str, metric: str, tables: Tables | None 
     return replace(published_values[0], note="; ".join(filter(None, [published_values[0].note, *others])))
 
 
-def split_encoder(metric: str) -> tuple[str, str | None]:
+def _split_encoder(metric: str) -> tuple[str, str | None]:
     """A metric's name where all but its encoder is at the defaults, and the encoder; None is unknown."""
     try:
         parsed_metric: Any = parse(metric)

@@ -84,19 +84,13 @@ def leave_one_out(
         )
     captions = CaptionSet.from_captions(caption_rows)
     if images is not None:
-        captions = captions.select(sample_images(captions, images, seed))
+        captions = captions.select(_sample_images(captions, images, seed))
     captions.notes = {"images with less than two different references": skipped} if skipped else {}
     return captions
 
 
-def sample_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[np.intp]:
-    """The captions of `images` images, sampled by the seed and their ids only, in the order of the set.
-
-    Args:
-        captions: the whole set.
-        images: number of images.
-        seed: decides which.
-    """
+def _sample_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[np.intp]:
+    """The captions of this number of images, sampled by the seed and their ids only, in the order of the set."""
     if images < 1:
         raise InputError(f"expected at least one image, but got {images}")
     shuffled = sorted(dict.fromkeys(captions.image_ids), key=lambda image: _hash_fraction("image", seed, image))
@@ -310,7 +304,7 @@ def _unmodified_captions(
     image_files: Mapping[str, str] | None,
 ) -> CaptionSet:
     if isinstance(captions, CaptionSet):
-        return captions if images is None else captions.select(sample_images(captions, images, seed))
+        return captions if images is None else captions.select(_sample_images(captions, images, seed))
     table = load_reference_table(captions)
     image_files = {**table.images, **(image_files or {})}
     return leave_one_out(table.references, images=images, seed=seed, image_files=image_files)

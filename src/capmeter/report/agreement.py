@@ -75,11 +75,11 @@ def agreement_table(table: AgreementTable, digits: int = 1) -> Table:
     numeric = [True, False] + [True] * (2 + len(groups)) + [name != "published" for name in shown_columns]
     judgments = table.judgments
     images = "" if isinstance(judgments, Systems) else f" of {format_count(len(set(judgments.clusters)), 'image')}"
-    title = f"{table.benchmark}: {format_judgments(judgments, len(judgments))}{images}"
+    title = f"{table.benchmark}: {_format_judgments(judgments, len(judgments))}{images}"
     return Table(title, columns, table_rows, numeric)
 
 
-def format_judgments(judgments: PreparedJudgments, number: int) -> str:
+def _format_judgments(judgments: PreparedJudgments, number: int) -> str:
     """A number of judgments, pairs or systems."""
     return format_count(number, judgments.unit.removesuffix("s"))
 
@@ -102,7 +102,7 @@ def agreement_notes(table: AgreementTable) -> list[str]:
         lines.append(_length_note(table))
     for row in table.of("human_level"):
         compared, *notes = row.note.split("\n")
-        judgment_count = format_judgments(table.judgments, row.n or 0)
+        judgment_count = _format_judgments(table.judgments, row.n or 0)
         lines.append(f"human: {compared}, under the same protocol and coefficient ({judgment_count})")
         lines += [f"human: {note}" for note in notes]
     for metric in dict.fromkeys(row.metric for row in table.of("judging")):
@@ -280,7 +280,7 @@ def agreement_figure(table: AgreementTable) -> Any:
     axis.grid(axis="y", visible=False)
     diamond_note = "; diamond: published" if any(published) else ""
     axis.set_xlabel(f"{table.protocol.statistic} x 100, {table.level:.0%} interval (rank in parentheses{diamond_note})")
-    judgment_count = format_judgments(table.judgments, len(table.judgments))
+    judgment_count = _format_judgments(table.judgments, len(table.judgments))
     axis.set_title(f"{table.benchmark}, {table.protocol.name}: {judgment_count}")
     return figure
 

@@ -17,12 +17,20 @@ from capmeter.cli.options import (
     seed_option,
 )
 from capmeter.cli.output import show
+from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.report.figures import save_figures
-from capmeter_research.cli.lceval_study import lceval
 from capmeter_research.cli.leic_study import app as leic_app
+from capmeter_research.papers.lceval.experiments.study import (
+    PARTS,
+    Networks,
+    Study,
+    part_figure,
+    part_table,
+    part_to_dict,
+)
 from capmeter_research.papers.smurf.experiments.degradation import degradation as measure_degradation
 from capmeter_research.papers.smurf.experiments.degradation import (
     degradation_figure,
@@ -82,4 +90,43 @@ def degradation(options: DegradationOptions, table: FormatOptions) -> None:
     show(degradation_table(curves), degradation_to_dict(curves), table.format)
 
 
-app.command()(lceval)
+@dataclass(frozen=True, kw_only=True)
+class LcEvalStudyOptions:
+    """The experiment, its data, and the networks."""
+
+    part: str = argument(help=f"One of {', '.join(PARTS)}.", metavar="PART")
+    data: Path = option(..., "The file of the benchmark that the part uses.")
+    networks: Path | None = option(
+        None, "Folder of `capmeter train lceval --network study` (default: the bundled networks)."
+    )
+    protocol: str | None = option(None, "Another protocol of the benchmark.")
+    sample: bool = option(False, "The file is a subset of the benchmark.")
+    compute: DeviceOptions = DeviceOptions()
+    plot: list[Path] = plot_option()
+
+
+@app.command()
+def lceval(options: LcEvalStudyOptions, table: FormatOptions) -> None:
+    """Repeat an experiment of the LCEval paper: architectures, features, agreement, accuracy, references, time.
+
+    composite: architectures (Table 7.2), embeddings (7.3), main (7.4), groups (7.5, B.2), hwcm (7.6), accuracy (Figure
+    7.8), machines (7.10), features (LCEval against each of its features). pascal50s: pascal (7.7), references (Figures
+    7.10, B.1), machines-pairs (7.11). abstract50s: abstract (7.8), references-abstract. distractions:
+    distractions (7.9). wmt16: wmt16 (B.1). Table 7.13 is `capmeter meta --benchmark coco2015`.
+
+    `capmeter study lceval main --data composite.jsonl.gz`
+
+    `capmeter study lceval main --data composite.jsonl.gz --protocol clipscore2021`
+
+    `capmeter study lceval architectures --data composite.jsonl.gz --networks networks/`
+    """
+    check_targets(*options.plot)
+    if options.part not in PARTS:
+        raise InputError(f"unknown part {options.part!r} of this study; expected one of {', '.join(PARTS)}")
+    with show_progress():
+        networks = Networks(options.networks)
+        study = Study(options.data, networks, options.protocol, options.sample, options.compute.settings())
+        part = PARTS[options.part][1](study)
+    if options.plot:
+        save_figures(part_figure(part), options.plot)
+    show(part_table(part), part_to_dict(part), table.format)

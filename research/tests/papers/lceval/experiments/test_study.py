@@ -10,10 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from capmeter_research.common.published import paper_table
 from capmeter_research.papers.lceval.checkpoint import build_checkpoint
-from capmeter_research.papers.lceval.experiments.report import part_table, part_to_dict
-from capmeter_research.papers.lceval.experiments.study import COEFFICIENTS, PARTS, Networks, Study, coefficients
+from capmeter_research.papers.lceval.experiments.study import (
+    COEFFICIENTS,
+    PARTS,
+    Networks,
+    Study,
+    coefficients,
+    paper_table,
+    part_table,
+    part_to_dict,
+)
 from capmeter_research.papers.lceval.features import FEATURES, select_features
 from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork
 from capmeter_research.papers.lceval.lceval import LcEval

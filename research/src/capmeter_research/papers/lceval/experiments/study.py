@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +26,97 @@ from capmeter.judgments.prepared import Floats, JudgedPairs, Points
 from capmeter.judgments.protocol import change_protocol
 from capmeter.meta.agreement import measure_agreement
 from capmeter.meta.metric_scores import score_judgments
+from capmeter.meta.published import Tables, read_tables
+from capmeter.report.figures import house_style, open_figure, series_style
+from capmeter.report.tables import Table
 from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.kendall import TauB
-from capmeter_research.common.published import paper_table
 from capmeter_research.papers.lceval.checkpoint import load_network
 from capmeter_research.papers.lceval.features import FEATURES, GROUPS, NNEVAL
 from capmeter_research.papers.lceval.lceval import LcEval, NnEval
+
+
+@cache
+def study_tables() -> Tables:
+    """The tables of all papers' studies, by name: study/table."""
+    folders = [paper / "study_values" for paper in files("capmeter_research.papers").iterdir() if paper.is_dir()]
+    return read_tables(*(folder for folder in folders if folder.is_dir()))
+
+
+def paper_table(name: str) -> Mapping[str, Mapping[str, float]]:
+    """The rows of one table, named study/table: row → column → number."""
+    (table,) = study_tables()[name]
+    rows: Mapping[str, Mapping[str, float]] = table["rows"]
+    return rows
+
+
+def paper_source(name: str) -> str:
+    """The paper that one table is from."""
+    (table,) = study_tables()[name]
+    return str(table["source"])
+
+
+def part_table(part: Part) -> Table:
+    """One row per metric: what was found, and in parentheses what the paper printed."""
+    table_rows = [
+        [row.name, *(_cell(row.found.get(column), row.paper.get(column)) for column in part.columns)]
+        for row in part.rows
+    ]
+    printed = any(row.paper for row in part.rows)
+    notes = [*part.notes, *([f"in parentheses: {paper_source('lceval/main')}"] if printed else [])]
+    return Table(part.title, ["", *part.columns], table_rows, [False] + [True] * len(part.columns), "; ".join(notes))
+
+
+def part_to_dict(part: Part) -> dict[str, Any]:
+    """The same as JSON values."""
+    rows = [{"name": row.name, "found": dict(row.found), "published": dict(row.paper)} for row in part.rows]
+    return {"title": part.title, "source": paper_source("lceval/main"), "rows": rows, "notes": list(part.notes)}
+
+
+@house_style()
+def part_figure(part: Part) -> Any:
+    """Of two columns a scatter of one against the other; of more, a line per row over the columns."""
+    figure, axes = open_figure(width=6.4, height=4.4)
+    panel = axes[0, 0]
+    if len(part.columns) == 2:
+        x_column, y_column = part.columns
+        for series_index, row in enumerate(part.rows):
+            style = series_style(series_index)
+            panel.plot(
+                row.found[x_column], row.found[y_column], marker=style["marker"], color=style["color"], linestyle=""
+            )
+            panel.annotate(
+                row.name,
+                (row.found[x_column], row.found[y_column]),
+                xytext=(4, 3),
+                textcoords="offset points",
+                fontsize=7,
+            )
+        panel.set_xlabel(x_column)
+        panel.set_ylabel(y_column)
+    else:
+        for series_index, row in enumerate(part.rows):
+            paper_columns = [column for column in part.columns if column in row.found]
+            panel.plot(
+                paper_columns,
+                [row.found[column] for column in paper_columns],
+                label=row.name,
+                **series_style(series_index),
+            )
+        figure.legend(loc="outside lower center", ncols=4)
+    panel.set_title(part.title, fontsize=8)
+    return figure
+
+
+def _cell(found_value: float | None, paper_value: float | None) -> str:
+    if found_value is None:
+        return "-"
+    return _number(found_value) if paper_value is None else f"{_number(found_value)} ({_number(paper_value)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
+
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 HANDCRAFTED = ("bleu-1", "bleu-4", "rouge-l", "meteor", "cider-d", "spice", "spider", "wmd")
