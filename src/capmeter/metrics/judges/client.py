@@ -94,7 +94,7 @@ class NoCompletion(httpx2.ReadError):
     """A response that is not a chat completion, or one of another question: it is asked for again."""
 
 
-class JudgeTransport(httpx2.AsyncBaseTransport):
+class _JudgeTransport(httpx2.AsyncBaseTransport):
     """Receives whole responses, as completions if they are successful.
 
     Args:
@@ -214,7 +214,7 @@ class ServerJudge:
         for logger in loggers:
             logger.setLevel(logging.WARNING)
         try:
-            transport = JudgeTransport(self._key, self._limits)
+            transport = _JudgeTransport(self._key, self._limits)
             async with (
                 httpx2.AsyncClient(transport=transport, timeout=self._limits.timeout, trust_env=False) as http_client,
                 _OpenAI(
@@ -258,7 +258,7 @@ class ServerJudge:
         content: Any = question.text
         if question.image is not None:
             text_part = {"type": "text", "text": question.text}
-            image_part = {"type": "image_url", "image_url": {"url": image_url(question.image), "detail": "low"}}
+            image_part = {"type": "image_url", "image_url": {"url": _encode_image(question.image), "detail": "low"}}
             content = [image_part, text_part] if message.image == "first" else [text_part, image_part]
         messages = [{"role": "system", "content": message.system}] if message.system else []
         messages.append({"role": message.role, "content": content})
@@ -417,7 +417,7 @@ def _describe_network_error(error: BaseException, limits: JudgeLimits) -> str:
     return f"cannot connect{f' ({strerror})' if strerror else ''}{hint}"
 
 
-def image_url(image: ImageRef) -> str:
+def _encode_image(image: ImageRef) -> str:
     """The image as a data URL: the file itself if it is a plain JPEG or PNG, otherwise a PNG of the decoded image."""
     decoded_image = read_image(image)
     with open(image.path, "rb") as file:  # noqa: PTH123  a Path would change some names

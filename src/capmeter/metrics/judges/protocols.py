@@ -87,7 +87,7 @@ class JudgeProtocol:
     empty: Callable[[Inquiry, JudgedCaption], Verdict] | None = None
 
 
-async def judge_answers(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
+async def _judge_answers(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
     """Answers every question from the caption, then compares the answers with the expected ones."""
     items, steps = inquiry.items_of(caption), inquiry.task.steps
     questions = [inquiry.question(steps["answer"], caption, item=item.text, question=item.text) for item in items]
@@ -99,7 +99,7 @@ async def judge_answers(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> V
         )
         for item, response in answered
     ]
-    matches = [each for each in read_each(await ask(comparisons), read_comparison) if each is not None]
+    matches = [each for each in read_each(await ask(comparisons), _read_comparison) if each is not None]
     values = (sum(each[k] for each in matches) / len(matches) for k in (0, 1))
     return Verdict(tuple(values), (UNANSWERED,) if len(matches) < len(items) else ())
 
@@ -110,10 +110,10 @@ def _match_nothing(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
     return Verdict((0.0, 0.0))
 
 
-def read_comparison(answer: Answer) -> tuple[float, float]:
+def _read_comparison(answer: Answer) -> tuple[float, float]:
     """Whether an answer matches, and its grade from 0 to 5.
 
-    >>> read_comparison(Answer("{'pred': 'yes', 'score': 4}"))
+    >>> _read_comparison(Answer("{'pred': 'yes', 'score': 4}"))
     (1.0, 4.0)
     """
     text = read_text(answer)
@@ -185,7 +185,7 @@ def read_entries(answer: Answer, key: str, form: type[Entry]) -> list[Entry]:
         raise unreadable(answer) from None
 
 
-async def judge_facts(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
+async def _judge_facts(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
     """Extracts the facts, then verifies and matches them."""
     steps, (stored, notes) = inquiry.task.steps, inquiry.stored_items(caption)
     questions = [inquiry.question(steps["facts"], caption, "facts of the caption")]
@@ -259,7 +259,7 @@ def _list_numbered(texts: Sequence[str]) -> str:
     return "\n".join(json.dumps({"id": k, "fact": text}, ensure_ascii=False) for k, text in enumerate(texts))
 
 
-async def judge_claims(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
+async def _judge_claims(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
     """Marks clauses, lists the facts of the descriptive ones, and verifies every fact of every clause."""
     steps = inquiry.task.steps
     (answer,) = await ask([inquiry.question(steps["clauses"], caption, "clauses")])
@@ -280,7 +280,7 @@ async def judge_claims(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Ve
     return Verdict((right_share, right_clauses), (UNANSWERED,) if None in labels else ())
 
 
-async def judge_pairs(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
+async def _judge_pairs(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
     """Compares with each baseline, in both orders."""
     questions = []
     for item in inquiry.items_of(caption):
@@ -290,7 +290,7 @@ async def judge_pairs(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Ver
             label = f"against {system_name or 'the baseline'}, {order}"
             texts = {"candidate": first, "other": second, "references": references}
             questions.append(inquiry.question(inquiry.task, caption, label, **texts))
-    winners = read_each(await ask(questions), read_winner)
+    winners = read_each(await ask(questions), _read_winner)
     outcomes = [
         None if winner is None else 0 if winner == 0 else 1 if winner == 1 + k % 2 else -1
         for k, winner in enumerate(winners)
@@ -307,10 +307,10 @@ def _lose_pairs(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
     return Verdict((0.0, 0.0, 2 * count, count, count))
 
 
-def read_winner(answer: Answer) -> int:
+def _read_winner(answer: Answer) -> int:
     """1 or 2: this caption is better; 0: a tie.
 
-    >>> read_winner(Answer("More detail.\\nJudgment: Caption 2 is better")), read_winner(Answer("Judgment: Tie"))
+    >>> _read_winner(Answer("More detail.\\nJudgment: Caption 2 is better")), _read_winner(Answer("Judgment: Tie"))
     (2, 0)
     """
     text = read_text(answer)
@@ -321,7 +321,7 @@ def read_winner(answer: Answer) -> int:
     return winners.pop()
 
 
-def score_pairs(sums: Mapping[str, Floats]) -> dict[str, Floats]:
+def _score_pairs(sums: Mapping[str, Floats]) -> dict[str, Floats]:
     """The mean outcome, the shares of outcomes, and the share of pairs with the same winner in both orders."""
     count = sums["wins"] + sums["ties"] + sums["losses"]
     shares = {name: ratio(sums[name], count) for name in ("wins", "ties", "losses")}
@@ -329,7 +329,7 @@ def score_pairs(sums: Mapping[str, Floats]) -> dict[str, Floats]:
     return {"score": shares["wins"] - shares["losses"], **shares, "order_consistency": consistency}
 
 
-async def judge_elements(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
+async def _judge_elements(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
     """Asks for the objects of both graphs, then for attributes and relations of those that are there."""
     texts = "\n".join(caption.references), caption.candidate
     grades: list[dict[Any, float | None]] = [{}, {}]
@@ -380,7 +380,7 @@ def _list_details(graph: Any, grades: dict[Any, float | None]) -> list[tuple[Any
     return [(key, text) for key, ends, text in elements if all((grades.get(end) or 0.0) >= _PRESENT for end in ends)]
 
 
-async def judge_events(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
+async def _judge_events(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
     """Extracts events, then asks of each whether the other text entails it."""
     steps, (stored, notes) = inquiry.task.steps, inquiry.stored_items(caption)
     candidate, reference = caption.candidate.lower(), "\n".join(caption.references).lower()
@@ -389,7 +389,7 @@ async def judge_events(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Ve
         inquiry.question(steps["events"], caption, f"extraction from the {whose}", candidate=text.replace('"', "'"))
         for whose, text in texts.items()
     ]
-    events, *reference_events = [read_events(answer) for answer in await ask(extractions)]
+    events, *reference_events = [_read_events(answer) for answer in await ask(extractions)]
     oracle = [item.text for item in stored] or reference_events[0]
     directions = [each for each in (("caption", events, reference), ("reference", oracle, candidate)) if each[1]]
     questions = [
@@ -406,10 +406,10 @@ async def judge_events(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Ve
     return Verdict((shares["caption"], shares["reference"]), notes)
 
 
-def read_events(answer: Answer) -> list[str]:
+def _read_events(answer: Answer) -> list[str]:
     """The events in an answer, a JSON object or a Python dictionary.
 
-    >>> read_events(Answer("{'events': ['A dog runs', \\"The dog's owner waves\\"]}"))
+    >>> _read_events(Answer("{'events': ['A dog runs', \\"The dog's owner waves\\"]}"))
     ['A dog runs', "The dog's owner waves"]
     """
     try:
@@ -422,7 +422,7 @@ def read_events(answer: Answer) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", " ".join(text.split())) for text in quoted_texts if text.strip()]
 
 
-def score_events(sums: Mapping[str, Floats]) -> dict[str, Floats]:
+def _score_events(sums: Mapping[str, Floats]) -> dict[str, Floats]:
     """The means of precision and recall over captions, and their harmonic mean."""
     means = {name: ratio(sums[name], sums["scored"]) for name in ("precision", "recall")}
     return {"score": f1(means["precision"], means["recall"]), **means}
@@ -435,7 +435,7 @@ PROTOCOLS = {
         judge_checklist, empty=judge_empty, expected="checklists of images (checklist, or …_checklist)"
     ),
     "answers": JudgeProtocol(
-        judge_answers,
+        _judge_answers,
         ("score", "grade"),
         ("answer", "match"),
         expected="questions of videos with their answers",
@@ -443,32 +443,32 @@ PROTOCOLS = {
         empty=_match_nothing,
     ),
     "facts": JudgeProtocol(
-        judge_facts,
+        _judge_facts,
         ("score", "precision", "recall", "f1", "f1_descriptive"),
         ("facts", "verify", "match"),
         FACT,
         "facts of images (oracle_facts or facts: a list of texts)",
         rounds=3,
     ),
-    "claims": JudgeProtocol(judge_claims, ("score", "sentences"), ("clauses", "facts", "verify"), rounds=12),
+    "claims": JudgeProtocol(_judge_claims, ("score", "sentences"), ("clauses", "facts", "verify"), rounds=12),
     "pairs": JudgeProtocol(
-        judge_pairs,
+        _judge_pairs,
         ("wins", "ties", "losses", "consistent", "swapped"),
         (),
         CAPTION,
         "captions of baseline systems (ref_model and captions: {system: caption})",
-        formulas=score_pairs,
+        formulas=_score_pairs,
         empty=_lose_pairs,
     ),
-    "elements": JudgeProtocol(judge_elements, ("score", "precision", "recall"), rounds=2),
+    "elements": JudgeProtocol(_judge_elements, ("score", "precision", "recall"), rounds=2),
     "events": JudgeProtocol(
-        judge_events,
+        _judge_events,
         ("precision", "recall"),
         ("events", "entailment"),
         EVENT,
         "events of videos (events: a list of texts)",
         rounds=2,
-        formulas=score_events,
+        formulas=_score_events,
     ),
 }
 """The protocols by their names in task files."""

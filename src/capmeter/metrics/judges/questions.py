@@ -204,7 +204,7 @@ def _read_verdict(
     read = inquiry.read
     if inquiry.task.labels:
         reads = [partial(_read_label, inquiry, item=item, options=options) for item, options in usable]
-        return count_labels(inquiry, read_each(answers, reads), [item.tags[0] for item, _ in usable], notes)
+        return _count_labels(inquiry, read_each(answers, reads), [item.tags[0] for item, _ in usable], notes)
     numbers = read_each(answers, partial(NUMBERS[read.kind], low=read.bounds[0], high=read.bounds[1]))
     readable = [each for each in numbers if each is not None]
     notes = (*notes, *((UNANSWERED,) if None in numbers else ()))
@@ -228,7 +228,7 @@ def _read_label(inquiry: Inquiry, answer: Answer, item: Item, options: Sequence[
     return ("correct", 1.0) if is_right else ("wrong", 0.0)
 
 
-def count_labels(
+def _count_labels(
     inquiry: Inquiry,
     labels: Sequence[tuple[str, float] | None],
     kinds: Sequence[str],
@@ -252,7 +252,7 @@ def judge_empty(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
     if not task.labels:
         return Verdict((0.0,))
     label = "wrong" if task.has_credit else task.labels[-1]
-    return count_labels(inquiry, [(label, 0.0)] * len(usable), [item.tags[0] for item, _ in usable], notes)
+    return _count_labels(inquiry, [(label, 0.0)] * len(usable), [item.tags[0] for item, _ in usable], notes)
 
 
 async def judge_checklist(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
@@ -269,7 +269,7 @@ async def judge_checklist(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) ->
         raise unreadable(answer)
     labels = [None if label is None else (label, 0.0) for label, _ in verdicts]
     texts = [": ".join(filter(None, (label or NO_ANSWER, reason))) for label, reason in verdicts]
-    verdict = count_labels(inquiry, labels, [item.tags[0] for item in items], ())
+    verdict = _count_labels(inquiry, labels, [item.tags[0] for item in items], ())
     return replace(verdict, answers=list(zip((item.text for item in items), texts, strict=True)))
 
 

@@ -295,13 +295,13 @@ def read_match(answer: Answer, expected: str, choices: Sequence[str], match: str
         return 1.0
     if match == "exact":
         return 0.0
-    if is_close(response, expected):
+    if _is_close(response, expected):
         return 1.0
     similarity = Levenshtein.normalized_similarity(plain_response, plain_expected)
     return similarity if match == "anls" and similarity >= _SIMILAR else 0.0
 
 
-def is_close(response: str, expected: str) -> bool:
+def _is_close(response: str, expected: str) -> bool:
     """Whether two numbers differ by at most 5 % of the second, where the first may be a percentage or a share."""
     response_number, expected_number = (_parse_number(text) for text in (response, expected))
     if response_number is None or not expected_number:

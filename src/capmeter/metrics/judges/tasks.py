@@ -106,7 +106,7 @@ class Message(_Strict):
         return before + between.join(references) if references else ""
 
 
-class Choices(_Strict):
+class _Choices(_Strict):
     """How lettered options are offered.
 
     Attributes:
@@ -146,7 +146,7 @@ class Reading(_Strict):
     smoothed: _Bounds | None = None
     marked: _Bounds | None = None
     labels: Annotated[list[_Label], Field(min_length=2)] | None = None
-    choice: Choices | None = None
+    choice: _Choices | None = None
     as_released: bool = False
     match: Literal["exact", "relaxed", "anls"] | None = None
     list_field: str = Field("verdicts", alias="list")
@@ -173,7 +173,7 @@ class Reading(_Strict):
         return self
 
 
-class Share(_Strict):
+class _Share(_Strict):
     """A score of labels: how many of these are among those."""
 
     of: Annotated[list[_Label], Field(min_length=1)]
@@ -200,7 +200,7 @@ class Task(Message):
     needs: list[Literal["references", "image"]] = []
     questions: list[str | dict[str, Any]] = []
     read: Reading | None = None
-    scores: dict[str, Share] | None = None
+    scores: dict[str, _Share] | None = None
     groups: list[str] = []
     steps: dict[str, Message] = Field({}, alias="prompts")
 
@@ -238,7 +238,7 @@ class Task(Message):
     def score_labels(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
         """The declared shares, else that of the first label or the credit; over groups their mean."""
         first_label = "credit" if self.has_credit else self.labels[0]
-        declared_shares = self.scores or {"score": Share(of=[first_label], among=list(self.labels))}
+        declared_shares = self.scores or {"score": _Share(of=[first_label], among=list(self.labels))}
         scores: dict[str, Floats] = {}
         parts: dict[str, Floats] = {}
         for name, share in declared_shares.items():
