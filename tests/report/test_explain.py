@@ -120,3 +120,11 @@ def test_a_long_name_of_a_metric_leaves_the_width_to_the_words() -> None:
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     assert sum(line.startswith(f"{name}  0.") for line in lines) == 1 and "…" not in text.getvalue()
     assert "reference  the dog runs on the grass" in lines
+
+
+def test_wrong_words_come_first_and_a_caption_once() -> None:
+    """Where the words of the evidence are those of the caption, it is printed with its marks alone."""
+    captions = CaptionSet.from_captions([Caption("1", "1", "a dog and a cat", ("a puppy",))])
+    display = plain(explain(captions, "chair"))
+    assert display.count("a dog and a cat") == 1
+    assert display.index("cat (hallucinated)") < display.index("a dog and a cat")

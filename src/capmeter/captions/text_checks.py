@@ -118,7 +118,7 @@ _SEPARATOR = re.compile(r"\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n)")
 _FEWEST_OF_PART = 2  # words
 COPIED = "candidate is one of its own references"
 _JOINED = "several references joined to one text by ||| or line breaks? they are scored as one: give a list"
-_TOO_LONG = "more than three times as long as its references: where these alone are read, the rest counts as wrong"
+_TOO_LONG = "more than three times as long as its references: read by these alone, the rest counts as wrong (see chair)"
 _TOO_SHORT = "less than a third as long as its references: what it leaves out, not what it says, decides its score"
 _FULL_WIDTH = re.compile("[\uff01-\uff5e]")
 _ONE_SCRIPT = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "BOPOMOFO"), "CJK")
@@ -338,7 +338,7 @@ def compare_lengths(candidate: str, references: Sequence[str]) -> list[str]:
     """Whether a detailed caption is compared with short references, or a short one with detailed references.
 
     >>> compare_lengths("a dog " * 40, ["a dog runs on grass"]), compare_lengths("a dog runs", ["a dog runs on grass"])
-    (['more than three times as long as its references: where these alone are read, the rest counts as wrong'], [])
+    (['more than three times as long as its references: read by these alone, the rest counts as wrong (see chair)'], [])
     """
     if max(len(candidate), *map(len, references), 0) < 2 * _LONG_WORDS or not references or is_blank(candidate):
         return []

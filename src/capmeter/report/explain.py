@@ -187,11 +187,10 @@ def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
     colours = {kind: _COLOURS[k % len(_COLOURS)] for k, kind in enumerate(match_kinds)}
     parts: list[RenderableType] = []
     for explanation, by_metric in zip(explanations, evidence, strict=True):
-        caption = explanation.caption
-        parts.append(Rule(Text(escape_controls(caption.id), style="bold"), align="left", style="dim"))
-        parts.append(Text(escape_controls(caption.candidate) or "(empty)", style="bold"))
-        scores = (f"{metric_name} {score:.4f}" for metric_name, score in explanation.scores.items())
-        parts.append(Text("   ".join(scores), style="dim"))
+        text = explanation.caption.candidate
+        parts.append(Rule(Text(escape_controls(explanation.caption.id), style="bold"), align="left", style="dim"))
+        if text.split() not in [list(each["candidate"]) for each in by_metric.values()]:  # else it is shown with marks
+            parts.append(Text(escape_controls(text) or "(empty)", style="bold"))
         for metric_name, each in by_metric.items():
             parts.append(_evidence_table(metric_name, each, colours, explanation.scores[metric_name]))
             members = (_evidence_table(member, inner, colours) for member, inner in each.get("members", {}).items())
@@ -238,10 +237,15 @@ def _evidence_lines(evidence: EvidenceData, colours: Mapping[str, str]) -> Itera
     """The lines of the table: a label and what it says."""
     from rich.text import Text
 
-    answers, word_scores = _has_answers(evidence), evidence.get("word_scores", [])
+    facts, word_scores = evidence["facts"].items(), evidence.get("word_scores", [])
+    is_of_words = any(evidence.get(name) for name in ("links", "marks", "word_scores", "members"))
+    answers = bool(facts) and not is_of_words and all(isinstance(value, str) for _, value in facts)  # of a judge
     if "sentences" in evidence:
         yield from _sentence_lines(evidence, colours)
     elif "members" not in evidence:
+        if wrong := [mark for mark in evidence["marks"] if mark["side"] == "candidate" and mark["kind"] in _WRONG]:
+            texts = (" ".join(evidence["candidate"][slice(*mark["place"])]) for mark in wrong)
+            yield "wrong", ", ".join(f"{text} ({mark['kind']})" for text, mark in zip(texts, wrong, strict=True))
         yield "caption", _words_line(evidence, None, colours)
         for k in range(len(evidence["references"])):
             label = "reference" if len(evidence["references"]) == 1 else f"reference {k + 1}"
@@ -254,7 +258,6 @@ def _evidence_lines(evidence: EvidenceData, colours: Mapping[str, str]) -> Itera
     if word_scores and "sentences" not in evidence:
         pairs = zip(evidence["candidate"], word_scores, strict=True)
         yield "words", "  ".join(f"{word} {score:.2f}" for word, score in pairs)
-    facts = evidence["facts"].items()
     if answers:
         yield "answers", Text("\n".join(escape_controls(f"{question}: {answer}") for question, answer in facts))
     elif facts:
@@ -270,13 +273,6 @@ def _evidence_lines(evidence: EvidenceData, colours: Mapping[str, str]) -> Itera
             for label, box, weight in heaviest[:_MAX_REGIONS]
         )
         yield "regions", Text("\n".join(map(escape_controls, lines)))
-
-
-def _has_answers(evidence: EvidenceData) -> bool:
-    """Whether the evidence is what a judge answered."""
-    is_of_words = any(evidence.get(name) for name in ("links", "marks", "word_scores", "members"))
-    facts = evidence["facts"].values()
-    return bool(facts) and not is_of_words and all(isinstance(each, str) for each in facts)
 
 
 def _contribution_lines(contributions: Mapping[str, Any]) -> Iterator[tuple[str, Text | str]]:
