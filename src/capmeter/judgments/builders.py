@@ -10,6 +10,7 @@
 * `flagged_words` (HAT): rated captions and their hallucinated words. `foils` (nocaps-FOIL): pairs, or for average
   precision and localisation both captions of each, the foil with the words that were put in. `facts` (FaithScore):
   answers, wrong if one of their facts is, or the facts themselves. Localisation keeps captions with flagged words.
+* `swapped` (reference-swap): an image's first reference against that of another image; there is no judge.
 * `teams` (COCO challenge): systems with the automatic scores of the judged submissions, whose captions are not public.
 """
 
@@ -37,6 +38,7 @@ from capmeter.judgments.prepared import (
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.swapped_captions import find_other_images
 from capmeter.text.tokenization.token_tables import keep_letters_and_digits
 
 _FENSE_REFERENCES = 4
@@ -240,6 +242,27 @@ def _build_facts(name: str, rows: list[JudgmentRow], protocol: Protocol, _: Judg
     return prepare_points(name, rated_captions, protocol)
 
 
+def _build_swapped(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> JudgedPairs:
+    """Each image's first reference and another image's, against the other references of the image."""
+    if protocol.judgments not in ("random", "similar"):
+        raise ProtocolError(f"{name}: judgments={protocol.judgments}, expected random or similar (images)")
+    rows = [row for row in rows if len(row.texts("references")) > 1]  # prepare_pairs reports an empty benchmark
+    others = find_other_images(rows, protocol.judgments, protocol.seed)
+    pairs = [
+        RatedPair(
+            id=pair_id,
+            image_id=row.text("image_id"),
+            candidates=(row.texts("references")[0], other.texts("references")[0]),
+            references=row.texts("references")[1:],
+            better=1,
+            identical=other.texts("references")[0] in row.texts("references"),
+            groups=row.groups(),
+        )
+        for pair_id, row, other in zip(row_ids(rows), rows, others, strict=True)
+    ]
+    return prepare_pairs(name, pairs, protocol)
+
+
 def _build_teams(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> Systems:
     """Teams with the automatic scores of the judged submission, not of a later one (`cider-d@c40`)."""
     teams = []
@@ -267,5 +290,6 @@ BUILDERS: Mapping[str, Builder] = {
     "flagged_words": _build_flagged_words,
     "foils": _build_foils,
     "facts": _build_facts,
+    "swapped": _build_swapped,
     "teams": _build_teams,
 }

@@ -89,7 +89,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingBackend, match=r"pip install 'capmeter\[zh\]', or use tokenizer=char"):
         score(candidates=[DOG], references=[[DOG]], metrics="rouge-l(tokenizer=zh)")
     with pytest.raises(
-        InputError, match="unknown tokenizer 'klingon'; expected one of char, ja, ko, ptb, whitespace, zh"
+        InputError, match="unknown tokenizer 'klingon'; expected one of char, ja, ko, pieces, ptb, whitespace, zh"
     ):
         tokenizer_version("klingon")
 

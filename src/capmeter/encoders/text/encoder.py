@@ -318,6 +318,10 @@ class Encoder:
                 states[pieces.offsets[row] : pieces.offsets[row + 1]] = sentence_states
         return states
 
+    def vectors(self, pieces: PieceTable) -> NDArray[np.float32]:
+        """One vector of each text, of an encoder that has no hidden states."""
+        raise NotImplementedError
+
     def _encode_rows(
         self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int
     ) -> list[NDArray[np.float32]]:
@@ -341,7 +345,9 @@ def load_encoder(handle: EncoderHandle, settings: Settings | None = None) -> Enc
         MissingBackend: torch or transformers is not installed.
     """
     settings = settings or Settings()
-    encoder = copy.copy(_load(handle, Precision.from_settings(settings)))
+    encoder = copy.copy(
+        _load_universal(handle) if handle.is_universal else _load(handle, Precision.from_settings(settings))
+    )
     encoder.settings = settings
     return encoder
 
@@ -357,6 +363,13 @@ def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | _HubModel
     if handle.adapters:
         raise ValueError("only encoders of the BERT family can be adapted")
     return _HubModel(handle.folder, precision)
+
+
+@functools.lru_cache(maxsize=1)
+def _load_universal(handle: EncoderHandle) -> Encoder:
+    from capmeter.encoders.text.universal import UniversalEncoder
+
+    return UniversalEncoder(handle)
 
 
 @functools.lru_cache(maxsize=4)
@@ -448,6 +461,9 @@ class SentenceVectors:
 
     def compute(self, pool: _MemoisingPool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""
+        if self.encoder.is_universal:
+            encoder = load_encoder(self.encoder, self.settings)
+            return encoder.vectors(pool.analyse(WordPieces(self.encoder, self.settings)))
         import torch
         from torch.nn.functional import embedding_bag  # thirty times as fast as numpy's sums of unequal groups
 

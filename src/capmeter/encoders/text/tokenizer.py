@@ -65,6 +65,7 @@ class PieceTable:
 
 _UNLIMITED = 10**30
 _WORD_CHARACTERS = ("CJK", "HIRAGANA", "KATAKANA")  # one alone can be a word
+_FEWEST_SIGNS = 2000  # of these: an English vocabulary has some hundreds, which spell no caption
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")  # BERT's and RoBERTa's names, used if no file gives others
 
 
@@ -140,8 +141,14 @@ class Tokenizer:
         These are what is left of words in a language that the encoder was not trained on.
         """
         flags = np.zeros(len(self), np.bool_)
+        signs = []
         for piece, piece_id in self.vocabulary().items():
-            flags[piece_id] = piece_id == self.unknown_id or _is_single_letter(piece.removeprefix("##"))
+            letter = piece.removeprefix("##")
+            flags[piece_id] = piece_id == self.unknown_id or _is_single_letter(letter)
+            if len(letter) == 1 and unicodedata.name(letter, "").startswith(_WORD_CHARACTERS):
+                signs.append(piece_id)
+        if len(signs) < _FEWEST_SIGNS:
+            flags[signs] = True
         return flags
 
     def word_of(self, piece: str) -> str:

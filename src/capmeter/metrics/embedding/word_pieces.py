@@ -22,13 +22,13 @@ from capmeter.encoders import (
     find_encoder,
     load_encoder,
 )
-from capmeter.evaluation.base import CorpusState, Floats, RunContext, note_captions, note_truncated
+from capmeter.evaluation.base import CorpusState, Floats, RunContext, empty_candidates, note_captions, note_truncated
 
 _BLOCK_FLOATS = 1 << 23  # references' vectors per block: 32 MB
 
 UNREADABLE = (
     "more than half of the word pieces unknown to the encoder, or single letters of another alphabet, as in a language "
-    "that it was not trained on; see docs/languages.md"
+    "that it was not trained on; sbert(encoder=use-multilingual) reads sixteen languages, see docs/languages.md"
 )
 
 
@@ -187,7 +187,7 @@ def note_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings)
     is_truncated = piece_table.truncated
     is_unreadable = find_unreadable(piece_table, encoder, settings)
     truncated_notes = note_truncated(part, is_truncated[part.candidates], is_truncated[part.references.values])
-    return truncated_notes | note_captions(part, UNREADABLE, is_unreadable[part.candidates])
+    return truncated_notes | note_captions(part, UNREADABLE, is_unreadable[part.candidates] & ~empty_candidates(part))
 
 
 def find_unreadable(pieces: PieceTable, encoder: EncoderHandle, settings: Settings) -> NDArray[np.bool_]:

