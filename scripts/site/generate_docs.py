@@ -24,7 +24,7 @@ from capmeter.transforms.degradations import TRANSFORMS
 
 ROOT = Path(__file__).resolve().parents[2]
 AGREEMENT = ROOT / "docs" / "agreement.json"
-PAGES = ("README.md", "docs/install.md", "docs/choosing.md", "docs/parameters.md")
+PAGES = ("docs/install.md", "docs/choosing.md", "docs/parameters.md")
 BENCHMARKS = ("flickr8k-expert", "composite")
 KINDS: tuple[tuple[str, Registry[Any]], ...] = (
     ("Metrics", METRICS),
