@@ -2,11 +2,11 @@
 
     python benchmarks/languages.py multilingual_coco.jsonl.gz [--languages ar,ja,th] [--metrics ...]
 
-The file has rows with `language`, `image_id` and `references`, English among the languages. Each image's first
-reference and that of the most similar image are scored against the image's other references
+The file has rows with `language`, `image_id` and `references`, English among the languages. Each reference
+of an image and one of the most similar image are scored against the image's other references
 (`capmeter meta -b reference-swap`); a metric is right where its own is higher, and half right where both are equal.
 Intervals are 1,000 resamples of images; p is that of the difference to `sbert` with the English encoder, by 10,000
-random exchanges of both metrics.
+random exchanges of both metrics on an image.
 """
 
 from __future__ import annotations
@@ -28,15 +28,23 @@ METRICS = (
 
 
 def is_right(rows: list[JudgmentRow], others: list[JudgmentRow], metrics: str) -> dict[str, NDArray[np.float64]]:
-    """For each metric and image 1 if the own caption scores higher, .5 if both are equal, 0 otherwise."""
-    captions = CaptionSet.from_captions(
-        Caption(f"{k}/{side}", row.text("image_id"), source.texts("references")[0], row.texts("references")[1:])
-        for k, (row, other) in enumerate(zip(rows, others, strict=True))
-        for side, source in enumerate((row, other))
-    )
-    results = evaluate(captions, parse_list(metrics))
-    pairs = {name: scores.items.array.reshape(-1, 2) for name, scores in results.items()}
-    return {name: (1 + np.sign(scores[:, 0] - scores[:, 1])) / 2 for name, scores in pairs.items()}
+    """For each metric and image how often its own caption scores higher; .5 counts where both are equal."""
+    captions, images = [], []
+    for image, (row, other) in enumerate(zip(rows, others, strict=True)):
+        references = row.texts("references")
+        for k, pair in enumerate(zip(references, other.texts("references"), strict=False)):
+            if pair[1] not in references:
+                images.append(image)
+                captions += [
+                    Caption(f"{image}/{k}/{side}", row.text("image_id"), text, references[:k] + references[k + 1 :])
+                    for side, text in enumerate(pair)
+                ]
+    results = evaluate(CaptionSet.from_captions(captions), parse_list(metrics))
+    right = {}
+    for name, scores in results.items():
+        of_pair = (1 + np.sign(-np.diff(scores.items.array.reshape(-1, 2), axis=1)[:, 0])) / 2
+        right[name] = (np.bincount(images, of_pair) / np.maximum(np.bincount(images), 1))[np.bincount(images) > 0]
+    return right
 
 
 def interval(right: NDArray[np.float64], resamples: int = 1000) -> tuple[float, float]:
@@ -66,11 +74,7 @@ def main() -> None:
     rows = read_jsonl(options.file)
     others = find_other_images(rows, options.images, 0)
     for language in options.languages.split(","):
-        chosen = [
-            (row, other)
-            for row, other in zip(rows, others, strict=True)
-            if row.text("language") == language and other.texts("references")[0] not in row.texts("references")
-        ]
+        chosen = [pair for pair in zip(rows, others, strict=True) if pair[0].text("language") == language]
         right = is_right([row for row, _ in chosen], [other for _, other in chosen], options.metrics)
         for name, values in right.items():
             low, high = interval(values)

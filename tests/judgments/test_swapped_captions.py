@@ -57,4 +57,4 @@ def test_agreement_is_measured(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows(**OBJECTS)))
     for protocol in ("similar", "random"):
         result = capmeter("meta", "-b", "reference-swap", "-d", str(path), "-m", "bleu-1", "-p", protocol)
-        assert result.returncode == 0 and "4 pairs of 4 images" in result.stdout
+        assert result.returncode == 0 and "12 pairs of 4 images" in result.stdout

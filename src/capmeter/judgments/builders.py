@@ -10,7 +10,7 @@
 * `flagged_words` (HAT): rated captions and their hallucinated words. `foils` (nocaps-FOIL): pairs, or for average
   precision and localisation both captions of each, the foil with the words that were put in. `facts` (FaithScore):
   answers, wrong if one of their facts is, or the facts themselves. Localisation keeps captions with flagged words.
-* `swapped` (reference-swap): an image's first reference against that of another image; there is no judge.
+* `swapped` (reference-swap): an image's references in turn against those of another image; there is no judge.
 * `teams` (COCO challenge): systems with the automatic scores of the judged submissions, whose captions are not public.
 """
 
@@ -243,23 +243,26 @@ def _build_facts(name: str, rows: list[JudgmentRow], protocol: Protocol, _: Judg
 
 
 def _build_swapped(name: str, rows: list[JudgmentRow], protocol: Protocol, _: JudgmentFields) -> JudgedPairs:
-    """Each image's first reference and another image's, against the other references of the image."""
+    """Each reference of an image, and one of another image, against the other references of the image."""
     if protocol.judgments not in ("random", "similar"):
         raise ProtocolError(f"{name}: judgments={protocol.judgments}, expected random or similar (images)")
     rows = [row for row in rows if len(row.texts("references")) > 1]  # prepare_pairs reports an empty benchmark
     others = find_other_images(rows, protocol.judgments, protocol.seed)
-    pairs = [
-        RatedPair(
-            id=pair_id,
-            image_id=row.text("image_id"),
-            candidates=(row.texts("references")[0], other.texts("references")[0]),
-            references=row.texts("references")[1:],
-            better=1,
-            identical=other.texts("references")[0] in row.texts("references"),
-            groups=row.groups(),
-        )
-        for pair_id, row, other in zip(row_ids(rows), rows, others, strict=True)
-    ]
+    pairs = []
+    for pair_id, row, other in zip(row_ids(rows), rows, others, strict=True):
+        references, groups = row.texts("references"), row.groups()
+        for k, (own, of_other) in enumerate(zip(references, other.texts("references"), strict=False)):
+            pairs.append(
+                RatedPair(
+                    id=f"{pair_id}/{k}",
+                    image_id=row.text("image_id"),
+                    candidates=(own, of_other),
+                    references=references[:k] + references[k + 1 :],
+                    better=1,
+                    identical=of_other in references,
+                    groups=groups,
+                )
+            )
     return prepare_pairs(name, pairs, protocol)
 
 

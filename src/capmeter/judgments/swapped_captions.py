@@ -1,5 +1,5 @@
-"""Pairs without judges: an image's first reference against that of another image, which the other references must tell
-apart.
+"""Pairs without judges: each reference of an image against one of another image; the other references of the image must
+tell them apart.
 
 Any file with several references of each image is such a benchmark, in any language. The other image is the next one of
 a seeded order (`random`), or the nearest by its references' words (`similar`), weighted by ln(N / images with the

@@ -318,10 +318,6 @@ class Encoder:
                 states[pieces.offsets[row] : pieces.offsets[row + 1]] = sentence_states
         return states
 
-    def vectors(self, pieces: PieceTable) -> NDArray[np.float32]:
-        """One vector of each text, of an encoder that has no hidden states."""
-        raise NotImplementedError
-
     def _encode_rows(
         self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int
     ) -> list[NDArray[np.float32]]:
@@ -366,7 +362,7 @@ def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | _HubModel
 
 
 @functools.lru_cache(maxsize=1)
-def _load_universal(handle: EncoderHandle) -> Encoder:
+def _load_universal(handle: EncoderHandle) -> Any:
     from capmeter.encoders.text.universal import UniversalEncoder
 
     return UniversalEncoder(handle)
@@ -462,8 +458,9 @@ class SentenceVectors:
     def compute(self, pool: _MemoisingPool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""
         if self.encoder.is_universal:
-            encoder = load_encoder(self.encoder, self.settings)
-            return encoder.vectors(pool.analyse(WordPieces(self.encoder, self.settings)))
+            pieces = pool.analyse(WordPieces(self.encoder, self.settings))
+            texts: NDArray[np.float32] = _load_universal(self.encoder).vectors(pieces)
+            return texts
         import torch
         from torch.nn.functional import embedding_bag  # thirty times as fast as numpy's sums of unequal groups
 

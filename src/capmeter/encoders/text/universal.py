@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 
 from capmeter.core import progress
 from capmeter.core.arrays import read_npz
-from capmeter.core.errors import InputError
+from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
-from capmeter.encoders.text.encoder import Encoder
 from capmeter.encoders.text.tokenizer import PieceTable
-from capmeter.text.tokenization.token_tables import load_piece_model
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
@@ -39,8 +37,8 @@ _BLOCK_PIECES, _SUM_PIECES = 1 << 17, 1 << 12
 _EPSILON = 1e-12
 
 
-class UniversalEncoder(Encoder):
-    """The encoder, loaded once per process by `load_encoder`. It has vectors of texts, and no hidden states."""
+class UniversalEncoder:
+    """The encoder, loaded once per process by `load_encoder`. It has vectors of texts, and nothing of their words."""
 
     def __init__(self, handle: EncoderHandle) -> None:
         self.handle, self.device, self.settings = handle, "cpu", Settings()
@@ -55,12 +53,9 @@ class UniversalEncoder(Encoder):
         """The word pieces of each text, with begin and end; nothing is truncated."""
         return PieceTable.from_rows(self.tokenizer.ids(sentences), [False] * len(sentences))
 
-    def hidden_states(self, pieces: PieceTable, layer: int) -> NDArray[np.float32]:
-        """Raises: this encoder has vectors of whole texts alone.
-
-        Raises:
-            InputError: always.
-        """
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         raise InputError(
             f"encoder {self.handle.name!r} gives one vector for a text and none for its words; use it with sbert "
             "(or fense, soft-spice, capture), and name another multilingual encoder for metrics of words"
@@ -135,6 +130,19 @@ class _Pieces:
                 counts = [len(piece) if id == _UNKNOWN else 1 for id, piece in zip(row, pieces, strict=True)]
                 rows[row_index] = np.repeat(row, counts).tolist()
         return rows
+
+
+def load_piece_model(folder: Path) -> Any:
+    """The SentencePiece model in the encoder's folder.
+
+    Raises:
+        MissingBackend: sentencepiece is not installed.
+    """
+    try:
+        import sentencepiece
+    except ImportError:
+        raise MissingBackend("word pieces need sentencepiece: pip install 'capmeter[multilingual]'") from None
+    return sentencepiece.SentencePieceProcessor(model_file=str(folder / "sp.model"))
 
 
 def _read_weights(path: Path) -> dict[str, Any]:

@@ -31,14 +31,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from itertools import chain
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
-from capmeter.core.assets import ASSETS
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.ragged import Ragged
 from capmeter.text.tokenization import ptb
@@ -87,7 +85,10 @@ def _load_segmenter(language: str) -> Callable[[str], list[str]]:
         segment: Callable[[str], list[str]] = jieba.lcut
         return segment
     if language == "pieces":
-        model = load_piece_model()
+        from capmeter.encoders.handle import find_encoder
+        from capmeter.encoders.text.universal import load_piece_model
+
+        model = load_piece_model(find_encoder("use-multilingual").folder)
         return lambda sentence: list(model.encode(sentence, out_type=str))
     mecab, dictionary = (
         (import_module("MeCab"), import_module("ipadic"))
@@ -96,22 +97,6 @@ def _load_segmenter(language: str) -> Callable[[str], list[str]]:
     )
     tagger = mecab.Tagger(f"{dictionary.MECAB_ARGS} -Owakati")
     return lambda sentence: str(tagger.parse(sentence.replace("\0", " "))).split()
-
-
-def load_piece_model(folder: Path | None = None) -> Any:
-    """The SentencePiece model of the encoder use-multilingual, from this folder or from its package.
-
-    Raises:
-        MissingBackend: a package is not installed.
-    """
-    try:
-        sentencepiece = import_module("sentencepiece")
-    except ImportError as missing:
-        raise _missing("pieces", missing) from None
-    folder = folder or ASSETS["use-multilingual"].find()
-    if folder is None:
-        raise _missing("pieces", ImportError("use-multilingual is not installed"))
-    return sentencepiece.SentencePieceProcessor(model_file=str(folder / "sp.model"))
 
 
 def _drop_punctuation(tokens: Sequence[str]) -> list[str]:
