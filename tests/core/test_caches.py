@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capmeter.core.caches import MemoryCache, ResultCache, encode_texts
 from capmeter.core.disk_cache import DiskCache
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, ResultCache, Settings, encode_texts
 
 SENTENCES = ["a dog runs", "", "zwei Hunde \ud800", "two cats", "a bus"]
 CONTENTS = encode_texts(SENTENCES)

@@ -11,9 +11,8 @@ from support.vision_models import captioned, pictures, tiny_blip, tiny_clip, tin
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet, ImagePool, ImageRef
-from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import AssetError, InputError, MissingBackend
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, Settings
 from capmeter.encoders import find_joint_encoder
 from capmeter.encoders.joint.encoder import JointEncoder, load_joint_encoder
 from capmeter.encoders.preprocessing import Preprocessing

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import shared_memory
+from capmeter.core.settings import shared_memory
 from capmeter.text.parsing import parsers
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter.text.scene_graphs import extraction

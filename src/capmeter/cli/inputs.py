@@ -16,8 +16,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.options import flat_options
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.checks import is_needed
-from capmeter.evaluation.registry import parse, parse_list
+from capmeter.evaluation.registry import is_needed, parse, parse_list
 from capmeter.evaluation.results import Results, read_all
 from capmeter.meta.comparison import load_system
 

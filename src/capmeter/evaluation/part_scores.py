@@ -52,9 +52,8 @@ from capmeter.core.output_files import atomic_writer, write_atomic
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import UNUSED, Floats, Metric
-from capmeter.evaluation.checks import is_needed, with_required
 from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
-from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.registry import is_needed, parse_list, with_required
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import CorpusStates, Evaluation
 from capmeter.stats.bootstrap import percentile_interval, resample_blocks

@@ -8,16 +8,28 @@ call CIDEr is `cider-d`, and only lower-case `cider` is the formula of the first
 'cider-d(sigma=5.0)'
 >>> [str(metric) for metric in parse_list("BLEU,ROUGE_L")]
 ['bleu-1', 'bleu-2', 'bleu-3', 'bleu-4', 'rouge-l']
+
+Checks before a run that the captions have what the metrics need, and of what a metric returns, are here, too: metrics
+may come from other packages. Rows must be finite float64 of shape (captions, columns), and scores one finite number per
+caption; otherwise a `MetricError` names the metric, its package and the package's version.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.rows import MAX_NUMBER
+from capmeter.core.errors import InputError, MetricError
 from capmeter.core.json_text import read_bundled_json
+from capmeter.core.messages import format_count
 from capmeter.core.named import split_name
 from capmeter.core.registry import Entry, Registry, fold_name
-from capmeter.evaluation.base import CapmeterWarning, Metric
+from capmeter.evaluation.base import CapmeterWarning, Floats, Measurement, Metric
 
 BUNDLES = {
     "bleu": ("bleu-1", "bleu-2", "bleu-3", "bleu-4"),
@@ -115,3 +127,166 @@ METRICS = _MetricRegistry(
     BUNDLES,
 )
 parse, parse_list, names = METRICS.parse, METRICS.parse_list, METRICS.names
+
+
+_MESSAGES = {  # need: what its absence is called, and what to do
+    "references": (
+        "have no reference",
+        "references; add them, leave these captions out (on_missing='skip', --on-missing skip), or choose metrics that "
+        "need none",
+    ),
+    "events": (
+        "have no events in time",
+        "events; give results and references whose sentences have a start and an end (docs/video.md), or choose "
+        "metrics of whole captions",
+    ),
+    "image": (
+        "name no picture",
+        "images; name each caption's picture in the field image, or the folder of the pictures (images_root=, "
+        "--images-root), or choose metrics that need none",
+    ),
+    "regions": (
+        "have no regions of their picture",
+        "regions; name the folder of .npz files or the LMDB that has them (regions=, --regions), or choose metrics "
+        "that need none",
+    ),
+}
+
+
+def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """The metrics and everything they require, without duplicates, required metrics first."""
+    ordered_metrics: dict[Metric, None] = {}
+
+    def visit(metric: Metric) -> None:
+        if metric not in ordered_metrics:
+            for required_metric in metric.required_metrics():
+                visit(required_metric)
+            ordered_metrics[metric] = None
+
+    for metric in metrics:
+        visit(metric)
+    return tuple(ordered_metrics)
+
+
+def is_needed(need: str, metrics: Iterable[Metric]) -> bool:
+    """Whether any of these metrics, or of those that they require, needs this of a caption."""
+    return any(need in metric.needs for metric in with_required(metrics))
+
+
+def check_needs(captions: CaptionSet, metrics: Sequence[Metric]) -> None:
+    """Checks that the captions have what the metrics need.
+
+    Raises:
+        InputError: some captions lack it; the metrics and the first captions are named.
+    """
+    for need, (lack, advice) in _MESSAGES.items():
+        metric_names = [str(metric) for metric in metrics if need in metric.needs]
+        lacking_count, first_ids = _count_lacking(captions, need) if metric_names else (0, ())
+        if lacking_count:
+            subject = f"{', '.join(metric_names)} {'needs' if len(metric_names) == 1 else 'need'}"
+            if need == "image" and captions.images_root:
+                lack = f"have no picture in {captions.images_root}"
+                advice = (
+                    "images; files there are found by image id (391895.jpg, COCO_val2014_000000391895.jpg); name them "
+                    "so, or name each caption's picture in the field image"
+                )
+            if lacking_count == 1:
+                lack = lack.replace("have ", "has ", 1).replace("name ", "names ", 1)
+            captions_lack = f"{format_count(lacking_count, 'caption')} {lack}"
+            raise InputError(f"{captions_lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
+
+
+def _count_lacking(captions: CaptionSet, need: str) -> tuple[int, Sequence[str]]:
+    """The number of captions that lack this, and the first ids."""
+    if need == "regions":
+        from capmeter.images.regions import region_keys  # half of the start of a run that needs no picture
+
+        is_lacking = np.array([key is None for key in region_keys(captions)], np.bool_)
+    elif need == "events":
+        is_lacking = np.array(
+            [caption_events is None or not caption_events.references for caption_events in captions.events], np.bool_
+        )
+    else:
+        is_lacking = captions.references.lengths == 0 if need == "references" else captions.image_indices < 0
+    lacking_rows = np.flatnonzero(is_lacking)
+    return len(lacking_rows), [captions.ids[k] for k in lacking_rows[:5].tolist()]
+
+
+def check_measurement(metric: Metric, measurement: Any, ids: Sequence[str]) -> Measurement:
+    """Returns the measurement; a `MetricError` unless its rows match the metric's declaration.
+
+    Args:
+        metric: the metric.
+        measurement: what its `measure` returned.
+        ids: of the captions.
+    """
+    expected = (len(ids), len(metric.columns))
+    if not isinstance(measurement, Measurement):
+        value_type = type(measurement).__name__
+        raise MetricError(f"{_describe_metric(metric)}: measure returned {value_type}; expected a Measurement")
+    values: Any = measurement.values
+    if not isinstance(values, np.ndarray) or values.shape != expected or values.dtype != np.float64:
+        value_type = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise MetricError(
+            f"{_describe_metric(metric)}: measure returned {value_type} for {len(ids)} captions; expected "
+            f"float64{list(expected)}: one row per caption, with the columns {', '.join(metric.columns)}"
+        )
+    if not (is_number := np.abs(values) <= MAX_NUMBER).all():
+        first_ids = [ids[k] for k in np.flatnonzero(~is_number.all(axis=1))[:5].tolist()]
+        expected_values = f"a finite number of at most {MAX_NUMBER:g}"
+        raise MetricError(f"{_describe_metric(metric)}: a value is not {expected_values} for the captions {first_ids}")
+    return measurement
+
+
+def check_scores(metric: Metric, caption_scores: Any, corpus_scores: Any, ids: Sequence[str]) -> None:
+    """A `MetricError` unless `from_sums` returned finite scores for the rows of the captions and for their sum.
+
+    Args:
+        metric: the metric.
+        caption_scores, corpus_scores: what its `from_sums` returned.
+        ids: of the captions.
+    """
+    if not isinstance(caption_scores, Mapping) or next(iter(caption_scores), None) != "score":
+        raise MetricError(f'{_describe_metric(metric)}: from_sums must return a dict with "score" first')
+    for part_name in caption_scores:
+        for values, expected_shape in ((caption_scores[part_name], (len(ids),)), (corpus_scores[part_name], ())):
+            if np.shape(values) != expected_shape:
+                raise MetricError(
+                    f"{_describe_metric(metric)}: from_sums returned {part_name} of shape {list(np.shape(values))} for "
+                    f"counts of shape {list(expected_shape)}; expected the shape of counts"
+                )
+        if not (np.isfinite(caption_scores[part_name]).all() and np.isfinite(corpus_scores[part_name])):
+            first_ids = [ids[k] for k in np.flatnonzero(~np.isfinite(caption_scores[part_name]))[:5].tolist()]
+            raise MetricError(
+                f"{_describe_metric(metric)}: {part_name} is not a finite number for the captions {first_ids}"
+            )
+
+
+def check_rows(
+    metric: Metric, values: Floats, caption_scores: Mapping[str, Any], corpus_scores: Mapping[str, Any], absent: int
+) -> None:
+    """Raises a `ValueError` unless the rows give the saved scores: else no resample of them would mean anything.
+
+    Args:
+        metric: the metric.
+        values: the rows (captions, columns).
+        caption_scores, corpus_scores: as saved, by the name of the part.
+        absent: number of captions without a score.
+    """
+    if values.shape[1:] != (len(metric.columns),):
+        raise ValueError(f"its rows do not have {format_count(len(metric.columns), 'number')}")
+    with np.errstate(all="ignore"):  # rows that are damaged may give no finite score
+        computed_scores = metric.from_sums(values, np.ones(len(values)))
+        computed_corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values) + absent))
+    for part in corpus_scores:
+        is_equal = np.isclose(computed_scores[part], caption_scores[part], rtol=1e-9, atol=1e-15).all()
+        if not (is_equal and np.isclose(computed_corpus_scores[part], corpus_scores[part], rtol=1e-9, atol=1e-15)):
+            raise ValueError(f"its rows do not give its {part}")
+
+
+def _describe_metric(metric: Metric) -> str:
+    """The metric's name; that of another package is followed by its package and version, or its module."""
+    module = type(metric).__module__
+    if module.startswith("capmeter."):
+        return str(metric)
+    return f"{metric} (from {METRICS.package_of(metric) or f'the module {module}'})"

@@ -34,8 +34,7 @@ from capmeter.core.messages import describe_failure, format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.core.ragged import Ragged
 from capmeter.evaluation.base import ABSENT, Answers, Floats, Metric
-from capmeter.evaluation.checks import check_rows, check_scores
-from capmeter.evaluation.registry import parse
+from capmeter.evaluation.registry import check_rows, check_scores, parse
 from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
 
 SCHEMA = 1

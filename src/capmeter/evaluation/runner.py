@@ -50,9 +50,8 @@ from capmeter.evaluation.base import (
     count_notes,
     merge_notes,
 )
-from capmeter.evaluation.checks import check_measurement, check_needs, is_needed, with_required
 from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
-from capmeter.evaluation.registry import METRICS, parse_list
+from capmeter.evaluation.registry import METRICS, check_measurement, check_needs, is_needed, parse_list, with_required
 from capmeter.evaluation.results import Ids, Results, Scores
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from capmeter.captions.load_options import Source
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.checks import is_needed
-from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.registry import is_needed, parse_list
 from capmeter.evaluation.runner import evaluate
 
 Frame = TypeVar("Frame")

@@ -33,11 +33,10 @@ from typing import Any
 
 from capmeter.captions.layouts.programs import reference_texts
 from capmeter.captions.rows import image_key, reference_list
-from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names
 from capmeter.core.output_files import write_atomic
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.results import Results
 from capmeter.integrations.model_answers import OnMismatch, parse_metrics, score_answers

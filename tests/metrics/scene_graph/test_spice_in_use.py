@@ -11,8 +11,7 @@ from support.call_counts import steps
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import shared_memory
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, shared_memory
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import evaluate
 from capmeter.integrations.scst import reward

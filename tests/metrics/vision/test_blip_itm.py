@@ -11,9 +11,8 @@ from support.vision_models import captioned, pictures, tiny_blip, tiny_clip
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import AssetError, InputError
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, Settings
 from capmeter.evaluation.registry import parse
 
 torch = pytest.importorskip("torch", reason="needs the vision extra")

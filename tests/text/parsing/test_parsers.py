@@ -10,8 +10,7 @@ from support.spice_parses import use_parser
 from support.written_parses import caption
 
 from capmeter.captions.caption_set import SentencePool
-from capmeter.core.caches import MemoryCache
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, Settings
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter.text.parsing.parsers import parse_captions
 from capmeter.text.scene_graphs.extraction import Scenes, SceneTable

@@ -19,9 +19,8 @@ from capmeter_research.papers.tbr.tbr import Tbr, stop_pieces
 from capmeter_research.papers.tbr.tbr_stop_words import TBR_STOP_WORDS
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.caches import MemoryCache
 from capmeter.core.errors import InputError
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse

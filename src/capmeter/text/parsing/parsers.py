@@ -34,9 +34,8 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Literal, Protocol
 
 from capmeter.core.assets import ASSETS, asset_folder
-from capmeter.core.caches import encode_texts
 from capmeter.core.errors import AssetError, InputError, MissingBackend
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, encode_texts
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.parsing.dependency_parse import CaptionParse, Parse
 from capmeter.text.tokenization.token_tables import SentenceSource

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from capmeter.core.caches import encode_texts
 from capmeter.core.errors import InputError
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, encode_texts
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter.text.parsing.parsers import Parser, find_parser, looks_english, parse_captions

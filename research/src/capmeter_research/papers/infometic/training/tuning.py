@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.core.caches import MemoryCache
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, Settings
 from capmeter.encoders import SentenceVectors, find_encoder, find_joint_encoder, load_encoder
 from capmeter.encoders.joint.encoder import load_joint_encoder
 from capmeter.encoders.text.tokenizer import PieceTable
