@@ -71,8 +71,8 @@ def test_a_docstring_becomes_markdown(site: Any) -> None:
 
 def test_commands_are_shown_with_what_they_print(site: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     transcript = site("console").transcript
-    display = transcript(["capmeter schema | head -1", "capmeter list tests --format csv"], tmp_path)
-    assert display.startswith("$ capmeter schema | head -1\n{\n$ capmeter list tests --format csv\n")
+    display = transcript(["capmeter schema | head -1", "capmeter list transforms --format csv"], tmp_path)
+    assert display.startswith("$ capmeter schema | head -1\n{\n$ capmeter list transforms --format csv\n")
     assert "permutation" in display and not caplog.records
     transcript(["capmeter score missing.json"], tmp_path, 1)
     assert not caplog.records
