@@ -288,11 +288,6 @@ class CsvWriter:
             raise InputError(f"a table cell cannot hold this ({error}): {list_names(map(str, cells))}") from None
 
 
-def csv_lines(text: str) -> Iterable[str]:
-    """The text's lines for `csv.reader`: U+2028 and its like, which `str.splitlines` cuts at, stay inside a cell."""
-    return io.StringIO(text, newline="")
-
-
 KINDS = (".parquet", ".csv", ".tsv", ".jsonl")
 
 

@@ -19,6 +19,7 @@ True
 from __future__ import annotations
 
 import csv
+import io
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,6 @@ from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, format_count, list_names, shorten
-from capmeter.core.output_files import csv_lines
 from capmeter.core.settings import Settings
 from capmeter.text.parsing.parsers import find_parser, parse_captions
 
@@ -180,7 +180,7 @@ def _read_probabilities(source: str, stamp: tuple[int, int]) -> dict[str, float]
     source_path, file_text = Path(source), read_text(source)
     endings = {ending for ending in source_path.suffixes if ending != ".gz"}
     if endings & {".csv", ".tsv"}:
-        csv_rows = csv.DictReader(csv_lines(file_text), delimiter="\t" if ".tsv" in endings else ",")
+        csv_rows = csv.DictReader(io.StringIO(file_text, newline=""), delimiter="\t" if ".tsv" in endings else ",")
         entries: Iterable[Any] = (
             {"text": csv_row.get("text"), "error": _as_number(csv_row.get("error"))} for csv_row in csv_rows
         )
