@@ -89,3 +89,16 @@ def test_options_that_a_server_does_not_know_are_left_out() -> None:
     with JudgeServer(plan).running() as server:
         assert score(captions(), f'clair(model=m,endpoint="{server.url}")', concurrency=4).score == 0.5
         assert sum("max_tokens" not in body for body in server.received) == 4
+
+
+def test_malformed_responses_in_a_row_do_not_count_as_a_server_that_is_gone() -> None:
+    """They are asked for three times, and what comes after them is asked too."""
+
+    def plan(body: dict[str, Any], before: int) -> Reply:
+        return completion('{"score": 50}') if int(candidate(body).split()[1]) >= 12 else Reply(body=b"<html>")
+
+    with JudgeServer(plan).running() as server:
+        texts = captions([f"text {k}" for k in range(13)])
+        results = score(texts, f'clair(model=m,endpoint="{server.url}")', concurrency=4, tries=10)
+        assert len(results.notes["no answer"]) == 12 and results.score == 0.5
+        assert len(server.received) == 12 * 3 + 1 and any("(tried 3 times)" in reason for reason in results.notes)

@@ -1,9 +1,9 @@
 """The client of judges: one model of an OpenAI-compatible server, through the `openai` package.
 
-The package tries again after a growing pause on network errors, responses that are not completions, and status 408,
-409, 429 and 5xx. Around its `httpx` client stand a few bounds: it reads nothing from the environment, sends no header
-but those that a question needs, follows no redirect, and receives a bounded number of bytes in a bounded time. Of a
-server's message only what is left after decoding and masking is shown.
+The package tries again after a growing pause on network errors, on status 408, 409, 429 and 5xx, and twice if a
+response is not a completion. Around its `httpx` client stand a few bounds: it reads nothing from the environment, sends
+no header but those that a question needs, follows no redirect, and receives a bounded number of bytes in a bounded
+time. Of a server's message only what is left after decoding and masking is shown.
 
 Each request has an id. A connection is used again only at a server that repeats it in its answers, as vLLM does, and
 only an answer with this id is taken there; at all others each request has a connection of its own. So nothing that
@@ -41,6 +41,7 @@ MAX_CHARACTERS = 200_000  # of an answer: a hundred times what any task asks for
 MAX_ALTERNATIVES = 20
 MAX_TOKENS = 50_000
 _MAX_IMAGE_BYTES = 20_000_000
+_MOST_ATTEMPTS = 3  # for responses that are not completions
 _FATAL = {401, 403, 404}
 _KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png"}
 _NEXT_FORMAT = {"json_schema": "json_object", "json_object": ""}  # of llama-cpp-python, with a schema
@@ -130,6 +131,7 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
             UnusableCompletion: it is too large, compressed, or malformed.
         """
         request_id, is_kept = f"capmeter-{secrets.token_hex(16)}", self._repeats_ids
+        attempt = 1 + int(request.headers.pop("x-stainless-retry-count", "0"))
         request.headers.update({"Accept-Encoding": "identity", "X-Request-Id": request_id})
         if not is_kept:
             request.headers["Connection"] = "close"
@@ -138,12 +140,17 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
             status, headers, content = await asyncio.wait_for(_receive(transport, request), self._timeout)
         except (TimeoutError, asyncio.TimeoutError):
             raise httpx2.ReadTimeout("too late") from None
-        completion = read_completion(content, self._key) if status == 200 else None
-        answered_ids = set(_ID.findall(f"{completion and completion.id} {headers.get('x-request-id')}"[:1000]))
-        self._repeats_ids = self._may_keep and answered_ids == {request_id}
-        if answered_ids - {request_id} or (is_kept and not answered_ids):
-            self._may_keep = False
-            raise NoCompletion("the answer to another question")
+        try:
+            completion = read_completion(content, self._key) if status == 200 else None
+            answered_ids = set(_ID.findall(f"{completion and completion.id} {headers.get('x-request-id')}"[:1000]))
+            self._repeats_ids = self._may_keep and answered_ids == {request_id}
+            if answered_ids - {request_id} or (is_kept and not answered_ids):
+                self._may_keep = False
+                raise NoCompletion("the answer to another question")
+        except NoCompletion as error:
+            if attempt >= _MOST_ATTEMPTS:
+                raise UnusableCompletion(f"{error} (tried {attempt} times)") from None
+            raise
         if completion is not None:
             return httpx2.Response(200, extensions={"completion": completion})
         retry_headers = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
@@ -245,9 +252,10 @@ class ServerJudge:
             return await self._refused(question, body, error.response.status_code, error.response.content)
         except APIConnectionError as error:
             cause, tries = error.__cause__ or error, format_count(self._limits.tries, "time")
-            is_response = isinstance(cause, NoCompletion)
-            reason = str(cause) if is_response else f"network error: {_describe_network_error(cause, self._limits)}"
-            return Failure(reason=f"{reason} (tried {tries})", is_of_server=True)
+            if isinstance(cause, NoCompletion):
+                return Failure(reason=f"{cause} (tried {tries})")
+            reason = _describe_network_error(cause, self._limits)
+            return Failure(reason=f"network error: {reason} (tried {tries})", is_of_server=True)
         except UnusableCompletion as error:
             return Failure(reason=str(error))
         except (OpenAIError, OSError, ValueError, TypeError, RuntimeError) as error:
