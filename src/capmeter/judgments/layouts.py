@@ -88,7 +88,7 @@ class JudgmentRow:
             with suppress(ValueError):
                 field_values = [float(field_value)]
         if not all(isinstance(one, bool) or is_finite(one, MAX_NUMBER) for one in field_values):
-            raise self.error_at(key, "a number" if isinstance(field_value, str) else "a list of numbers")
+            raise self.error_at(key, f"a {'number' if isinstance(field_value, str) else 'list of numbers'} up to 1e100")
         return tuple(float(one) for one in field_values)
 
     def flag(self, key: str, default: bool) -> bool:
