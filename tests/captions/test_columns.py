@@ -26,7 +26,7 @@ from capmeter.captions.field_names import parse_columns
 from capmeter.captions.fields import FieldMap as Columns
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
-from capmeter.core.output_files import CsvWriter, csv_lines
+from capmeter.core.output_files import CsvWriter
 from capmeter.report.score_table import describe_note
 
 EXPECTED = [("1", "a dog; runs", ("the dog", "one dog")), ("2", "a cat", ("the cat", "one, cat"))]
@@ -247,7 +247,9 @@ def test_the_csv_writer_is_read_back(delimiter: str) -> None:
     table = CsvWriter(text, delimiter)
     for id in HOSTILE_IDS:
         table.write([id, -0.5])
-    assert list(csv.reader(csv_lines(text.getvalue()), delimiter=delimiter)) == [[id, "-0.5"] for id in HOSTILE_IDS]
+    assert list(csv.reader(io.StringIO(text.getvalue(), newline=""), delimiter=delimiter)) == [
+        [id, "-0.5"] for id in HOSTILE_IDS
+    ]
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
@@ -262,7 +264,7 @@ def test_hostile_ids_come_back_from_per_caption_files(tmp_path: Path, ending: st
     path = tmp_path / f"x.{ending}"
     write_per_caption({"s": results}, path)
     assert read_scores(path, HOSTILE_IDS)["rouge-l"] == dict(results["rouge-l"].items)
-    rows = list(csv.reader(csv_lines(to_csv(Table("", ["id"], [[id] for id in HOSTILE_IDS], [False])))))
+    rows = list(csv.reader(io.StringIO(to_csv(Table("", ["id"], [[id] for id in HOSTILE_IDS], [False])), newline="")))
     assert rows == [["id"], *([id] for id in HOSTILE_IDS)]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter.report.scene_drawing import draw_scene
 from support.spice_parses import Recorded, official_set, recorded, use_parser
 from support.written_parses import caption
 
@@ -128,9 +127,6 @@ def test_explanation_has_matches_and_the_most_similar_tuples(fixed_parses):
         json.loads(json.dumps(to_dicts([explanation])))[0]["evidence"]["spice"]["scene"]["tuples"][0]["kind"]
         == "object"
     )
-    figure = draw_scene(scene.candidate, matched=[each.matched for each in scene.tuples if each.side == "candidate"])
-    lines = [text.get_bbox_patch().get_linestyle() for text in figure.axes[0].texts]
-    assert (lines.count("-"), lines.count("--")) == (3, 2)
 
 
 def test_result_files_of_the_program(fixed_parses, tmp_path):

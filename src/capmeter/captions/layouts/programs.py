@@ -401,5 +401,5 @@ def find_layout(records: Sequence[Any]) -> Layout | None:
 
 
 def is_results(document: Any) -> bool:
-    """Whether this JSON claims to be a results file of capmeter (`capmeter.evaluation.results_file`)."""
+    """Whether this JSON claims to be a results file of capmeter (`capmeter.evaluation.results`)."""
     return isinstance(document, Mapping) and "capmeter" in document and isinstance(document.get("systems"), Mapping)

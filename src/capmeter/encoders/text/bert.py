@@ -4,7 +4,7 @@
     A = softmax(Q Kᵀ / √d + R),   y = norm(x + A V W + b),   x ← norm(y + gelu(y W + b) W + b)  for every layer
 
 Q, K and V are x W + b of each head, d is a head's width. R is 0 but in MPNet, where it is a bias by head and distance
-of two pieces (`relative_attention.py`). The output is the hidden states x of one layer, or the attention maps A of all
+of two pieces (`_relative_bias`). The output is the hidden states x of one layer, or the attention maps A of all
 layers. Working on the weights directly, this starts in one second where the transformers library takes five, and it
 runs no layer above the requested one.
 

@@ -8,8 +8,8 @@ all candidates. With s the sum of a candidate's states in the last layer, and r 
 
     logit = slope · cos(s, r) + w · norm(s) + offset
 
-norm is a layer norm without weights. A checkpoint of the kind `encoder` (`lora.py`) with the arrays of `ReaderWeights`
-reads like this; `capmeter train text-encoder --reads-references` makes one.
+norm is a layer norm without weights. A checkpoint of the kind `encoder` (`layers.py`) with the arrays of
+`ReaderWeights` reads like this; `capmeter train text-encoder --reads-references` makes one.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ Both networks and the encoder were trained on captions only: pairs of captions o
 target is the similarity of all captions of the two photos, and captions with every perturbation of
 `capmeter.transforms` and some others. No human judgments were used in training. docs/own-metric.md has the details.
 `checkpoint` is a network from `capmeter train capmeter`, on any encoder. `size=large` adds the logit of a larger
-encoder that reads the references, adapted from all-mpnet-base-v2 (`larger_encoder.py`): it agrees better with people,
+encoder that reads the references, adapted from all-mpnet-base-v2 (`trained_networks.py`): it agrees better with people,
 most of all on captions of machines, and costs at least ten times as much; mpnet's own weights are not bundled.
-`uncertainty=true` adds a part that says how sure each score is (`uncertainty.py`).
+`uncertainty=true` adds a part that says how sure each score is (`trained_networks.py`).
 
 >>> import capmeter
 >>> references = ["a dog runs on the grass", "a brown dog is running outside"]
@@ -94,7 +94,7 @@ class Capmeter(MeanMetric):
         encoder: its encoder, if it has another name or folder here than in training.
         size: `base`; `large` for a larger encoder as well, or a folder from `capmeter train capmeter-large`.
         uncertainty: whether every score has a part `uncertainty`: the probability, 0 to 1, that it is on the wrong side
-            of .5 (`uncertainty.py`). It changes no score.
+            of .5 (`trained_networks.py`). It changes no score.
     """
 
     NAME: ClassVar[str] = "capmeter"

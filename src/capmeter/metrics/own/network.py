@@ -1,13 +1,13 @@
 """The networks of the metric `capmeter`: candidate and references attend to each other, on states of an encoder.
 
 x_i, y_j: word pieces of the candidate and of all references. Each is the sum of three projections: of its state in the
-sentence, of its static embedding and of its association vector (`token_priors.py`). s_ij is 5 times the
+sentence, of its static embedding and of its association vector (`inputs.py`). s_ij is 5 times the
 cosine of the states plus, by head, a learned multiple of the association of i and j:
 
     a_i = Σ_j softmax_j(q(x_i) · k(y_j) + s_ij) y_j     u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
     b_j = Σ_i softmax_i(q(x_i) · k(y_j) + s_ij) x_i     v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
     e_i, f_i = two convolutions each, over the candidate's pieces alone and their language-model features
-               (`token_priors.py`: log probabilities in context, repetitions)
+               (`inputs.py`: log probabilities in context, repetitions)
 
 support_i: mean over references and maximum of the piece's highest cosine in each, contextual and static, and of its
 highest association; its mean association with all pieces, and with itself; the share of references that contain this
