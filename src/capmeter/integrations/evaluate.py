@@ -24,7 +24,6 @@ from typing import Any
 import datasets
 import evaluate
 
-from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.runner import score
@@ -67,12 +66,6 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc, unused-ignore]
         """The score of each metric by name; with `items` also a list with each caption's score."""
         configured = None if self.config_name == "default" else self.config_name
         lists = [[each] if isinstance(each, str) else list(each) for each in references]
-        for k, texts in enumerate(lists):
-            if len(texts) > 1 and all(len(text) <= 1 for text in texts):  # `evaluate` takes a text among lists apart
-                raise InputError(
-                    f"references[{k}]: single characters ({''.join(texts)!r:.80}), expected captions; give each "
-                    "prediction a list of texts, or all of them one text"
-                )
         results = score(
             candidates=list(predictions), references=lists, metrics=metrics or configured or DEFAULT, settings=settings
         )
