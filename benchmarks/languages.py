@@ -12,6 +12,7 @@ random exchanges of both metrics on an image.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import evaluate
-from capmeter.judgments.layouts import JudgmentRow, read_jsonl
+from capmeter.judgments.layouts import JudgmentRow, read_records
 from capmeter.judgments.swapped_captions import find_other_images
 
 METRICS = (
@@ -71,7 +72,7 @@ def main() -> None:
     parser.add_argument("--metrics", default=METRICS)
     parser.add_argument("--images", choices=("similar", "random"), default="similar")
     options = parser.parse_args()
-    rows = read_jsonl(options.file)
+    rows = read_records(Path(options.file))
     others = find_other_images(rows, options.images, 0)
     for language in options.languages.split(","):
         chosen = [pair for pair in zip(rows, others, strict=True) if pair[0].text("language") == language]
