@@ -14,10 +14,12 @@ from support.command_line import capmeter as run_capmeter
 
 import capmeter
 from capmeter.captions.chat_artifacts import clean_chat_artifacts
-from capmeter.captions.matching import CLEANED
+from capmeter.captions.matching import CLEANED as NOTES
 from capmeter.captions.text_checks import find_artefacts
 from capmeter.captions.validation import examine
 from capmeter.core.errors import InputError
+
+CLEANED = NOTES["chat-artifacts"]
 
 CAPTION = "A dog runs."
 SAMPLES = {
@@ -156,7 +158,7 @@ def test_loading_cleans_on_request_with_notes_and_signature() -> None:
         assert results[name].score == expected.score
         assert "|clean:chat-artifacts|" in results[name].signature
         assert "clean:" not in expected.signature
-    with pytest.raises(InputError, match="clean is 'all', expected 'chat-artifacts' or None"):
+    with pytest.raises(InputError, match="clean is 'all', expected 'chat-artifacts', 'markdown' or None"):
         capmeter.load(CANDIDATES, clean="all")
 
 

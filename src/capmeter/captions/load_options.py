@@ -61,8 +61,8 @@ class LoadOptions:
         columns: other column names and the fields that they hold, such as `{"hyp": "candidate", "gt": "references"}`.
         reference_columns: those of separate `references`, where they differ from `columns`.
         unicode: brings candidates and references into this Unicode form, "nfc" or "nfkc"; None: as they are.
-        clean: "chat-artifacts" removes from candidates what chat models and tokenizers leave around a caption (see
-            `capmeter.captions.chat_artifacts`); None: they are scored as they are.
+        clean: of candidates: "chat-artifacts" removes what chat models and tokenizers leave around a caption (see
+            `capmeter.captions.chat_artifacts`), "markdown" reads what their Markdown renders; None: as they are.
         images_root: the folder of the pictures: relative paths start here, and captions that name no picture have the
             file of their image id (see `capmeter.captions.sources`).
         regions: a folder of .npz files or an LMDB with the pictures' regions.
@@ -130,8 +130,8 @@ class LoadOptions:
     clean: str | None = option(
         None,
         "Remove what is not caption from candidates: chat-artifacts (reasoning such as `<think>…</think>`, tokens of "
-        "chat templates, code fences, ASSISTANT:, marks of tokenizers).",
-        choices=("chat-artifacts",),
+        "chat templates, code fences, ASSISTANT:, marks of tokenizers), or markdown (its marks).",
+        choices=("chat-artifacts", "markdown"),
         metavar="KIND",
     )
     images_root: Path | None = option(

@@ -20,6 +20,7 @@ from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
 from capmeter.captions.chat_artifacts import clean_chat_artifacts
 from capmeter.captions.containers.container import WHOLE, Span
 from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.markdown import render_markdown
 from capmeter.captions.reading import RowReader, open_rows
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.sources import PictureFiles
@@ -28,8 +29,9 @@ from capmeter.core.messages import format_count, list_names, shorten
 
 Notes = dict[str, list[str]]
 IMAGE_ID = "image id"
-CLEANED = "cleaned of chat artifacts"
-"""The note with the ids of the captions that `--clean` changed."""
+CLEANED = {"chat-artifacts": "cleaned of chat artifacts", "markdown": "read as what its Markdown renders"}
+"""The note with the ids of the captions that each kind of `--clean` changed."""
+_CLEANERS = {"chat-artifacts": clean_chat_artifacts, "markdown": render_markdown}
 _COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
 _PATH = re.compile(
     r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
@@ -320,7 +322,7 @@ def match_captions(
     """
     if not is_part:
         _refuse_absent_columns(reader, table, options)
-    cleaned = _clean(rows) if options.clean is not None else [False] * len(rows)
+    cleaned = _clean(rows, _CLEANERS[options.clean]) if options.clean is not None else [False] * len(rows)
     image_counts = Counter([row.image_id for row in rows])
     _refuse_mismatch(rows, reader, table, image_counts)
     ids, are_single = final_ids(rows, image_counts), len(image_counts) == len(rows)
@@ -340,7 +342,9 @@ def match_captions(
         cleaned = [is_cleaned for row, is_cleaned in zip(rows, cleaned, strict=True) if row.references]
         ids = [id for row, id in zip(rows, ids, strict=True) if row.references]
     rows = [row for row in rows if row.references] if ids_without and options.on_missing != "keep" else list(rows)
-    notes = {CLEANED: [id for id, is_cleaned in zip(ids, cleaned, strict=True) if is_cleaned]}
+    notes = {
+        CLEANED.get(options.clean or "", ""): [id for id, is_cleaned in zip(ids, cleaned, strict=True) if is_cleaned]
+    }
     scores_absent = options.on_absent == "empty"
     if scores_absent and table is not None:
         rows += [_empty_candidate(table.rows[image_id]) for image_id in unused_ids]
@@ -425,14 +429,14 @@ def final_ids(rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> list[str
     return ids
 
 
-def _clean(rows: Sequence[CaptionRow]) -> list[bool]:
-    """Takes what chat models leave around captions out of candidates and their events; whether each was changed."""
+def _clean(rows: Sequence[CaptionRow], clean: Callable[[str], str]) -> list[bool]:
+    """Cleans candidates and their events; whether each was changed."""
     changed = []
     for row in rows:
         candidate, events = row.candidate or "", row.events
-        row.candidate = clean_chat_artifacts(candidate)
+        row.candidate = clean(candidate)
         if events is not None:
-            row.events = events.map(clean_chat_artifacts)
+            row.events = events.map(clean)
             row.candidate = row.events.paragraph if candidate == events.paragraph else row.candidate
         changed.append((row.candidate, row.events) != (candidate, events))
     return changed

@@ -15,19 +15,11 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from capmeter.captions.markdown import rendered_lines
+
 MIN_DOCUMENT_SENTENCES, MIN_DOCUMENT_WORDS = 3, 60
 """Sizes from which a text is a document; what is shorter is a caption, as the published metrics take it."""
 
-_CODE_BLOCK = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-_IMAGE = re.compile(r"!\[[^\]\n]{0,500}\]\([^)\n]{0,2000}\)")
-_LINK = re.compile(r"\[([^\]\n]{1,500})\]\([^)\n]{0,2000}\)")
-_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,500}>|<!--.{0,2000}?-->", re.DOTALL)
-_LINE_START = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•‣◦·]\s+|\(?\d{1,3}[.)]\s+)?")
-_INLINE_ITEM = re.compile(
-    r"(?<=[.:!?*])\s+(?=(?:\d{1,2}\.\s+[*A-Z]|-\s+[*A-Za-z]))"
-)  # "… building.  2. The man", on one line
-_RULE = re.compile(r"[\s|:=*_-]*")  # a line of a table or a rule, without words
-_EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|~~|`+")
 _BOUNDARY = re.compile(r"(?<![.!?。！？…])[.!?。！？…]+[\"'”’»)\]]*(?=\s|[A-Z][a-z]|[。-\uffff]|$)|[。！？]")
 _MARKS = re.compile(r"[^\w\s]+\s?|\n")
 _SPACED_MARKS, _UNSPACED_MARKS = re.compile(r"[.!?].*\s|[。！？\n]", re.DOTALL), re.compile("[。！？]")
@@ -41,15 +33,7 @@ _NEXT_CHARACTER = re.compile(r"\s*(\S)")
 
 def _split_document(text: str) -> list[str]:
     """Splits a text of any length into sentences, without its Markdown; time is linear in its length."""
-    text = _TAG.sub(" ", _LINK.sub(r"\1", _IMAGE.sub(" ", _CODE_BLOCK.sub("\n", text))))
-    sentences: list[str] = []
-    for line in _INLINE_ITEM.sub("\n", text).splitlines():
-        if _RULE.fullmatch(line):
-            continue
-        table_cells = line.strip().strip("|").split("|") if line.count("|") > 1 else [line]
-        for table_cell in table_cells:
-            sentences += _split_line(_EMPHASIS.sub("", _LINE_START.sub("", table_cell, count=1)).strip())
-    return sentences
+    return [sentence for line in rendered_lines(text) for sentence in _split_line(line)]
 
 
 def document_sentences(text: str) -> list[str]:
