@@ -178,6 +178,12 @@ def test_names_and_single_words_are_not_another_language(candidate: str, referen
         ("a dog runs", ["a dog runs on grass ||| the dog is running"], True),
         ("a dog runs", ["a dog runs\nthe dog is running\na puppy plays"], True),
         ("a dog runs", ["a dog runs</s>the dog is running"], True),
+        (
+            "a dog runs on the grass near a red house and a tall tree",
+            ["A dog runs.\nThe grass is green.\nIt rains."],
+            False,
+        ),
+        ("a dog", ["1. a brown dog runs on grass\n2. the old dog is running fast over there"], True),
         ("a dog runs", ["a dog runs\n\nthe dog is running"], False),  # paragraphs
         ("a dog runs\nit is brown", ["a dog runs\nthe dog is brown"], False),
         ("a dog runs", ["a dog runs ||| the dog is running", "a puppy"], False),

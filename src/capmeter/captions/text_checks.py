@@ -116,6 +116,7 @@ MISMATCH = (
 )
 """The note on captions whose references cannot be theirs."""
 _SEPARATOR = re.compile(r"\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n)")
+_NUMBERED = re.compile(r"\s*\(?\d{1,2}[.):]\s")
 _FEWEST_OF_PART = 2  # words
 COPIED = "candidate is one of its own references"
 _JOINED = "several references joined to one text by ||| or line breaks? they are scored as one: give a list"
@@ -355,9 +356,13 @@ def has_joined_references(candidate: str, references: Sequence[str]) -> bool:
     >>> has_joined_references("a dog", ["a dog runs ||| the dog is running"]), has_joined_references("a dog", ["a | b"])
     (True, False)
     """
-    if len(references) != 1 or not _SEPARATOR.search(references[0]) or _SEPARATOR.search(candidate):
+    if len(references) != 1 or (separator := _SEPARATOR.search(references[0])) is None or _SEPARATOR.search(candidate):
         return False
-    part_lengths = [part_length for part in _SEPARATOR.split(references[0]) if (part_length := len(part.split()))]
+    parts = [part for part in _SEPARATOR.split(references[0]) if part.strip()]
+    part_lengths, candidate_length = [len(part.split()) for part in parts], len(candidate.split())
+    if separator[0] == "\n" and not all(map(_NUMBERED.match, parts)):  # lines of one text are not as long as captions
+        is_caption = [candidate_length / 2 <= length <= 2 * candidate_length for length in part_lengths]
+        return len(parts) > 1 and all(is_caption) and min(part_lengths) >= _FEWEST_OF_PART
     return len(part_lengths) > 1 and min(part_lengths) >= _FEWEST_OF_PART and max(part_lengths) <= _LONG_WORDS
 
 
