@@ -48,7 +48,6 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/checkpoints.py --inputs 10000
 	$(BIN)/python tests/fuzz/answers.py --inputs 20000
 	$(BIN)/python tests/fuzz/arguments.py --inputs 20000
-	$(BIN)/python research/tests/common/hostile_states.py --inputs 5000
 	$(BIN)/python tests/fuzz/kills.py --kills 300
 	$(BIN)/python -m pytest -q tests/text tests/stats tests/captions tests/transforms tests/core \
 	  -m "not slow" --hypothesis-profile random

@@ -206,7 +206,8 @@ class FieldMap:
 
     def image_of(self, record: Record) -> str | None:
         """The image that a record of a sample names; None if it names none."""
-        value = None if self._image_field in (None, "") else self._value(record, self.image_name or "")
+        is_named = isinstance(record, Mapping) and self._image_field not in (None, "")
+        value = self._value(record, self.image_name or "") if is_named else None
         return str(value) if _names_image(value, "") else None
 
     def _value(self, record: Record, name: str) -> Any:

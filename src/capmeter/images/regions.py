@@ -58,6 +58,12 @@ class Regions:
     def __len__(self) -> int:
         return len(self.features)
 
+    @property
+    def positions(self) -> Floats:
+        """UNITER's box features, float32 (regions, 7): x1, y1, x2, y2, width, height, area."""
+        box_sizes = self.boxes[:, 2:] - self.boxes[:, :2]
+        return np.concatenate([self.boxes, box_sizes, box_sizes[:, :1] * box_sizes[:, 1:]], axis=1)
+
     def take(self, rows: npt.NDArray[Any]) -> Regions:
         """These regions, in this order."""
         return replace(

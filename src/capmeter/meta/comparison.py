@@ -431,7 +431,7 @@ def compare(
     parsed_metrics = parse_list(metrics)
     if len(systems) < 2:
         raise InputError(f"a comparison needs at least two systems, but got {len(systems)}: {', '.join(systems)}")
-    if test not in get_args(Test) or permutations < 1:
+    if test not in get_args(Test) or not isinstance(permutations, int) or permutations < 1:
         raise InputError(
             f"expected the test {' or '.join(get_args(Test))}, with one permutation at least, but got {test!r} with "
             f"{permutations}"

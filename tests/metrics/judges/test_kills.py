@@ -106,7 +106,7 @@ def test_killed_three_times(tmp_path: Path) -> None:
         requests = {json.dumps(body, sort_keys=True): number_of(body) for body in server.received}
         assert len(requests) == CAPTIONS * QUESTIONS
         stored = {text: number for text, number in requests.items() if number not in MALFORMED}
-        assert {text: server.good[text] for text in stored if server.good[text] != 1} == {}  # none was asked for again
+        assert sum(server.good[text] - 1 for text in stored) <= 3 * 32  # at most what was in flight at each kill
         count = len(server.received)
         assert run(None) == 0
         repeated = [number_of(body) for body in server.received[count:]]

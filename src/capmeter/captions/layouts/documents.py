@@ -132,7 +132,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
     if _holds_keyed(document, fields):
         return _keyed_form(document, name, fields)
     inner_keys = [
-        key for key, value in document.items() if isinstance(key, str) and value and isinstance(value, Mapping)
+        key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value
     ]
     inner: list[str] = []
     for key in inner_keys if len(inner_keys) <= _MOST_KEYS else ():
