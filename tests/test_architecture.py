@@ -58,7 +58,7 @@ NETWORKS = re.compile(
 )
 # the most lines of each package: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the library")
 MOST_LINES = {
-    "src/capmeter/captions": 6_671,
+    "src/capmeter/captions": 6668,
     "src/capmeter/cli": 3_160,
     "src/capmeter/core": 2959,
     "src/capmeter/encoders": 2921,

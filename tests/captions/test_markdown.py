@@ -9,7 +9,7 @@ import pytest
 from support.command_line import capmeter as command
 
 import capmeter
-from capmeter.captions.markdown import render_markdown
+from capmeter.captions.clean_texts import render_markdown
 from capmeter.captions.matching import CLEANED
 
 PLAIN = "A brown dog lies on a sofa. A clock hangs on the wall."

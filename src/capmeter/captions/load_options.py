@@ -62,7 +62,7 @@ class LoadOptions:
         reference_columns: those of separate `references`, where they differ from `columns`.
         unicode: brings candidates and references into this Unicode form, "nfc" or "nfkc"; None: as they are.
         clean: of candidates: "chat-artifacts" removes what chat models and tokenizers leave around a caption (see
-            `capmeter.captions.chat_artifacts`), "markdown" reads what their Markdown renders; None: as they are.
+            `capmeter.captions.clean_texts`), "markdown" reads what their Markdown renders; None: as they are.
         images_root: the folder of the pictures: relative paths start here, and captions that name no picture have the
             file of their image id (see `capmeter.captions.sources`).
         regions: a folder of .npz files or an LMDB with the pictures' regions.

@@ -17,10 +17,9 @@ from pathlib import PurePosixPath
 from typing import Literal, cast
 
 from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
-from capmeter.captions.chat_artifacts import clean_chat_artifacts
+from capmeter.captions.clean_texts import clean_chat_artifacts, render_markdown
 from capmeter.captions.containers.container import WHOLE, Span
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.markdown import render_markdown
 from capmeter.captions.reading import RowReader, open_rows
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.sources import PictureFiles

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.chat_artifacts import MARKS, REASONING, TOKENS
+from capmeter.captions.clean_texts import MARKS, REASONING, TOKENS
 from capmeter.captions.words import split_words
 from capmeter.core.ragged import distinct
 

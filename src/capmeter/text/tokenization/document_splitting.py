@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from capmeter.captions.markdown import rendered_lines
+from capmeter.captions.clean_texts import rendered_lines
 
 MIN_DOCUMENT_SENTENCES, MIN_DOCUMENT_WORDS = 3, 60
 """Sizes from which a text is a document; what is shorter is a caption, as the published metrics take it."""

@@ -1,8 +1,9 @@
-"""What chat models and tokenizers leave around a caption, removed on request (`--clean chat-artifacts`).
+"""Candidates without what is no caption, on request.
 
-`text_checks` finds and names such leftovers by the same patterns; here they are taken out of candidates, and nothing
-else is: not Markdown, not HTML, not a refusal, since these are words that the model chose. A leftover that nothing
-follows takes no words with it, unless these are a question or reasoning.
+`--clean chat-artifacts` removes what chat models and tokenizers leave around a caption. `text_checks` finds and names
+such leftovers by the same patterns; here they are taken out of candidates, and nothing else is: not Markdown, not HTML,
+not a refusal, since these are words that the model chose. A leftover that nothing follows takes no words with it,
+unless these are a question or reasoning.
 
 >>> clean_chat_artifacts("<think>\\nA dog, I think.\\n</think>\\n\\nA dog runs.<|im_end|>")
 'A dog runs.'
@@ -10,6 +11,11 @@ follows takes no words with it, unless these are a question or reasoning.
 ('a dog runs', 'a dog runs')
 >>> clean_chat_artifacts("a dog runs [/INST]"), clean_chat_artifacts("[INST] Describe it. [/INST]")
 ('a dog runs', '')
+
+`--clean markdown` reads the text that Markdown renders, as do the sentences of documents.
+
+>>> render_markdown("## Scene\\n- **Two dogs** run.\\n- A [cat](x.html) sleeps.")
+'Scene\\nTwo dogs run.\\nA cat sleeps.'
 """
 
 from __future__ import annotations
@@ -94,3 +100,32 @@ def _is_visible(text: str) -> bool:
 def _decode_bytes(byte_tokens: re.Match[str]) -> str:
     """The text of byte tokens such as <0xC3><0xA9>."""
     return bytes(int(hex_digits, 16) for hex_digits in re.findall(r"0x(..)", byte_tokens[0])).decode("utf-8", "replace")
+
+
+_CODE_BLOCK = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_IMAGE = re.compile(r"!\[[^\]\n]{0,500}\]\([^)\n]{0,2000}\)")
+_LINK = re.compile(r"\[([^\]\n]{1,500})\]\([^)\n]{0,2000}\)")
+_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,500}>|<!--.{0,2000}?-->", re.DOTALL)
+_LINE_START = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•‣◦·]\s+|\(?\d{1,3}[.)]\s+)?")
+_INLINE_ITEM = re.compile(
+    r"(?<=[.:!?*])\s+(?=(?:\d{1,2}\.\s+[*A-Z]|-\s+[*A-Za-z]))"
+)  # "… building.  2. The man", on one line
+_RULE = re.compile(r"[\s|:=*_-]*")  # a line of a table or a rule, without words
+_EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|~~|`+")
+
+
+def rendered_lines(text: str) -> list[str]:
+    """The headings, paragraphs' lines, list items and table cells of a text; time is linear in its length."""
+    text = _TAG.sub(" ", _LINK.sub(r"\1", _IMAGE.sub(" ", _CODE_BLOCK.sub("\n", text))))
+    rendered: list[str] = []
+    for line in _INLINE_ITEM.sub("\n", text).splitlines():
+        if _RULE.fullmatch(line):
+            continue
+        table_cells = line.strip().strip("|").split("|") if line.count("|") > 1 else [line]
+        rendered += [_EMPHASIS.sub("", _LINE_START.sub("", cell, count=1)).strip() for cell in table_cells]
+    return rendered
+
+
+def render_markdown(text: str) -> str:
+    """The text without marks: headings, list items and table cells are lines, code blocks and images are left out."""
+    return "\n".join(line for line in rendered_lines(text) if line)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.command_line import capmeter as run_capmeter
 
 import capmeter
-from capmeter.captions.chat_artifacts import clean_chat_artifacts
+from capmeter.captions.clean_texts import clean_chat_artifacts
 from capmeter.captions.matching import CLEANED as NOTES
 from capmeter.captions.text_checks import find_artefacts
 from capmeter.captions.validation import examine
