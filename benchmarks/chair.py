@@ -67,11 +67,11 @@ def plain_rewrite(captions: list[str], truth: set[str], words: ObjectWords) -> t
                     token = pattern.sub(replacement, token)
                     break
             singular.append(token)
-        merged, location = [], 0
-        while location < len(singular):
-            double = " ".join(singular[location : location + 2])
-            merged.append(words.double_words.get(double, singular[location]))
-            location += 2 if double in words.double_words else 1
+        merged, start = [], 0
+        while start < len(singular):
+            double = " ".join(singular[start : start + 2])
+            merged.append(words.double_words.get(double, singular[start]))
+            start += 2 if double in words.double_words else 1
         if "toilet" in merged and "seat" in merged:
             merged = [word for word in merged if word != "seat"]
         places = [k for k, word in enumerate(merged) if word in set(all_words)]

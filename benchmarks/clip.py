@@ -78,23 +78,23 @@ def bare(folder: str, paths: list[Path], texts: list[str], batch: int) -> tuple[
     import transformers
     from PIL import Image
 
-    local = transformers.CLIPModel.from_pretrained(folder).eval()
+    clip_model = transformers.CLIPModel.from_pretrained(folder).eval()
     processor = transformers.CLIPImageProcessorPil.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def run() -> tuple[Any, Any]:
-        visits, message = [], []
+        image_features, text_features = [], []
         with torch.inference_mode():
             for start in range(0, len(paths), batch):
                 some = [Image.open(path).convert("RGB") for path in paths[start : start + batch]]
                 pixels = processor(images=some, return_tensors="pt")["pixel_values"]
-                visits.append(local.get_image_features(pixels).pooler_output.numpy())
+                image_features.append(clip_model.get_image_features(pixels).pooler_output.numpy())
             for start in range(0, len(texts), batch):
                 ids = tokenizer(texts[start : start + batch], padding=True, return_tensors="pt")
-                message.append(local.get_text_features(**ids).pooler_output.numpy())
-        return np.concatenate(visits), np.concatenate(message)
+                text_features.append(clip_model.get_text_features(**ids).pooler_output.numpy())
+        return np.concatenate(image_features), np.concatenate(text_features)
 
-    return run, local
+    return run, clip_model
 
 
 def main() -> None:
@@ -140,9 +140,9 @@ def main() -> None:
                 )
                 report[f"picture passes, {what}"] = sum(passed)
                 best[what] = min(best.get(what, (np.inf, np.inf)), (used, seconds))
-            seconds, used, (visits, message) = timed(loop)
+            seconds, used, (image_features, text_features) = timed(loop)
             best["bare encoder"] = min(best.get("bare encoder", (np.inf, np.inf)), (used, seconds))
-        unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (visits, message)]
+        unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (image_features, text_features)]
         expected = (unit[0] @ unit[1].T).reshape(-1)
         separate = np.abs(np.array(list(outcome[name].items.values())) - expected).max()
     for what, (used, seconds) in best.items():

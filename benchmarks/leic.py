@@ -85,8 +85,8 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rows", type=int, default=5000)
     parser.add_argument("--checkpoint", default="leic")
-    inputs = parser.parse_args()
-    metric, rows = Leic(checkpoint=inputs.checkpoint), read(inputs.file, inputs.rows)
+    arguments = parser.parse_args()
+    metric, rows = Leic(checkpoint=arguments.checkpoint), read(arguments.file, arguments.rows)
     warm = own(rows[:2])
     Evaluation((metric,)).with_collected_states(warm).run(warm)
     for name, captions in (("own", own(rows)), ("shared", shared(rows))):

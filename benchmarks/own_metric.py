@@ -111,8 +111,8 @@ def is_foil(wrong: Perturbation, original: Caption) -> bool:
     if wrong.kind != "exchange":
         return False
     old, new = (bare_word(text.split()[wrong.wrong_words[0]]) for text in (original.candidate, wrong.text))
-    message = {token_concept(bare_word(word)) for reference in original.references for word in reference.split()}
-    return find_slot(old) == find_slot(new) and find_slot(new) in THINGS and token_concept(new) not in message
+    concepts = {token_concept(bare_word(word)) for reference in original.references for word in reference.split()}
+    return find_slot(old) == find_slot(new) and find_slot(new) in THINGS and token_concept(new) not in concepts
 
 
 def of_other_photos(captions: CaptionSet) -> CaptionSet:
@@ -199,12 +199,12 @@ def main() -> None:
     options.add_argument("--images", type=int, default=1000)
     options.add_argument("--key", help="the candidates' column")
     options.add_argument("--rows", type=int, default=2000)
-    inputs = options.parse_args()
+    arguments = options.parse_args()
     with show_progress():
-        if inputs.what == "words":
-            words(inputs.references, inputs.images)
+        if arguments.what == "words":
+            words(arguments.references, arguments.images)
         else:
-            speed(inputs.references, inputs.key, inputs.rows)
+            speed(arguments.references, arguments.key, arguments.rows)
 
 
 if __name__ == "__main__":

@@ -48,15 +48,15 @@ def opened(browser: Any, page: Path) -> tuple[float, float, float]:
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
-    location = os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if location is None:
+    chromium = os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
         sys.exit("needs a Chromium: chromium on the path, or CAPMETER_CHROMIUM naming one")
     openings = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as running:
         page = Path(folder) / "page.html"
         text = write_page(read_all(sys.argv[1]), page, resamples=100)
         print(f"{text.captions:,} captions, {text.explained:,} explained: {text.size / 1e6:.2f} MB")
-        browser = running.chromium.launch(executable_path=location, args=FLAGS, timeout=PATIENCE)
+        browser = running.chromium.launch(executable_path=chromium, args=FLAGS, timeout=PATIENCE)
         for _ in range(openings):
             ready, sample, clock = opened(browser, page)
             print(f"ready after {ready:.2f} processor seconds, drawn after {sample:.2f}; {clock:.2f} s on the clock")

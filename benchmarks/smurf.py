@@ -88,11 +88,11 @@ class PlainSparcs:
         typicality = {each: sum(each in sentence for sentence in sentences) / len(sentences) for each in every}
         for each in references:  # the released code analyses every reference a second time
             dict.fromkeys(self.concepts(each))
-        message = {each: typicality.get(each, 1) for each in self.concepts(candidate)}
-        matched = sum(weight for each, weight in message.items() if each in every)
+        weights = {each: typicality.get(each, 1) for each in self.concepts(candidate)}
+        matched = sum(weight for each, weight in weights.items() if each in every)
         if not matched:
             return 0.0
-        precision, recall = matched / sum(message.values()), matched / sum(typicality.values())
+        precision, recall = matched / sum(weights.values()), matched / sum(typicality.values())
         return 2 * precision * recall / (precision + recall)
 
 
@@ -196,11 +196,11 @@ def main() -> None:
         command.add_argument("--data", type=Path, default=DATA)
         command.add_argument(f"--{sizes[0]}", type=int, default=sizes[1])
         command.add_argument(f"--peer-{sizes[0]}", type=int, default=sizes[2])
-    inputs = parser.parse_args()
-    if inputs.command == "sparcs":
-        sparcs(inputs.data, inputs.images, inputs.peer_images)
+    arguments = parser.parse_args()
+    if arguments.command == "sparcs":
+        sparcs(arguments.data, arguments.images, arguments.peer_images)
     else:
-        flow(inputs.data, inputs.captions, inputs.peer_captions)
+        flow(arguments.data, arguments.captions, arguments.peer_captions)
 
 
 if __name__ == "__main__":

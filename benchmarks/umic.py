@@ -92,18 +92,18 @@ def main() -> None:
     parser.add_argument("--captions", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tiny", action="store_true", help="a tiny network, to see that this runs")
-    inputs = parser.parse_args()
+    arguments = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
-    shape = UniterShape(2000, 32, 2, 2, 64, 128, 64) if inputs.tiny else UniterShape(vocabulary=2000)
+    shape = UniterShape(2000, 32, 2, 2, 64, 128, 64) if arguments.tiny else UniterShape(vocabulary=2000)
     with tempfile.TemporaryDirectory() as folder:
-        rows = prepare(Path(folder), shape, inputs.pictures, inputs.captions)
+        rows = prepare(Path(folder), shape, arguments.pictures, arguments.captions)
         captions = capmeter.load(rows, on_missing="keep", regions=Path(folder, "regions"))
         name = f'umic(checkpoint="{Path(folder, "model")}")'
         lengths = [len(row["candidate"].split()) + 2 + REGIONS for row in rows]
-        ours = best(lambda: capmeter.score(captions, name, settings=SETTINGS), inputs.repeats)
-        other_values = best(bare(shape, lengths), inputs.repeats)
+        ours = best(lambda: capmeter.score(captions, name, settings=SETTINGS), arguments.repeats)
+        other_values = best(bare(shape, lengths), arguments.repeats)
     print(
         json.dumps(
             {

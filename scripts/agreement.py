@@ -58,10 +58,10 @@ def main(folder: Path, names: list[str]) -> None:
         if not (folder / file).is_file():
             continue
         output = _run("meta", "-b", benchmark, "-d", str(folder / file), "-m", ",".join(names), "--format", "json")
-        for judgments in output["results"]:
-            values = agreement_values["metrics"].setdefault(judgments["metric"], {})
+        for row in output["results"]:
+            values = agreement_values["metrics"].setdefault(row["metric"], {})
             values["version"] = __version__
-            values[benchmark] = [round(judgments[key], 1) for key in ("value", "low", "high")]
+            values[benchmark] = [round(row[key], 1) for key in ("value", "low", "high")]
         human = output.get("human_level", {})
         agreement_values["people"][benchmark] = round(human["value"], 1) if "value" in human else None
         agreement_values.setdefault("protocols", {})[benchmark] = output["protocol"]

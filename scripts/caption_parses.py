@@ -48,8 +48,8 @@ def coco_captions(excluded: frozenset[str]) -> list[tuple[str, str]]:
     if folder is None:
         raise SystemExit("the captions of COCO lie in pycocoevalcap: pip install pycocoevalcap")
     with zipfile.ZipFile(folder / "spice-1.0.jar") as archive:
-        message = [each for name in ANNOTATIONS for each in json.loads(archive.read(name))["annotations"]]
-    pairs = [(str(each["image_id"]), " ".join(each["caption"].split())) for each in message]
+        annotations = [each for name in ANNOTATIONS for each in json.loads(archive.read(name))["annotations"]]
+    pairs = [(str(each["image_id"]), " ".join(each["caption"].split())) for each in annotations]
     return [pair for pair in pairs if pair[0] not in excluded]
 
 
@@ -79,24 +79,24 @@ def in_form(caption: str, draw: random.Random) -> tuple[str, str]:
     return "repeated", " ".join(words[: twice + 2] + words[twice:])
 
 
-def drawn(coco: list[tuple[str, str]], flickr: list[tuple[str, str]], names: set[str]) -> list[Drawn]:
-    """The captions, none of which is `known` or drawn twice."""
+def drawn(coco: list[tuple[str, str]], flickr: list[tuple[str, str]], excluded: set[str]) -> list[Drawn]:
+    """The captions, none of which is excluded or drawn twice."""
     draw = random.Random(SEED)
     draw.shuffle(coco)
     draw.shuffle(flickr)
     of_coco, of_flickr = iter(coco), iter(flickr)
-    result: list[Drawn] = []
-    visits = set(names)
-    while len(result) < MOST:
+    chosen_captions: list[Drawn] = []
+    used = set(excluded)
+    while len(chosen_captions) < MOST:
         source = "coco" if draw.random() < COCO_SHARE else "flickr30k"
         photo, caption = next(of_coco if source == "coco" else of_flickr, ("", ""))
         if not photo:
             break
         form, text = in_form(caption, draw)
-        if text and text not in visits:
-            visits.add(text)
-            result.append(Drawn(source, photo, form, text))
-    return result
+        if text and text not in used:
+            used.add(text)
+            chosen_captions.append(Drawn(source, photo, form, text))
+    return chosen_captions
 
 
 def parsed(captions: list[Drawn], done: int) -> Iterator[str]:
@@ -118,22 +118,22 @@ def main() -> None:
     arguments.add_argument("--flickr30k", type=Path, required=True, help="rows {image_id, references}")
     arguments.add_argument("--exclusions", type=Path, required=True, help="photos of benchmarks")
     arguments.add_argument("--number", type=int, default=100_000)
-    inputs = arguments.parse_args()
-    exclusions = read_exclusions(inputs.exclusions)
-    with gzip.open(inputs.known, "rt", encoding="utf-8") as lines:
-        names = {json.loads(line)["caption"] for line in lines}
+    options = arguments.parse_args()
+    exclusions = read_exclusions(options.exclusions)
+    with gzip.open(options.known, "rt", encoding="utf-8") as lines:
+        excluded = {json.loads(line)["caption"] for line in lines}
     captions = drawn(
-        coco_captions(exclusions["coco"]), flickr_captions(inputs.flickr30k, exclusions["flickr30k"]), names
+        coco_captions(exclusions["coco"]), flickr_captions(options.flickr30k, exclusions["flickr30k"]), excluded
     )
-    part = inputs.output.with_name(inputs.output.name + ".part")
+    part = options.output.with_name(options.output.name + ".part")
     lines = part.read_text(encoding="utf-8").splitlines(keepends=True) if part.exists() else []
-    total = [line for line in lines if line.endswith("\n")]  # a run may have been stopped within a line
-    part.write_text("".join(total), encoding="utf-8")
+    whole_lines = [line for line in lines if line.endswith("\n")]  # a run may have been stopped within a line
+    part.write_text("".join(whole_lines), encoding="utf-8")
     with part.open("a", encoding="utf-8") as file:
-        for line in parsed(captions[: inputs.number], len(total)):
+        for line in parsed(captions[: options.number], len(whole_lines)):
             file.write(line)
             file.flush()
-    inputs.output.write_bytes(gzip.compress(part.read_bytes(), mtime=0))
+    options.output.write_bytes(gzip.compress(part.read_bytes(), mtime=0))
     part.unlink()
 
 

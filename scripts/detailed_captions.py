@@ -134,17 +134,17 @@ def perturbations(text: str, other: str | None, foreign: str, random: np.random.
 
 def measure(rows: Sequence[tuple[str, str, Sequence[Perturbed]]], metrics: str) -> dict[str, dict[str, list[float]]]:
     """For each metric and kind: 1 for a perturbed text that scores lower than the text, −1 for higher, 0 for equal."""
-    captions, location = [], []
+    captions, starts = [], []
     for k, (text, reference, perturbed) in enumerate(rows):
         variants = [text, *(each.text for each in perturbed)]
         captions += [Caption(f"{k}/{j}", f"{k}/{j}", variant, (reference,)) for j, variant in enumerate(variants)]
-        location.append(len(captions) - len(variants))
+        starts.append(len(captions) - len(variants))
     results = capmeter.score(CaptionSet.from_captions(captions), metrics)
     columns = {name: np.asarray(scores.items.array) for name, scores in results.items()}
     columns["length"] = np.array([float(len(each.candidate.split())) for each in captions])
     lower: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in columns}
     for name, scores in columns.items():
-        for first, (_, _, perturbed) in zip(location, rows, strict=True):
+        for first, (_, _, perturbed) in zip(starts, rows, strict=True):
             for j, each in enumerate(perturbed, 1):
                 lower[name][each.kind].append(float(np.sign(scores[first] - scores[first + j])))
     return lower
@@ -202,13 +202,13 @@ def main() -> None:
     for row in machine:
         photos[row["image_id"]].append(str(row["candidate"]))
     pairs = [each for each in photos.values() if len(each) == 2][: options.photos]
-    local = [(t, t, perturbations(t, None, document_sentences(texts[k - 1])[0], random)) for k, t in enumerate(texts)]
+    alone = [(t, t, perturbations(t, None, document_sentences(texts[k - 1])[0], random)) for k, t in enumerate(texts)]
     same = [
         (a, b, perturbations(a, b, document_sentences(pairs[k - 1][0])[0], random)) for k, (a, b) in enumerate(pairs)
     ]
     parts = options.only or ("a", "b", "marks")
     if "a" in parts:
-        print_table(f"(a) reference: the text itself; {len(local)} texts", measure(local, options.metrics))
+        print_table(f"(a) reference: the text itself; {len(alone)} texts", measure(alone, options.metrics))
     if "b" in parts:
         print_table(f"(b) reference: another text of the photo; {len(same)} photos", measure(same, options.metrics))
     if "marks" in parts:

@@ -47,22 +47,22 @@ Encoders, checkpoints and programs that you fetch yourself have licences of thei
 
 def needed(extras: tuple[str, ...]) -> dict[str, set[str]]:
     """Package: the extras that bring it ("core": all installations), dependencies of dependencies included."""
-    result: dict[str, set[str]] = {}
+    extras_of: dict[str, set[str]] = {}
     for extra in ("core", *extras):
-        ahead, visits = [("capmeter", extra)], set[tuple[str, str]]()
+        ahead, done_pairs = [("capmeter", extra)], set[tuple[str, str]]()
         while ahead:
-            name, target = ahead.pop()
-            if (name, target) in visits:
+            name, part = ahead.pop()
+            if (name, part) in done_pairs:
                 continue
-            visits.add((name, target))
+            done_pairs.add((name, part))
             if name != "capmeter":
-                result.setdefault(name, set()).add(extra)
-            for text in declared(name, target):
+                extras_of.setdefault(name, set()).add(extra)
+            for text in declared(name, part):
                 each = Requirement(text)
-                if each.marker is None or each.marker.evaluate({"extra": "" if target == "core" else target}):
+                if each.marker is None or each.marker.evaluate({"extra": "" if part == "core" else part}):
                     inner = canonicalize_name(each.name)
                     ahead += [(inner, "core"), *((inner, more) for more in each.extras)]
-    return result
+    return extras_of
 
 
 def declared(name: str, extra: str) -> list[str]:
@@ -80,15 +80,15 @@ def declared(name: str, extra: str) -> list[str]:
 def licence(name: str) -> str:
     """The licence that a package states, as one short name."""
     try:
-        message = distribution(name).metadata
+        metadata = distribution(name).metadata
     except PackageNotFoundError:
         return "not installed here"
-    if message["License-Expression"]:
-        return str(message["License-Expression"])
+    if metadata["License-Expression"]:
+        return str(metadata["License-Expression"])
     classified = [
-        each.rpartition(" :: ")[2] for each in message.get_all("Classifier", []) if each.startswith("License ::")
+        each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier", []) if each.startswith("License ::")
     ]
-    stated = (message["License"] or "").strip()
+    stated = (metadata["License"] or "").strip()
     if stated not in ("", "UNKNOWN") and len(stated) < 40 and "\n" not in stated:
         return stated
     return ", ".join(classified) or "not stated in its metadata"
@@ -96,10 +96,10 @@ def licence(name: str) -> str:
 
 def page() -> str:
     """The whole page."""
-    local = needed(EXTRAS)
-    further = {name: extras for name, extras in needed(ADAPTERS).items() if name not in local}
+    own_packages = needed(EXTRAS)
+    further = {name: extras for name, extras in needed(ADAPTERS).items() if name not in own_packages}
     return (
-        f"{HEAD}\n## Packages\n\n{_table(local, EXTRAS)}\n\n"
+        f"{HEAD}\n## Packages\n\n{_table(own_packages, EXTRAS)}\n\n"
         f"## Packages of adapters\n\nWhat the extras of [Where you already work](adapters.md) bring beside these.\n\n"
         f"{_table(further, ADAPTERS)}\n\n{DATA}"
     )
@@ -107,8 +107,8 @@ def page() -> str:
 
 def _table(packages: dict[str, set[str]], extras: tuple[str, ...]) -> str:
     rows = ["| package | licence | brought by |", "|---|---|---|"]
-    for name, result in sorted(packages.items()):
-        by = "capmeter itself" if "core" in result else ", ".join(f"`[{each}]`" for each in extras if each in result)
+    for name, origins in sorted(packages.items()):
+        by = "capmeter itself" if "core" in origins else ", ".join(f"`[{each}]`" for each in extras if each in origins)
         rows.append(f"| {name} | {re.sub('[|]', '/', licence(name))} | {by} |")
     return "\n".join(rows)
 

@@ -44,7 +44,7 @@ VAGUE = {
 }
 MOST_VAGUE, LEAST_COMPOUND = 0.01, 0.15  # of all local names, parameters and fields
 # the drop-in replacement for pycocoevalcap has the names of that package
-SHARED_CLASSES = {"Bleu", "Cider", "CiderD", "Meteor", "Spice"}
+SHARED_CLASSES = {"Bleu", "Cider", "Meteor", "Spice"}
 BANNED = re.compile(
     r"\bso many\b|\bmade (world|scenes?|wrong)\b|\bwrong forms?\b|\btold apart\b|\bgraph maker\b|\b(is|are) told\b"
     r"|(?<!there )\bis no (?!longer\b|more\b|such\b)\w+|\blies? (in|under|outside|beside)\b|\blikelie(r|st)\b"

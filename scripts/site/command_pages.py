@@ -113,11 +113,11 @@ def pages(work: Path) -> dict[str, str]:
     """Every page by its path. Makes the demo in `work`, where the commands run."""
     started = transcript([f"capmeter demo {DEMO}"], work)
     rows = ["| command | does |", "|---|---|"]
-    result = {}
+    by_path = {}
     for name in commands():
         command = _command(name)
         rows.append(f"| [{name}]({name}.md) | {_first(command.help)} |")
-        result[f"commands/{name}.md"] = _page(name, command, work / DEMO)
+        by_path[f"commands/{name}.md"] = _page(name, command, work / DEMO)
     index = [
         "# All commands",
         "Results go to standard output, progress and notes to standard error. Exit codes: 0 done, 1 the input is bad "
@@ -126,7 +126,7 @@ def pages(work: Path) -> dict[str, str]:
         "What the pages of commands show was run when this site was built, in the folder that this makes:",
         f"```console\n{started}\n```\n",
     ]
-    return {"commands/index.md": "\n\n".join(index), **result}
+    return {"commands/index.md": "\n\n".join(index), **by_path}
 
 
 def _command(name: str) -> Any:
@@ -164,11 +164,11 @@ def _options(command: Any, called: str) -> list[str]:
     rows = ["| option | default | meaning |", "|---|---|---|"]
     for parameter in command.params:
         names = [*getattr(parameter, "opts", ()), *getattr(parameter, "secondary_opts", ())]
-        inputs = parameter.metavar or parameter.name if parameter.param_type_name == "argument" else ", ".join(names)
+        label = parameter.metavar or parameter.name if parameter.param_type_name == "argument" else ", ".join(names)
         default = parameter.default
         shown = "" if default is None or default is False or callable(default) or default in ([], "", ()) else default
         if parameter.required:
             shown = "required"
         help = (getattr(parameter, "help", None) or "").replace("|", "\\|")
-        rows.append(f"| `{inputs}` | {str(shown).replace('|', chr(92) + '|')} | {help} |")
+        rows.append(f"| `{label}` | {str(shown).replace('|', chr(92) + '|')} | {help} |")
     return ["\n".join(rows)]

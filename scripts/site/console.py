@@ -31,16 +31,16 @@ _log = logging.getLogger("mkdocs.plugins.capmeter")
 
 def transcript(commands: list[str], folder: Path, expected: int = 0) -> str:
     """The commands and what they print, as in a terminal. The last may end with `expected`."""
-    message = []
+    parts = []
     for k, command in enumerate(commands):
         code, text = _run(command, folder)
-        target = expected if k == len(commands) - 1 else 0
-        if code != target:
+        expected_code = expected if k == len(commands) - 1 else 0
+        if code != expected_code:
             _log.warning(
-                "%s: exit code %d, expected %d\n%s", command, code, target, text
+                "%s: exit code %d, expected %d\n%s", command, code, expected_code, text
             )  # which a strict build refuses
-        message.append(f"$ {command}\n{_shortened(text)}".rstrip())
-    return "\n".join(message)
+        parts.append(f"$ {command}\n{_shortened(text)}".rstrip())
+    return "\n".join(parts)
 
 
 def _run(command: str, folder: Path) -> tuple[int, str]:
@@ -104,8 +104,8 @@ def _served(command: str, folder: Path) -> tuple[int, str]:
 
 def _shortened(text: str) -> str:
     """Lines without the blanks that fill a table, places on this machine by what they are, long outputs cut."""
-    for location, name in ((str(ROOT), "."), (sys.prefix, ".venv"), (str(Path.home()), "~")):
-        text = text.replace(location, name)
+    for path, name in ((str(ROOT), "."), (sys.prefix, ".venv"), (str(Path.home()), "~")):
+        text = text.replace(path, name)
     lines = [line.rstrip() for line in text.splitlines()]
     lines = [line for k, line in enumerate(lines) if line or (k and lines[k - 1])]
     if len(lines) > LINES:

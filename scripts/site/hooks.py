@@ -184,5 +184,5 @@ def _documented(name: str) -> str:
         return f"::: capmeter.{name}"
     import capmeter
 
-    message = inspect.getdoc(capmeter.parse)
-    return f'### `capmeter.parse(text)` {{ #capmeter.parse }}\n\n{message} `parse("cider-d(sigma=5.0)")` is a metric.'
+    docstring = inspect.getdoc(capmeter.parse)
+    return f'### `capmeter.parse(text)` {{ #capmeter.parse }}\n\n{docstring} `parse("cider-d(sigma=5.0)")` is a metric.'

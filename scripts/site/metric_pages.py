@@ -101,13 +101,13 @@ def _agreement(name: str, judgments: dict[str, Any]) -> list[str]:
         return []
     value, low, high = result["flickr8k-expert"]
     people = judgments["people"]["flickr8k-expert"]
-    message = [
+    lines = [
         f"* **Agreement with people**: τ_c {value} [{low}, {high}] on Flickr8k-Expert; people among themselves "
         f"{people} ([more](../choosing.md))",
     ]
     if "seconds" in result:
-        message.append(f"* **Cost**: {result['seconds']} processor seconds for 1,000 captions with five references")
-    return message
+        lines.append(f"* **Cost**: {result['seconds']} processor seconds for 1,000 captions with five references")
+    return lines
 
 
 def _run(name: str, demo: Path) -> str:

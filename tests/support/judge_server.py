@@ -64,7 +64,9 @@ class JudgeServer:
         self.good: Counter[str] = Counter()
         self.seen: Counter[str] = Counter()
         self.may_reply: Callable[[], bool] = lambda: True
-        self.lock = threading.Lock()
+        self.refused_until = threading.Event()  # what may not be replied to stays open until then
+        self.replying = 0  # replies that were allowed and are not written yet
+        self.lock = threading.RLock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -72,7 +74,6 @@ class JudgeServer:
 
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers["Content-Length"]))
-                may_reply = outer.may_reply
                 if not content:  # the client was killed
                     self.close_connection = True
                     return
@@ -83,10 +84,19 @@ class JudgeServer:
                     outer.headers.append({name.lower(): value for name, value in self.headers.items()})
                     before = outer.seen[text]
                     outer.seen[text] += 1
+                    may_reply = outer.may_reply()
+                    outer.replying += may_reply
                 reply = plan(body, before)
-                if not may_reply() or reply.silent:
+                if may_reply and not reply.silent:
+                    self._write(reply, text)
+                if not may_reply:
+                    outer.refused_until.wait(60)
+                if reply.half or reply.silent or not may_reply:
                     self.close_connection = True
-                    return
+                with outer.lock:
+                    outer.replying -= may_reply
+
+            def _write(self, reply: Reply, text: str) -> None:
                 with contextlib.suppress(OSError):
                     self.send_response(reply.status)
                     self.send_header("Content-Type", "application/json")
@@ -100,8 +110,6 @@ class JudgeServer:
                             outer.good[text] += 1
                     self.wfile.write(reply.body[: len(reply.body) // 2] if reply.half else reply.body)
                     self.wfile.flush()
-                if reply.half:
-                    self.close_connection = True
 
             def log_message(self, format: str, *arguments: Any) -> None:
                 """Nothing is logged."""

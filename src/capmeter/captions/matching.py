@@ -103,15 +103,13 @@ class ReferenceTable:
         self.name += f" and {other.name}"
         self.readers += other.readers
         for image_id, row in other.rows.items():
-            mine = self.rows.setdefault(image_id, row)
-            if mine is not row:
-                mine.references = (*(mine.references or ()), *(row.references or ()))
-                mine.reference_events, mine.aliases = (
-                    mine.reference_events + row.reference_events,
-                    mine.aliases + row.aliases,
-                )
-                mine.image, mine.split = mine.image or row.image, mine.split or row.split
-                mine.omitted = row.omitted or mine.omitted
+            earlier = self.rows.setdefault(image_id, row)
+            if earlier is not row:
+                earlier.references = (*(earlier.references or ()), *(row.references or ()))
+                earlier.reference_events += row.reference_events
+                earlier.aliases += row.aliases
+                earlier.image, earlier.split = earlier.image or row.image, earlier.split or row.split
+                earlier.omitted = row.omitted or earlier.omitted
         for key, texts in other.by_annotator.items():
             self.by_annotator[key] = self.by_annotator.get(key, ()) + texts
 

@@ -57,11 +57,6 @@ class Asset:
     files: tuple[str, ...] = ()
     environment: str = ""
 
-    @property
-    def is_encoder(self) -> bool:
-        """Whether it is a model in the layout of the Hugging Face hub."""
-        return self.kind.endswith("encoder")
-
     def find(self) -> Path | None:
         """The asset's folder on this machine, or None."""
         if self.environment and (named_folder := os.environ.get(self.environment)):

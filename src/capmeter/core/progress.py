@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _bars: ContextVar[Progress | None] = ContextVar("capmeter_progress", default=None)
-_shows_lines: ContextVar[bool] = ContextVar("capmeter_shows_lines", default=False)
+_lines: ContextVar[_Lines | None] = ContextVar("capmeter_progress_lines", default=None)
 SECONDS_BETWEEN_LINES = 30.0
-_last_line = [0.0]  # when the last line was written, of whichever task
 
 
 @contextmanager
@@ -32,7 +31,8 @@ def task(description: str, total: int | None = None) -> Iterator[Callable[[int],
     """A task of `total` steps (None: unknown); yields the function to call with the number of steps just done."""
     bars = _bars.get()
     if bars is None:
-        yield _LineProgress(description, total) if _shows_lines.get() else lambda steps: None
+        lines = _lines.get()
+        yield (lambda steps: None) if lines is None else _TaskLines(description, total, lines)
         return
     task_id = bars.add_task(description, total=total)
     try:
@@ -41,18 +41,26 @@ def task(description: str, total: int | None = None) -> Iterator[Callable[[int],
         bars.remove_task(task_id)
 
 
-class _LineProgress:
+class _Lines:
+    """When a line of any task was written last."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+
+class _TaskLines:
     """Counts the steps of a task, and writes how far it is if no line was written for half a minute."""
 
-    def __init__(self, description: str, total: int | None) -> None:
-        self._description, self._total, self._done, self._start = description, total, 0, time.monotonic()
+    def __init__(self, description: str, total: int | None, lines: _Lines) -> None:
+        self._description, self._total, self._lines = description, total, lines
+        self._done, self._start = 0, time.monotonic()
 
     def __call__(self, steps: int) -> None:
         self._done += steps
         now = time.monotonic()
-        if now - _last_line[0] < SECONDS_BETWEEN_LINES:
+        if now - self._lines.last < SECONDS_BETWEEN_LINES:
             return
-        _last_line[0] = now
+        self._lines.last = now
         rate = self._done / (now - self._start)
         line = f"{self._description}: {self._done:,}" + (f" of {self._total:,}" if self._total else "")
         line += f", {rate:,.0f} a second" if rate >= 10 else f", {60 * rate:,.0f} a minute"
@@ -67,15 +75,14 @@ def report_progress(text: str) -> None:
     bars, line = _bars.get(), f"capmeter: {escape_controls(text)}"
     if bars is not None:
         bars.console.print(fold_line(line, bars.console.width), markup=False, highlight=False, soft_wrap=True)
-    elif _shows_lines.get():
+    elif _lines.get() is not None:
         print(line, file=sys.stderr)
 
 
 @contextmanager
 def show_progress() -> Iterator[None]:
     """Shows every task opened inside on standard error: as a progress bar, or as lines if that is no terminal."""
-    lines_token = _shows_lines.set(True)
-    _last_line[0] = time.monotonic()
+    lines_token = _lines.set(_Lines())
     try:
         if not is_terminal(sys.stderr):
             yield
@@ -92,4 +99,4 @@ def show_progress() -> Iterator[None]:
             finally:
                 _bars.reset(bars_token)
     finally:
-        _shows_lines.reset(lines_token)
+        _lines.reset(lines_token)

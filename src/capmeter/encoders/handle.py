@@ -53,7 +53,7 @@ class EncoderHandle:
     @property
     def is_universal(self) -> bool:
         """Whether it is the multilingual Universal Sentence Encoder, which has no hidden states."""
-        return (self.folder / "sp.model").is_file()
+        return (self.folder / "weights.npz").is_file()
 
     @property
     def software(self) -> str:

@@ -100,7 +100,7 @@ def evaluate(
     requested_metrics = METRICS_SETS.get(metrics, (metrics,)) if isinstance(metrics, str) else tuple(metrics)
     if metrics == "all":
         warnings.warn("mace listens to the sound and is left out of the set `all`", CapmeterWarning, stacklevel=2)
-        requested_metrics = requested_metrics[:-1]
+        requested_metrics = tuple(name for name in requested_metrics if name != "mace")
     metric_names = [metric_name for metric_name in requested_metrics if isinstance(metric_name, str)]
     corpus_scores, sentence_scores = _score_names(metric_names, tokenised, references, texts, errors, encoder)
     for metric_function in requested_metrics:

@@ -27,7 +27,7 @@ import evaluate
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.runner import score
-from capmeter.integrations.texts import entries_of, reference_lists_of, texts_of
+from capmeter.integrations.texts import reference_lists_of, texts_of
 
 PATH = __file__
 """The argument of `evaluate.load`."""
@@ -50,9 +50,7 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc, unused-ignore]
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **others: Any) -> None:
         """Adds predictions, and a list of references or one reference for each."""
-        lists = [each if isinstance(each, str) else None for each in entries_of(references, "references")]
-        if None in lists:
-            lists = reference_lists_of(references, "references")  # type: ignore[assignment]
+        lists = reference_lists_of(references, "references")
         super().add_batch(predictions=texts_of(predictions, "predictions"), references=lists, **others)
 
     def _compute(

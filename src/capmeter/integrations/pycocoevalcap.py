@@ -195,8 +195,8 @@ class Cider(_MeanScorer):
         return self._evaluation.with_collected_states(caption_set).run(caption_set)[self._metric]
 
 
-class CiderD(Cider):
-    """CIDEr-D with pyciderevalcap's arguments.
+class CorpusCiderD(Cider):
+    """CIDEr-D with pyciderevalcap's arguments; scripts import it as `CiderD`.
 
     Args:
         n: longest n-gram.
@@ -209,6 +209,9 @@ class CiderD(Cider):
     def __init__(self, n: int = 4, sigma: float = 6.0, df: str = "corpus") -> None:
         self._metric = CiderDMetric(n=n, sigma=sigma, tokenizer="whitespace")
         self._evaluation = _with_frequencies(self._metric, df)
+
+
+CiderD = CorpusCiderD
 
 
 class WMD(_MeanScorer):

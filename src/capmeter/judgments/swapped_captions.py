@@ -33,13 +33,13 @@ def find_other_images(rows: Sequence[JudgmentRow], kind: str, seed: int) -> list
         InputError: a language has one image alone.
     """
     by_language: dict[str, dict[str, JudgmentRow]] = defaultdict(dict)
-    for row in rows:
-        by_language[row.text("language") if "language" in row else ""].setdefault(row.text("image_id"), row)
+    languages = [row.text("language") if "language" in row else "" for row in rows]
+    for language, row in zip(languages, rows, strict=True):
+        by_language[language].setdefault(row.text("image_id"), row)
     english = {image: row.texts("references") for image, row in by_language.get("en", {}).items()}
     others: list[JudgmentRow] = []
     partner_of: dict[str, Mapping[str, str]] = {}
-    for row in rows:
-        language = row.text("language") if "language" in row else ""
+    for language, row in zip(languages, rows, strict=True):
         of_image = by_language[language]
         if len(of_image) < 2:
             raise row.error_at("image_id", "at least two images of each language")

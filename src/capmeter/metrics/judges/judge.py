@@ -32,9 +32,7 @@ from capmeter.evaluation.base import EMPTY, AdditiveMetric, CorpusState, Floats,
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.judges import server
 from capmeter.metrics.judges.asking import Answer, AnswerCache, Ask, Failure, Interview, Question
-from capmeter.metrics.judges.items import (
-    UsedEntries,
-)
+from capmeter.metrics.judges.items import UsedEntries
 from capmeter.metrics.judges.reading import NO_ANSWER, NoScore
 from capmeter.metrics.judges.verdicts import (
     ADDRESSES_JUDGE,
@@ -329,7 +327,7 @@ class Judge(AdditiveMetric):
             answers = await interview.ask(asked_questions)
             for question, answer in zip(questions, answers, strict=True):
                 text = f"{NO_ANSWER}: {answer.reason}" if isinstance(answer, Failure) else answer.text
-                label = _whole(question) if whole_questions else question.item or question.label
+                label = _full_question(question) if whole_questions else question.item or question.label
                 transcript.answers.append((label, " ".join(text.split())))
                 if isinstance(answer, Failure):
                     transcript.failures.append(answer.reason)
@@ -425,7 +423,7 @@ class Judge(AdditiveMetric):
         evidence = []
         for caption, texts in zip(list_captions(part, images=False), answers, strict=True):
             if SOLE in texts and (first := self.first_questions(caption)):
-                texts = {label.replace(SOLE, _whole(first[0]), 1): text for label, text in texts.items()}
+                texts = {label.replace(SOLE, _full_question(first[0]), 1): text for label, text in texts.items()}
             references = tuple(tuple(text.split()) for text in caption.references)
             evidence.append(Evidence(tuple(caption.candidate.split()), references, facts={**texts}))
         return evidence
@@ -473,7 +471,7 @@ def _describe_cost(limits: JudgeLimits, inputs: int, outputs: int) -> str:
     return f"{inputs:,} input and {outputs:,} output tokens{cost_text}"
 
 
-def _whole(question: Question) -> str:
+def _full_question(question: Question) -> str:
     """What is asked, in one line: the question of a file, else the whole prompt."""
     return question.item or " ".join(f"{question.message.system} {question.text}".split())
 
