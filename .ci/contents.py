@@ -16,7 +16,7 @@ NEEDED = (
     "capmeter/examples/broken.json",
     "capmeter/data/weights/parser/checkpoint.json",
     "capmeter/data/published/hessel2021.json",
-    "capmeter/data/prompts/clair.txt",
+    "capmeter/data/prompts/clair.yaml",
     "capmeter/cli/main.py",
 )
 FOREIGN = ("capmeter_research/", "tests/", "docs/", "scripts/", "__pycache__", ".pyc", "/.")
