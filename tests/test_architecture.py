@@ -56,27 +56,28 @@ NETWORKS = re.compile(
     r"(.*/)?(network|training|tuning|seed_ensemble|run|loop|tagging|word_loss)\.py"
     r"|.*scene_graph_parser/documents\.py"
 )
-# the most lines of each package: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the library")
+# the most lines of each package outside docstrings: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the
+# library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
-    "src/capmeter/captions": 6_666,
-    "src/capmeter/cli": 3_160,
-    "src/capmeter/core": 2_941,
-    "src/capmeter/encoders": 2_918,
-    "src/capmeter/evaluation": 2_790,
-    "src/capmeter/images": 640,
-    "src/capmeter/integrations": 2_998,
-    "src/capmeter/judgments": 1_759,
-    "src/capmeter/meta": 2_650,
-    "src/capmeter/metrics": 12_858,
-    "src/capmeter/report": 2_810,
-    "src/capmeter/stats": 1_550,
-    "src/capmeter/text": 8_205,
-    "src/capmeter/transforms": 580,
-    "research/src/capmeter_research/cli": 1_400,
-    "research/src/capmeter_research/common": 3_490,
-    "research/src/capmeter_research/networks": 6_750,
-    "research/src/capmeter_research/papers": 13_980,
-    "research/src/capmeter_research/synthetic_scenes": 4_420,
+    "src/capmeter/captions": 5_652,
+    "src/capmeter/cli": 2_751,
+    "src/capmeter/core": 2_260,
+    "src/capmeter/encoders": 2_234,
+    "src/capmeter/evaluation": 2_121,
+    "src/capmeter/images": 521,
+    "src/capmeter/integrations": 2_293,
+    "src/capmeter/judgments": 1_505,
+    "src/capmeter/meta": 2_076,
+    "src/capmeter/metrics": 10_022,
+    "src/capmeter/report": 2_428,
+    "src/capmeter/stats": 1_119,
+    "src/capmeter/text": 6_645,
+    "src/capmeter/transforms": 440,
+    "research/src/capmeter_research/cli": 1_075,
+    "research/src/capmeter_research/common": 2_811,
+    "research/src/capmeter_research/networks": 5_555,
+    "research/src/capmeter_research/papers": 11_353,
+    "research/src/capmeter_research/synthetic_scenes": 3_786,
 }
 MODULES = sorted(LIBRARY.rglob("*.py")) + sorted(RESEARCH.rglob("*.py"))
 
@@ -214,7 +215,16 @@ def test_long_functions_are_named() -> None:
 
 
 def count_lines(package: str) -> int:
-    return sum(path.read_text(encoding="utf-8").count("\n") for path in (ROOT / package).rglob("*.py"))
+    """Lines outside docstrings."""
+    lines = 0
+    for path in (ROOT / package).rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        lines += text.count("\n")
+        for node in ast.walk(ast.parse(text)):
+            owner = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            if owner and ast.get_docstring(node) is not None:
+                lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+    return lines
 
 
 @pytest.mark.parametrize("package", MOST_LINES)
