@@ -173,7 +173,7 @@ def test_a_language_without_a_table_has_its_other_modules(small: Meteor) -> None
     assert 0 < scores.score < 1
 
 
-@pytest.mark.parametrize("wrong", [{"language": "english"}, {"references": "best"}, {"tokenizer": "words"}])
+@pytest.mark.parametrize("wrong", [{"language": "english"}, {"references": "best"}, {"tokenizer": "moses"}])
 def test_wrong_parameters_are_named(wrong: dict[str, str]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong.values()))):
         Meteor(**wrong)

