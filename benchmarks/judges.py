@@ -1,10 +1,9 @@
 """How fast judges are asked, beside the ideal time: questions / concurrency x the server's latency.
 
-    python benchmarks/judges.py [--captions 200] [--questions 20] [--concurrency 32] [--latency 0.3] [--repeat-ids]
+    python benchmarks/judges.py [--captions 200] [--questions 20] [--concurrency 32] [--latency 0.3]
 
-A server on the loopback address, in a process of its own, answers each question after the latency. With --repeat-ids it
-repeats the id of each request, as vLLM does, so that connections are kept. Printed are the time
-of a first run, its ratio to the ideal, the time of a second run, which asks nothing, and the processor time and
+A server on the loopback address, in a process of its own, answers each question after the latency. Printed are the
+time of a first run, its ratio to the ideal, the time of a second run, which asks nothing, and the processor time and
 peak memory of each.
 """
 
@@ -31,7 +30,7 @@ _COMPLETION = json.dumps(
 ).encode()
 
 
-def serve(latency: float, repeats_ids: bool) -> None:
+def serve(latency: float) -> None:
     """Serves until its parent closes standard input; prints the port."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -44,8 +43,6 @@ def serve(latency: float, repeats_ids: bool) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(_COMPLETION)))
-            if repeats_ids:
-                self.send_header("X-Request-Id", self.headers["X-Request-Id"])
             self.end_headers()
             self.wfile.write(_COMPLETION)
 
@@ -89,12 +86,11 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=20)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--latency", type=float, default=0.3)
-    parser.add_argument("--repeat-ids", action="store_true")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--score", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.latency, options.repeat_ids)
+        serve(options.latency)
         return
     if options.score:
         score(Path(options.score[0]), int(options.score[1]), options.concurrency)
@@ -116,8 +112,7 @@ def main() -> None:
             "".join(json.dumps({"image_id": str(k), "questions": questions}) + "\n" for k in range(options.captions))
         )
         environment = os.environ | {"CAPMETER_CACHE": str(folder / "cache")}
-        serving = [*command, "--serve", *(["--repeat-ids"] if options.repeat_ids else [])]
-        server = subprocess.Popen(serving, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen([*command, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert server.stdin is not None and server.stdout is not None
         try:
             port = server.stdout.readline().strip()

@@ -22,12 +22,11 @@ from support.hostile_values import Found, as_json, hostile, main, mutated
 
 from capmeter.core.settings import JudgeLimits
 from capmeter.evaluation.registry import parse
-from capmeter.metrics.judges.asking import Answer, Failure, Question
+from capmeter.metrics.judges.asking import Answer, Failure, JudgedCaption, Question, Verdict
 from capmeter.metrics.judges.client import NoCompletion, ServerJudge, UnusableCompletion, read_completion
 from capmeter.metrics.judges.judge import Judge
 from capmeter.metrics.judges.reading import NoScore
 from capmeter.metrics.judges.server import ApiKey
-from capmeter.metrics.judges.verdicts import JudgedCaption, Verdict
 
 KEY = ApiKey("sk-live-0123456789")
 SERVER = ServerJudge("http://127.0.0.1:1/v1", "m", KEY, JudgeLimits())
@@ -117,9 +116,9 @@ def check(judge: Judge, drawn: random.Random) -> str:
     else:
         raise AssertionError("a judge that waits for something else")
     assert isinstance(verdict, Verdict)
-    assert len(verdict.values) == len(judge.value_columns), verdict
+    assert len(verdict.values) == len(judge.protocol.columns), verdict
     assert all(math.isfinite(value) and 0 <= value <= 1e6 for value in verdict.values), verdict
-    if judge.value_columns == ("score",):
+    if judge.protocol.columns == ("score",):
         assert verdict.values[0] <= (100 if judge.name == "g-veval" else 1 + 1e-12), verdict
     return "score"
 

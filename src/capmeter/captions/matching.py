@@ -42,7 +42,8 @@ def _file_name(image: str) -> str:
     return PurePosixPath(image).name if "/" in image or image == "." else image
 
 
-def _stem(image: str) -> str:
+def file_stem(image: str) -> str:
+    """The name of an image without folder and ending."""
     file_name = _file_name(image)
     dot_position = file_name.rfind(".")
     return file_name[:dot_position] if 0 < dot_position < len(file_name) - 1 else file_name
@@ -55,7 +56,7 @@ def _coco_number(image: str) -> str:
 
 KEYS: dict[str, Callable[[str], str]] = {
     "file name": _file_name,
-    "file name without its ending": _stem,
+    "file name without its ending": file_stem,
     "COCO number in the file name": _coco_number,
 }
 """By what an image of the candidates can equal one of the references if not by its id, in the order of preference."""

@@ -31,7 +31,7 @@ pytest.importorskip("openai", reason="needs the judges extra")
             "row 1: question is the number 3, expected a caption as text",
         ),
         ('[{"id": "1", "questions": [{"question": "q", "choices": "ab"}]}]', "choices is the text"),
-        ('[{"id": " ", "questions": []}]', "the image's name is"),
+        ('[{"id": " ", "questions": []}]', "id is empty"),
         ('{"id": "1", "question": "a"}\n{"id": "2", "question"', "line 2"),
         ('[{"id": "1", "captions": {"a": "b"}, "ref_model": "c"}]', "has no caption of the system"),
         ("[" * 100_000, "nested too deeply"),
@@ -87,14 +87,14 @@ def test_a_file_of_another_judge(tmp_path: Path, judge: str, file: str) -> None:
     readable = {judge}
     readable |= {"captionqa": {"caprl-qa", "capeval"}, "caprl-qa": {"captionqa"}}.get(judge, set())  # those are noted
     if file in readable:
-        assert len(metric.inquiry.file.of("1")) == 1
+        assert len(metric.protocol.file.of("1")) == 1
         return
     are_questions = {judge, file} <= {"captionqa", "caprl-qa", "capeval"}
     name = judge.partition("(")[0]
     message = rf"items.json: has \w+s, but {name} reads "
     message = r"has no answer: |has choices or an answer: " if are_questions else message
     with pytest.raises(InputError, match=message):
-        _ = metric.inquiry.file
+        _ = metric.protocol.file
 
 
 def test_names_with_and_without_their_ending(tmp_path: Path) -> None:
@@ -117,6 +117,6 @@ def test_two_images_never_share_an_entry(tmp_path: Path) -> None:
     shared = [*rows, {**rows[0], "image_id": "b/7.jpg"}]
     for open_captions in (load, lambda rows: [load([row]) for row in rows], lambda rows: list(load(rows).chunks(2))):
         states = Evaluation((metric,)).collect_all(open_captions(rows)).states
-        assert [state.images for state in states.values()] == [{"7": "a/7.jpg"}]
+        assert [list(state.values()) for state in states.values()] == [["a/7.jpg"]]
         with pytest.raises(InputError, match=r"rows.json: the items of image '7' fit 'a/7.jpg' and 'b/7.jpg'"):
             evaluate(open_captions(shared), [metric])

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.metrics.judges.asking import Question
+from capmeter.metrics.judges.asking import JudgedCaption, Question
 from capmeter.metrics.judges.judge import Judge
 from capmeter.metrics.judges.tasks import read_task, task_names
-from capmeter.metrics.judges.verdicts import list_captions
 
-CAPTIONS = CaptionSet.from_captions([Caption("1", "1", "a {candidate} dog", ("one dog", "a puppy {references}"))])
+CAPTION = JudgedCaption("1", "1", "a {candidate} dog", ("one dog", "a puppy {references}"))
 _FLEUR = (
     "Your task is to evaluate and rate the {}caption on a scale of 0.0 to 1.0 based on the given Grading Criteria. "
     "(Print Real Number Score ONLY)\n\nGrading Criteria:\n\n0.0: The caption does not describe the image at all.\n"
@@ -25,7 +23,7 @@ _FLEUR = (
 def first_question(name: str) -> Question:
     metric = parse(name)
     assert isinstance(metric, Judge)
-    (question,) = metric.first_questions(list_captions(CAPTIONS, images=False)[0])
+    (question,) = metric.first_questions(CAPTION)
     return question
 
 

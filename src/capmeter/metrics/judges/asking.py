@@ -1,4 +1,4 @@
-"""Questions to a judge, their answers, the cache of answers, and who asks: several questions at a time, in a budget.
+"""Questions to a judge, their answers, verdicts, the cache of answers, and who asks, several at a time, in a budget.
 
 An answer is kept on disk as it arrives, by the hash of its question, before anything is computed from it: a killed run
 goes on where it stopped, a second run asks nothing, and runs at the same time share their answers. Of an answer its
@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, CapmeterError
@@ -30,12 +30,24 @@ try:
 except ImportError:  # Windows: runs at the same time may ask the same
     fcntl = None  # type: ignore[assignment]
 
-NOT_ASKED = "not asked: --max-requests or --max-cost is reached"
 _LEAST_FREE = 1 << 20  # bytes of disk space that a run starts with
 _WAIT = 0.05  # seconds between two looks at what another run asks
 _START = 0.004  # seconds between the first questions: about twice what one takes of the processor
 _MOST_FAILURES = 8  # in a row, after which a server counts as gone
 _CHARACTERS_PER_TOKEN, _IMAGE_TOKENS = 4, 85  # approximate, for estimates
+
+
+@dataclass(frozen=True)
+class JudgedCaption:
+    """A caption as a judge gets it."""
+
+    id: str
+    image_id: str
+    candidate: str
+    references: tuple[str, ...]
+    image: ImageRef | None = None
+    image_hash: str = ""
+    graphs: Any = None  # the scene graphs of candidate and references, for judges that ask for their elements
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,11 @@ class Question:
     image_hash: str = ""
     temperature: float = 0.0
     repeat: int = 0
+
+    @property
+    def whole(self) -> str:
+        """What is asked, in one line: the question of a file, else the whole prompt."""
+        return self.item or " ".join(f"{self.message.system} {self.text}".split())
 
     def digest(self, judge: str) -> bytes:
         """The hash of everything that the answer depends on: the question, and the judge of this name."""
@@ -130,6 +147,25 @@ Ask = Callable[[Sequence[Question]], Awaitable[list[Answer]]]
 """Asks several questions at once, and returns their answers in order."""
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What the answers say of a caption, and what they were.
+
+    Attributes:
+        values: one number for each of the judge's columns; none if the caption has no score.
+        notes: what to note of this caption, such as why it has no score.
+        answers: what was asked, with what was answered.
+        failures: why questions have no answer.
+        used: the number of input and output tokens of the answers.
+    """
+
+    values: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+    answers: Sequence[tuple[str, str]] = ()
+    failures: Sequence[str] = ()
+    used: tuple[int, int] = (0, 0)
+
+
 class AnswerCache:
     """Answers on disk, in one SQLite file that any number of processes share.
 
@@ -147,34 +183,36 @@ class AnswerCache:
             free_bytes = shutil.disk_usage(folder).free
             self._claims = open(folder / "answers.lock", "a+b")  # noqa: PTH123, SIM115  open as long as the cache is
         except (OSError, ValueError) as error:
-            raise self._unusable(getattr(error, "strerror", None) or str(error)) from None
+            raise self._unusable(getattr(error, "strerror", None) or error) from None
         if free_bytes < _LEAST_FREE:
             raise self._unusable(f"the disk is full: {free_bytes:,} bytes are free")
         try:
             self._database = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
             self.path.chmod(0o600)
-            for statement in (
-                "PRAGMA journal_mode=WAL",
-                "PRAGMA synchronous=NORMAL",
-                "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID",
-            ):
-                self._database.execute(statement)
+            self._execute("PRAGMA journal_mode=WAL")
+            self._execute("PRAGMA synchronous=NORMAL")
+            self._execute(
+                "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
+            )
             self.put(b"", Answer("the cache can be written"))
         except (sqlite3.Error, OSError) as error:
-            raise self._unusable(str(error)) from None
+            raise self._unusable(error) from None
 
-    def _unusable(self, reason: str) -> AssetError:
+    def _unusable(self, reason: object) -> AssetError:
         return AssetError(
             f"answers of judges cannot be kept in {self.path} ({reason}); nothing more was asked: make room there, "
             "remove what is damaged, or name another folder in CAPMETER_VECTOR_CACHE"
         )
 
+    def _execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(statement, values)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
     def get(self, key: bytes) -> Answer | None:
         """The answer with this key, if it is there."""
-        try:
-            row = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._unusable(str(error)) from None
+        row = self._execute("SELECT answer FROM answers WHERE key = ?", key).fetchone()
         return None if row is None else Answer.from_json(row[0])
 
     def put(self, key: bytes, answer: Answer) -> None:
@@ -183,10 +221,7 @@ class AnswerCache:
         Raises:
             AssetError: the disk is full, or the file is damaged.
         """
-        try:
-            self._database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, answer.to_json()))
-        except sqlite3.Error as error:
-            raise self._unusable(str(error)) from None
+        self._execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", key, answer.to_json())
 
     @contextlib.contextmanager
     def claim(self, key: bytes) -> Iterator[bool]:
@@ -224,6 +259,7 @@ class Interview:
     Attributes:
         error: why nothing more is asked: the key is rejected, or the disk is full.
         cached: the number of questions that were answered from the cache.
+        unanswered: the questions in progress, and those that have no answer.
     """
 
     identity: str
@@ -232,22 +268,12 @@ class Interview:
     limits: JudgeLimits
     error: CapmeterError | None = None
     cached: int = 0
-    _asked: dict[bytes, asyncio.Task[Answer]] = field(default_factory=dict)  # in progress, or without answer
+    unanswered: dict[bytes, asyncio.Task[Answer]] = field(default_factory=dict)
+    _sent: int = 0
     _failures_in_a_row: int = 0
 
     def __post_init__(self) -> None:
-        self._free = asyncio.Semaphore(1)
-
-    @property
-    def unanswered(self) -> int:
-        """The number of questions without an answer."""
-        return len(self._asked)
-
-    async def begin(self) -> None:
-        """Allows one question more every few milliseconds, so that answers do not come all at once."""
-        for _ in range(self.limits.concurrency - 1):
-            await asyncio.sleep(_START)
-            self._free.release()
+        self._free = asyncio.Semaphore(self.limits.concurrency)
 
     async def ask(self, questions: Sequence[Question]) -> list[Answer]:
         """The answers, in order; equal questions are asked once."""
@@ -255,13 +281,13 @@ class Interview:
 
     async def _answer(self, question: Question) -> Answer:
         key = question.digest(self.identity)
-        if key not in self._asked:
+        if key not in self.unanswered:
             if (answer := self._look_up(key)) is not None:
                 return answer
-            self._asked[key] = asyncio.create_task(self._ask_once(key, question))
-        answer = await self._asked[key]
+            self.unanswered[key] = asyncio.create_task(self._ask_once(key, question))
+        answer = await self.unanswered[key]
         if not isinstance(answer, Failure):
-            self._asked.pop(key, None)
+            self.unanswered.pop(key, None)
         return answer
 
     def _look_up(self, key: bytes) -> Answer | None:
@@ -289,10 +315,13 @@ class Interview:
     async def _send(self, key: bytes, question: Question) -> Answer:
         usage = self.limits.usage
         if self.limits.is_spent():
-            return Failure(reason=NOT_ASKED)
+            return Failure(reason="not asked: --max-requests or --max-cost is reached")
         if self._failures_in_a_row >= max(_MOST_FAILURES, self.limits.concurrency):
             return Failure(reason="not asked: the server stopped answering")
         usage.questions += 1
+        self._sent += 1
+        if self._sent < self.limits.concurrency:  # the first ones begin one by one: so do their answers come
+            await asyncio.sleep(_START * self._sent)
         try:
             answer = await self.send(question)
             is_silent = isinstance(answer, Failure) and answer.is_of_server

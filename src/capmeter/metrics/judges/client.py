@@ -5,9 +5,8 @@ response is not a completion. Around its `httpx` client stand a few bounds: it r
 no header but those that a question needs, follows no redirect, and receives a bounded number of bytes in a bounded
 time. Of a server's message only what is left after decoding and masking is shown.
 
-Each request has an id. A connection is used again only at a server that repeats it in its answers, as vLLM does, and
-only an answer with this id is taken there; at all others each request has a connection of its own. So nothing that
-comes late, or unasked, can be taken for the answer to another question.
+Each request has a connection of its own: so nothing that comes late, or unasked, can be taken for the answer to another
+question.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ import asyncio
 import base64
 import json
 import logging
-import re
-import secrets
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -25,7 +22,7 @@ from typing import Annotated, Any
 
 import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, OpenAIError
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, InputError
@@ -44,47 +41,30 @@ _MAX_IMAGE_BYTES = 20_000_000
 _MOST_ATTEMPTS = 3  # for responses that are not completions
 _FATAL = {401, 403, 404}
 _KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png"}
-_NEXT_FORMAT = {"json_schema": "json_object", "json_object": ""}  # of llama-cpp-python, with a schema
 _FORMAT_WORDS = ("response_format", "json_schema", "guided", "grammar")
 _FILTERS = ("content_filter", "content_policy", "safety")
-_ID = re.compile(r"capmeter-[0-9a-f]{32}")
 
 
-class _TokenAlternative(BaseModel):
+class _Token(BaseModel):
     token: str
     logprob: float = Field(strict=True)
+    top_logprobs: Annotated[list[_Token], Field(max_length=MAX_ALTERNATIVES)] | None = None
 
 
-class _CompletionToken(_TokenAlternative):
-    top_logprobs: Annotated[list[_TokenAlternative], Field(max_length=MAX_ALTERNATIVES)] | None = None
-
-
-class _Logprobs(BaseModel):
-    content: Annotated[list[_CompletionToken], Field(max_length=MAX_TOKENS)] | None = None
-
-
-class _Message(BaseModel):
-    content: str | None = Field(None, max_length=MAX_CHARACTERS)
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int = Field(0, ge=0, le=1 << 40)
-    completion_tokens: int = Field(0, ge=0, le=1 << 40)
+def _from(name: str, *path: str | int) -> Any:
+    return Field(None, validation_alias=AliasPath(name, *path))
 
 
 class Completion(BaseModel):
     """What is read of a chat completion."""
 
-    id: Any = None
-    choices: Annotated[list[_Choice], Field(min_length=1, max_length=100)]
-    usage: _Usage | None = None
+    message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
+    content: Annotated[str, Field(max_length=MAX_CHARACTERS)] | None = _from("choices", 0, "message", "content")
+    refusal: str | None = _from("choices", 0, "message", "refusal")
+    finish_reason: str | None = _from("choices", 0, "finish_reason")
+    tokens: Annotated[list[_Token], Field(max_length=MAX_TOKENS)] | None = _from("choices", 0, "logprobs", "content")
+    input_tokens: Annotated[int, Field(ge=0, le=1 << 40)] | None = _from("usage", "prompt_tokens")
+    output_tokens: Annotated[int, Field(ge=0, le=1 << 40)] | None = _from("usage", "completion_tokens")
 
 
 class UnusableCompletion(OpenAIError):
@@ -92,7 +72,7 @@ class UnusableCompletion(OpenAIError):
 
 
 class NoCompletion(httpx2.ReadError):
-    """A response that is not a chat completion, or one of another question: it is asked for again."""
+    """A response that is not a chat completion: it is asked for again."""
 
 
 class _JudgeTransport(httpx2.AsyncBaseTransport):
@@ -111,17 +91,13 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
             except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
                 reason = getattr(error, "strerror", None) or "not a file of certificates in PEM form"
                 raise InputError(f"--judge-certificates {limits.certificates}: {reason}") from None
-        self._once, self._again = (
-            httpx2.AsyncHTTPTransport(
-                verify=context,
-                trust_env=False,
-                limits=httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=kept),
-                proxy=limits.proxy,
-            )
-            for kept in (0, limits.concurrency)
+        self._transport = httpx2.AsyncHTTPTransport(
+            verify=context,
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=0),
+            proxy=limits.proxy,
         )
         self._key, self._timeout = key, limits.timeout
-        self._repeats_ids, self._may_keep = False, True
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The response, of whose headers only those on trying again are left.
@@ -130,23 +106,14 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
             NoCompletion, httpx2.ReadTimeout: to be asked for again.
             UnusableCompletion: it is too large, compressed, or malformed.
         """
-        request_id, is_kept = f"capmeter-{secrets.token_hex(16)}", self._repeats_ids
         attempt = 1 + int(request.headers.pop("x-stainless-retry-count", "0"))
-        request.headers.update({"Accept-Encoding": "identity", "X-Request-Id": request_id})
-        if not is_kept:
-            request.headers["Connection"] = "close"
+        request.headers.update({"Accept-Encoding": "identity", "Connection": "close"})
         try:
-            transport = self._again if is_kept else self._once
-            status, headers, content = await asyncio.wait_for(_receive(transport, request), self._timeout)
+            status, headers, content = await asyncio.wait_for(self._receive(request), self._timeout)
         except (TimeoutError, asyncio.TimeoutError):
             raise httpx2.ReadTimeout("too late") from None
         try:
             completion = read_completion(content, self._key) if status == 200 else None
-            answered_ids = set(_ID.findall(f"{completion and completion.id} {headers.get('x-request-id')}"[:1000]))
-            self._repeats_ids = self._may_keep and answered_ids == {request_id}
-            if answered_ids - {request_id} or (is_kept and not answered_ids):
-                self._may_keep = False
-                raise NoCompletion("the answer to another question")
         except NoCompletion as error:
             if attempt >= _MOST_ATTEMPTS:
                 raise UnusableCompletion(f"{error} (tried {attempt} times)") from None
@@ -160,23 +127,21 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Closes all connections."""
-        await self._once.aclose()
-        await self._again.aclose()
+        await self._transport.aclose()
 
-
-async def _receive(transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
-    response = await transport.handle_async_request(request)
-    content = bytearray()
-    try:
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise UnusableCompletion("the server compressed its answer, although it was asked not to")
-        async for chunk in response.aiter_raw():
-            content += chunk
-            if len(content) > MAX_BYTES:
-                raise UnusableCompletion(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
-    finally:
-        await response.aclose()
-    return response.status_code, response.headers, bytes(content)
+    async def _receive(self, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
+        response = await self._transport.handle_async_request(request)
+        content = bytearray()
+        try:
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise UnusableCompletion("the server compressed its answer, although it was asked not to")
+            async for chunk in response.aiter_raw():
+                content += chunk
+                if len(content) > MAX_BYTES:
+                    raise UnusableCompletion(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
+        finally:
+            await response.aclose()
+        return response.status_code, response.headers, bytes(content)
 
 
 class _OpenAI(AsyncOpenAI):
@@ -205,7 +170,7 @@ class ServerJudge:
     def __init__(self, address: str, model: str, key: ApiKey, limits: JudgeLimits) -> None:
         self.address, self.model, self._key, self._limits = address, model, key, limits
         # what some servers do not accept is left out after their first refusal
-        self._token_limit, self._structured = "max_tokens", "json_schema"
+        self._token_limit, self._accepts_schema = "max_tokens", True
         self._client: Any = None
 
     @property
@@ -274,10 +239,9 @@ class ServerJudge:
         body[self._token_limit] = message.max_tokens
         if message.probabilities:
             body |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
-        if message.structure is not None and self._structured:
-            named_schema = {"json_schema": {"name": "answer", "schema": message.structure, "strict": True}}
-            format_fields = named_schema if self._structured == "json_schema" else {"schema": message.structure}
-            body["response_format"] = {"type": self._structured, **format_fields}
+        if message.structure is not None and self._accepts_schema:
+            schema = {"name": "answer", "schema": message.structure, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if question.repeat:
             body["seed"] = question.repeat
         return body
@@ -304,32 +268,29 @@ class ServerJudge:
             self._token_limit = "max_completion_tokens"
             return True
         if "response_format" in body and any(word in message for word in _FORMAT_WORDS):
-            if self._structured == body["response_format"]["type"]:  # unless another question found it out already
-                self._structured = _NEXT_FORMAT[self._structured]
+            self._accepts_schema = False
             return True
         return False
 
     def read(self, completion: Completion) -> Answer:
         """The answer in a completion: its text without the key, and the numbers in it."""
-        choice = completion.choices[0]
-        is_refused = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
-        text = choice.message.content
+        is_refused = bool(completion.refusal) or completion.finish_reason == "content_filter"
+        text = completion.content
         if text is None:
             if not is_refused:
                 return Failure(reason="a completion without content")
-            text = choice.message.refusal or ""
+            text = completion.refusal or ""
         try:
-            numbers = _read_numbers(text, (choice.logprobs and choice.logprobs.content) or [])
+            numbers = _read_numbers(text, completion.tokens or [])
         except ValueError as error:
             return Failure(reason=f"a malformed completion: {error}")
         masked = self._key.mask(text[:MAX_CHARACTERS])
-        usage = completion.usage or _Usage(prompt_tokens=0, completion_tokens=0)
         return Answer(
             masked,
             numbers if masked == text else (),  # whose places are those in the text
             is_refused,
-            choice.finish_reason == "length",
-            (usage.prompt_tokens, usage.completion_tokens),
+            completion.finish_reason == "length",
+            (completion.input_tokens or 0, completion.output_tokens or 0),
         )
 
 
@@ -355,7 +316,7 @@ def read_completion(content: bytes, key: ApiKey) -> Completion:
     raise NoCompletion(f"an answer that is not a completion: {detail}")
 
 
-def _read_numbers(text: str, tokens: list[_CompletionToken]) -> tuple[NumberToken, ...]:
+def _read_numbers(text: str, tokens: list[_Token]) -> tuple[NumberToken, ...]:
     """The tokens that are short numbers, as long as the tokens spell the text.
 
     Raises:

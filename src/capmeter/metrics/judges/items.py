@@ -23,13 +23,14 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from capmeter.captions.containers.binary import ParquetRows
 from capmeter.captions.containers.container import Records
 from capmeter.captions.containers.lines import JsonLines
-from capmeter.captions.rows import caption_text
+from capmeter.captions.matching import file_stem
+from capmeter.captions.rows import caption_text, image_key
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
@@ -87,8 +88,8 @@ class ItemFile:
     Args:
         path: of the file.
         sha256: of its content.
-        by_image: items by the image's name in the file, in the order of the file.
-        aliases: names of images, with and without folder and extension, that fit one image.
+        by_image: items by the image's name in the file, in the order of the file; "" stands for every image.
+        aliases: names of images, with and without folder and ending, that fit one image.
     """
 
     path: str
@@ -97,50 +98,35 @@ class ItemFile:
     aliases: Mapping[str, str]
 
     def key(self, image_id: str) -> str:
-        """The name of an image in the file: the same, else the one without folder and extension; empty if absent."""
+        """The name of an image in the file: the same, else the one without folder and ending; empty if absent."""
         if image_id in self.by_image:
             return image_id
-        return self.aliases.get(image_id) or self.aliases.get(_stem(image_id)) or ""
+        return self.aliases.get(image_id) or self.aliases.get(file_stem(image_id)) or ""
 
     def of(self, image_id: str) -> tuple[Item, ...]:
         """The items of an image; empty without any."""
         return self.by_image.get(self.key(image_id), ())
 
-
-class SameForAll(ItemFile):
-    """The questions of a task, which are the same for all images."""
-
-    def key(self, image_id: str) -> str:
-        """The same name for every image."""
-        return ""
+    def used_entries(self, image_ids: Iterable[str]) -> UsedEntries:
+        """The images with an entry; an `InputError` if two fit one of them."""
+        keys = ((self.key(image_id), image_id) for image_id in image_ids)
+        return UsedEntries().include((f"{self.path}: the items of image {key!a}", image) for key, image in keys if key)
 
 
-@dataclass(frozen=True)
-class UsedEntries:
-    """The image that each used entry of a file is about; two images never share one.
-
-    Args:
-        path: of the file.
-        images: the image of the captions by the image's name in the file.
-    """
-
-    path: str
-    images: dict[str, str]
-
-    @classmethod
-    def collect(cls, path: str, entries: Iterable[tuple[str, str]]) -> UsedEntries:
-        """The entries with their images; an `InputError` if two images fit one of them."""
-        images: dict[str, str] = {}
-        for key, image_id in entries:
-            if key and images.setdefault(key, image_id) != image_id:
-                raise InputError(
-                    f"{path}: the items of image {key!a} fit {images[key]!a} and {image_id!a}; name the images in this "
-                    "file as in the captions"
-                )
-        return cls(path, images)
+class UsedEntries(dict[str, str]):
+    """The image that each used entry of a file is about, by the entry; two images never share one."""
 
     def __add__(self, other: UsedEntries) -> UsedEntries:
-        return UsedEntries.collect(self.path, (*self.images.items(), *other.images.items()))
+        return UsedEntries(self).include(other.items())
+
+    def include(self, entries: Iterable[tuple[str, str]]) -> UsedEntries:
+        """Adds entries; an `InputError` if two images fit one of them."""
+        for entry, image_id in entries:
+            if self.setdefault(entry, image_id) != image_id:
+                raise InputError(
+                    f"{entry} fit {self[entry]!a} and {image_id!a}; name the images in this file as in the captions"
+                )
+        return self
 
 
 def read_items(path: str) -> ItemFile:
@@ -163,7 +149,7 @@ def _read_items(path: str, full_path: str, modified: int, size: int) -> ItemFile
             image_items += row_items
             if len(image_items) > _MAX_ITEMS:
                 raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image_name!a}")
-            for alias in {alias for row_name in row_names for alias in (row_name, _stem(row_name))}:
+            for alias in {alias for row_name in row_names for alias in (row_name, file_stem(row_name))}:
                 aliases.setdefault(alias, set()).add(image_name)
     if not any(items.values()):
         raise InputError(f"{path}: has no questions, checklist, facts or events; see docs/judges.md for the layouts")
@@ -195,7 +181,7 @@ def _items_of(row: Any, location: str) -> Iterator[tuple[str, list[str], list[It
     """The images of a row, with their names and items."""
     if not isinstance(row, dict):
         raise InputError(f"{location}: expected an object with an image and its questions, got {describe(row)}")
-    image_names = [_name(row[key], location) for key in _IDS if isinstance(row.get(key), str | int)]
+    image_names = [image_key(row[key], location, key) for key in _IDS if isinstance(row.get(key), str | int)]
     if image_names:
         yield image_names[0], image_names, _row_items(row, location)
         return
@@ -203,19 +189,7 @@ def _items_of(row: Any, location: str) -> Iterator[tuple[str, list[str], list[It
         raise InputError(f"{location}: has no image's name; expected one of {', '.join(_IDS)}")
     for image_name, image_fields in row.items():
         question_fields = image_fields if isinstance(image_fields, dict) else {"questions": image_fields}
-        yield image_name, [image_name], _row_items(question_fields, location)
-
-
-def _name(value: Any, location: str) -> str:
-    if isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
-        raise InputError(f"{location}: the image's name is {value!r}, expected text or a number")
-    return str(value).strip()
-
-
-def _stem(name: str) -> str:
-    """A name without folder and a short extension."""
-    path = PurePosixPath(name)
-    return path.name[: -len(path.suffix)] if 1 < len(path.suffix) <= 5 else path.name
+        yield image_key(image_name, location), [image_name], _row_items(question_fields, location)
 
 
 def _row_items(row: Mapping[str, Any], location: str) -> list[Item]:

@@ -80,7 +80,7 @@ Wang, Yuan, Zhang: Tarsier: Recipes for Training and Evaluating Large Video Desc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
@@ -94,7 +94,6 @@ class Clair(Judge):
     """A language model's judgment whether caption and references describe one image."""
 
     NAME: ClassVar[str] = "clair"
-    TASK: ClassVar[str] = "clair"
     SUMMARY: ClassVar[str] = "a language model's judgment of the same image"
     FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{the model's number from 0 to 100}}{100}",)
 
@@ -104,7 +103,6 @@ class ClairA(Clair):
     """A language model's judgment whether caption and references describe one sound."""
 
     NAME: ClassVar[str] = "clair-a"
-    TASK: ClassVar[str] = "clair-a"
     SUMMARY: ClassVar[str] = "a language model's judgment of the same sound"
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"\text{score} = \frac{\text{the model's number from 0 to 100}}{100} + \epsilon \, \text{FENSE}",
@@ -185,11 +183,6 @@ class FileJudge(Judge):
 
     questions: Annotated[str, "the file of questions, facts or events; see docs/judges.md"] = ""
 
-    @property
-    def item_path(self) -> str:
-        """The file of questions."""
-        return self.questions
-
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionQa(FileJudge):
@@ -197,17 +190,13 @@ class CaptionQa(FileJudge):
 
     NAME: ClassVar[str] = "captionqa"
     SUMMARY: ClassVar[str] = "multiple-choice questions answered from the caption"
-    TASK: ClassVar[str] = "captionqa"
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"\text{score} = \frac{\text{right} + \sum_{\text{abstained}} (1/K + .05)}{\text{answered}}",
     )
 
-    as_released: Annotated[bool, "read letters as the released code does; an unreadable answer is wrong"] = False
+    READ: ClassVar[tuple[str, ...]] = ("as_released",)
 
-    @property
-    def reading(self) -> dict[str, Any]:
-        """How letters are read."""
-        return {"as_released": self.as_released}
+    as_released: Annotated[bool, "read letters as the released code does; an unreadable answer is wrong"] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +205,6 @@ class CapEval(FileJudge):
 
     NAME: ClassVar[str] = "capeval"
     SUMMARY: ClassVar[str] = "a checklist: completeness and precision of a long caption"
-    TASK: ClassVar[str] = "capeval"
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"\text{score} = \frac{\text{yes} + \text{no}}{\text{yes} + \text{no} + \text{not mentioned}}",
         r"\text{precision} = \frac{\text{yes}}{\text{yes} + \text{no}}",
@@ -229,7 +217,6 @@ class AutoDq(FileJudge):
 
     NAME: ClassVar[str] = "autodq"
     SUMMARY: ClassVar[str] = "events of the caption and of the reference that the other entails"
-    TASK: ClassVar[str] = "autodq"
     MISLEADS: ClassVar[str] = (
         "A caption without events has full precision; and a judge is as good as its model (docs/judges.md)."
     )
@@ -246,15 +233,11 @@ class CaprlQa(FileJudge):
 
     NAME: ClassVar[str] = "caprl-qa"
     SUMMARY: ClassVar[str] = "questions about the image answered from the caption"
-    TASK: ClassVar[str] = "caprl-qa"
     FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{right}}{\text{answered}}",)
 
-    match: Annotated[Literal["exact", "relaxed", "anls"], "when an answer is right"] = "exact"
+    READ: ClassVar[tuple[str, ...]] = ("match",)
 
-    @property
-    def reading(self) -> dict[str, Any]:
-        """When an answer is right."""
-        return {"match": self.match}
+    match: Annotated[Literal["exact", "relaxed", "anls"], "when an answer is right"] = "exact"
 
 
 @dataclass(frozen=True, kw_only=True)

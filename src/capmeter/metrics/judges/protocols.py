@@ -22,23 +22,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from capmeter.metrics.judges.asking import Answer, Ask, Failure
-from capmeter.metrics.judges.items import CAPTION, EVENT, FACT, QUESTION
-from capmeter.metrics.judges.questions import (
-    Inquiry,
-    judge_caption,
-    judge_checklist,
-    judge_empty,
-    judge_questions,
-)
+from capmeter.core.settings import Settings
+from capmeter.metrics.judges.asking import Answer, Ask, Failure, JudgedCaption, Verdict
+from capmeter.metrics.judges.items import CAPTION, EVENT, FACT
+from capmeter.metrics.judges.questions import Checklist, Protocol, Questions
 from capmeter.metrics.judges.reading import (
+    PLAIN,
+    UNANSWERED,
     NoScore,
     read_each,
     read_expectation,
@@ -48,11 +45,9 @@ from capmeter.metrics.judges.reading import (
     read_texts,
     unreadable,
 )
-from capmeter.metrics.judges.verdicts import PLAIN, UNANSWERED, JudgedCaption, Verdict
 from capmeter.stats.ratios import Floats, f1, ratio
 
 _NO_FACTS = "no facts in the caption: scored 0"
-_UNUSABLE = "questions without a right answer among their choices"
 _LOWEST, _HIGHEST, _PRESENT = 1, 5, 2  # grades of elements
 _PYTHON_LIST = re.compile(r"[\"']events[\"']\s{0,9}:\s{0,9}\[([^\[\]]{0,20000})\]")
 _PYTHON_TEXT = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"")
@@ -62,52 +57,34 @@ _MATCH = re.compile(r"[\"']pred[\"']\s{0,9}:\s{0,9}[\"'](yes|no)[\"']", re.IGNOR
 _GRADE = re.compile(r"[\"']score[\"']\s{0,9}:\s{0,9}[\"']?(\d(?:\.\d{1,9})?)[\"']?\s{0,9}[,}]")
 
 
-@dataclass(frozen=True)
-class JudgeProtocol:
-    """What is asked about a caption.
+class Answers(Protocol):
+    """Every question is answered from the caption, then the answers are compared with the expected ones."""
 
-    Attributes:
-        judge: asks for a `Judge`, and returns the verdict.
-        columns: what its values are; empty: those of the task.
-        prompts: the names of the messages in a task file; empty: one, without a name.
-        kind: of the items of a file that it reads.
-        expected: what they are, for messages.
-        rounds: all questions as a multiple of the first ones, for estimates.
-        formulas: the scores, from sums of the values over captions; None: those of the task, or their means.
-        empty: the verdict on an empty caption; None: zeros.
-    """
+    COLUMNS = ("score", "grade")
+    PROMPTS = ("answer", "match")
+    ROUNDS = 2
+    EXPECTED = "questions of videos with their answers"
 
-    judge: Callable[[Inquiry, Ask, JudgedCaption], Awaitable[Verdict]]
-    columns: tuple[str, ...] = ()
-    prompts: tuple[str, ...] = ()
-    kind: str = QUESTION
-    expected: str = "questions of images"
-    rounds: float = 1.0
-    formulas: Callable[[Mapping[str, Floats]], dict[str, Floats]] | None = None
-    empty: Callable[[Inquiry, JudgedCaption], Verdict] | None = None
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """The share of answers that match, and their mean grade."""
+        items, steps = self.items_of(caption), self.task.steps
+        questions = [self.question(steps["answer"], caption, item=item.text, question=item.text) for item in items]
+        responses = zip(items, await ask(questions), strict=True)
+        answered = [(item, read_text(response)) for item, response in responses if not isinstance(response, Failure)]
+        comparisons = [
+            self.question(
+                steps["match"], caption, f"match: {item.text}", question=item.text, answer=item.answer, response=text
+            )
+            for item, text in answered
+        ]
+        matches = [each for each in read_each(await ask(comparisons), _read_comparison) if each is not None]
+        values = (sum(each[k] for each in matches) / len(matches) for k in (0, 1))
+        return Verdict(tuple(values), (UNANSWERED,) if len(matches) < len(items) else ())
 
-
-async def _judge_answers(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
-    """Answers every question from the caption, then compares the answers with the expected ones."""
-    items, steps = inquiry.items_of(caption), inquiry.task.steps
-    questions = [inquiry.question(steps["answer"], caption, item=item.text, question=item.text) for item in items]
-    responses = zip(items, await ask(questions), strict=True)
-    answered = [(item, read_text(response)) for item, response in responses if not isinstance(response, Failure)]
-    comparisons = [
-        inquiry.question(
-            steps["match"], caption, f"match: {item.text}", question=item.text, answer=item.answer, response=response
-        )
-        for item, response in answered
-    ]
-    matches = [each for each in read_each(await ask(comparisons), _read_comparison) if each is not None]
-    values = (sum(each[k] for each in matches) / len(matches) for k in (0, 1))
-    return Verdict(tuple(values), (UNANSWERED,) if len(matches) < len(items) else ())
-
-
-def _match_nothing(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
-    """An empty caption answers no question."""
-    inquiry.items_of(caption)
-    return Verdict((0.0, 0.0))
+    def judge_empty(self, caption: JudgedCaption) -> Verdict:
+        """An empty caption answers no question."""
+        self.items_of(caption)
+        return super().judge_empty(caption)
 
 
 def _read_comparison(answer: Answer) -> tuple[float, float]:
@@ -185,33 +162,42 @@ def read_entries(answer: Answer, key: str, form: type[Entry]) -> list[Entry]:
         raise unreadable(answer) from None
 
 
-async def _judge_facts(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
-    """Extracts the facts, then verifies and matches them."""
-    steps, (stored, notes) = inquiry.task.steps, inquiry.stored_items(caption)
-    questions = [inquiry.question(steps["facts"], caption, "facts of the caption")]
-    if not stored:
-        reference = "\n".join(caption.references)
-        questions.append(inquiry.question(steps["facts"], caption, "facts of the references", candidate=reference))
-    facts, *reference_facts = [_distinct(read_entries(answer, "facts", Fact)) for answer in await ask(questions)]
-    oracle = [item.text for item in stored] or [each.fact for each in reference_facts[0]]
-    if not facts:
-        return Verdict((0.0,) * 5, (_NO_FACTS, *notes))
-    listed_facts = _list_numbered([each.fact for each in facts])
-    verification, matching = await ask(
-        [
-            inquiry.question(steps["verify"], caption, "verification", items=listed_facts),
-            inquiry.question(steps["match"], caption, "matching", items=listed_facts, oracle=_list_numbered(oracle)),
-        ]
-    )
-    truths = {each.id: each.true for each in read_entries(verification, "verdicts", FactVerdict)}
-    matches = {each.id: each.oracle for each in read_entries(matching, "matches", FactMatch)}
-    for values, answer in ((truths, verification), (matches, matching)):
-        if not set(range(len(facts))) <= values.keys():
-            raise unreadable(answer)
-    matched = [matches[k] for k in range(len(facts))]
-    if any(match is not None and match >= len(oracle) for match in matched):
-        raise unreadable(matching)
-    return Verdict(score_facts(facts, [truths[k] for k in range(len(facts))], matched, len(oracle)), notes)
+class Facts(Protocol):
+    """The facts of a caption are extracted, then verified, and matched with those of the image."""
+
+    COLUMNS = ("score", "precision", "recall", "f1", "f1_descriptive")
+    PROMPTS = ("facts", "verify", "match")
+    ROUNDS = 3
+    KIND = FACT
+    EXPECTED = "facts of images (oracle_facts or facts: a list of texts)"
+
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """The scores of `score_facts`."""
+        steps, (stored, notes) = self.task.steps, self.stored_items(caption)
+        questions = [self.question(steps["facts"], caption, "facts of the caption")]
+        if not stored:
+            reference = "\n".join(caption.references)
+            questions.append(self.question(steps["facts"], caption, "facts of the references", candidate=reference))
+        facts, *reference_facts = [_distinct(read_entries(answer, "facts", Fact)) for answer in await ask(questions)]
+        oracle = [item.text for item in stored] or [each.fact for each in reference_facts[0]]
+        if not facts:
+            return Verdict((0.0,) * 5, (_NO_FACTS, *notes))
+        listed_facts = _list_numbered([each.fact for each in facts])
+        verification, matching = await ask(
+            [
+                self.question(steps["verify"], caption, "verification", items=listed_facts),
+                self.question(steps["match"], caption, "matching", items=listed_facts, oracle=_list_numbered(oracle)),
+            ]
+        )
+        truths = {each.id: each.true for each in read_entries(verification, "verdicts", FactVerdict)}
+        matches = {each.id: each.oracle for each in read_entries(matching, "matches", FactMatch)}
+        for values, answer in ((truths, verification), (matches, matching)):
+            if not set(range(len(facts))) <= values.keys():
+                raise unreadable(answer)
+        matched = [matches[k] for k in range(len(facts))]
+        if any(match is not None and match >= len(oracle) for match in matched):
+            raise unreadable(matching)
+        return Verdict(score_facts(facts, [truths[k] for k in range(len(facts))], matched, len(oracle)), notes)
 
 
 def score_facts(
@@ -259,52 +245,72 @@ def _list_numbered(texts: Sequence[str]) -> str:
     return "\n".join(json.dumps({"id": k, "fact": text}, ensure_ascii=False) for k, text in enumerate(texts))
 
 
-async def _judge_claims(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
-    """Marks clauses, lists the facts of the descriptive ones, and verifies every fact of every clause."""
-    steps = inquiry.task.steps
-    (answer,) = await ask([inquiry.question(steps["clauses"], caption, "clauses")])
-    clauses = [each.text for each in read_entries(answer, "clauses", Clause) if each.descriptive and each.text]
-    questions = [inquiry.question(steps["facts"], caption, f"facts: {each}", items=each) for each in clauses]
-    fact_lists = [read_texts(each, "facts") for each in await ask(questions)] if clauses else []
-    facts = [fact for clause_facts in fact_lists for fact in clause_facts]
-    if not facts:
-        return Verdict((0.0, 0.0), (_NO_FACTS,))
-    answers = await ask([inquiry.question(steps["verify"], caption, fact, items=fact) for fact in facts])
-    labels = read_each(answers, partial(read_label, labels=("yes", "no")))
-    readable_labels = [label for label in labels if label is not None]
-    right_share = readable_labels.count("yes") / len(readable_labels)
-    remaining = iter(labels)
-    clause_labels = [[next(remaining) for _ in clause_facts] for clause_facts in fact_lists]
-    checked = [known for each in clause_labels if (known := [label for label in each if label is not None])]
-    right_clauses = sum("no" not in each for each in checked) / len(checked)
-    return Verdict((right_share, right_clauses), (UNANSWERED,) if None in labels else ())
+class Claims(Protocol):
+    """The clauses of a caption that describe, the facts of each, and whether every fact of every clause is right."""
+
+    COLUMNS = ("score", "sentences")
+    PROMPTS = ("clauses", "facts", "verify")
+    ROUNDS = 12
+
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """The shares of right facts, and of clauses with right facts alone."""
+        steps = self.task.steps
+        (answer,) = await ask([self.question(steps["clauses"], caption, "clauses")])
+        clauses = [each.text for each in read_entries(answer, "clauses", Clause) if each.descriptive and each.text]
+        questions = [self.question(steps["facts"], caption, f"facts: {each}", items=each) for each in clauses]
+        fact_lists = [read_texts(each, "facts") for each in await ask(questions)] if clauses else []
+        facts = [fact for clause_facts in fact_lists for fact in clause_facts]
+        if not facts:
+            return Verdict((0.0, 0.0), (_NO_FACTS,))
+        answers = await ask([self.question(steps["verify"], caption, fact, items=fact) for fact in facts])
+        labels = read_each(answers, partial(read_label, labels=("yes", "no")))
+        readable_labels = [label for label in labels if label is not None]
+        right_share = readable_labels.count("yes") / len(readable_labels)
+        remaining = iter(labels)
+        clause_labels = [[next(remaining) for _ in clause_facts] for clause_facts in fact_lists]
+        checked = [known for each in clause_labels if (known := [label for label in each if label is not None])]
+        right_clauses = sum("no" not in each for each in checked) / len(checked)
+        return Verdict((right_share, right_clauses), (UNANSWERED,) if None in labels else ())
 
 
-async def _judge_pairs(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
-    """Compares with each baseline, in both orders."""
-    questions = []
-    for item in inquiry.items_of(caption):
-        system_name, human_caption = item.tags
-        references = human_caption or "\n".join(caption.references) or "none"
-        for order, first, second in (("first", caption.candidate, item.text), ("second", item.text, caption.candidate)):
-            label = f"against {system_name or 'the baseline'}, {order}"
-            texts = {"candidate": first, "other": second, "references": references}
-            questions.append(inquiry.question(inquiry.task, caption, label, **texts))
-    winners = read_each(await ask(questions), _read_winner)
-    outcomes = [
-        None if winner is None else 0 if winner == 0 else 1 if winner == 1 + k % 2 else -1
-        for k, winner in enumerate(winners)
-    ]
-    order_pairs = [each for each in zip(outcomes[::2], outcomes[1::2], strict=True) if None not in each]
-    counts = [float(outcomes.count(outcome)) for outcome in (1, 0, -1)]
-    consistent = float(sum(a == b for a, b in order_pairs))
-    return Verdict((*counts, consistent, float(len(order_pairs))), (UNANSWERED,) if None in outcomes else ())
+class Pairs(Protocol):
+    """Which of two captions is better, this one or that of each baseline, in both orders."""
 
+    COLUMNS = ("wins", "ties", "losses", "consistent", "swapped")
+    KIND = CAPTION
+    EXPECTED = "captions of baseline systems (ref_model and captions: {system: caption})"
 
-def _lose_pairs(inquiry: Inquiry, caption: JudgedCaption) -> Verdict:
-    """An empty caption loses to each baseline, in both orders."""
-    count = float(len(inquiry.items_of(caption)))
-    return Verdict((0.0, 0.0, 2 * count, count, count))
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """The numbers of outcomes, of pairs with the same winner in both orders, and of pairs."""
+        questions = []
+        for item in self.items_of(caption):
+            system_name, human_caption = item.tags
+            references = human_caption or "\n".join(caption.references) or "none"
+            for order, *texts in (("first", caption.candidate, item.text), ("second", item.text, caption.candidate)):
+                label = f"against {system_name or 'the baseline'}, {order}"
+                slots = {"candidate": texts[0], "other": texts[1], "references": references}
+                questions.append(self.question(self.task, caption, label, **slots))
+        winners = read_each(await ask(questions), _read_winner)
+        outcomes = [
+            None if winner is None else 0 if winner == 0 else 1 if winner == 1 + k % 2 else -1
+            for k, winner in enumerate(winners)
+        ]
+        order_pairs = [each for each in zip(outcomes[::2], outcomes[1::2], strict=True) if None not in each]
+        counts = [float(outcomes.count(outcome)) for outcome in (1, 0, -1)]
+        consistent = float(sum(a == b for a, b in order_pairs))
+        return Verdict((*counts, consistent, float(len(order_pairs))), (UNANSWERED,) if None in outcomes else ())
+
+    def judge_empty(self, caption: JudgedCaption) -> Verdict:
+        """An empty caption loses to each baseline, in both orders."""
+        count = float(len(self.items_of(caption)))
+        return Verdict((0.0, 0.0, 2 * count, count, count))
+
+    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The mean outcome, the shares of outcomes, and the share of pairs with the same winner in both orders."""
+        count = sums["wins"] + sums["ties"] + sums["losses"]
+        shares = {name: ratio(sums[name], count) for name in ("wins", "ties", "losses")}
+        consistency = ratio(sums["consistent"], sums["swapped"])
+        return {"score": shares["wins"] - shares["losses"], **shares, "order_consistency": consistency}
 
 
 def _read_winner(answer: Answer) -> int:
@@ -321,39 +327,58 @@ def _read_winner(answer: Answer) -> int:
     return winners.pop()
 
 
-def _score_pairs(sums: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The mean outcome, the shares of outcomes, and the share of pairs with the same winner in both orders."""
-    count = sums["wins"] + sums["ties"] + sums["losses"]
-    shares = {name: ratio(sums[name], count) for name in ("wins", "ties", "losses")}
-    consistency = ratio(sums["consistent"], sums["swapped"])
-    return {"score": shares["wins"] - shares["losses"], **shares, "order_consistency": consistency}
+class Elements(Protocol):
+    """How well each text says what the other's scene graph has: its objects, then attributes and relations of these."""
 
+    COLUMNS = ("score", "precision", "recall")
+    ROUNDS = 2
 
-async def _judge_elements(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
-    """Asks for the objects of both graphs, then for attributes and relations of those that are there."""
-    texts = "\n".join(caption.references), caption.candidate
-    grades: list[dict[Any, float | None]] = [{}, {}]
-    notes: dict[str, None] = {}
-    for list_elements in (_list_objects, _list_details):
-        elements = [
-            (side, key, statement)
-            for side, graph in enumerate(caption.graphs)
-            for key, statement in list_elements(graph, grades[side])
-        ]
-        questions = [
-            inquiry.question(inquiry.task, caption, statement, candidate=texts[side], items=statement)
-            for side, _, statement in elements
-        ]
-        answers = await ask(questions) if questions else []
-        values = read_each(answers, partial(read_expectation, low=_LOWEST, high=_HIGHEST)) if answers else []
-        for (side, key, _), value in zip(elements, values, strict=True):
-            grades[side][key] = None if value is None else value[0]
-            notes |= {UNANSWERED: None} if value is None else {} if value[1] else {PLAIN: None}
-    if any(each and not any(each.values()) for each in grades):
-        raise NoScore(UNANSWERED)
-    known_grades = [[grade for grade in each.values() if grade is not None] for each in grades]
-    precision, recall = (sum(each) / len(each) / _HIGHEST if each else 1.0 for each in known_grades)
-    return Verdict((2 * precision * recall / (precision + recall), precision, recall), tuple(notes))
+    def prepare(self, captions: list[JudgedCaption], settings: Settings) -> list[JudgedCaption]:
+        """The captions with the scene graphs of candidate and references."""
+        from capmeter.text.scene_graphs.extraction import find_source, find_synset_lookup, resolve_source
+        from capmeter.text.scene_graphs.graph import build_scene_graph
+
+        texts = list(dict.fromkeys(text for each in captions for text in (each.candidate, *each.references)))
+        scenes = find_source(resolve_source("factual", "caption")).extract(texts, settings)
+        tuples = {text: scene.tuples or () for text, scene in zip(texts, scenes, strict=True)}
+        synsets = find_synset_lookup(False)
+
+        def graph(sides: Sequence[str]) -> Any:
+            return build_scene_graph((each for text in sides for each in tuples[text]), synsets)
+
+        return [replace(each, graphs=(graph([each.candidate]), graph(each.references))) for each in captions]
+
+    def signature_facts(self) -> dict[str, str]:
+        """The scene-graph parser."""
+        from capmeter.text.scene_graphs.extraction import describe_source, resolve_source
+
+        return describe_source(resolve_source("factual", "caption"))
+
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """F1, precision and recall of the grades."""
+        texts = "\n".join(caption.references), caption.candidate
+        grades: list[dict[Any, float | None]] = [{}, {}]
+        notes: dict[str, None] = {}
+        for list_elements in (_list_objects, _list_details):
+            elements = [
+                (side, key, statement)
+                for side, graph in enumerate(caption.graphs)
+                for key, statement in list_elements(graph, grades[side])
+            ]
+            questions = [
+                self.question(self.task, caption, statement, candidate=texts[side], items=statement)
+                for side, _, statement in elements
+            ]
+            answers = await ask(questions) if questions else []
+            values = read_each(answers, partial(read_expectation, low=_LOWEST, high=_HIGHEST)) if answers else []
+            for (side, key, _), value in zip(elements, values, strict=True):
+                grades[side][key] = None if value is None else value[0]
+                notes |= {UNANSWERED: None} if value is None else {} if value[1] else {PLAIN: None}
+        if any(each and not any(each.values()) for each in grades):
+            raise NoScore(UNANSWERED)
+        known_grades = [[grade for grade in each.values() if grade is not None] for each in grades]
+        precision, recall = (sum(each) / len(each) / _HIGHEST if each else 1.0 for each in known_grades)
+        return Verdict((2 * precision * recall / (precision + recall), precision, recall), tuple(notes))
 
 
 def _list_objects(graph: Any, grades: dict[Any, float | None]) -> list[tuple[Any, str]]:
@@ -380,30 +405,44 @@ def _list_details(graph: Any, grades: dict[Any, float | None]) -> list[tuple[Any
     return [(key, text) for key, ends, text in elements if all((grades.get(end) or 0.0) >= _PRESENT for end in ends)]
 
 
-async def _judge_events(inquiry: Inquiry, ask: Ask, caption: JudgedCaption) -> Verdict:
-    """Extracts events, then asks of each whether the other text entails it."""
-    steps, (stored, notes) = inquiry.task.steps, inquiry.stored_items(caption)
-    candidate, reference = caption.candidate.lower(), "\n".join(caption.references).lower()
-    texts = {"caption": candidate} if stored else {"caption": candidate, "reference": reference}
-    extractions = [
-        inquiry.question(steps["events"], caption, f"extraction from the {whose}", candidate=text.replace('"', "'"))
-        for whose, text in texts.items()
-    ]
-    events, *reference_events = [_read_events(answer) for answer in await ask(extractions)]
-    oracle = [item.text for item in stored] or reference_events[0]
-    directions = [each for each in (("caption", events, reference), ("reference", oracle, candidate)) if each[1]]
-    questions = [
-        inquiry.question(steps["entailment"], caption, f"events of the {whose}", candidate=text, items=str(each))
-        for whose, each, text in directions
-    ]
-    shares = {"caption": 1.0, "reference": 1.0}
-    for (whose, each, _), answer in zip(directions, await ask(questions) if questions else [], strict=True):
-        relations = [entry.relationship for entry in read_entries(answer, "events", Relation)]
-        if len(relations) != len(each):
-            raise unreadable(answer)
-        shares[whose] = relations.count("entailment") / len(each)
-    notes = notes if events else ("no events in the caption: precision 1, as released", *notes)
-    return Verdict((shares["caption"], shares["reference"]), notes)
+class Events(Protocol):
+    """The events of caption and reference are extracted, then looked for in the other text."""
+
+    COLUMNS = ("precision", "recall")
+    PROMPTS = ("events", "entailment")
+    ROUNDS = 2
+    KIND = EVENT
+    EXPECTED = "events of videos (events: a list of texts)"
+
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """The shares of the caption's and of the reference's events that the other text entails."""
+        steps, (stored, notes) = self.task.steps, self.stored_items(caption)
+        candidate, reference = caption.candidate.lower(), "\n".join(caption.references).lower()
+        texts = {"caption": candidate} if stored else {"caption": candidate, "reference": reference}
+        extractions = [
+            self.question(steps["events"], caption, f"extraction from the {whose}", candidate=text.replace('"', "'"))
+            for whose, text in texts.items()
+        ]
+        events, *reference_events = [_read_events(answer) for answer in await ask(extractions)]
+        oracle = [item.text for item in stored] or reference_events[0]
+        directions = [each for each in (("caption", events, reference), ("reference", oracle, candidate)) if each[1]]
+        questions = [
+            self.question(steps["entailment"], caption, f"events of the {whose}", candidate=text, items=str(each))
+            for whose, each, text in directions
+        ]
+        shares = {"caption": 1.0, "reference": 1.0}
+        for (whose, each, _), answer in zip(directions, await ask(questions) if questions else [], strict=True):
+            relations = [entry.relationship for entry in read_entries(answer, "events", Relation)]
+            if len(relations) != len(each):
+                raise unreadable(answer)
+            shares[whose] = relations.count("entailment") / len(each)
+        notes = notes if events else ("no events in the caption: precision 1, as released", *notes)
+        return Verdict((shares["caption"], shares["reference"]), notes)
+
+    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The means of precision and recall over captions, and their harmonic mean."""
+        means = super().formulas(sums)
+        return {"score": f1(means["precision"], means["recall"]), **means}
 
 
 def _read_events(answer: Answer) -> list[str]:
@@ -422,53 +461,15 @@ def _read_events(answer: Answer) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", " ".join(text.split())) for text in quoted_texts if text.strip()]
 
 
-def _score_events(sums: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The means of precision and recall over captions, and their harmonic mean."""
-    means = {name: ratio(sums[name], sums["scored"]) for name in ("precision", "recall")}
-    return {"score": f1(means["precision"], means["recall"]), **means}
-
-
-PROTOCOLS = {
-    "caption": JudgeProtocol(judge_caption, empty=judge_empty),
-    "question": JudgeProtocol(judge_questions, empty=judge_empty),
-    "checklist": JudgeProtocol(
-        judge_checklist, empty=judge_empty, expected="checklists of images (checklist, or …_checklist)"
-    ),
-    "answers": JudgeProtocol(
-        _judge_answers,
-        ("score", "grade"),
-        ("answer", "match"),
-        expected="questions of videos with their answers",
-        rounds=2,
-        empty=_match_nothing,
-    ),
-    "facts": JudgeProtocol(
-        _judge_facts,
-        ("score", "precision", "recall", "f1", "f1_descriptive"),
-        ("facts", "verify", "match"),
-        FACT,
-        "facts of images (oracle_facts or facts: a list of texts)",
-        rounds=3,
-    ),
-    "claims": JudgeProtocol(_judge_claims, ("score", "sentences"), ("clauses", "facts", "verify"), rounds=12),
-    "pairs": JudgeProtocol(
-        _judge_pairs,
-        ("wins", "ties", "losses", "consistent", "swapped"),
-        (),
-        CAPTION,
-        "captions of baseline systems (ref_model and captions: {system: caption})",
-        formulas=_score_pairs,
-        empty=_lose_pairs,
-    ),
-    "elements": JudgeProtocol(_judge_elements, ("score", "precision", "recall"), rounds=2),
-    "events": JudgeProtocol(
-        _judge_events,
-        ("precision", "recall"),
-        ("events", "entailment"),
-        EVENT,
-        "events of videos (events: a list of texts)",
-        rounds=2,
-        formulas=_score_events,
-    ),
+PROTOCOLS: dict[str, type[Protocol]] = {
+    "caption": Questions,
+    "question": Questions,
+    "checklist": Checklist,
+    "answers": Answers,
+    "facts": Facts,
+    "claims": Claims,
+    "pairs": Pairs,
+    "elements": Elements,
+    "events": Events,
 }
 """The protocols by their names in task files."""

@@ -4,7 +4,7 @@ What cannot be read raises `NoScore` with a reason, under which the caption is l
 thinks before `</think>` is not part of its answer.
 
 >>> read_number(Answer('{"score": 85, "reason": "both say so"}'))
-85.0
+(85.0, True)
 >>> read_number(Answer("I'm sorry, but I can't help with that."))
 Traceback (most recent call last):
 capmeter.metrics.judges.reading.NoScore: refused
@@ -27,7 +27,9 @@ from capmeter.captions.rows import is_finite
 from capmeter.metrics.judges.asking import Answer, Failure
 
 REFUSED, UNREADABLE, TRUNCATED = "refused", "no score in the answer", "answer truncated before its score"
-NO_ANSWER = "no answer"
+NO_ANSWER, NO_QUESTIONS = "no answer", "no questions about this image"
+PLAIN, UNANSWERED = "no probabilities: the number as written", "some questions without a readable answer"
+SOLE = "answer"  # the label of a judge's only question
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Value = TypeVar("Value")
 _REFUSAL = re.compile(
@@ -94,10 +96,10 @@ def read_each(
     return values
 
 
-def read_number(answer: Answer) -> float:
-    """The number of 0 to 100 under "score" in the first JSON object, else the first number of the answer.
+def read_number(answer: Answer, low: int = 0, high: int = 100) -> tuple[float, bool]:
+    """The number under "score" in the first JSON object, else the first number of the answer; always as published.
 
-    As in CLAIR's released code, a number below 1 outside JSON is a share.
+    As in CLAIR's released code, a number below 1 outside JSON is a share of 100.
     """
     value = _score_field(answer.text)
     if value is None:
@@ -106,23 +108,9 @@ def read_number(answer: Answer) -> float:
             raise unreadable(answer)
         value = float(number_match[0])
         value = 100 * value if value < 1 else value
-    if not 0 <= value <= 100:
+    if not max(low, 0) <= value <= min(high, 100):
         raise unreadable(answer)
-    return value
-
-
-def _read_scaled_number(answer: Answer, low: int, high: int) -> tuple[float, bool]:
-    """The number as a share of the way from low to high; always as published."""
-    number = read_number(answer)
-    if not low <= number <= high:
-        raise NoScore(UNREADABLE)
-    return (number - low) / (high - low), True
-
-
-def _read_scaled_expectation(answer: Answer, low: int, high: int) -> tuple[float, bool]:
-    """The expectation as a share of the way from low to high, and whether it is one."""
-    expectation, is_expectation = read_expectation(answer, low, high)
-    return (expectation - low) / (high - low), is_expectation
+    return value, True
 
 
 def read_smoothed_share(answer: Answer, low: int = 0, high: int = 1) -> tuple[float, bool]:
@@ -176,8 +164,8 @@ def read_expectation(answer: Answer, low: int, high: int) -> tuple[float, bool]:
 
 
 NUMBERS = {
-    "number": _read_scaled_number,
-    "expectation": _read_scaled_expectation,
+    "number": read_number,
+    "expectation": read_expectation,
     "smoothed": read_smoothed_share,
     "marked": read_marked_score,
 }
