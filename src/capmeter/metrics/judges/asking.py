@@ -74,7 +74,7 @@ class Question:
     repeat: int = 0
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """What is asked, in one line: the question of a file, else the whole prompt."""
         return self.item or " ".join(f"{self.message.system} {self.text}".split())
 

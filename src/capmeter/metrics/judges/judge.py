@@ -50,7 +50,7 @@ from capmeter.stats.ratios import ratio
 
 if TYPE_CHECKING:
     from capmeter.evaluation.results import Scores
-    from capmeter.metrics.judges.questions import Protocol
+    from capmeter.metrics.judges.questions import JudgeProtocol
     from capmeter.metrics.judges.tasks import Task
 
 _SHOWN_QUESTIONS = 3  # by `preview`
@@ -137,14 +137,14 @@ class Judge(AdditiveMetric):
         return frozenset(self.spec.needs)
 
     @property
-    def protocol(self) -> Protocol:
+    def protocol(self) -> JudgeProtocol:
         """What is asked, and how answers become a score.
 
         Raises:
             InputError: the task lacks the prompt of one of its steps.
         """
         task = self.spec
-        protocol: Protocol = load_module("protocols").PROTOCOLS[task.ask](task, self.name, self.item_path)
+        protocol: JudgeProtocol = load_module("protocols").PROTOCOLS[task.ask](task, self.name, self.item_path)
         return protocol
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
@@ -291,7 +291,7 @@ class Judge(AdditiveMetric):
             new_answers = await interview.ask(asked)
             for question, answer in zip(questions, new_answers, strict=True):
                 text = f"{NO_ANSWER}: {answer.reason}" if isinstance(answer, Failure) else answer.text
-                label = question.whole if whole_questions else question.item or question.label
+                label = question.full_text if whole_questions else question.item or question.label
                 texts.append((label, " ".join(text.split())))
             answers.extend(new_answers)
             return new_answers
@@ -381,7 +381,7 @@ class Judge(AdditiveMetric):
         for each, texts in zip(part, answers, strict=True):
             caption = JudgedCaption(each.id, each.image_id, each.candidate, each.references)
             if SOLE in texts and (first := self.first_questions(caption)):
-                texts = {label.replace(SOLE, first[0].whole, 1): text for label, text in texts.items()}
+                texts = {label.replace(SOLE, first[0].full_text, 1): text for label, text in texts.items()}
             references = tuple(tuple(text.split()) for text in each.references)
             evidence.append(Evidence(tuple(each.candidate.split()), references, facts={**texts}))
         return evidence

@@ -27,12 +27,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError
 
 from capmeter.core.settings import Settings
 from capmeter.metrics.judges.asking import Answer, Ask, Failure, JudgedCaption, Verdict
 from capmeter.metrics.judges.items import CAPTION, EVENT, FACT
-from capmeter.metrics.judges.questions import Checklist, Protocol, Questions
+from capmeter.metrics.judges.questions import ChecklistProtocol, JudgeProtocol, QuestionProtocol
 from capmeter.metrics.judges.reading import (
     PLAIN,
     UNANSWERED,
@@ -57,7 +57,7 @@ _MATCH = re.compile(r"[\"']pred[\"']\s{0,9}:\s{0,9}[\"'](yes|no)[\"']", re.IGNOR
 _GRADE = re.compile(r"[\"']score[\"']\s{0,9}:\s{0,9}[\"']?(\d(?:\.\d{1,9})?)[\"']?\s{0,9}[,}]")
 
 
-class Answers(Protocol):
+class _Answers(JudgeProtocol):
     """Every question is answered from the caption, then the answers are compared with the expected ones."""
 
     COLUMNS = ("score", "grade")
@@ -100,10 +100,6 @@ def _read_comparison(answer: Answer) -> tuple[float, float]:
     return float(match[1].lower() == "yes"), float(grade[1])
 
 
-def _as_text(value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else value
-
-
 def _as_none(value: Any) -> Any:
     return None if isinstance(value, str) and value.strip().lower() in ("none", "null") else value
 
@@ -111,14 +107,14 @@ def _as_none(value: Any) -> Any:
 class Fact(BaseModel):
     """A fact of a caption, and whether it describes the image."""
 
-    fact: Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
+    fact: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     descriptive: bool = True
 
 
 class Clause(BaseModel):
     """A clause of a caption, and whether it describes the image."""
 
-    text: Annotated[str, BeforeValidator(_as_text)]
+    text: Annotated[str, StringConstraints(strip_whitespace=True)]
     descriptive: bool
 
 
@@ -162,7 +158,7 @@ def read_entries(answer: Answer, key: str, form: type[Entry]) -> list[Entry]:
         raise unreadable(answer) from None
 
 
-class Facts(Protocol):
+class _Facts(JudgeProtocol):
     """The facts of a caption are extracted, then verified, and matched with those of the image."""
 
     COLUMNS = ("score", "precision", "recall", "f1", "f1_descriptive")
@@ -245,7 +241,7 @@ def _list_numbered(texts: Sequence[str]) -> str:
     return "\n".join(json.dumps({"id": k, "fact": text}, ensure_ascii=False) for k, text in enumerate(texts))
 
 
-class Claims(Protocol):
+class _Claims(JudgeProtocol):
     """The clauses of a caption that describe, the facts of each, and whether every fact of every clause is right."""
 
     COLUMNS = ("score", "sentences")
@@ -273,7 +269,7 @@ class Claims(Protocol):
         return Verdict((right_share, right_clauses), (UNANSWERED,) if None in labels else ())
 
 
-class Pairs(Protocol):
+class _Pairs(JudgeProtocol):
     """Which of two captions is better, this one or that of each baseline, in both orders."""
 
     COLUMNS = ("wins", "ties", "losses", "consistent", "swapped")
@@ -327,7 +323,7 @@ def _read_winner(answer: Answer) -> int:
     return winners.pop()
 
 
-class Elements(Protocol):
+class _Elements(JudgeProtocol):
     """How well each text says what the other's scene graph has: its objects, then attributes and relations of these."""
 
     COLUMNS = ("score", "precision", "recall")
@@ -405,7 +401,7 @@ def _list_details(graph: Any, grades: dict[Any, float | None]) -> list[tuple[Any
     return [(key, text) for key, ends, text in elements if all((grades.get(end) or 0.0) >= _PRESENT for end in ends)]
 
 
-class Events(Protocol):
+class _Events(JudgeProtocol):
     """The events of caption and reference are extracted, then looked for in the other text."""
 
     COLUMNS = ("precision", "recall")
@@ -461,15 +457,15 @@ def _read_events(answer: Answer) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", " ".join(text.split())) for text in quoted_texts if text.strip()]
 
 
-PROTOCOLS: dict[str, type[Protocol]] = {
-    "caption": Questions,
-    "question": Questions,
-    "checklist": Checklist,
-    "answers": Answers,
-    "facts": Facts,
-    "claims": Claims,
-    "pairs": Pairs,
-    "elements": Elements,
-    "events": Events,
+PROTOCOLS: dict[str, type[JudgeProtocol]] = {
+    "caption": QuestionProtocol,
+    "question": QuestionProtocol,
+    "checklist": ChecklistProtocol,
+    "answers": _Answers,
+    "facts": _Facts,
+    "claims": _Claims,
+    "pairs": _Pairs,
+    "elements": _Elements,
+    "events": _Events,
 }
 """The protocols by their names in task files."""

@@ -1,6 +1,6 @@
 """What is asked about a caption: one question, one for each of the image's, or a checklist; and what answers count.
 
-`Protocol` is the base of all that task files name under `ask:`. A task's `read` says how each answer is read: as a
+`JudgeProtocol` is the base of all that task files name under `ask:`. A task's `read` says how each answer is read: as a
 number, or as a label that is counted, maybe with a credit.
 """
 
@@ -47,7 +47,7 @@ _SYNONYMS |= dict.fromkeys(("n", "incorrect", "incorrectly_mentioned"), "no")
 _SYNONYMS |= dict.fromkeys(("notmentioned", "nm", "unknown"), "not_mentioned")
 
 
-class Protocol:
+class JudgeProtocol:
     """What is asked about a caption, and how the answers become a score.
 
     Class attributes:
@@ -204,7 +204,7 @@ def _select_items(
     return replace(file, by_image={image_name: items for image_name, items in selected.items() if items})
 
 
-class Questions(Protocol):
+class QuestionProtocol(JudgeProtocol):
     """One question about the caption, or each question about its image."""
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
@@ -267,7 +267,7 @@ class Questions(Protocol):
         return ("correct", 1.0) if is_right else ("wrong", 0.0)
 
 
-class Checklist(Questions):
+class ChecklistProtocol(QuestionProtocol):
     """All questions about the image at once; the answer is a list of verdicts."""
 
     EXPECTED = "checklists of images (checklist, or …_checklist)"

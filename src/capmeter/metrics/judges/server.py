@@ -36,7 +36,6 @@ _ESCAPE = re.compile(r"\\u\{?([0-9a-fA-F]{4})\}?|\\x([0-9a-fA-F]{2})|=([0-9A-F]{
 _ENCODING = f"{string.ascii_letters}{string.digits}+/=-_"
 _WORD = re.compile(r"[a-z]*|[A-Z]*|[A-Z][a-z]*")
 _LONG = re.compile(r"[^\s\"'`<>(){},;]{20,}")  # longer than the words of a sentence
-_NO_LETTER = re.compile(r"[^A-Za-z0-9]+")
 _LONGEST_MESSAGE, _LONGEST_DECODED = 200, 100_000
 
 
@@ -53,16 +52,13 @@ class ApiKey:
         quoted-printable escapes, reversed and in rot13; and from nine characters on in hexadecimal digits, decimal
         codes, base32, base64 and base85, and these once more in base64.
         """
-        if not self._parts or not text:
-            return text
         decoded = _decode_escapes(text)
-        if decoded != text and self._key_spans(decoded):
-            text = decoded
+        text = decoded if any(self._mark(decoded)) else text
         pieces, position = [], 0
-        for start, end in self._key_spans(text):
-            if end > position:  # with what is left of the word, which may encode its ends
-                pieces += [text[position:start].rstrip(_ENCODING), MASK]
-                position = len(text) - len(text[end:].lstrip(_ENCODING))
+        for match in re.finditer(b"\1+", self._mark(text)):
+            if match.end() > position:  # with what is left of the word, which may encode its ends
+                pieces += [text[position : match.start()].rstrip(_ENCODING), MASK]
+                position = len(text) - len(text[match.end() :].lstrip(_ENCODING))
         return "".join([*pieces, text[position:]])
 
     def mask_message(self, message: str, expected: str = "") -> str:
@@ -80,31 +76,26 @@ class ApiKey:
     def _parts(self) -> frozenset[str]:
         """What is masked: the parts of the key, as it is and encoded."""
         plain = [self.value, self.value[::-1], codecs.encode(self.value, "rot13")]
-        if len(_letters_of(self.value)) < _PART:
+        if sum(character.isalnum() for character in self.value) < _PART:
             return frozenset()
         encoded = [each for text in (*plain, quote(self.value, safe="")) for each in _encode(text)]
         encoded += [each for text in encoded for each in _encode_bytes(base64.b64encode, 3, 4, text.encode())]
-        lengths = [(_PART, plain), (_ENCODED_PART, encoded)]
-        letters = ((length, _letters_of(text)) for length, texts in lengths for text in texts)
-        return frozenset(text[k : k + length] for length, text in letters for k in range(len(text) - length + 1))
+        parts = set()
+        for length, texts in ((_PART, plain), (_ENCODED_PART, encoded)):
+            for letters in ("".join(letter for letter, _ in _letters(text)) for text in texts):
+                parts |= {letters[k : k + length] for k in range(len(letters) - length + 1)}
+        return frozenset(parts)
 
-    def _key_spans(self, text: str) -> list[tuple[int, int]]:
-        """Where characters of the key are, with what stands between them."""
-        letters, parts = _letters_of(text), self._parts
-        found = [
-            (k, k + length - 1)
-            for length in (_PART, _ENCODED_PART)
-            for k in range(len(letters) - length + 1)
-            if letters[k : k + length] in parts
-        ]
-        places = [place for _, place in _letters(text)] if found else []
-        spans: list[tuple[int, int]] = []
-        for first, last in sorted(found):
-            start, end = places[first], places[last] + 1
-            if spans and start <= spans[-1][1]:
-                start, end = spans[-1][0], max(end, spans.pop()[1])
-            spans.append((start, end))
-        return spans
+    def _mark(self, text: str) -> bytearray:
+        """1 for each character of the key and what stands between them, 0 for all others."""
+        marks, placed = bytearray(len(text)), [*_letters(text)] if self._parts else []
+        letters = "".join(letter for letter, _ in placed)
+        for length in (_PART, _ENCODED_PART):
+            for k in range(len(letters) - length + 1):
+                if letters[k : k + length] in self._parts:
+                    first, last = placed[k][1], placed[k + length - 1][1]
+                    marks[first : last + 1] = b"\1" * (last + 1 - first)
+        return marks
 
 
 def find_server(address: str = "") -> str:
@@ -177,12 +168,6 @@ def _letters(text: str) -> Iterator[tuple[str, int]]:
             for each in unicodedata.normalize("NFKC", character):  # of full-width and mathematical letters
                 if each.isascii() and each.isalnum():
                     yield each.lower(), place
-
-
-def _letters_of(text: str) -> str:
-    if text.isascii():
-        return _NO_LETTER.sub("", text).lower()
-    return "".join(letter for letter, _ in _letters(text))
 
 
 def _decode_escapes(text: str) -> str:
