@@ -107,7 +107,7 @@ def _use_regressor(path: Path) -> float:
 
 def _use_infometic(path: Path) -> float:
     encoder: Any = types.SimpleNamespace(shape=STATES)
-    head = InfoMetICHead.of(Regressor(checkpoint=str(path)).trained, encoder, str(path))
+    head = InfoMetICHead.from_checkpoint(Regressor(checkpoint=str(path)).trained, encoder, str(path))
     return float(head.network.combine.bias.sum())
 
 
@@ -117,7 +117,7 @@ def _use_uniter(path: Path) -> float:
         return 0.0
     embedded = encoder.embed(np.ones((2, FEATURES), np.float32), np.ones((2, 7), np.float32))
     pieces, pair = encoder.pieces(["a dog runs on the grass"]), np.zeros(1, np.int64)
-    ((_, states),) = encoder.run(pieces, pair, [embedded], pair, lambda batch: batch.states, SETTINGS)
+    ((_, states),) = encoder.run_pairs(pieces, pair, [embedded], pair, lambda batch: batch.states, SETTINGS)
     value = float(states.sum())
     if not np.isfinite(value):  # which metrics refuse as their result
         raise CapmeterError("an overflow")

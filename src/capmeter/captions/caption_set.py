@@ -243,7 +243,15 @@ class CaptionSet:
         images_root: str = "",
         regions: str = "",
     ) -> CaptionSet:
-        """The set of these captions, in their order. Two captions with one id are an `InputError`."""
+        """The set of these captions, in their order.
+
+        Args:
+            captions: of distinct ids.
+            notes, images_root, regions: as in `CaptionSet`.
+
+        Raises:
+            InputError: two captions have one id.
+        """
         captions = tuple(captions)
         return cls.from_columns(
             [caption.id for caption in captions],
@@ -268,7 +276,12 @@ class CaptionSet:
         references: Sequence[tuple[str, ...]],
         **others: Any,
     ) -> Self:
-        """The set of captions that are given field by field; `others` are arguments of `CaptionSet`.
+        """The set of captions that are given field by field.
+
+        Args:
+            ids, image_ids, candidates: a text per caption.
+            references: the reference texts of each caption.
+            others: further arguments of `CaptionSet`, such as `images`; lists of a value per caption may be lists.
 
         Raises:
             InputError: two captions have one id.

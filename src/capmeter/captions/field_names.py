@@ -15,8 +15,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from numbers import Integral
 from typing import Any
 
+from capmeter.captions.rows import LONGEST_ID
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names, shorten
 
@@ -103,6 +105,14 @@ def without_number(name: str) -> str:
 
 def resolve_path(record: Any, path: str, location: str) -> Any:
     """The value at a path such as `en.caption`, `sentences[].raw`, `conversations[from=gpt].value` or `choices[0]`.
+
+    Args:
+        record: a row as JSON holds it.
+        path: names joined by dots; `[]` takes all elements of a list, `[k]` one, `[name=value]` those with this value.
+        location: of the row, for messages.
+
+    Returns:
+        The value, a list of values where the path takes several elements, or None where the record has no such name.
 
     Raises:
         InputError: one of several elements lacks a name of the path.
@@ -204,3 +214,13 @@ def number_of(name: str) -> int:
     """The number at the end of a name, -1 without one."""
     match = _NUMBER.fullmatch(name[:LONGEST_NAME])
     return int(match[2]) if match else -1
+
+
+def can_name_image(value: Any, name: str) -> bool:
+    """Whether a value can name an image: any value of `image_id`, else a text or a number that is not a picture."""
+    if name == "image_id":
+        return value is not None
+    if isinstance(value, str):
+        return bool(value.strip()) and len(value) <= LONGEST_ID
+    is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+    return is_whole and type(value) is not bool

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any
 
 from capmeter.captions.event_fields import (
@@ -39,6 +38,7 @@ from capmeter.captions.field_names import (
     TIMES,
     Layout,
     Record,
+    can_name_image,
     close_name,
     fold_name,
     names_of,
@@ -50,7 +50,6 @@ from capmeter.captions.field_names import (
     without_number,
 )
 from capmeter.captions.rows import (
-    LONGEST_ID,
     CaptionRow,
     FailedRequest,
     NotCandidates,
@@ -137,7 +136,7 @@ class FieldMap:
             if field_name not in self._chosen.values():
                 paths = [path for path in layout_paths.split(",") if path not in self._chosen]
                 self._chosen |= dict.fromkeys(paths, field_name)
-        self.paths = {path: path for path in self._chosen if path not in self._all_names and _is_path(path)}
+        self.paths = {p: p for p in self._chosen if p not in self._all_names and ("." in p or "[" in p)}
         if layout is not None and layout.convert is not None:
             records = [converted for record in records if (converted := self._try_convert(record)) is not None]
         names = {name for record in records for name in record if isinstance(name, str)}
@@ -178,7 +177,7 @@ class FieldMap:
         candidates += [name for name, field_name in self._chosen.items() if field_name == "id"]
         candidates = [name for name in candidates if name not in others]
         counts = {
-            name: sum(_names_image(self._value(r, name), fold_name(name)) for r in records) for name in candidates
+            name: sum(can_name_image(self._value(r, name), fold_name(name)) for r in records) for name in candidates
         }
         known = [name for name in candidates if counts[name] or fold_name(name) == "image_id"]
         chosen = next((name for name in known if 2 * counts[name] >= len(records) > 0), next(iter(known), None))
@@ -208,7 +207,7 @@ class FieldMap:
         """The image that a record of a sample names; None if it names none."""
         is_named = isinstance(record, Mapping) and self._image_field not in (None, "")
         value = self._value(record, self.image_name or "") if is_named else None
-        return str(value) if _names_image(value, "") else None
+        return str(value) if can_name_image(value, "") else None
 
     def _value(self, record: Record, name: str) -> Any:
         return resolve_path(record, name, self.name) if name in self.paths else record.get(name)
@@ -296,7 +295,12 @@ class FieldMap:
         return any(self.field(name, record[name]) in ("candidate", "references") for name in names)
 
     def read(self, records: Iterable[tuple[str, Any]], side: Side, start: int = 0) -> Iterator[CaptionRow]:
-        """The rows of records, each with its place, of which the first has this number.
+        """The rows of records.
+
+        Args:
+            records: location, for messages, and content of each.
+            side: what the records are read as.
+            start: the number of the first record in its file.
 
         Raises:
             InputError: a record has a mistake; of failed requests all are named.
@@ -329,7 +333,17 @@ class FieldMap:
         return None
 
     def rows(self, record: Any, location: str, side: Side, number: int) -> list[CaptionRow]:
-        """The rows that a record, the one with this number, holds: one, or one for each system; none if left out."""
+        """The rows that a record holds: one, or one for each system; none if the layout leaves the record out.
+
+        Args:
+            record: as JSON holds it.
+            location: for messages.
+            side: what the record is read as.
+            number: of the record in its file, from 0.
+
+        Raises:
+            InputError: the record is not an object, or a field has a mistake.
+        """
         if type(record) is not dict and not isinstance(record, Mapping):
             raise InputError(
                 f"{location}: {describe(record)}, expected an object with image_id, candidate and references"
@@ -581,17 +595,3 @@ class FieldMap:
             f"{row.location}: neither a candidate (caption) nor references; the fields are {suggest_names(record)}: "
             f"--column candidate=NAME and --column references=NAME {IN_PYTHON} say which is which"
         )
-
-
-def _is_path(name: str) -> bool:
-    return "." in name or "[" in name
-
-
-def _names_image(value: Any, name: str) -> bool:
-    """Whether a value can name an image: any value of `image_id`, else a text or a number that is not a picture."""
-    if name == "image_id":
-        return value is not None
-    if isinstance(value, str):
-        return bool(value.strip()) and len(value) <= LONGEST_ID
-    is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
-    return is_whole and type(value) is not bool

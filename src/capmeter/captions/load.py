@@ -55,7 +55,7 @@ def load(
     Raises:
         InputError: the captions are not as expected; the message says where and how to correct them.
     """
-    options = LoadOptions.of(options, keywords, references)
+    options = LoadOptions.from_keywords(options, keywords, references)
     reader = open_candidates(candidates, options)
     rows = read_candidates(reader, options)
     return make_set(*match_captions(rows, reader, read_references(options), options), options)
@@ -70,9 +70,13 @@ def load_systems(
 ) -> dict[str, CaptionSet]:
     """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
 
-    The arguments are those of `load`. Captions that name no system get the file's name.
+    Args:
+        candidates, references, options, keywords: as in `load`.
+
+    Returns:
+        The captions by system; those that name no system have the file's name.
     """
-    options = LoadOptions.of(options, keywords, references)
+    options = LoadOptions.from_keywords(options, keywords, references)
     reader = open_candidates(candidates, options)
     rows = read_candidates(reader, options)
     systems = match_systems(rows, reader, read_references(options), options, reader.label)
@@ -90,7 +94,10 @@ def match_systems(
 ) -> dict[str, tuple[list[CaptionRow], CaptionSet]]:
     """The candidates of each system that stay, as rows and as a set; the sets share their analyses.
 
-    The arguments are those of `match_captions`; `label` is the system of rows that name none.
+    Args:
+        rows: the candidates of all systems.
+        reader, table, options, is_part: as in `match_captions`.
+        label: the system of rows that name none.
     """
     rows_by_system: dict[str, list[CaptionRow]] = {}
     for row in rows:
@@ -135,7 +142,7 @@ def load_reference_table(
     references: Source, *, options: LoadOptions | None = None, **keywords: Unpack[ReferenceKeywords]
 ) -> ReferenceTable:
     """Reads references, and the pictures that their file names (`images`), by image id; see `load_references`."""
-    options = LoadOptions.of(options, keywords, references)
+    options = LoadOptions.from_keywords(options, keywords, references)
     table = read_references(replace(options, references_format=options.format))
     assert table is not None
     return table

@@ -5,7 +5,7 @@ commands get an option for each field (`capmeter.cli.command.with_options`).
 
 >>> LoadOptions(split="test", columns={"output": "candidate"}).split
 'test'
->>> LoadOptions.of(LoadOptions(split="test"), {"on_missing": "skip"}).on_missing
+>>> LoadOptions.from_keywords(LoadOptions(split="test"), {"on_missing": "skip"}).on_missing
 'skip'
 """
 
@@ -191,10 +191,16 @@ class LoadOptions:
         return shared_columns | special
 
     @classmethod
-    def of(
+    def from_keywords(
         cls, options: LoadOptions | None, keywords: Mapping[str, Any], references: Source | None = None
     ) -> LoadOptions:
-        """The options (None: the defaults) with the fields in `keywords`, and `references` if given, replaced."""
+        """The options with some fields replaced.
+
+        Args:
+            options: None: the defaults.
+            keywords: values of fields by name.
+            references: replaces the field of this name, if given.
+        """
         changed_options = keywords if references is None else {**keywords, "references": references}
         return replace(options or cls(), **changed_options)
 

@@ -167,12 +167,23 @@ def collect_references(rows: Iterable[CaptionRow], name: str, splits: Collection
 
 
 def open_candidates(source: Source, options: LoadOptions, keep: tuple[str, ...] | None = None) -> RowReader:
-    """What reads the candidates as these options say; `keep`: see `open_rows`."""
+    """The reader of the candidates.
+
+    Args:
+        source: a path, a `CaptionSource`, or captions as lists and dicts.
+        options: how the candidates are read.
+        keep: as in `open_rows`.
+    """
     return open_rows(source, options.format, columns=options.columns, keep=keep, numbered=options.references is None)
 
 
 def read_candidates(reader: RowReader, options: LoadOptions, span: Span = WHOLE) -> list[CaptionRow]:
     """The candidates, of one system or split if the options choose one.
+
+    Args:
+        reader: of the source.
+        options: how the candidates are read.
+        span: the records to read; default: all.
 
     Raises:
         InputError: a row is not as expected, or a whole file has no candidates.
@@ -384,7 +395,14 @@ def _empty_candidate(image: CaptionRow) -> CaptionRow:
 
 
 def make_set(rows: Sequence[CaptionRow], ids: Sequence[str], notes: Notes | None, options: LoadOptions) -> CaptionSet:
-    """Matched candidates as a set, whose pictures and regions are where the options say."""
+    """Matched candidates as a set.
+
+    Args:
+        rows: the candidates with their references.
+        ids: of the rows.
+        notes: what was adjusted.
+        options: the folder of pictures, the regions, and how texts were changed.
+    """
     return CaptionSet.from_columns(
         ids,
         [row.image_id for row in rows],

@@ -138,7 +138,7 @@ def open_parts(
     Raises:
         InputError: no file matches, a file cannot be read, or `rows` is below 1.
     """
-    options = LoadOptions.of(options, keywords, references)
+    options = LoadOptions.from_keywords(options, keywords, references)
     if rows < 1:
         raise InputError(f"rows is {rows}, expected a number of captions from 1")
     if options.on_absent == "empty":

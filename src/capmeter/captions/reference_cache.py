@@ -51,10 +51,10 @@ class StoredPool(SentencePool):
         table_name = f"{analysis.identity}/{self._digest}"
         with suppress(OSError, LookupError, ValueError, TypeError):  # a damaged file may have other arrays
             if (arrays := self._cache.get_table(table_name)) is not None:
-                return unpack_table(analysis.TABLE, arrays)
+                return _unpack_table(analysis.TABLE, arrays)
         table = analysis.compute(self)
         with suppress(AssetError):  # the folder cannot be created
-            self._cache.put_table(table_name, pack_table(table))
+            self._cache.put_table(table_name, _pack_table(table))
         return table
 
 
@@ -74,7 +74,7 @@ def enable_reference_cache(captions: CaptionSet, settings: Settings) -> None:
         pool.division = [(stored_pool, np.array(references, np.int64)), (pool.part(others), others)]
 
 
-def pack_table(table: Any, prefix: str = "") -> Arrays:
+def _pack_table(table: Any, prefix: str = "") -> Arrays:
     """A dataclass of arrays, tuples of texts, and dataclasses of these, as arrays in types as small as possible."""
     arrays: Arrays = {}
     for field in fields(table):
@@ -83,20 +83,20 @@ def pack_table(table: Any, prefix: str = "") -> Arrays:
             arrays[f"{name} text"] = np.frombuffer("".join(value).encode("utf-8", "surrogatepass"), np.uint8)
             arrays[f"{name} lengths"] = _shrink(np.fromiter(map(len, value), np.int64, len(value)))
         elif is_dataclass(value):
-            arrays |= pack_table(value, f"{name}.")
+            arrays |= _pack_table(value, f"{name}.")
         else:
             arrays[f"{name} {value.dtype.str}"] = _shrink(value)
     return arrays
 
 
-def unpack_table(kind: Any, arrays: Arrays, prefix: str = "") -> Any:
-    """The dataclass of this kind that `pack_table` was given."""
+def _unpack_table(kind: Any, arrays: Arrays, prefix: str = "") -> Any:
+    """The dataclass of this kind that `_pack_table` was given."""
     values: dict[str, Any] = {}
     types, stored = get_type_hints(kind), {name.partition(" ")[0]: name for name in arrays}
     for field in fields(kind):
         name, field_type = prefix + field.name, types[field.name]
         if is_dataclass(field_type):
-            values[field.name] = unpack_table(field_type, arrays, f"{name}.")
+            values[field.name] = _unpack_table(field_type, arrays, f"{name}.")
         elif f"{name} text" in arrays:
             text = arrays[f"{name} text"].tobytes().decode("utf-8", "surrogatepass")
             ends = np.cumsum(arrays[f"{name} lengths"], dtype=np.int64).tolist()

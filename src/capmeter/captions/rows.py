@@ -82,7 +82,15 @@ class CaptionRow:
 
 
 def caption_text(value: Any, location: str, field: str) -> str:
-    """A caption: any text, the empty one too, that can be written as UTF-8."""
+    """A caption: any text, the empty one too, that can be written as UTF-8.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+
+    Raises:
+        InputError: the value is not a text, or holds half of a surrogate pair.
+    """
     if type(value) is str and value.isascii():
         return value
     if not isinstance(value, str):
@@ -100,7 +108,15 @@ def caption_text(value: Any, location: str, field: str) -> str:
 
 
 def candidate_text(value: Any, location: str, field: str) -> str:
-    """A candidate: a caption, also as the only item of a list, as decoders of batches write it."""
+    """A candidate: a caption, also as the only item of a list, as decoders of batches write it.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+
+    Raises:
+        InputError: as in `caption_text`, or a list of another length.
+    """
     if isinstance(value, list | tuple):
         if len(value) != 1:
             raise InputError(
@@ -112,7 +128,15 @@ def candidate_text(value: Any, location: str, field: str) -> str:
 
 
 def image_key(value: Any, location: str, field: str = "image_id") -> str:
-    """The text form of an id: text, or a whole number."""
+    """The text form of an id: text, or a whole number.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+
+    Raises:
+        InputError: the value is empty, or neither a text nor a whole number.
+    """
     if type(value) is int:
         return _whole_number(value, location, field)
     if isinstance(value, str):
@@ -134,7 +158,15 @@ def _whole_number(value: int, location: str, field: str) -> str:
 
 
 def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
-    """The references of one image: a list of captions, each text or COCO's `{"caption": text}`; or one text."""
+    """The references of one image: a list of captions, each text or COCO's `{"caption": text}`; or one text.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+
+    Raises:
+        InputError: the value is not a list of captions.
+    """
     if type(value) is list and set(map(type, value)) == {str} and "".join(value).isascii():
         return tuple(value)  # nearly all lists; the general case takes six times as long
     if isinstance(value, str):
@@ -161,6 +193,10 @@ def decode_list(text: str, location: str, field: str) -> Any:
 
     >>> decode_list('["a dog", "a cat"]', "row 0", "answer"), decode_list("[music] a man sings", "row 0", "answer")
     (['a dog', 'a cat'], '[music] a man sings')
+
+    Args:
+        text: of the field.
+        location, field: of the text, for messages.
 
     Raises:
         InputError: quoted texts in brackets that are neither JSON nor Python, such as numpy writes them.
@@ -223,7 +259,12 @@ def is_finite(value: Any, largest: float = math.inf) -> TypeGuard[float]:
 
 
 def optional_text(value: Any, location: str, field: str) -> str | None:
-    """An optional name."""
+    """A name as `image_key` reads it; None for an absent or empty one.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+    """
     return None if value is None or (isinstance(value, str) and not value) else image_key(value, location, field)
 
 
@@ -258,14 +299,22 @@ def picture_path(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() and len(value) <= LONGEST_ID else None
 
 
-def seconds_of(time_value: Any, location: str, field_name: str) -> Any:
-    """A time in seconds, which tables hold as text."""
-    if not isinstance(time_value, str):
-        return time_value
+def seconds_of(value: Any, location: str, field: str) -> Any:
+    """A time in seconds as a number, where a table holds it as text; other values unchanged.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+
+    Raises:
+        InputError: a text that is not a number.
+    """
+    if not isinstance(value, str):
+        return value
     try:
-        return float(time_value)
+        return float(value)
     except ValueError:
-        raise InputError(f"{location}: {field_name} is {describe(time_value)}, expected seconds") from None
+        raise InputError(f"{location}: {field} is {describe(value)}, expected seconds") from None
 
 
 def ratings_of(value: Any, location: str) -> Any:
@@ -274,6 +323,14 @@ def ratings_of(value: Any, location: str) -> Any:
     return decode_json(value, f"{location}, column human") if is_text else value
 
 
-def reference_field(value: Any, location: str, name: str) -> tuple[str, ...]:
-    """References: a list, the text of one, or one text."""
-    return reference_list(decode_list(value, location, name) if isinstance(value, str) else value, location, name)
+def reference_field(value: Any, location: str, field: str) -> tuple[str, ...]:
+    """The references of a field: a list, the text of a list, or one text.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+
+    Raises:
+        InputError: as in `decode_list` and `reference_list`.
+    """
+    return reference_list(decode_list(value, location, field) if isinstance(value, str) else value, location, field)

@@ -105,7 +105,15 @@ def make_column(values: Sequence[Any], kinds: Collection[type]) -> Any:
 
 
 def value_kind(value: Any, location: str, column_name: str) -> type:
-    """The type as which a value is written: a number's, or text; that of a missing value is `NoneType`."""
+    """The type as which a value is written: a number's, or text; that of a missing value is `NoneType`.
+
+    Args:
+        value: of a column that is carried through.
+        location, column_name: of the value, for messages.
+
+    Raises:
+        InputError: bytes, which `--keep` does not carry.
+    """
     if isinstance(value, bytes | bytearray):
         raise InputError(f"{location}: the column {column_name} holds bytes, which --keep does not carry; leave it out")
     if _is_absent(value):

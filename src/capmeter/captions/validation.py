@@ -52,7 +52,13 @@ class Findings:
         return not self.problems
 
     def warn(self, problem: str, ids: Sequence[str], advice: str = "") -> None:
-        """Adds a warning about these captions or images, if there are any."""
+        """Adds a warning about these captions or images, if there are any.
+
+        Args:
+            problem: what may be wrong.
+            ids: of the captions or images; the first are named.
+            advice: ends the warning.
+        """
         if ids:
             self.warnings.append(f"{problem}: {len(ids):,} ({list_names(ids)}){advice}")
 
@@ -75,7 +81,7 @@ def examine(
         keywords: fields of `LoadOptions`, which replace those of `options`.
     """
     findings = Findings()
-    options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
+    options = LoadOptions.from_keywords(options, {**keywords, "on_missing": "keep"}, references)
     try:
         reader = open_candidates(source, options)
         findings.facts["format"] = reader.format

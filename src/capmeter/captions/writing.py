@@ -111,7 +111,7 @@ def convert(
     Raises:
         InputError: the source cannot be read, or the format cannot be written.
     """
-    options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
+    options = LoadOptions.from_keywords(options, {**keywords, "on_missing": "keep"}, references)
     reader = open_candidates(source, options)
     summary = ConversionSummary(reader.format, "candidates")
     if options.references is None and (side or detect_side(reader)) == "references":

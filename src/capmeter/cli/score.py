@@ -350,7 +350,12 @@ def _open_source_rows(options: ScoreOptions, kept_columns: list[str]) -> dict[st
 def _score_systems(
     options: ScoreOptions, metrics: list[Metric], source_files: Mapping[str, SourceRows]
 ) -> tuple[dict[str, Results], dict[str, Any], dict[str, tuple[SourceRows, str | None]]]:
-    """Of each system the results, its scores against single references (--by-reference), and its rows in the files."""
+    """Score every system of the candidate files.
+
+    Returns:
+        The results by system; with --by-reference the scores against single references; the rows of files that
+        --per-caption carries over, each with the system's name in its file (None: the file has one system).
+    """
     source_rows: dict[str, tuple[SourceRows, str | None]] = {}
     systems: dict[str, Results] = {}
     by_reference: dict[str, Any] = {}

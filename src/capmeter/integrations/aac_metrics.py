@@ -124,7 +124,13 @@ def preprocess_mult_sents(mult_sentences: References, **ignored: Any) -> list[li
 def bleu(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, n: int = 4, **ignored: Any
 ) -> BothScores | np.float64:
-    """BLEU-n of tokenised sentences, under `bleu_n`."""
+    """BLEU-n of tokenised sentences, under `bleu_n`.
+
+    Args:
+        candidates, mult_references, ignored: as in `evaluate`.
+        return_all_scores: whether to return the scores of sentences beside those of the corpus, or one number.
+        n: longest n-grams, in words.
+    """
     _check_arguments(ignored)
     return _score_one({f"bleu_{n}": Bleu(n=n, tokenizer="whitespace")}, candidates, mult_references, return_all_scores)
 
@@ -141,7 +147,12 @@ def rouge_l(
     beta: float = 1.2,
     **ignored: Any,
 ) -> BothScores | np.float64:
-    """ROUGE-L of tokenised sentences."""
+    """ROUGE-L of tokenised sentences.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+        beta: weight of recall.
+    """
     _check_arguments(ignored)
     metric = RougeL(beta=beta, tokenizer="whitespace")
     return _score_one({"rouge_l": metric}, candidates, mult_references, return_all_scores)
@@ -155,7 +166,13 @@ def cider_d(
     sigma: float = 6.0,
     **ignored: Any,
 ) -> BothScores | np.float64:
-    """CIDEr-D of tokenised sentences."""
+    """CIDEr-D of tokenised sentences.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+        n: longest n-grams, in words.
+        sigma: of the penalty for another length, in words.
+    """
     _check_arguments(ignored)
     metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
     return _score_one({"cider_d": metric}, candidates, mult_references, return_all_scores)
@@ -164,7 +181,11 @@ def cider_d(
 def meteor(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
 ) -> BothScores | np.float64:
-    """METEOR 1.5 of tokenised sentences."""
+    """METEOR 1.5 of tokenised sentences.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+    """
     _check_arguments(ignored)
     return _score_one(_members("meteor", ""), candidates, mult_references, return_all_scores)
 
@@ -172,7 +193,11 @@ def meteor(
 def spice(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
 ) -> BothScores | np.float64:
-    """SPICE."""
+    """SPICE.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+    """
     _check_arguments(ignored)
     return _score_one(_members("spice", ""), candidates, mult_references, return_all_scores)
 
@@ -180,7 +205,11 @@ def spice(
 def spider(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
 ) -> BothScores | np.float64:
-    """SPIDEr, the mean of CIDEr-D and SPICE, with both: under `cider_d`, `spice` and `spider`."""
+    """SPIDEr, the mean of CIDEr-D and SPICE, with both: under `cider_d`, `spice` and `spider`.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+    """
     _check_arguments(ignored)
     corpus_scores, sentence_scores = _score(_members("spider", ""), candidates, mult_references, spider=True)
     return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores["spider"]
@@ -193,7 +222,12 @@ def sbert_sim(
     encoder: str = "minilm",
     **ignored: Any,
 ) -> BothScores | np.float64:
-    """The mean cosine of sentence vectors over the references."""
+    """The mean cosine of sentence vectors over the references.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+        encoder: of the sentence vectors.
+    """
     _check_arguments(ignored)
     return _derived("sbert_sim", candidates, mult_references, return_all_scores, encoder=encoder)
 
@@ -205,7 +239,12 @@ def bert_score_mrefs(
     encoder: str = "minilm",
     **ignored: Any,
 ) -> BothScores | np.float64:
-    """Precision, recall and F1 of BERTScore, each that of the best reference; `encoder` as in `evaluate`."""
+    """Precision, recall and F1 of BERTScore, each that of the best reference.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+        encoder: of the word vectors.
+    """
     _check_arguments(ignored)
     texts, references = _read_texts(candidates, mult_references)
     corpus_scores, sentence_scores = _score_names(["bert_score"], texts, references, texts, KIND, encoder)
@@ -215,7 +254,12 @@ def bert_score_mrefs(
 def fer(
     candidates: Sequence[str], return_all_scores: bool = True, errors: str = KIND, **ignored: Any
 ) -> BothScores | np.float64:
-    """The share of captions with a fluency error; `errors` as in `evaluate`."""
+    """The share of captions with a fluency error.
+
+    Args:
+        candidates, return_all_scores, ignored: as in `bleu`.
+        errors: as in `evaluate`.
+    """
     _check_arguments(ignored)
     texts = texts_of(candidates, "candidates")
     return _derived("fer", texts, [[text] for text in texts], return_all_scores, errors=errors)
@@ -228,7 +272,12 @@ def spider_fl(
     errors: str = KIND,
     **ignored: Any,
 ) -> BothScores | np.float64:
-    """SPIDEr-FL, with the members of SPIDEr and `fer`; `errors` as in `evaluate`."""
+    """SPIDEr-FL, with the members of SPIDEr and `fer`.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+        errors: as in `evaluate`.
+    """
     _check_arguments(ignored)
     return _derived("spider_fl", candidates, mult_references, return_all_scores, errors=errors)
 
@@ -241,7 +290,12 @@ def fense(
     encoder: str = "minilm",
     **ignored: Any,
 ) -> BothScores | np.float64:
-    """FENSE, with `sbert_sim` and `fer`; `errors` and `encoder` as in `evaluate`."""
+    """FENSE, with `sbert_sim` and `fer`.
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
+        errors, encoder: as in `evaluate`.
+    """
     _check_arguments(ignored)
     return _derived("fense", candidates, mult_references, return_all_scores, errors=errors, encoder=encoder)
 
@@ -260,6 +314,12 @@ def vocab(
 
     `vocab.mrefs_full` are the distinct words of all references, `vocab.mrefs_avg` those of one reference of each sound,
     sampled as in aac-metrics: the mean of as many samples as a sound has references at most (`pop_strategy`).
+
+    Args:
+        candidates, mult_references, return_all_scores, ignored: as in `bleu`; references may be None.
+        seed: of the sampled references.
+        tokenizer: from a text to its words.
+        pop_strategy: the number of samples: that of the most or of the fewest references of a sound, or a number.
 
     Raises:
         MissingBackend: references are sampled by torch, which is not installed.
@@ -454,8 +514,7 @@ class Evaluate(AACMetric):
     """The metrics of a set, or several metrics, as `evaluate` computes them.
 
     Args:
-        preprocess: as in `evaluate`.
-        metrics: as in `evaluate`.
+        preprocess, metrics: as in `evaluate`.
         arguments: the others of `evaluate`.
     """
 

@@ -25,6 +25,11 @@ def log(results: Results, *, artifact_file: str = "captions.json", step: int | N
     MLflow's names hold no parentheses, commas or equals signs: `cider-d(sigma=5.0)` is called `cider-d_sigma_5.0_`.
     Signatures are tags, `signature.METRIC`. The table has id, image_id, the texts where they are known, and a column
     for each metric.
+
+    Args:
+        results: of `capmeter.score`.
+        artifact_file: the table's name in the run, .json or .parquet.
+        step: of the run, for the scores.
     """
     logged_names = {metric_name: _NOT_IN_NAMES.sub("_", metric_name) for metric_name in results}
     mlflow.log_metrics({logged_names[metric_name]: each.score for metric_name, each in results.items()}, step=step)

@@ -72,7 +72,7 @@ class PTBTokenizer:
     """Tokenises captions: `{id: [{"caption": text}, …]}` to `{id: [words separated by spaces, …]}`.
 
     Args:
-        verbose: taken, as by pycocoevalcap; nothing is printed.
+        verbose: accepted, as by pycocoevalcap; nothing is printed.
     """
 
     def __init__(self, verbose: bool = True) -> None:
@@ -129,7 +129,12 @@ class Bleu(_Scorer):
         self._n = n
 
     def compute_score(self, gts: Texts, res: Texts, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
-        """The corpus score of each order, and for each order the score of each caption."""
+        """The corpus score of each order, and for each order the score of each caption.
+
+        Args:
+            gts, res: references and candidate (a list of one text) by image.
+            verbose: accepted, as by pycocoevalcap; nothing is printed.
+        """
         scores = self._evaluate(gts, res)
         orders = [f"bleu-{k}" for k in range(1, self._n + 1)]
         return [scores.parts[name] for name in orders], [scores.part_items[name].array.tolist() for name in orders]
@@ -389,7 +394,13 @@ class COCOEvalCap:
         self.eval[method] = score
 
     def setImgToEvalImgs(self, scores: Iterable[Any], imgIds: Iterable[Hashable], method: str) -> None:  # noqa: N802, N803
-        """Stores the score of each image."""
+        """Stores the score of each image.
+
+        Args:
+            scores: of the images.
+            imgIds: the images, in the order of the scores.
+            method: the metric's name.
+        """
         for image_id, caption_score in zip(imgIds, scores, strict=False):
             self.imgToEval.setdefault(image_id, {f"{self._kind}_id": image_id})[method] = caption_score
 

@@ -401,5 +401,5 @@ def reward(
         if bos is not None or pad is not None or generation is not None:
             raise InputError("bos, pad and generation are of token ids; decode texts without special tokens instead")
         return Reward(parse(metric), references, eos, settings, images=images)
-    token_layout = TokenLayout.of(generation, eos=eos, bos=bos, pad=pad, ignored=ignore_index)
+    token_layout = TokenLayout.from_model(generation, eos=eos, bos=bos, pad=pad, ignored=ignore_index)
     return Reward(parse(metric), references, eos, settings, layout=token_layout, images=images)

@@ -37,12 +37,19 @@ class TokenLayout:
     ignored: int = IGNORED
 
     @classmethod
-    def of(
+    def from_model(
         cls, model: Any, *, eos: Any = None, bos: Any = None, pad: Any = None, ignored: int = IGNORED
     ) -> TokenLayout:
-        """The layout of these ids; what is None is taken from a tokenizer, generation config or model config.
+        """The layout of a model's token ids.
 
-        A BERT's tokenizer has neither start nor end, but its [CLS] and [SEP] are these.
+        Args:
+            A BERT's tokenizer has neither start nor end, but its [CLS] and [SEP] are these.
+            model: a tokenizer, a generation config or a model's config; None: all ids are given.
+            eos, bos, pad: ids, or lists of them, that replace those of the model.
+            ignored: the id of positions that do not count.
+
+        Raises:
+            InputError: the model has none of these ids, or an id is not a whole number.
         """
         if bos is None:
             bos = [token_id for id_name in _START_NAMES if (token_id := getattr(model, id_name, None)) is not None]

@@ -39,10 +39,17 @@ def table(systems: Results | Mapping[str, Results]) -> wandb.Table:
 
 
 def log(results: Results, run: Any = None, *, prefix: str = "captions/", step: int | None = None) -> None:
-    """Logs each score as `captions/METRIC`, the table as `captions/table`, and keeps the signatures in the run's
-    config, under `captions/signatures`.
+    """Logs scores, captions and signatures into a run.
 
-    `run` is what `wandb.init` returned; None: the run that is active.
+    Args:
+        Scores are `captions/METRIC`, the table is `captions/table`, and the run's config has `captions/signatures`.
+        results: of `capmeter.score`.
+        run: what `wandb.init` returned; None: the active run.
+        prefix: of the names.
+        step: of the run.
+
+    Raises:
+        InputError: there is no active run.
     """
     active_run = wandb.run if run is None else run
     if active_run is None:

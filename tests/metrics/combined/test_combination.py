@@ -112,12 +112,12 @@ def test_split_and_merge_equals_one_set(rows: Any, size: int, standardised: bool
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.integers(1, 19))
 def test_moments_merge(values: list[float], cut: int) -> None:
     scores = np.array([values])
-    moments = Moments.of(scores)
+    moments = Moments.from_scores(scores)
     if cut < len(values):
-        merged = Moments.of(scores[:, :cut]) + Moments.of(scores[:, cut:])
+        merged = Moments.from_scores(scores[:, :cut]) + Moments.from_scores(scores[:, cut:])
         np.testing.assert_allclose(merged.mean, moments.mean, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(merged.squares, moments.squares, rtol=1e-7, atol=1e-6)
-    assert Moments.of(np.full((1, len(values)), 0.1)).deviation.tolist() == [0.0]
+    assert Moments.from_scores(np.full((1, len(values)), 0.1)).deviation.tolist() == [0.0]
 
 
 def test_notes_and_signature_are_the_members() -> None:

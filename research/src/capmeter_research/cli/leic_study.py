@@ -160,12 +160,12 @@ def robustness(options: CriticRobustnessOptions, table: FormatOptions) -> None:
     device = options.critic.prepare()
     from capmeter.meta.robustness import robustness as measure_robustness
     from capmeter.report.robustness import robustness_figure, robustness_table
-    from capmeter_research.papers.leic.training.capability import trained, without_each
+    from capmeter_research.papers.leic.training.capability import train_critics, without_each
 
     metrics, recipe = parse_list(options.metrics), options.critic.recipe
     with show_progress():
         images = options.images.read()
-        critics = trained(
+        critics = train_critics(
             images.learned,
             without_each(recipe),
             options.output,

@@ -48,7 +48,13 @@ def compute_contributions(
 
 
 def occlusion_contributions(logit: Logit, values: Floats, base: Floats) -> Floats:
-    """The contribution of each input (inputs), by occlusion in all orders or in 128 of them."""
+    """The contribution of each input, (inputs,), by occlusion in all orders or in 128 of them.
+
+    Args:
+        logit: from inputs, (…, inputs), to logits, (…).
+        values: of the inputs, (inputs,).
+        base: their values where they are occluded, (inputs,).
+    """
     is_small = len(values) <= _MAX_INPUTS_OF_SUBSETS
     return _average_over_subsets(logit, values, base) if is_small else _average_over_orders(logit, values, base)
 

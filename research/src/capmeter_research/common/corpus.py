@@ -133,6 +133,11 @@ def sample_splits(
 ) -> tuple[list[Photo], list[Photo]]:
     """Training photos and held-out photos with five captions, as many of each corpus.
 
+    Args:
+        corpora: to sample from.
+        photos, held_out: number of photos to train on and to hold out, over all corpora.
+        seed: of the sample.
+
     Raises:
         InputError: there are fewer.
     """
@@ -155,7 +160,14 @@ def sample_splits(
 
 
 def sample_more(corpora: Sequence[PhotoCorpus], train: Sequence[Photo], count: int, seed: int) -> list[Photo]:
-    """More training photos with five captions, up to `count`."""
+    """More training photos with five captions.
+
+    Args:
+        corpora: to sample from.
+        train: photos that are left out.
+        count: number of photos at most.
+        seed: of the sample.
+    """
     train_ids = {photo.id for photo in train}
     candidate_photos = (photo for corpus in corpora for photo in corpus.sample(0, min_captions=CAPTIONS_PER_PHOTO))
     available_photos = [photo for photo in candidate_photos if not photo.held_out and photo.id not in train_ids]

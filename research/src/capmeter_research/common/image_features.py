@@ -200,14 +200,14 @@ def _encode_images(
     features = settings.result_cache().results(
         f"picture vectors/1 {encoder.label(settings)}",
         [bytes.fromhex(digest) for digest in content_hashes],
-        lambda rows: [encode_image(encoder, images[row], settings) for row in rows],
+        lambda rows: [_encode_image(encoder, images[row], settings) for row in rows],
         batch_size=1,
         task="image features",
     )
     return np.stack(features)
 
 
-def encode_image(encoder: ImageEncoder, image: ImageRef, settings: Settings) -> Features:
+def _encode_image(encoder: ImageEncoder, image: ImageRef, settings: Settings) -> Features:
     """The features of one image, float32 (width,); an `InputError` names the image."""
     decoded_image = read_image(image)
     try:
@@ -222,7 +222,13 @@ def encode_image(encoder: ImageEncoder, image: ImageRef, settings: Settings) -> 
 
 
 def write_feature_file(path: Path, image_ids: Sequence[str], features: Features) -> None:
-    """Write the .npz file that `FeatureFile` reads; features: (images, width)."""
+    """Write the .npz file that `FeatureFile` reads.
+
+    Args:
+        path: of the file.
+        image_ids: of the images.
+        features: (images, width).
+    """
     with atomic_file(path) as file:
         np.savez_compressed(file, image_ids=np.array(image_ids), features=np.asarray(features, np.float32))
 

@@ -98,7 +98,7 @@ class TaggedVocabulary:
         return {tag: tuple(accumulate(word_counts)) for tag, word_counts in self.counts.items()}
 
 
-def sample_other_word(vocabulary: TaggedVocabulary, tag: str, fractions: Sequence[float], old: str) -> str | None:
+def _sample_other_word(vocabulary: TaggedVocabulary, tag: str, fractions: Sequence[float], old: str) -> str | None:
     """A word with this tag, sampled by frequency, that is not the old one; None if the tag has no other."""
     words, sums = vocabulary.words.get(tag, ()), vocabulary.totals.get(tag, ())
     sampled = (words[min(bisect_right(sums, each * sums[-1]), len(words) - 1)] for each in (fractions if words else ()))
@@ -109,7 +109,13 @@ _ATTEMPTS = 4
 
 
 def choose_keywords(tags: Sequence[str], share: float, random: np.random.Generator) -> list[int]:
-    """The positions of the keywords that are changed: each with probability `share`, and at least one of them."""
+    """The positions of the keywords that are changed, at least one if there is a keyword.
+
+    Args:
+        tags: part of speech of each word.
+        share: the probability of each keyword; 0: none is changed.
+        random: of the choice.
+    """
     random_fractions = random.random(len(tags)).tolist()
     positions = [k for k, tag in enumerate(tags) if is_keyword(tag)]
     if not positions or share <= 0:
@@ -123,6 +129,12 @@ def substitute_keywords(
     """Keywords are replaced by other words of the same part of speech, sampled by their frequency.
 
     Those of which the vocabulary has no other word are not chosen.
+
+    Args:
+        words, tags: of the sentence, with their parts of speech.
+        share: the probability of each keyword.
+        random: of the choice.
+        vocabulary: words by part of speech, with their frequencies.
     """
     plain = list(map(strip_punctuation, words))
     replaceable_tags = [
@@ -132,14 +144,20 @@ def substitute_keywords(
     random_fractions = random.random((len(words), _ATTEMPTS)).tolist()
     new_words = list(words)
     for k in chosen_positions:
-        new_words[k] = sample_other_word(vocabulary, tags[k], random_fractions[k], plain[k]) or new_words[k]
+        new_words[k] = _sample_other_word(vocabulary, tags[k], random_fractions[k], plain[k]) or new_words[k]
     return new_words
 
 
 def repeat_or_remove_keywords(
     words: Sequence[str], tags: Sequence[str], share: float, random: np.random.Generator
 ) -> list[str]:
-    """Keywords are repeated or dropped, with equal probability; at least one word remains."""
+    """Keywords are repeated or dropped, with equal probability; at least one word remains.
+
+    Args:
+        words, tags: of the sentence, with their parts of speech.
+        share: the probability of each keyword.
+        random: of the choice.
+    """
     chosen_positions = set(choose_keywords(tags, share, random))
     is_repeated = (random.random(len(words)) < 0.5).tolist()
     repeat_counts = [(2 if is_repeated[k] else 0) if k in chosen_positions else 1 for k in range(len(words))]

@@ -73,5 +73,9 @@ def kendall_tau(statistic: str, scores: npt.NDArray[np.float64], human: npt.NDAr
 
     >>> kendall_tau("tau-a", np.array([0.1, 0.3, 0.2]), np.array([1.0, 3.0, 2.0]))
     1.0
+
+    Args:
+        statistic: `tau-a`, `tau-b` or `tau-c`.
+        scores, human: of the judged captions, (captions,).
     """
     return float(_TAUS[statistic](scores, human)()) if np.ptp(scores) else 0.0

@@ -13,7 +13,12 @@ _MAX_ASSIGNMENT = 400
 
 
 def movers_distance(one: Mapping[int, int], other: Mapping[int, int], vectors: NDArray[np.float64]) -> float:
-    """Exact distance between two non-empty bags (row of `vectors` → count), each of total weight 1."""
+    """The exact earth mover's distance between two non-empty bags of words, each of total weight 1.
+
+    Args:
+        one, other: row of `vectors` → count.
+        vectors: of words, of length 1, (words, width).
+    """
     m, n = sum(one.values()), sum(other.values())
     total = math.lcm(m, n)  # each word of one has total/m parts, each of the other total/n
     supply = {word: count * (total // m) for word, count in one.items()}
@@ -32,7 +37,12 @@ def movers_distance(one: Mapping[int, int], other: Mapping[int, int], vectors: N
 
 
 def transport(cost: NDArray[np.float64], supply: list[int], demand: list[int]) -> float:
-    """The minimum cost of moving integer supplies (rows) to demands (columns) of equal sum; exact."""
+    """The minimum cost of moving integer supplies to demands of equal sum; exact.
+
+    Args:
+        cost: of a unit, (supplies, demands).
+        supply, demand: units at each place.
+    """
     common = math.gcd(*supply, *demand)
     if len(supply) == 1 or len(demand) == 1:  # only one flow is possible
         return float((np.array(supply)[:, None] * np.array(demand) * cost).sum() / max(sum(supply), 1))

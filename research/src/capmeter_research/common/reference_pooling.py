@@ -19,9 +19,12 @@ Pooling = Literal["mean", "max", "min"]
 
 
 def pool_over_references(values: Floats, part: CaptionSet, pooling: Pooling) -> Floats:
-    """Pools values per reference (references, ...), in the order of `part.references.values`, to (captions, ...).
+    """Pools values per reference to values per caption, (captions, …).
 
-    Every caption must have a reference.
+    Args:
+        values: (references, …), in the order of `part.references.values`.
+        part: the captions; each must have a reference.
+        pooling: mean, max or min.
     """
     starts = part.references.offsets[:-1]
     if pooling == "mean":

@@ -32,7 +32,7 @@ class MemoryBank:
     offsets: npt.NDArray[np.int64]  # (pictures + 1), the first region of each picture
 
     @classmethod
-    def of(cls, features: Sequence[Floats], boxes: Sequence[Floats]) -> MemoryBank:
+    def from_arrays(cls, features: Sequence[Floats], boxes: Sequence[Floats]) -> MemoryBank:
         """Of the features of all regions, in some arrays, and the boxes of each picture, relative to its sides."""
         regions = Regions(np.concatenate(features), np.concatenate(boxes))
         return cls(

@@ -61,7 +61,12 @@ class FastTextModel:
 
 
 def ngram_hashes(word: bytes, shortest: int, longest: int) -> list[int]:
-    """Hashes the character n-grams of `<word>`, except single boundary marks."""
+    """Hashes the character n-grams of `<word>`, except single boundary marks.
+
+    Args:
+        word: in UTF-8.
+        shortest, longest: letters of an n-gram.
+    """
     marked_word = f"<{word.decode('utf-8', 'surrogateescape')}>"
     hashes = []
     for ngram_start in range(len(marked_word)):

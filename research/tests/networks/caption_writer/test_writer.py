@@ -19,7 +19,7 @@ from capmeter_research.common.transformer.decoding import BEGIN, END, PAD  # noq
 from capmeter_research.networks.caption_writer.reading import LONGEST_TARGET, padded  # noqa: E402
 from capmeter_research.networks.caption_writer.recipe import WriterRecipe  # noqa: E402
 from capmeter_research.networks.caption_writer.run import train_writer  # noqa: E402
-from capmeter_research.networks.caption_writer.training import others  # noqa: E402
+from capmeter_research.networks.caption_writer.training import sample_other_captions  # noqa: E402
 from capmeter_research.networks.caption_writer.writer import Writer, strength_folder  # noqa: E402
 from capmeter_research.networks.caption_writer.writing import WriterSystem  # noqa: E402
 
@@ -236,7 +236,7 @@ def test_examples_read_other_captions_of_the_photo() -> None:
     bounds = np.array([0, 2, 5, 10])
     targets = np.random.default_rng(1).integers(0, 10, 5000)
     photo = np.searchsorted(bounds, targets, side="right") - 1
-    local = others(bounds, photo, targets, replace(RECIPE, two=0.5, blank=0.1), np.random.default_rng(0))
+    local = sample_other_captions(bounds, photo, targets, replace(RECIPE, two=0.5, blank=0.1), np.random.default_rng(0))
     assert (photo[local.rows] == np.searchsorted(bounds, local.values, side="right") - 1).all()
     assert (local.values != targets[local.rows]).all()
     two = local.lengths == 2

@@ -250,4 +250,4 @@ def test_sizes_are_compared_with_the_weights_before_memory_is_taken(tmp_path: Pa
     weights = {name: each.numpy() for name, each in network.state_dict().items()}
     checkpoint = Checkpoint("regressor", {"network": asdict(network.shape) | sizes}, weights)
     with pytest.raises(AssetError, match="expected a whole number from"):
-        InfoMetICHead.of(checkpoint, SimpleNamespace(shape=(4, 6, 5, 7)), "x")  # type: ignore[arg-type]
+        InfoMetICHead.from_checkpoint(checkpoint, SimpleNamespace(shape=(4, 6, 5, 7)), "x")  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def regions(counts: list[int], features: int = 6, seed: int = 0) -> RegionBatch:
         size = corners[:, 2:] - corners[:, :2]
         places = np.concatenate([corners, size, size[:, :1] * size[:, 1:]], axis=1)
         output.append((rng.standard_normal((count, features)).astype(np.float32), places))
-    return RegionBatch.of(output)
+    return RegionBatch.from_regions(output)
 
 
 def module(shape: CaptionerShape, pieces: int = 11, longest: int = 7, seed: int = 0) -> CaptionerModule:

@@ -307,7 +307,7 @@ def test_wrong_input_gets_a_sentence(folder: Path, pictures: Any, tmp_path: Path
         train_captioner(pictures, wide, RECIPE, None, tmp_path, rewards)
     few = [wide.regions(0), pictures.regions(0)]
     with pytest.raises(InputError, match="some pictures have 7 features each and of others 9"):
-        RegionBatch.of(few)
+        RegionBatch.from_regions(few)
     with pytest.raises(InputError, match="one picture"):
         pictures.take([0]).shuffled()
     with pytest.raises(InputError, match="0 held out"):

@@ -43,7 +43,7 @@ def by_hand(folder: Path, sentence: str, image: int, head: str):
     encoder = load_pair_encoder(str(folder / "model"), capmeter.Settings(device="cpu"))
     regions = BoxRule().select(random_regions(image))
     ids = encoder.tokenizer.ids([sentence])[0]
-    layout = PairLayout.of(np.array([len(ids)]), np.array([len(regions)]))
+    layout = PairLayout.from_lengths(np.array([len(ids)]), np.array([len(regions)]))
     with torch.inference_mode():
         words = encoder.uniter.words(torch.tensor(ids), torch.from_numpy(layout.places))
         image = encoder.uniter.regions(torch.from_numpy(regions.features), torch.from_numpy(box_features(regions)))

@@ -42,7 +42,7 @@ def oracle(shared: Path) -> tuple[Uniter, dict, dict, list]:
 def run(model: Uniter, ids: list, features: list, boxes: list, *, padding: int = 0) -> np.ndarray:
     """The states of pairs; `padding`: as many more regions of zeros that are masked."""
     words, regions = np.array([len(each) for each in ids]), np.array([len(each) for each in features])
-    layout = PairLayout.of(words, regions)
+    layout = PairLayout.from_lengths(words, regions)
     index, mask = torch.from_numpy(layout.index), None if layout.mask is None else torch.from_numpy(layout.mask)
     if padding:
         mask = torch.ones(index.shape, dtype=torch.bool) if mask is None else mask
@@ -89,11 +89,13 @@ def test_single_pairs_equal_the_official_batches(oracle: tuple, number: int) -> 
 
 
 def test_layout_by_hand() -> None:
-    layout = PairLayout.of(np.array([2, 1]), np.array([1, 3]))
+    layout = PairLayout.from_lengths(np.array([2, 1]), np.array([1, 3]))
     assert layout.index.tolist() == [[0, 1, 3, 0], [2, 4, 5, 6]]
     assert layout.mask is not None and layout.mask.tolist() == [[True, True, True, False], [True] * 4]
     assert layout.places.tolist() == [0, 1, 0]
-    shared = PairLayout.of(np.array([2, 2]), np.array([1, 1]), np.array([0, 0]))  # two captions of one picture
+    shared = PairLayout.from_lengths(
+        np.array([2, 2]), np.array([1, 1]), np.array([0, 0])
+    )  # two captions of one picture
     assert shared.index.tolist() == [[0, 1, 4], [2, 3, 4]] and shared.mask is None
 
 

@@ -38,7 +38,7 @@ def states(folder: Path, sentence: str, image: str) -> np.ndarray:
     encoder = load_pair_encoder(str(folder / "model"), capmeter.Settings(device="cpu"))
     regions = BoxRule().select(random_regions(int(image)))
     ids = encoder.tokenizer.ids([sentence])[0]
-    layout = PairLayout.of(np.array([len(ids)]), np.array([len(regions)]))
+    layout = PairLayout.from_lengths(np.array([len(ids)]), np.array([len(regions)]))
     with torch.inference_mode():
         words = encoder.uniter.words(torch.tensor(ids), torch.from_numpy(layout.places))
         image = encoder.uniter.regions(torch.from_numpy(regions.features), torch.from_numpy(box_features(regions)))

@@ -16,7 +16,7 @@ from capmeter_research.synthetic_scenes.scenes import (
     Look,
     Scene,
     World,
-    errors_of,
+    make_errors,
     parse_world,
     truth,
     words,
@@ -43,7 +43,7 @@ def test_the_same_seed_gives_the_same_scenes_captions_errors_and_pixels() -> Non
     for first, second in zip(list(WORLD)[:30], again, strict=False):
         assert first == second and true_captions(first, 3) == true_captions(second, 3)
         assert first.render().tobytes() == second.render().tobytes()
-        left, right = (errors_of(first, true_captions(first)[0], np.random.default_rng(5)) for _ in range(2))
+        left, right = (make_errors(first, true_captions(first)[0], np.random.default_rng(5)) for _ in range(2))
         assert left == right
 
 

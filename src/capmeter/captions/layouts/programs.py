@@ -275,7 +275,16 @@ def _only_item(value: Any, location: str, field_name: str) -> Any:
 
 
 def reference_texts(value: Any, location: str, name: str) -> list[Any]:
-    """References as a list: unchanged, of one text, or parsed from the text of a list."""
+    """References as a list: unchanged, of one text, or parsed from the text of a list.
+
+    Args:
+        value: a list, a text, or the text of a list.
+        location: of the row, for messages.
+        name: of the field, for messages.
+
+    Raises:
+        InputError: the value is neither.
+    """
     value = decode_list(value, location, name) if isinstance(value, str) else value
     if isinstance(value, str):
         return [value]

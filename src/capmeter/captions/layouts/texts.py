@@ -62,7 +62,13 @@ def are_named_lines(lines: Sequence[str]) -> bool:
 
 
 def read_lines(lines: Iterable[tuple[int, str]], name: str, side: Side) -> Iterator[CaptionRow]:
-    """A row for each line, an empty one too: its number, from 0, is the image."""
+    """A row for each line, also for an empty one; the line's number, from 0, is its image.
+
+    Args:
+        lines: number, from 1, and text of each.
+        name: of the file, for messages.
+        side: whether a line is a candidate or the one reference of its image.
+    """
     for line_number, line in lines:
         text = line.rstrip("\r\n")
         candidate, references = (text, None) if side == "candidates" else (None, (text,))
@@ -72,7 +78,17 @@ def read_lines(lines: Iterable[tuple[int, str]], name: str, side: Side) -> Itera
 def read_named_lines(
     lines: Iterable[tuple[int, str]], name: str, side: Side, are_columns: bool
 ) -> Iterator[CaptionRow]:
-    """A row for each line that is not blank: a reference of its image, or a candidate."""
+    """A row for each line that is not blank: the name of an image and a caption of it.
+
+    Args:
+        lines: number, from 1, and text of each.
+        name: of the file, for messages.
+        side: whether captions are candidates or references.
+        are_columns: whether name and caption may also be in two columns, separated by a comma or a tab.
+
+    Raises:
+        InputError: a line is not of this form.
+    """
     for line_number, line in lines:
         location = f"{name}, line {line_number}"
         if not line.strip():
@@ -88,7 +104,13 @@ def read_named_lines(
 
 
 def read_pairs(items: Any, name: str, side: Side) -> Iterator[CaptionRow]:
-    """A row for each pair of an image's name and a caption."""
+    """A row for each pair of an image's name and a caption.
+
+    Args:
+        items: image and caption each.
+        name: of the source, for messages.
+        side: whether captions are candidates or references.
+    """
     return (_named_row(pair[0], pair[1], f"{name}[{k}]", side) for k, pair in enumerate(items))
 
 
@@ -105,7 +127,16 @@ def _named_row(name: str | int, caption: Any, location: str, side: Side) -> Capt
 
 
 def read_list(items: Sequence[Any], name: str, side: Side) -> Iterator[CaptionRow]:
-    """A row for each entry of a list: a candidate, or the references of an image."""
+    """A row for each entry of a list, whose position is its image: a candidate, or the references of the image.
+
+    Args:
+        items: texts, or lists of texts.
+        name: of the source, for messages.
+        side: what the entries are read as.
+
+    Raises:
+        InputError: an entry of another form; `NotCandidates` if it is a list where a candidate was expected.
+    """
     for item_number, item in enumerate(items):
         location, image_id = f"{name}[{item_number}]", str(item_number)
         if side == "references":

@@ -141,7 +141,12 @@ def load_detector(name: str) -> FluencyDetector:
 
 
 def error_probabilities(source: str, texts: Sequence[str], settings: Settings) -> Floats:
-    """The probability of an error in each text, (texts,), 0 to 1.
+    """The probability of a fluency error in each text, (texts,), 0 to 1.
+
+    Args:
+        source: the bundled detector's name, a file with probabilities by caption, or a classifier's folder.
+        texts: to look up or classify.
+        settings: where a classifier runs.
 
     Raises:
         InputError: there is no such source, or a file lacks a text or has a number outside 0 to 1.

@@ -47,7 +47,7 @@ class Moments:
     squares: Floats  # (metrics,)
 
     @classmethod
-    def of(cls, scores: Floats) -> Moments:
+    def from_scores(cls, scores: Floats) -> Moments:
         """The moments of scores (metrics, captions)."""
         mean = scores.mean(axis=1)
         return cls(scores.shape[1], mean, ((scores - mean[:, None]) ** 2).sum(axis=1))
@@ -78,7 +78,7 @@ class ScoreMoments(CorpusState):
 
     def collect(self, part: CaptionSet, context: RunContext) -> Moments:
         """The moments of this part's scores."""
-        return Moments.of(np.stack([context.scores[metric]["score"] for metric in self.metrics]))
+        return Moments.from_scores(np.stack([context.scores[metric]["score"] for metric in self.metrics]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,13 @@ class EventCaptionMetric(EventMetric):
 
 
 def collect_state(metric: Metric, pairs: Sequence[Pair], settings: Settings) -> CorpusStates:
-    """What the metric needs of these pairs, each a document."""
+    """The corpus states of a metric from pairs of sentences, each a document.
+
+    Args:
+        metric: any metric of text.
+        pairs: candidate and references each.
+        settings: of the run.
+    """
     evaluation = Evaluation((metric,), settings)
     blocks = (pairs[start : start + metric.PART_SIZE] for start in range(0, len(pairs), metric.PART_SIZE))
     return reduce(add, (evaluation.collect(pair_captions(block)) for block in blocks))
@@ -136,7 +142,13 @@ class PairScores:
         return pair_scores[pair_numbers]
 
     def sum_rows(self, candidates: Sequence[str], references: Sequence[Texts], weights: Floats) -> Floats:
-        """Weighted sums of the metric's rows of these pairs: (sums, columns) for weights (pairs, sums)."""
+        """Weighted sums of the metric's rows, (sums, columns).
+
+        Args:
+            candidates: a text per pair.
+            references: a text or several per pair.
+            weights: of each pair in each sum, (pairs, sums).
+        """
         first_places, pair_numbers = _distinct_pairs(candidates, references)
         distinct_weights = np.zeros((len(first_places), weights.shape[1]))
         np.add.at(distinct_weights, pair_numbers, weights)

@@ -172,7 +172,13 @@ def beam_search(
 
 
 def log_probabilities(module: WritingModule[Source], sources: Source, targets: Tensor) -> Tensor:
-    """Log-probabilities float64 (batch) of targets (batch, length), padded after the end token, given their sources."""
+    """Log-probabilities of targets given their sources, float64 (batch,).
+
+    Args:
+        module: the encoder and decoder.
+        sources: what is read, in the module's form.
+        targets: token ids, (batch, length), padded after the end token.
+    """
     import torch
     from torch.nn.functional import pad
 

@@ -84,7 +84,14 @@ class Attention(nn.Module):
         return self._split_heads(keys), self._split_heads(values)
 
     def forward(self, states: Tensor, pairs: KeysValues, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """The attention output (batch, length, width) of states over keys and values."""
+        """The attention output, (batch, length, width).
+
+        Args:
+            states: what asks, (batch, length, width).
+            pairs: keys and values, as `pairs` gives them.
+            mask: which keys may be read, True: yes, broadcast to (batch, heads, length, keys); None: all.
+            causal: whether a position reads none after it.
+        """
         queries = self._split_heads(self.query(states))
         attended = scaled_dot_product_attention(queries, *pairs, attn_mask=mask, is_causal=causal)
         output: Tensor = self.out(attended.transpose(1, 2).flatten(2))
@@ -141,7 +148,13 @@ class DecoderLayer(nn.Module):
         return self.source.pairs(states)
 
     def forward(self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor) -> Tensor:
-        """The next states (batch, target length, width) of complete targets."""
+        """The next states of complete targets, (batch, target length, width).
+
+        Args:
+            states: of the targets, (batch, target length, width).
+            source_pairs: the sources' keys and values for this layer.
+            source_mask: which source positions may be read.
+        """
         normed_states = self.norms[0](states)
         states = states + self.dropout(self.own(normed_states, self.own.pairs(normed_states), causal=True))
         return self._after_self_attention(states, source_pairs, source_mask)
@@ -149,7 +162,13 @@ class DecoderLayer(nn.Module):
     def step(
         self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor, target_pairs: KeysValues
     ) -> tuple[Tensor, KeysValues]:
-        """The next states (rows, 1, width) of one more subword, and all target keys and values including it."""
+        """The next states of one more token, (rows, 1, width), and all target keys and values including it.
+
+        Args:
+            states: of the token, (rows, 1, width).
+            source_pairs, source_mask: as in `forward`.
+            target_pairs: keys and values of the tokens before.
+        """
         normed_states = self.norms[0](states)
         new_keys, new_values = self.own.pairs(normed_states)
         pairs = torch.cat([target_pairs[0], new_keys], 2), torch.cat([target_pairs[1], new_values], 2)

@@ -54,7 +54,7 @@ class CaptionTable:
     noun: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> CaptionTable:
+    def from_captions(cls, captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> CaptionTable:
         """The table of these captions."""
         word_numbers: dict[str, int] = {}
         word_ids: dict[str, int] = {}  # of words as they are written; -1: no content word

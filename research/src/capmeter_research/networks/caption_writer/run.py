@@ -69,9 +69,9 @@ def train_writer(
     captions = list(chain.from_iterable(photo.captions for photo in training_photos))
     styles = sorted({photo.source for photo in photos})
     marks = [*map(form_mark, FORMS), *map(style_mark, styles)]
-    subwords = Subwords.learned(sample(captions, SUBWORDS_FROM, rng), recipe.pieces, marks)
-    named = sorted(learn_nouns(sample(captions, NOUNS_FROM, rng)) if nouns is None else nouns)
-    reader, evaluated = reader_of(captions, subwords, named), _evaluated(held_out_photos, subwords, named, recipe)
+    subwords = Subwords.learned(_sample(captions, SUBWORDS_FROM, rng), recipe.pieces, marks)
+    named = sorted(learn_nouns(_sample(captions, NOUNS_FROM, rng)) if nouns is None else nouns)
+    reader, evaluated = build_reader(captions, subwords, named), _evaluated(held_out_photos, subwords, named, recipe)
     styles_of = style_marks(training_photos, subwords)
     learner = WriterLearner(reader, bounds(training_photos), styles_of, evaluated, recipe, len(subwords))
     run = Run(learner, recipe, folder, description="training the writer", device=device)
@@ -103,8 +103,8 @@ def _sampled(
     photos: list[Photo], recipe: WriterRecipe, rng: np.random.Generator
 ) -> tuple[Sequence[Photo], Sequence[Photo]]:
     """The photos to train on, and those held out; an `InputError` where there are none of one kind."""
-    training_photos = sample([photo for photo in photos if not photo.held_out], recipe.photos or len(photos), rng)
-    held_out_photos = sample([photo for photo in photos if photo.held_out], HELD_OUT_PHOTOS, rng)
+    training_photos = _sample([photo for photo in photos if not photo.held_out], recipe.photos or len(photos), rng)
+    held_out_photos = _sample([photo for photo in photos if photo.held_out], HELD_OUT_PHOTOS, rng)
     if not training_photos or not held_out_photos:
         raise InputError(
             f"{len(photos)} photos give {len(training_photos)} to train on and {len(held_out_photos)} held out; "
@@ -140,9 +140,9 @@ def _save(unsaved: Checkpoint, weights: Mapping[str, Any], folder: Path, how: st
     Checkpoint(**fields, weights=half_weights, selection=how, scores=scores).save(folder)
 
 
-def reader_of(captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> SourceReader:
+def build_reader(captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> SourceReader:
     """The reader of these captions."""
-    table = CaptionTable.of(captions, subwords, frozenset(nouns))
+    table = CaptionTable.from_captions(captions, subwords, frozenset(nouns))
     return SourceReader(table, [subwords.mark(form_mark(form)) for form in FORMS])
 
 
@@ -167,7 +167,7 @@ def learn_nouns(captions: Sequence[str]) -> set[str]:
     return {word for word, votes in noun_votes.items() if is_content(word) and votes[True] > votes[False]}
 
 
-def sample(items: Sequence[Item], count: int, rng: np.random.Generator) -> Sequence[Item]:
+def _sample(items: Sequence[Item], count: int, rng: np.random.Generator) -> Sequence[Item]:
     """As many of the items, drawn without replacement, in their order; all if there are no more."""
     if len(items) <= count:
         return items
@@ -178,7 +178,7 @@ def _evaluated(
     photos: Sequence[Photo], subwords: Subwords, nouns: Collection[str], recipe: WriterRecipe
 ) -> tuple[Ragged, Ragged]:
     """Sources and targets of held-out photos: the first caption is written after reading the second as words."""
-    reader = reader_of(list(chain.from_iterable(photo.captions for photo in photos)), subwords, nouns)
+    reader = build_reader(list(chain.from_iterable(photo.captions for photo in photos)), subwords, nouns)
     first_captions = bounds(photos)[:-1]
     rng = np.random.default_rng(recipe.seed)
     sources = reader.read(

@@ -46,7 +46,7 @@ class WriterLearner(Learner[Batch]):
         set_seed(recipe.seed)
         self.module: WriterModule = WriterModule(recipe.shape, pieces)
         self.reader, self.photos, self.styles, self.recipe = reader, photos, styles, recipe
-        self.held_out = batched(*held_out, recipe.batch)
+        self.held_out = _make_batches(*held_out, recipe.batch)
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """Adam with the decay of Vaswani et al. (2017)."""
@@ -56,11 +56,11 @@ class WriterLearner(Learner[Batch]):
         """Batches of examples of about the same length, in random order; captions to write are drawn uniformly."""
         targets = rng.integers(0, len(self.reader.table), STEPS_PER_EPOCH * self.recipe.batch)
         target_photos = np.searchsorted(self.photos, targets, side="right") - 1
-        read_captions = others(self.photos, target_photos, targets, self.recipe, rng)
+        read_captions = sample_other_captions(self.photos, target_photos, targets, self.recipe, rng)
         sources = self.reader.read(
-            read_captions, drawn_sight(len(targets), self.recipe, rng), self.styles[target_photos], rng
+            read_captions, _sample_corruption(len(targets), self.recipe, rng), self.styles[target_photos], rng
         )
-        batches = batched(sources, self.reader.targets.take(targets), self.recipe.batch)
+        batches = _make_batches(sources, self.reader.targets.take(targets), self.recipe.batch)
         return [batches[batch_index] for batch_index in rng.permutation(len(batches))]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
@@ -81,14 +81,14 @@ class WriterLearner(Learner[Batch]):
         return cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD, reduction=reduction)
 
 
-def batched(sources: Ragged, targets: Ragged, size: int) -> list[Batch]:
+def _make_batches(sources: Ragged, targets: Ragged, size: int) -> list[Batch]:
     """Padded batches of examples with about the same lengths, the shortest first."""
     length_order = np.lexsort((sources.lengths, targets.lengths))
     row_groups = [length_order[batch_start : batch_start + size] for batch_start in range(0, len(length_order), size)]
     return [(padded(sources.take(group_rows), PAD), padded(targets.take(group_rows), PAD)) for group_rows in row_groups]
 
 
-def others(
+def sample_other_captions(
     photos: Integers, photo: Integers, targets: Integers, recipe: WriterRecipe, rng: np.random.Generator
 ) -> Ragged:
     """For each caption to write, one or two others of its photo, or none, to read."""
@@ -104,7 +104,7 @@ def others(
     return Ragged.from_lengths(rows[np.arange(2) < read_counts[:, None]], read_counts)
 
 
-def drawn_sight(count: int, recipe: WriterRecipe, rng: np.random.Generator) -> InputCorruption:
+def _sample_corruption(count: int, recipe: WriterRecipe, rng: np.random.Generator) -> InputCorruption:
     """How examples are read, drawn from the recipe. Captions as they are lose half as much as bags."""
     uniforms = rng.random(count)
     form = np.full(count, FORMS.index("words"), np.int64)

@@ -226,7 +226,7 @@ class Writer:
         return self.subwords.decode([caption.pieces for caption in decoded])
 
     def _reader(self, captions: Sequence[str]) -> SourceReader:
-        caption_table = CaptionTable.of(captions, self.subwords, self.nouns)
+        caption_table = CaptionTable.from_captions(captions, self.subwords, self.nouns)
         return SourceReader(caption_table, [self.subwords.mark(form_mark(form)) for form in FORMS])
 
     def _styles(self, style: str | Sequence[str] | None, count: int) -> npt.NDArray[np.int64]:

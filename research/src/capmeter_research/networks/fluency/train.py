@@ -66,16 +66,18 @@ def train(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, float]]:
     corpora = [read_corpus(*split_source_file(source_file), exclusions) for source_file in options.captions]
     sound_corpora = [SoundCorpus.read(path) for path in options.also]
     rng = random.Random(options.seed)
-    fluent_texts = sample_captions(corpora, options.number, rng, held_out=False)
+    fluent_texts = _sample_captions(corpora, options.number, rng, held_out=False)
     fluent_texts += [write_sound_caption(rng) for _ in range(options.number)]
     fluent_texts += [text for corpus in sound_corpora for text in corpus.sample(options.number, rng, held_out=False)]
-    weights, bias = fit([*fluent_texts, *(make_error(text, rng) for text in fluent_texts)], len(fluent_texts), options)
+    weights, bias = _fit_detector(
+        [*fluent_texts, *(make_error(text, rng) for text in fluent_texts)], len(fluent_texts), options
+    )
     bias += math.log(_ERROR_SHARE / (1 - _ERROR_SHARE))
     scores: dict[str, float] = {}
     draft_detector = FluencyDetector(weights.astype(np.float16).astype(np.float64), bias, KIND)
     test_count = max(options.number // 10, 5)
     for source_name, test_texts in (
-        ("photos", sample_captions(corpora, test_count, rng, held_out=True)),
+        ("photos", _sample_captions(corpora, test_count, rng, held_out=True)),
         ("sounds", [write_sound_caption(rng) for _ in range(test_count)]),
         *((corpus.data.name, corpus.sample(test_count, rng, held_out=True)) for corpus in sound_corpora),
     ):
@@ -140,24 +142,24 @@ class SoundCorpus:
 
     def sample(self, number: int, rng: random.Random, *, held_out: bool) -> list[str]:
         """Some of these captions, plain."""
-        return sample_plain(self.texts(held_out), number, rng)
+        return _sample_plain(self.texts(held_out), number, rng)
 
 
-def sample_captions(corpora: Sequence[PhotoCorpus], number: int, rng: random.Random, *, held_out: bool) -> list[str]:
+def _sample_captions(corpora: Sequence[PhotoCorpus], number: int, rng: random.Random, *, held_out: bool) -> list[str]:
     """Captions of photos, plain."""
     texts = [
         text for corpus in corpora for photo in corpus.photos if photo.held_out is held_out for text in photo.captions
     ]
-    return sample_plain(texts, number, rng)
+    return _sample_plain(texts, number, rng)
 
 
-def sample_plain(texts: Sequence[str], number: int, rng: random.Random) -> list[str]:
+def _sample_plain(texts: Sequence[str], number: int, rng: random.Random) -> list[str]:
     """Some of these captions in lower case, without a full stop."""
     plain_texts = (text.lower().strip(" .") for text in rng.sample(texts, min(3 * number, len(texts))))
     return [text for text in plain_texts if len(text.split()) > 1][:number]
 
 
-def fit(texts: Sequence[str], fluent: int, options: FluencyOptions) -> tuple[Floats, float]:
+def _fit_detector(texts: Sequence[str], fluent: int, options: FluencyOptions) -> tuple[Floats, float]:
     """The weights (size,) and the bias; the first `fluent` texts are without an error."""
     feature_rows: list[npt.NDArray[np.int64]] = []
     for block_start in range(0, len(texts), _BLOCK):

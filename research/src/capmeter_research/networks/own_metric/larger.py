@@ -71,7 +71,7 @@ class ScoredCaptions:
     larger_logits: Floats
 
     @classmethod
-    def of(cls, captions: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> ScoredCaptions:
+    def from_captions(cls, captions: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> ScoredCaptions:
         """Those of captions that are not empty, by a network with a larger encoder whose weight is 1."""
         from capmeter.metrics.own.trained_networks import EncodedPart
 
@@ -118,7 +118,7 @@ def train(options: LargerOptions) -> Checkpoint:
         f"{len(half):,} of {len(judgments):,} judgments select; {format_count(len(captions), 'held-out caption')}"
     )
 
-    judged, perturbed = (ScoredCaptions.of(each, trained, settings) for each in (half.captions, captions))
+    judged, perturbed = (ScoredCaptions.from_captions(each, trained, settings) for each in (half.captions, captions))
     trials = []
     for weight in _WEIGHTS:
         tau = kendall_tau(half.protocol.statistic, judged.score(weight)[half.rows], half.human)

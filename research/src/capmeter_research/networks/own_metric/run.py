@@ -65,7 +65,7 @@ def train_capmeter(
     """
     if judgments is not None:
         require_kendall(judgments)
-    tagger = train_tagger(examples, tagger_recipe, folder, device=device, workers=workers)
+    tagger = _train_tagger(examples, tagger_recipe, folder, device=device, workers=workers)
     learner = CapmeterLearner(examples, recipe, device)
     matcher_run = Run(learner, recipe, folder / "run", description="training capmeter", device=device, workers=workers)
     outcome = matcher_run.train()
@@ -92,12 +92,12 @@ def train_capmeter(
     )
     checkpoint.save(folder)
     if judgments is not None:
-        checkpoint = tune_checkpoint(checkpoint, learner, judgments, folder)
+        checkpoint = _tune_checkpoint(checkpoint, learner, judgments, folder)
         checkpoint.save(folder)
     return checkpoint
 
 
-def tune_checkpoint(checkpoint: Checkpoint, learner: CapmeterLearner, judgments: Points, folder: Path) -> Checkpoint:
+def _tune_checkpoint(checkpoint: Checkpoint, learner: CapmeterLearner, judgments: Points, folder: Path) -> Checkpoint:
     """The checkpoint in this folder, and the learner's network, with tuned weights of the score and calibrated anew."""
     context = RunContext(settings=Settings(device=learner.device_name))
     judged_terms = Capmeter(checkpoint=str(folder)).component_logits(judgments.captions, context)
@@ -130,7 +130,7 @@ class TrainedTagger:
     logits: Sequence[Floats]  # (pieces) of each caption of `tagger_batch`
 
 
-def train_tagger(
+def _train_tagger(
     examples: PhotoExamples, recipe: TaggerRecipe, folder: Path, *, device: str = "cpu", workers: int = 1
 ) -> TrainedTagger:
     """Trains the word error tagger, on the encoder layer at half the matcher's depth.

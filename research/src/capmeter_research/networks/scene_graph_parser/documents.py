@@ -130,7 +130,7 @@ def train_document_network(
         run_recipe = replace(recipe, seed=recipe.seed + run_number)
         set_seed(run_recipe.seed)
         learner = _DocumentLearner(
-            build_module(parser, parser_checkpoint.weights, run_recipe), examples, {}, run_recipe
+            _build_module(parser, parser_checkpoint.weights, run_recipe), examples, {}, run_recipe
         )
         description = f"training the network for documents, run {run_number + 1} of {recipe.runs}"
         run = Run(learner, run_recipe, folder / f"run-{run_number + 1}", description=description, device=device)
@@ -192,7 +192,7 @@ def cross_validate(
     return fold_scores
 
 
-def build_module(parser: FactualParser, weights: Mapping[str, Any], recipe: SceneGraphRecipe) -> SceneGraphModule:
+def _build_module(parser: FactualParser, weights: Mapping[str, Any], recipe: SceneGraphRecipe) -> SceneGraphModule:
     """The parser's network for captions in torch, with its weights."""
     width, hidden = weights["reader.pieces"].shape[1], len(weights["reader.layers.0.widen.bias"])
     encoder = SentenceEncoderModule(

@@ -43,7 +43,7 @@ class InfoMetICHead:
     network: InfoMetIC
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, encoder: StateEncoder, name: str) -> InfoMetICHead:
+    def from_checkpoint(cls, checkpoint: Checkpoint, encoder: StateEncoder, name: str) -> InfoMetICHead:
         """The head of a checkpoint.
 
         Raises:

@@ -145,8 +145,8 @@ class Regressor(MeanMetric):
 
     def _predict(self, part: CaptionSet, settings: Settings) -> tuple[CaptionImageStates, HeadScores]:
         state_encoder = load_state_encoder(find_joint_encoder(self.inputs.encoder), settings)
-        states = CaptionImageStates.of(part, state_encoder, self.inputs.prefix, settings)
-        head = InfoMetICHead.of(self.trained, state_encoder, self.checkpoint)
+        states = CaptionImageStates.from_captions(part, state_encoder, self.inputs.prefix, settings)
+        head = InfoMetICHead.from_checkpoint(self.trained, state_encoder, self.checkpoint)
         return states, head.score_captions(part, states, state_encoder.device)
 
     def _check_encoder(self) -> None:

@@ -34,7 +34,9 @@ class CaptionImageStates:
     notes: dict[str, list[str]]
 
     @classmethod
-    def of(cls, part: CaptionSet, encoder: StateEncoder, prefix: str, settings: Settings) -> CaptionImageStates:
+    def from_captions(
+        cls, part: CaptionSet, encoder: StateEncoder, prefix: str, settings: Settings
+    ) -> CaptionImageStates:
         """The states of these captions; each distinct image and sentence is encoded once.
 
         Raises:

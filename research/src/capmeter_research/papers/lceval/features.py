@@ -129,7 +129,7 @@ class Features:
             return np.zeros(len(part)) if self.as_released else unigram_recall(part, self.pool)
         order = int(name[-1]) if name[-1].isdigit() else 0
         if name in _PRECISION and self.pool != "max":
-            return pooled_precision(part, order, self.pool)
+            return _pooled_precision(part, order, self.pool)
         metric = self.metrics()[name]
         if name in _PRECISION:
             bleu_counts = context.measurements[metric].values
@@ -151,7 +151,7 @@ def unigram_recall(part: CaptionSet, pool: Pooling) -> Floats:
     return pool_over_references(matched_counts / np.maximum(distinct_counts, 1), part, pool)
 
 
-def pooled_precision(part: CaptionSet, order: int, pool: Pooling) -> Floats:
+def _pooled_precision(part: CaptionSet, order: int, pool: Pooling) -> Floats:
     """The clipped n-gram precision with each single reference, pooled over references."""
     matches: MatchTable = part.analyse(Matches(4))
     grams = matches.grams

@@ -144,7 +144,8 @@ class Captioner:
             for batch_start in range(0, len(pictures), batch_size):
                 picture_rows = np.arange(batch_start, min(batch_start + batch_size, len(pictures)))
                 decoded_captions += decode(
-                    picture_rows, RegionBatch.of([pictures.regions(row) for row in picture_rows.tolist()], self.device)
+                    picture_rows,
+                    RegionBatch.from_regions([pictures.regions(row) for row in picture_rows.tolist()], self.device),
                 )
                 advance(len(picture_rows))
         return decoded_captions

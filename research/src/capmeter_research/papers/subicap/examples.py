@@ -109,7 +109,7 @@ def world_pictures(world: World, encoder: WorldEncoder) -> CaptionedImages:
                 features.append(_features(encoder, picture_pixels, boxes[-len(picture_pixels) :]))
                 picture_pixels = []
             advance(1)
-    bank = MemoryBank.of(features, boxes)
+    bank = MemoryBank.from_arrays(features, boxes)
     return CaptionedImages(tuple(scene.id for scene in world), tuple(true_texts), bank, np.arange(len(world)))
 
 

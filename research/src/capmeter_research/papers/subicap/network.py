@@ -62,7 +62,7 @@ class RegionBatch:
         return self.features.device
 
     @classmethod
-    def of(cls, regions: Sequence[tuple[Floats, Floats]], device: torch.device | str = "cpu") -> RegionBatch:
+    def from_regions(cls, regions: Sequence[tuple[Floats, Floats]], device: torch.device | str = "cpu") -> RegionBatch:
         """The regions of pictures, each as features [n, d] and positions [n, 7].
 
         Raises:

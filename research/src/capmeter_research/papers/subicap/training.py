@@ -37,24 +37,24 @@ class Checked:
 
     def scores(self, module: CaptionerModule, segmentation: Segmentation) -> dict[str, float]:
         """CIDEr-D, words and share of distinct captions, decoded greedily."""
-        captions = greedy_captions(module, segmentation, self.pictures)
+        captions = _greedy_captions(module, segmentation, self.pictures)
         cider_d = float(np.mean(self.scorer(captions, self.pictures.ids)))
         return {"cider_d": cider_d, **described(captions)}
 
 
-def greedy_captions(module: CaptionerModule, segmentation: Segmentation, pictures: CaptionedImages) -> list[str]:
+def _greedy_captions(module: CaptionerModule, segmentation: Segmentation, pictures: CaptionedImages) -> list[str]:
     """The most probable token at each step, for every image."""
     device = next(module.parameters()).device
     decoded_captions: list[decoding.DecodedCaption] = []
     for batch_start in range(0, len(pictures), _CHECKED_AT_ONCE):
         batch_rows = np.arange(batch_start, min(batch_start + _CHECKED_AT_ONCE, len(pictures)))
-        decoded_captions += decoding.greedy_search(module, region_batch(pictures, batch_rows, device))
+        decoded_captions += decoding.greedy_search(module, _region_batch(pictures, batch_rows, device))
     return segmentation.decode([caption.pieces for caption in decoded_captions])
 
 
-def region_batch(pictures: CaptionedImages, rows: Rows, device: torch.device) -> RegionBatch:
+def _region_batch(pictures: CaptionedImages, rows: Rows, device: torch.device) -> RegionBatch:
     """The regions of these pictures."""
-    return RegionBatch.of([pictures.regions(row) for row in rows.tolist()], device)
+    return RegionBatch.from_regions([pictures.regions(row) for row in rows.tolist()], device)
 
 
 class CaptionLearner(Learner[Rows]):
@@ -96,7 +96,7 @@ class CaptionLearner(Learner[Rows]):
         """The cross-entropy per token of several captions per image."""
         sampled_captions = [_some(self.tokens[row], self.recipe.captions, rng) for row in batch.tolist()]
         caption_pictures = np.repeat(np.arange(len(batch)), [len(captions) for captions in sampled_captions])
-        read = self.module.read(region_batch(self.pictures, batch, self.device))
+        read = self.module.read(_region_batch(self.pictures, batch, self.device))
         total_loss = torch.zeros((), device=self.device)
         tokens = list(chain.from_iterable(sampled_captions))
         for caption_rows, targets in _together(tokens, self.module.longest):
@@ -167,7 +167,7 @@ class SelfCriticalLearner(Learner[Rows]):
         self._spent("gradient")  # of the step before, with the optimiser's
         self.module.eval()
         sample_count = self.recipe.samples
-        pictures = region_batch(self.pictures, batch, self.device)
+        pictures = _region_batch(self.pictures, batch, self.device)
         uniform = rng.random((len(batch) * sample_count, self.module.longest), dtype=np.float32)
         with torch.no_grad():
             sampled_captions = decoding.sample(

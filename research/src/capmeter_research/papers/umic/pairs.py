@@ -90,7 +90,7 @@ class PairEncoder:
             )
             return self.uniter.regions(feature_tensor, box_tensor)
 
-    def run(
+    def run_pairs(
         self,
         pieces: PieceTable,
         captions: NDArray[np.int64],
@@ -112,7 +112,9 @@ class PairEncoder:
             piece_positions, _ = gather(pieces.offsets, captions[rows])
             distinct, which = np.unique(pictures[rows], return_inverse=True)
             picture_sizes = np.array([len(embedded[picture_index]) for picture_index in distinct.tolist()], np.int64)
-            layout = PairLayout.of(words[rows], regions[rows], (np.cumsum(picture_sizes) - picture_sizes)[which])
+            layout = PairLayout.from_lengths(
+                words[rows], regions[rows], (np.cumsum(picture_sizes) - picture_sizes)[which]
+            )
             maps: list[Tensor] | None = [] if attention else None
             with torch.inference_mode():
                 piece_ids = torch.from_numpy(pieces.ids[piece_positions].astype(np.int64)).to(self.device)

@@ -44,7 +44,7 @@ class CaptionRegionPairs:
     of_references: Indices  # pair of each reference, flat as `part.references.values`
 
     @classmethod
-    def of(
+    def from_captions(
         cls, part: CaptionSet, encoder: PairEncoder, rule: BoxRule, *, lower: bool = False, references: bool = False
     ) -> CaptionRegionPairs:
         """The pairs of candidates (and references) with images; each image's regions are read and embedded once."""
@@ -68,9 +68,9 @@ class CaptionRegionPairs:
             encoder, piece_table, of_sentence, embedded, of_image, pair_indices[: len(part)], pair_indices[len(part) :]
         )
 
-    def run(self, work: Callable[[PairStates], Any], settings: Settings, *, attention: bool = False) -> list[Any]:
+    def run_pairs(self, work: Callable[[PairStates], Any], settings: Settings, *, attention: bool = False) -> list[Any]:
         """The output of `work` for each distinct pair."""
-        outputs = self.encoder.run(
+        outputs = self.encoder.run_pairs(
             self.pieces, self.sentence, self.embedded, self.image, work, settings, attention=attention
         )
         return in_order(outputs, len(self.sentence))

@@ -82,22 +82,22 @@ class PairMetric(RegionPairMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """One score per caption."""
         encoder = self.load_encoder(context.settings)
-        pairs = CaptionRegionPairs.of(part, encoder, self.rule, lower=self.lower)
+        pairs = CaptionRegionPairs.from_captions(part, encoder, self.rule, lower=self.lower)
 
         def score_batch(batch: PairStates) -> list[float]:
             head_output = encoder.uniter.head(encoder.uniter.pooled(batch.states), self.HEAD)
             scores: list[float] = self.read(head_output.float()).tolist()
             return scores
 
-        caption_scores = np.array(pairs.run(score_batch, context.settings), np.float64)[pairs.of_candidates]
+        caption_scores = np.array(pairs.run_pairs(score_batch, context.settings), np.float64)[pairs.of_candidates]
         caption_scores[empty_candidates(part)] = 0.0
         return Measurement(caption_scores[:, None], pairs.note_truncated(part))
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The caption's word pieces, the regions, and how much [CLS] attends to each of them in the last layer."""
         encoder = self.load_encoder(context.settings)
-        pairs = CaptionRegionPairs.of(part, encoder, self.rule, lower=self.lower)
-        attention_shares = pairs.run(attention_to_regions, context.settings, attention=True)
+        pairs = CaptionRegionPairs.from_captions(part, encoder, self.rule, lower=self.lower)
+        attention_shares = pairs.run_pairs(attention_to_regions, context.settings, attention=True)
         caption_scores = self.measure(part, context).values[:, 0]
         evidence = []
         for caption_index, pair_index in enumerate(pairs.of_candidates.tolist()):

@@ -102,7 +102,7 @@ class PairLayout:
     mask: NDArray[np.bool_] | None
 
     @classmethod
-    def of(
+    def from_lengths(
         cls, words: NDArray[np.int64], regions: NDArray[np.int64], first: NDArray[np.int64] | None = None
     ) -> PairLayout:
         """The layout of pairs with these numbers of words and of regions; padding repeats the first word.

@@ -60,8 +60,8 @@ class ViLBertScore(RegionPairMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """F1, P and R of each caption."""
         encoder = self.load_encoder(context.settings)
-        pairs = CaptionRegionPairs.of(part, encoder, self.rule, references=True)
-        word_states = np.concatenate(pairs.run(_word_states, context.settings))
+        pairs = CaptionRegionPairs.from_captions(part, encoder, self.rule, references=True)
+        word_states = np.concatenate(pairs.run_pairs(_word_states, context.settings))
         state_table = StateTable(pairs.pieces.take(pairs.sentence), word_states)
         references = Ragged(pairs.of_references, part.references.offsets)
         piece_weights, caption_scores = np.ones(encoder.shape.vocabulary), np.zeros((len(part), 3))

@@ -59,7 +59,7 @@ class ReaderLearner(Learner[Tensor]):
     ) -> None:
         set_seed(recipe.seed)
         self.recipe = recipe
-        self.train, self.held_out = (SceneTensors.of(each, encoder.device) for each in (train, held_out))
+        self.train, self.held_out = (SceneTensors.from_examples(each, encoder.device) for each in (train, held_out))
         self.module = self.network = SeeingReader(encoder.shape, reader_shape(encoder))
         self.network.encoder.load_state_dict(encoder.network.state_dict())
 
@@ -138,7 +138,13 @@ def relation_loss(logits: Tensor, labels: Tensor) -> Tensor:
 def train_world_reader(
     encoder: WorldEncoder, train: SceneExamples, held_out: SceneExamples, recipe: WorldReaderRecipe, folder: Path
 ) -> Outcome:
-    """Trains a reader from this encoder on, and writes its checkpoint to the folder; an interrupted run is resumed.
+    """Trains a reader of attributes, and writes its checkpoint; an interrupted run is resumed.
+
+    Args:
+        encoder: where training starts.
+        train, held_out: pictures to train on and to measure on.
+        recipe: of the training.
+        folder: of the checkpoint and the run.
 
     Raises:
         InputError: no pictures to train on or to measure on, or the encoder knows other kinds of things.

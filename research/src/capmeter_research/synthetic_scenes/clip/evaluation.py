@@ -24,6 +24,11 @@ def shares_right(encoder: str, world: World, settings: Settings | None = None) -
 
     `right above wrong`: the true caption scores above the same caption with a wrong content, over all kinds of errors;
     each kind alone; and `falls with another picture`: the true caption scores lower with the next scene's picture.
+
+    Args:
+        encoder: name or folder of a CLIP.
+        world: held-out scenes.
+        settings: where it runs.
     """
     metric = ClipScore(encoder=encoder, scale=1.0, clamp=False)
     with tempfile.TemporaryDirectory() as folder:

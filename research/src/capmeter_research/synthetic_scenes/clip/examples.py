@@ -13,7 +13,7 @@ from capmeter.metrics.vision.image_text import PREFIX, add_prefix
 from capmeter_research.synthetic_scenes.clip.recipe import END, START, UNKNOWN, vocabulary
 from capmeter_research.synthetic_scenes.encoder.encoder import Pixels, resized
 from capmeter_research.synthetic_scenes.scenes.captions import true_captions
-from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, errors_of
+from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, make_errors
 from capmeter_research.synthetic_scenes.scenes.shards import render_shards
 from capmeter_research.synthetic_scenes.scenes.world import Split, World
 
@@ -50,7 +50,15 @@ def numbers_of(text: str, word_ids: dict[str, int]) -> list[int]:
 
 
 def draw_examples(split: Split, count: int, captions: int, seed: int, workers: int = 1) -> SceneCaptionExamples:
-    """Images of a split, each with several captions; the same ones for any number of workers."""
+    """Images of a split, each with several captions; the same ones for any number of workers.
+
+    Args:
+        split: of the scenes.
+        count: number of scenes.
+        captions: number of true captions of each.
+        seed: of the scenes.
+        workers: number of processes.
+    """
     scene_shards = render_shards(partial(_shard, captions=captions), split, count, seed, shard=SHARD, workers=workers)
     return SceneCaptionExamples(
         pixels=np.concatenate([scene_shard.pixels for scene_shard in scene_shards]),
@@ -69,7 +77,7 @@ def _shard(world: World, captions: int) -> SceneCaptionExamples:
         rng = np.random.default_rng([world.seed, scene_index])
         for caption_index, caption in enumerate(true_captions(scene, world.seed, captions)):
             true[scene_index, caption_index] = numbers_of(caption.text, word_ids)
-            for error_kind, other in errors_of(scene, caption, rng).items():
+            for error_kind, other in make_errors(scene, caption, rng).items():
                 if error_kind in KINDS:
                     wrong[scene_index, caption_index, KINDS.index(error_kind)] = numbers_of(other.text, word_ids)
     digest = hashlib.sha256(pixels.tobytes() + true.tobytes() + wrong.tobytes()).hexdigest()

@@ -154,7 +154,14 @@ class WorldClip(CLIPModel):  # type: ignore[misc]
 
 
 def world_clip_config(shape: WorldShape, text: dict[str, int], slot: int, scale: float) -> Any:
-    """The settings: of pictures' network, of text as CLIP says them, the slots' width, and the first log scale."""
+    """The configuration of a CLIP of synthetic scenes.
+
+    Args:
+        shape: of the image network.
+        text: the text network's settings, by the names of CLIP.
+        slot: width of the embedding of each kind of object.
+        scale: initial logarithm of the logit scale.
+    """
     vision_settings = {"image_size": SIDE, "patch_size": 4, "hidden_size": shape.picture, "world": asdict(shape)}
     unused = {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1}  # of CLIP's own network
     return WorldClipConfig(

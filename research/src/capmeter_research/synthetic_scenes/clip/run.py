@@ -31,19 +31,25 @@ def train_world_clip(
     *,
     device: str = "cpu",
 ) -> Outcome:
-    """Trains, and writes the model, its tokenizer, its image processor and a card into the folder.
+    """Trains a CLIP, and writes model, tokenizer, image processor and card.
 
-    An interrupted run is resumed from `run` in the folder.
+    Args:
+        An interrupted run is resumed from `run` in the folder.
+        train, held_out: pictures with captions to train on and to measure on.
+        recipe: of the training.
+        encoder: of the pictures.
+        folder: of the model.
+        device: of torch.
     """
     learner = WorldClipLearner(train, held_out, recipe, encoder, device)
     outcome = Run(
         learner, recipe, folder / "run", description="training the CLIP of synthetic scenes", device=device
     ).train()
-    save_clip(outcome, recipe, encoder, folder, data=train.digest)
+    _save_clip(outcome, recipe, encoder, folder, data=train.digest)
     return outcome
 
 
-def save_clip(
+def _save_clip(
     outcome: Outcome, recipe: WorldClipRecipe, encoder: WorldEncoder, folder: Path, *, data: str = ""
 ) -> None:
     """Writes the selected weights (float16) with everything that is needed to use them."""

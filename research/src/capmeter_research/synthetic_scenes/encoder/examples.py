@@ -47,7 +47,14 @@ class SceneExamples:
 
 
 def draw_examples(split: Split, count: int, seed: int, workers: int = 1) -> SceneExamples:
-    """`count` pictures of a split; the same ones for any number of workers."""
+    """Pictures of a split; the same ones for any number of workers.
+
+    Args:
+        split: of the scenes.
+        count: number of pictures.
+        seed: of the scenes.
+        workers: number of processes.
+    """
     scene_shards = render_shards(_shard, split, count, seed, shard=SHARD, workers=workers)
     return SceneExamples(
         pixels=np.concatenate([scene_shard.pixels for scene_shard in scene_shards]),

@@ -65,7 +65,7 @@ class SceneTensors:
     relations: Tensor
 
     @classmethod
-    def of(cls, examples: SceneExamples, device: str) -> SceneTensors:
+    def from_examples(cls, examples: SceneExamples, device: str) -> SceneTensors:
         """Of these examples."""
         tensor_names = ("pixels", "background", "regions", "what", "groups", "centres", "relations")
         return cls(**{name: torch.from_numpy(getattr(examples, name)).to(device) for name in tensor_names})
@@ -100,7 +100,10 @@ class WorldLearner(Learner[Tensor]):
         set_seed(recipe.seed)
         self.shape, self.recipe = WorldShape(len(KINDS)), recipe
         self.module = self.model = WorldModel(self.shape)
-        self._train, self._held_out = SceneTensors.of(train, device), SceneTensors.of(held_out, device)
+        self._train, self._held_out = (
+            SceneTensors.from_examples(train, device),
+            SceneTensors.from_examples(held_out, device),
+        )
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Tensor]:
         """Rows of pictures in random order."""
@@ -230,7 +233,13 @@ def heat_loss(heat: Tensor, target: Tensor) -> Tensor:
 def train_world_encoder(
     train: SceneExamples, held_out: SceneExamples, recipe: WorldEncoderRecipe, folder: Path, *, device: str = "cpu"
 ) -> Outcome:
-    """Trains a world encoder, and writes its checkpoint to the folder; an interrupted run there is resumed.
+    """Trains a world encoder, and writes its checkpoint; an interrupted run is resumed.
+
+    Args:
+        train, held_out: pictures to train on and to measure on.
+        recipe: of the training.
+        folder: of the checkpoint and the run.
+        device: of torch.
 
     Raises:
         InputError: no pictures to train on or to measure on.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from capmeter_research.synthetic_scenes.scenes.captions import Truth, WorldCaption, true_captions, truth
 from capmeter_research.synthetic_scenes.scenes.content import Content, Fact, GroupMention
-from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS, errors_of, wrong
+from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS, make_errors, wrong
 from capmeter_research.synthetic_scenes.scenes.folder import region_arrays, write_world
 from capmeter_research.synthetic_scenes.scenes.scenes import Group, Look, Scene, SceneRegions
 from capmeter_research.synthetic_scenes.scenes.vocabulary import words
@@ -31,7 +31,7 @@ __all__ = [
     "Truth",
     "World",
     "WorldCaption",
-    "errors_of",
+    "make_errors",
     "parse_world",
     "region_arrays",
     "true_captions",

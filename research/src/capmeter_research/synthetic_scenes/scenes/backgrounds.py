@@ -17,7 +17,13 @@ _SKY = (168, 214, 246)
 
 
 def paint_background(name: str, variant: int, side: int) -> Image:
-    """An empty picture of this background, `side` pixels wide and high."""
+    """An empty picture of a background, RGB.
+
+    Args:
+        name: of the background.
+        variant: number of the variant, which sets its colours.
+        side: width and height in pixels.
+    """
     from PIL import Image, ImageDraw
 
     rng = np.random.default_rng([zlib.crc32(name.encode()), variant])

@@ -140,7 +140,12 @@ def _holds(scene: Scene, fact: Fact, mentions: tuple[GroupMention, ...], match: 
 
 
 def true_captions(scene: Scene, seed: int = 0, count: int = 5) -> list[WorldCaption]:
-    """`count` true captions of a scene with different texts; a function of scene and seed.
+    """True captions of a scene with different texts; a function of scene and seed.
+
+    Args:
+        scene: to describe.
+        seed: from 0.
+        count: number of captions, 1 to 100.
 
     Raises:
         InputError: `count` is not from 1 to 100, or the seed is negative.

@@ -37,7 +37,16 @@ class Thing:
 
 
 def draw(background: str, variant: int, objects: Iterable[Thing], pixels: int) -> Image:
-    """The picture of these things, later ones before earlier ones: RGB, `pixels` wide and high."""
+    """The picture of these things, RGB.
+
+    Args:
+        background, variant: as in `paint_background`.
+        objects: the things; later ones cover earlier ones.
+        pixels: width and height of the picture.
+
+    Raises:
+        MissingBackend: Pillow is not installed.
+    """
     try:
         from PIL import Image, ImageDraw
     except ImportError:

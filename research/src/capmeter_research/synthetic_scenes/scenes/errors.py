@@ -255,14 +255,26 @@ _CHANGES: dict[str, Change] = {
 }
 
 
-def errors_of(scene: Scene, caption: WorldCaption, rng: np.random.Generator) -> dict[str, WorldCaption]:
-    """The caption with every kind of error that it can have."""
+def make_errors(scene: Scene, caption: WorldCaption, rng: np.random.Generator) -> dict[str, WorldCaption]:
+    """The caption with each kind of error that it can have, by kind.
+
+    Args:
+        scene: that the caption describes.
+        caption: a true one.
+        rng: of the errors.
+    """
     variants = {error_kind: wrong(scene, caption, error_kind, rng) for error_kind in ERRORS}
     return {error_kind: wrong_caption for error_kind, wrong_caption in variants.items() if wrong_caption is not None}
 
 
-def graded(scene: Scene, rng: np.random.Generator, errors: int) -> tuple[WorldCaption, float]:
-    """A true caption with up to this many content errors, one after the other, and the share of its facts that hold."""
+def make_graded(scene: Scene, rng: np.random.Generator, errors: int) -> tuple[WorldCaption, float]:
+    """A true caption with content errors, one after the other, and the share of its facts that hold.
+
+    Args:
+        scene: to describe.
+        rng: of caption and errors.
+        errors: their number at most.
+    """
     caption = true_caption(scene, rng)
     content = caption.content
     for _ in range(errors):

@@ -67,7 +67,13 @@ class Plan:
 
 
 def pick(rng: np.random.Generator, items: Sequence[Item], shares: Sequence[float] | None = None) -> Item:
-    """One of the items, by shares if given."""
+    """One of the items at random.
+
+    Args:
+        rng: of the choice.
+        items: to choose from.
+        shares: the probability of each; None: equal ones.
+    """
     uniform = rng.random()
     if shares is None:
         return items[int(uniform * len(items))]
@@ -155,7 +161,14 @@ def _fits(kind: Kind, size: str, free_extent: tuple[float, float], thing_count: 
 
 
 def realise_plan(what: Plan, rng: np.random.Generator, *, id: str = "", pixels: int = 96) -> Scene | None:
-    """The scene with this content; None if there is no room for it."""
+    """The scene with this content; None if there is no room for it.
+
+    Args:
+        what: background, objects and their contacts.
+        rng: of positions and of the background's variant.
+        id: of the scene.
+        pixels: width and height of its picture.
+    """
     background = BACKGROUNDS[what.background]
     for _ in range(_TRIES):
         groups: list[Group] = []

@@ -145,7 +145,12 @@ class Scene:
         )
 
     def relation(self, a: int, name: str, b: int) -> bool | None:
-        """Whether group `a` stands in this relation to group `b`; None if that is not clear from the picture."""
+        """Whether a group stands in a relation to another; None if that is not clear from the picture.
+
+        Args:
+            a, b: numbers of the groups.
+            name: of the relation.
+        """
         relation_key = (a, name, b)
         if relation_key not in self._relation_cache:
             self._relation_cache[relation_key] = self._relation_label(*relation_key)
@@ -177,7 +182,13 @@ class Scene:
 
 
 def content_key(background: str, looks: list[Look], contacts: tuple[Contact, ...] = ()) -> str:
-    """A hash of what a picture shows; the order of groups does not matter."""
+    """A hash of what a picture shows; the order of groups does not matter.
+
+    Args:
+        background: its name.
+        looks: of the groups.
+        contacts: touching groups, by their numbers.
+    """
     look_texts = sorted(map(repr, looks))
     touching_kinds = sorted((looks[a].kind, relation_name, looks[b].kind) for a, relation_name, b in contacts)
     return hashlib.blake2b(repr((background, look_texts, touching_kinds)).encode(), digest_size=8).hexdigest()

@@ -21,7 +21,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named, read_parameters, split_name
 from capmeter_research.synthetic_scenes.scenes.captions import WorldCaption, true_captions, truth
-from capmeter_research.synthetic_scenes.scenes.errors import errors_of, graded
+from capmeter_research.synthetic_scenes.scenes.errors import make_errors, make_graded
 from capmeter_research.synthetic_scenes.scenes.layout import plan, realise_plan
 from capmeter_research.synthetic_scenes.scenes.scenes import Scene
 
@@ -102,8 +102,10 @@ class World(Named):
         scene = self[index]
         rng = np.random.default_rng([self.seed, index, _ROLE])
         correct_caption = true_captions(scene, self.seed, REFERENCES + 1)[REFERENCES]
-        captions_by_system = {"true": correct_caption} | errors_of(scene, correct_caption, rng)
-        captions_by_system |= {f"graded-{error_count}": graded(scene, rng, error_count)[0] for error_count in _GRADES}
+        captions_by_system = {"true": correct_caption} | make_errors(scene, correct_caption, rng)
+        captions_by_system |= {
+            f"graded-{error_count}": make_graded(scene, rng, error_count)[0] for error_count in _GRADES
+        }
         if self.size > 1:
             other_scene = self[(index + 1 + int(rng.random() * (self.size - 1))) % self.size]
             captions_by_system["other"] = true_captions(other_scene, self.seed, REFERENCES + 1)[REFERENCES]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter_research.papers.smurf.experiments.degradation import degraded, read_sentences
+from capmeter_research.papers.smurf.experiments.degradation import read_sentences, replace_words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ WORDS = ["a", "brown", "dog", "runs", "over", "the", "wet", "grass", "while", "t
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_what_was_replaced_stays_replaced(seed: int, steps: int) -> None:
     fractions = np.linspace(0, 1, steps + 1).tolist()
-    rows = [row.split() for row in degraded(WORDS, ["X", "Y"], fractions, np.random.default_rng(seed))]
+    rows = [row.split() for row in replace_words(WORDS, ["X", "Y"], fractions, np.random.default_rng(seed))]
     assert rows[0] == WORDS
     assert set(rows[-1]) <= {"X", "Y"}
     for fraction, before, after in zip(fractions[1:], rows, rows[1:], strict=False):

@@ -35,7 +35,7 @@ def distil_seed_ensemble(examples: TrainingSet, recipe: LcEvalRecipe, descriptio
     with task(description, total=recipe.restarts) as advance:
         for restart_index in range(recipe.restarts):
             learner = LcEvalLearner(examples, replace(recipe, seed=recipe.seed * recipe.restarts + restart_index))
-            minimise(learner.module.double(), _penalised_entropy(learner), _TEACHER_ITERATIONS)
+            _minimise(learner.module.double(), _penalised_entropy(learner), _TEACHER_ITERATIONS)
             learners.append(learner)
             advance(1)
     inputs = torch.cat([learners[0].inputs, learners[0].perturbed.flatten(0, 1)]).double()
@@ -44,7 +44,7 @@ def distil_seed_ensemble(examples: TrainingSet, recipe: LcEvalRecipe, descriptio
         mean_logits = logits.mean(dim=0)
         nearest_index = int(((logits - mean_logits) ** 2).mean(dim=1).argmin())
     student = learners[nearest_index]
-    minimise(
+    _minimise(
         student.module,
         lambda: functional.mse_loss(human_logit(student.module, inputs), mean_logits),
         _STUDENT_ITERATIONS,
@@ -52,7 +52,7 @@ def distil_seed_ensemble(examples: TrainingSet, recipe: LcEvalRecipe, descriptio
     return student
 
 
-def minimise(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> None:
+def _minimise(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> None:
     """Minimises a full-batch loss of the module's parameters by L-BFGS."""
     from scipy.optimize import minimize
 

@@ -22,7 +22,7 @@ _PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 _ALIGNED = {-1: ("right", "top"), 0: ("center", "center"), 1: ("left", "bottom")}
 
 
-def name_points(panel: Any, names: Sequence[str], x: Floats, y: Floats) -> None:
+def _name_points(panel: Any, names: Sequence[str], x: Floats, y: Floats) -> None:
     """Writes each label beside its point, in the first free position, the most crowded points first."""
     panel.autoscale_view()
     to_pixels = panel.transData.transform
@@ -111,7 +111,7 @@ def submission_figure(submissions: Sequence[SubmissionScores], scatter: Scatter)
     line_ends = np.array([x.min(), x.max()])
     panel.plot(line_ends, np.polyval(np.polyfit(x, y, 1), line_ends), color="#B0B0B0", linewidth=1, zorder=1)
     panel.errorbar(x, y, [spread[name] for name in names], fmt="o", color=COLOURS[0], elinewidth=1, zorder=2)
-    name_points(panel, names, x, y)
+    _name_points(panel, names, x, y)
     panel.set_xlabel("people")
     panel.set_ylabel("score: P(human)")
     panel.set_title(f"Pearson's r {scatter.pearson:.3f}, p {scatter.p:.3f}")

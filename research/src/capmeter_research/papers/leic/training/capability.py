@@ -96,7 +96,7 @@ def without_each(recipe: CriticRecipe) -> dict[str, CriticRecipe]:
     return {**recipes_by_name, "without augmentation": replace(recipe, negatives=other_negatives)}
 
 
-def trained(
+def train_critics(
     images: Sequence[CaptionedImage],
     recipes: Mapping[str, CriticRecipe],
     folder: Path,
@@ -144,7 +144,9 @@ def capability(
     """
     caption_sets = held_out_captions(held_out)
     results = []
-    for critic_name, metric in trained(learned, recipes, folder, features=features, data=data, device=device).items():
+    for critic_name, metric in train_critics(
+        learned, recipes, folder, features=features, data=data, device=device
+    ).items():
         mean_scores = {kind: evaluate(captions, [metric])[metric].score for kind, captions in caption_sets.items()}
         machine_score = float(np.mean([score for kind, score in mean_scores.items() if kind != HUMAN]))
         results.append(Capability(critic_name, mean_scores, (mean_scores[HUMAN] + 1 - machine_score) / 2))

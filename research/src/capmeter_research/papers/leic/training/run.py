@@ -56,8 +56,10 @@ def train_critic(
     examples = as_examples(images, vocabulary, image_vectors, recipe.steps)
     held_out_examples = as_examples(held_out, vocabulary, image_vectors, recipe.steps) if len(held_out) > 1 else None
     start = initial_vectors(vectors, vocabulary, recipe) if vectors is not None else None
-    outcome, learner = fit(examples, held_out_examples, vocabulary, recipe, folder, vectors=start, device=device)
-    checkpoint = critic_checkpoint(
+    outcome, learner = _fit_critic(
+        examples, held_out_examples, vocabulary, recipe, folder, vectors=start, device=device
+    )
+    checkpoint = _critic_checkpoint(
         outcome,
         learner,
         vocabulary,
@@ -69,7 +71,7 @@ def train_critic(
     return checkpoint
 
 
-def fit(
+def _fit_critic(
     examples: ImageExamples,
     held_out: ImageExamples | None,
     vocabulary: CriticVocabulary,
@@ -86,7 +88,7 @@ def fit(
     return Run(learner, recipe, folder, description="training the critic", device=device).train(), learner
 
 
-def critic_checkpoint(
+def _critic_checkpoint(
     outcome: Outcome,
     learner: CriticLearner,
     vocabulary: CriticVocabulary,

@@ -28,7 +28,7 @@ from capmeter_research.papers.leic.critic import load_critic
 from capmeter_research.papers.leic.leic import Leic
 from capmeter_research.papers.leic.training.examples import CaptionedImage, MachineText
 from capmeter_research.papers.leic.training.recipe import WORLD_CAPTIONS, CriticRecipe
-from capmeter_research.synthetic_scenes.scenes import Content, World, WorldCaption, errors_of, true_captions
+from capmeter_research.synthetic_scenes.scenes import Content, World, WorldCaption, make_errors, true_captions
 from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS
 from capmeter_research.synthetic_scenes.scenes.grammar import realise
 from capmeter_research.synthetic_scenes.scenes.scenes import Scene
@@ -89,7 +89,7 @@ def _with_errors(
     machine_texts = tuple(
         machine_text
         for caption_index, caption in enumerate(human_captions)
-        for error_kind, wrong in errors_of(scene, caption, rng).items()
+        for error_kind, wrong in make_errors(scene, caption, rng).items()
         for machine_text in [MachineText(wrong.text, (), error_kind, of=caption_index)] * error_kinds.count(error_kind)
     )
     return CaptionedImage(scene.id, tuple(each.text for each in human_captions), machine_texts)

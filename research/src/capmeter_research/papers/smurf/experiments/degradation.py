@@ -4,7 +4,7 @@ Sentences are sampled from a text. An increasing fraction of the words of each i
 text's vocabulary; a replaced word stays replaced. The mean MIMA is taken at every step: a good language model should
 find each step less typical than the previous one.
 
->>> degraded("two dogs run along".split(), ["x", "y"], [0, 0.5, 1], np.random.default_rng(1))
+>>> replace_words("two dogs run along".split(), ["x", "y"], [0, 0.5, 1], np.random.default_rng(1))
 ['two dogs run along', 'x x run along', 'x x y y']
 """
 
@@ -58,7 +58,7 @@ def read_sentences(path: str, columns: Mapping[str, str] | None = None) -> list[
     return sentences
 
 
-def degraded(
+def replace_words(
     words: Sequence[str], vocabulary: Sequence[str], fractions: Sequence[float], draws: np.random.Generator
 ) -> list[str]:
     """One sentence with each of these fractions of its words replaced, cumulatively."""
@@ -95,7 +95,7 @@ def degradation(
     vocabulary = sorted({word for sentence in sentences for word in sentence.split()})
     sampled_indices = random.permutation(len(long_sentences))[:sample]
     fractions = np.linspace(0, 1, steps + 1)
-    sentence_rows = [degraded(long_sentences[k], vocabulary, fractions.tolist(), random) for k in sampled_indices]
+    sentence_rows = [replace_words(long_sentences[k], vocabulary, fractions.tolist(), random) for k in sampled_indices]
     captions = CaptionSet.from_captions(
         Caption(f"{sentence_number}/{step}", str(sentence_number), text)
         for sentence_number, step_texts in enumerate(sentence_rows)

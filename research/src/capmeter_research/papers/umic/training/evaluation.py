@@ -42,7 +42,9 @@ def score_pairs(
         return list(zip(*scores_by_head, strict=True))
 
     settings = Settings(device=encoder.device)
-    results = encoder.run(encoder.pieces(list(text_numbers)), captions, embedded_pictures, inverse, score, settings)
+    results = encoder.run_pairs(
+        encoder.pieces(list(text_numbers)), captions, embedded_pictures, inverse, score, settings
+    )
     by_pair = np.array(in_order(results, len(texts)), np.float64).reshape(len(texts), len(heads))
     return np.transpose(by_pair)
 

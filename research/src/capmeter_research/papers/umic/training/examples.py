@@ -154,5 +154,5 @@ def scene_examples(world: World, encoder: RegionEncoder, workers: int = 1) -> tu
             digest.update(repr(part.captions).encode() + b"".join(each.tobytes() for each in part.pixels))
             advance(len(part.captions))
     picture = np.repeat(np.arange(len(captions)), [len(texts) for _, texts in captions])
-    bank = MemoryBank.of(region_features, region_boxes)
+    bank = MemoryBank.from_arrays(region_features, region_boxes)
     return RegionExamples(build_caption_set(captions), picture, bank, tags, tuple(visible_words)), digest.hexdigest()

@@ -341,7 +341,9 @@ class UmicLearner(Learner[RankingBatch]):
         picture_regions = [examples.bank.get(int(each)) for each in distinct_pictures]
         region_counts = np.array([len(features) for features, _ in picture_regions])
         starts = np.cumsum(region_counts) - region_counts
-        layout = PairLayout.of(np.array([len(text_ids) for text_ids in texts]), region_counts[inverse], starts[inverse])
+        layout = PairLayout.from_lengths(
+            np.array([len(text_ids) for text_ids in texts]), region_counts[inverse], starts[inverse]
+        )
 
         def tensor(array: npt.NDArray[Any]) -> Tensor:
             return torch.from_numpy(array).to(self.device, non_blocking=True)

@@ -47,7 +47,7 @@ def read_examples(
     settings: Settings,
 ) -> StateExamples:
     """The examples of these captions; labels by their ids, as far as they are known."""
-    states = CaptionImageStates.of(captions, encoder, prefix, settings)
+    states = CaptionImageStates.from_captions(captions, encoder, prefix, settings)
     word_labels, regions = [], []
     for row, caption_id in enumerate(captions.ids):
         caption_labels = labels.get(caption_id, Labels())
