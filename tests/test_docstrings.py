@@ -1,4 +1,4 @@
-"""Docstrings: what they say of arguments is of arguments that exist."""
+"""Docstrings: public functions of three and more parameters describe each, and none that does not exist."""
 
 from __future__ import annotations
 
@@ -50,6 +50,27 @@ def test_documented_arguments_exist(path: Path) -> None:
         else:
             continue
         assert not unknown, f"{node.name} documents {', '.join(sorted(unknown))}, which it does not have"
+
+
+def public_functions(tree: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    """Functions and methods without a leading underscore, of classes without one; overrides have their base's text."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_functions(node)
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            decorators = {getattr(each, "id", getattr(each, "attr", "")) for each in node.decorator_list}
+            if not decorators & {"override", "overload"}:
+                yield node
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_public_functions_describe_their_arguments(path: Path) -> None:
+    if path.is_relative_to(ROOT / "src" / "capmeter" / "metrics" / "judges"):
+        pytest.skip("judges do not describe their arguments yet")
+    for function in public_functions(ast.parse(path.read_text(encoding="utf-8"))):
+        names = parameters(function) - {"self", "cls"}
+        missing = names - set(documented_names(function)) if len(names) >= 3 else set()
+        assert not missing, f"{function.name} does not describe {', '.join(sorted(missing))}"
 
 
 def test_sections_are_read() -> None:

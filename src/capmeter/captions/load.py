@@ -141,7 +141,11 @@ def load_references(
 def load_reference_table(
     references: Source, *, options: LoadOptions | None = None, **keywords: Unpack[ReferenceKeywords]
 ) -> ReferenceTable:
-    """Reads references, and the pictures that their file names (`images`), by image id; see `load_references`."""
+    """Reads references, and the pictures that their file names (`images`), by image id.
+
+    Args:
+        references, options, keywords: as in `load_references`.
+    """
     options = LoadOptions.from_keywords(options, keywords, references)
     table = read_references(replace(options, references_format=options.format))
     assert table is not None

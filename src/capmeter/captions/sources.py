@@ -262,7 +262,13 @@ def _read_errors(source_name: str, file_path: Path) -> Iterator[None]:
 
 @contextmanager
 def report_damage(name: str, kind: str, *errors: type[Exception]) -> Iterator[None]:
-    """These errors of damaged data become an `InputError`."""
+    """Raises errors of damaged data as an `InputError`.
+
+    Args:
+        name: of the file.
+        kind: what the data should be, such as "gzip".
+        errors: the types of errors that damaged data raise.
+    """
     try:
         yield
     except InputError:

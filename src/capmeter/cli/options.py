@@ -48,7 +48,13 @@ def metrics_option(
     help: str = "Names, separated by commas; `capmeter list` shows them; `coco`: those of MS COCO's table. Repeatable.",
     **details: Any,
 ) -> Any:
-    """The metrics, as a comma-separated text."""
+    """An option of metrics, as a comma-separated text.
+
+    Args:
+        default: names of metrics.
+        help: of the option.
+        details: further arguments of `option`.
+    """
     details |= {"check": parse_list, "complete": complete_metrics, "separator": ","}
     return option(default, help, "--metrics", "-m", **details)
 

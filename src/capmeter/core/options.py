@@ -75,7 +75,11 @@ def option(default: Any = ..., help: str = "", *flags: str, **details: Any) -> A
 
 
 def argument(default: Any = ..., help: str = "", **details: Any) -> Any:
-    """A dataclass field that is an argument of commands, given without a flag; see `option`."""
+    """A dataclass field that is an argument of commands, given without a flag.
+
+    Args:
+        default, help, details: as in `option`.
+    """
     return _field(default, Option(help=help, flags=(), **details))
 
 

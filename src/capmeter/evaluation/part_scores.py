@@ -119,7 +119,8 @@ def score_parts(
         rows: the number of captions of a part, of which each process holds one.
         keep: columns of the captions' files that the files of scores have, too.
         workers: the number of processes, or a pool (`capmeter.integrations.ray.RayPool`).
-        intervals: whether corpus scores get 95% intervals, from `resamples` and `seed`.
+        intervals: whether corpus scores get 95% intervals.
+        resamples, seed: of the intervals.
         settings: device, precision, threads, cache: as of `score`.
 
     Raises:

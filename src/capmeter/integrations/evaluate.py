@@ -49,7 +49,13 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc, unused-ignore]
         )
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **others: Any) -> None:
-        """Adds predictions, and a list of references or one reference for each."""
+        """Adds captions.
+
+        Args:
+            predictions: texts.
+            references: a list of texts for each, or one text.
+            others: as in `evaluate.Metric.add_batch`.
+        """
         lists = reference_lists_of(references, "references")
         super().add_batch(predictions=texts_of(predictions, "predictions"), references=lists, **others)
 

@@ -36,6 +36,11 @@ Frame = TypeVar("Frame")
 def read(frame: Any, references: Source | None = None, **options: Any) -> CaptionSet:
     """Reads captions from the rows of a frame, as `capmeter.load` reads those of a file, with the same options.
 
+    Args:
+        frame: of pandas, polars, Arrow or `datasets`.
+        references: as in `capmeter.load`, if they are not in the frame.
+        options: fields of `LoadOptions`.
+
     Raises:
         InputError: the object is not a frame, or its columns are not recognised.
     """

@@ -137,5 +137,11 @@ def compute_metrics(hypothesis: str, references: Sequence[str], **options: Any) 
 
 
 def compute_individual_metrics(ref: str | Sequence[str], hyp: str, **options: Any) -> dict[str, float]:
-    """The scores of one hypothesis; several references in one text are separated by `||<|>||`."""
+    """The scores of one hypothesis.
+
+    Args:
+        ref: the references; in one text they are separated by `||<|>||`.
+        hyp: the hypothesis.
+        options: those of `NLGEval`.
+    """
     return NLGEval(**options).compute_individual_metrics(ref.split("||<|>||") if isinstance(ref, str) else ref, hyp)

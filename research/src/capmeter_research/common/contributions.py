@@ -39,7 +39,8 @@ def compute_contributions(
     Args:
         logit: from inputs (..., inputs) to logits (...).
         names, values: of the inputs (inputs).
-        base: the inputs that they are compared with (inputs), which `base_name` describes.
+        base: the inputs that they are compared with (inputs).
+        base_name: describes them.
         slopes: the weights of a linear logit (inputs).
     """
     parts = slopes * (values - base) if slopes is not None else occlusion_contributions(logit, values, base)

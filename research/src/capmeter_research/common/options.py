@@ -101,7 +101,14 @@ def require_torch(threads: int | None = None) -> None:
 
 
 def override(recipe: AnyRecipe, options: Any, *names: str, **values: Any) -> AnyRecipe:
-    """The recipe with what is given (not None) of these options, and of further values by field."""
+    """A recipe with some fields replaced; None leaves a field as it is.
+
+    Args:
+        recipe: a dataclass.
+        options: with a field for each of `names`.
+        names: options whose values replace those of the recipe.
+        values: further values by field.
+    """
     values |= {option_name: getattr(options, option_name) for option_name in names}
     return replace(recipe, **{field_name: value for field_name, value in values.items() if value is not None})
 

@@ -106,7 +106,15 @@ def machine_captions(
 
 
 def read_places(photo: Photo, count: int, salt: str) -> list[int]:
-    """Which captions of a photo are read: `count` places, by a hash, so that other photos do not matter.
+    """Which captions of a photo are read, by a hash, so that other photos do not matter.
+
+    Args:
+        photo: with its captions.
+        count: number of captions that are read.
+        salt: of the hash.
+
+    Returns:
+        The captions' positions, in order.
 
     Raises:
         InputError: the photo has no caption left as a reference.
@@ -126,7 +134,14 @@ def unread(photo: Photo, places: Sequence[int]) -> tuple[str, ...]:
 
 
 def sample_systems(systems: tuple[str, ...], count: int, photo: Photo, seed: int) -> frozenset[str]:
-    """The systems that write for a photo, by a hash, so that other photos do not matter."""
+    """The systems that write for a photo, by a hash, so that other photos do not matter.
+
+    Args:
+        systems: their names.
+        count: number of systems; 0: all.
+        photo: to write of.
+        seed: of the hash.
+    """
     if not count:
         return frozenset(systems)
     system_order = np.random.default_rng(_number(f"{seed} {photo.source} {photo.number}")).permutation(len(systems))

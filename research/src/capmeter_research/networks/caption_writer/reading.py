@@ -55,7 +55,13 @@ class CaptionTable:
 
     @classmethod
     def from_captions(cls, captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> CaptionTable:
-        """The table of these captions."""
+        """The table of captions.
+
+        Args:
+            captions: texts.
+            subwords: their vocabulary.
+            nouns: words that are read where only nouns are.
+        """
         word_numbers: dict[str, int] = {}
         word_ids: dict[str, int] = {}  # of words as they are written; -1: no content word
         word_rows: list[list[int]] = []

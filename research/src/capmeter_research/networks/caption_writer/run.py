@@ -141,7 +141,11 @@ def _save(unsaved: Checkpoint, weights: Mapping[str, Any], folder: Path, how: st
 
 
 def build_reader(captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> SourceReader:
-    """The reader of these captions."""
+    """The reader of captions.
+
+    Args:
+        captions, subwords, nouns: as in `CaptionTable.from_captions`.
+    """
     table = CaptionTable.from_captions(captions, subwords, frozenset(nouns))
     return SourceReader(table, [subwords.mark(form_mark(form)) for form in FORMS])
 

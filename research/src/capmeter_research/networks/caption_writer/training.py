@@ -91,7 +91,18 @@ def _make_batches(sources: Ragged, targets: Ragged, size: int) -> list[Batch]:
 def sample_other_captions(
     photos: Integers, photo: Integers, targets: Integers, recipe: WriterRecipe, rng: np.random.Generator
 ) -> Ragged:
-    """For each caption to write, one or two others of its photo, or none, to read."""
+    """For each caption to write, one or two others of its photo, or none, to read.
+
+    Args:
+        photos: where the captions of each photo begin, and the number of all captions, (photos + 1,).
+        photo: of each example, (examples,).
+        targets: the captions to write, (examples,).
+        recipe: how often two or none are read.
+        rng: of the sample.
+
+    Returns:
+        Captions, a row per example.
+    """
     start, size = photos[photo], photos[photo + 1] - photos[photo]
     first_offset = 1 + (rng.random(len(photo)) * (size - 1)).astype(np.int64)
     second_offset = 1 + (first_offset - 1 + 1 + (rng.random(len(photo)) * (size - 2)).astype(np.int64)) % (size - 1)

@@ -172,7 +172,18 @@ class Writer:
         similar: Sequence[str] | None = None,
         seed: int = 0,
     ) -> Ragged:
-        """What is read of each photo, as subwords."""
+        """What is read of each photo, as subwords.
+
+        Args:
+            captions: those of each photo that may be read.
+            writing: how captions are corrupted.
+            style: whose captions are imitated, for all photos or for each; None: the writer's first style.
+            similar: a caption of a similar photo for each; None: none is read.
+            seed: of the corruption.
+
+        Raises:
+            InputError: another number of similar captions than of photos.
+        """
         photo_count = len(captions)
         if similar is not None and len(similar) != photo_count:
             raise InputError(f"similar: expected a caption for each of {photo_count} photos, but got {len(similar)}")
@@ -187,7 +198,13 @@ class Writer:
         )
 
     def decoded(self, sources: Ragged, writing: WriterSystem, seed: int = 0, number: int = 0) -> list[DecodedCaption]:
-        """What is written for each source, as subwords with log-probabilities; `number` is that of the sample."""
+        """What is written for each source, as subwords with log-probabilities.
+
+        Args:
+            sources: as `sources` gives them.
+            writing: beams, greedy search or sampling.
+            seed, number: of the sample, and its number among those of one source.
+        """
         from capmeter_research.common.transformer import decoding
 
         uniform = np.empty((0, 0), np.float32)

@@ -141,7 +141,13 @@ class SoundCorpus:
         ]
 
     def sample(self, number: int, rng: random.Random, *, held_out: bool) -> list[str]:
-        """Some of these captions, plain."""
+        """Some of these captions, plain.
+
+        Args:
+            number: of captions at most.
+            rng: of the sample.
+            held_out: whether to sample held-out captions, or training captions.
+        """
         return _sample_plain(self.texts(held_out), number, rng)
 
 

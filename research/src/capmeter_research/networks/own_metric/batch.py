@@ -47,7 +47,14 @@ class CaptionBatch:
     def add_with_perturbations(
         self, caption: int, references: Rows, perturbations: Iterable[PerturbedCaption], photo: int = -1
     ) -> None:
-        """Adds a caption of a photo, and its perturbations."""
+        """Adds a caption of a photo, and its perturbations.
+
+        Args:
+            caption: index of its sentence.
+            references: indices of their sentences.
+            perturbations: of the caption.
+            photo: number of the photo; -1: unknown.
+        """
         original_row = len(self.rows)
         self.rows.append(BatchRow(caption, references, original=original_row, photo=photo))
         for perturbed in perturbations:

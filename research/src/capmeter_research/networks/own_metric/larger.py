@@ -72,7 +72,13 @@ class ScoredCaptions:
 
     @classmethod
     def from_captions(cls, captions: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> ScoredCaptions:
-        """Those of captions that are not empty, by a network with a larger encoder whose weight is 1."""
+        """Scores captions that are not empty by a network with a larger encoder whose weight is 1.
+
+        Args:
+            captions: to score.
+            trained: the network.
+            settings: where it runs.
+        """
         from capmeter.metrics.own.trained_networks import EncodedPart
 
         part = EncodedPart.encode(captions, trained, settings)

@@ -68,9 +68,15 @@ def build_caption_set(photos: Sequence[tuple[str, Sequence[str]]], candidate: in
 def perturb_captions(
     captions: CaptionSet, rows: Sequence[int], *, per_caption: int, seed: int, kinds: Sequence[str] = KINDS
 ) -> Iterator[Perturbation]:
-    """Up to `per_caption` perturbations of each candidate, of different random kinds and strengths.
+    """Perturbations of candidates, of different random kinds and strengths.
 
-    Perturbations that do not change the caption are left out.
+    Args:
+        Perturbations that do not change the caption are left out.
+        captions: candidates and references.
+        rows: the captions to perturb.
+        per_caption: number of perturbations of each at most.
+        seed: of kinds and strengths.
+        kinds: to choose from.
     """
     degradations: Mapping[str, Degrade] = {
         kind: parse(kind).fit(captions, seed) for kind in kinds if kind in DEGRADATION_KINDS
@@ -95,7 +101,13 @@ def perturb_captions(
 
 
 def substitute_one_word(captions: CaptionSet, rows: Sequence[int], *, seed: int) -> Iterator[Perturbation]:
-    """Each candidate with one wrong word, once for every applicable kind of `PLAUSIBLE_KINDS`."""
+    """Each candidate with one wrong word, once for every applicable kind of `PLAUSIBLE_KINDS`.
+
+    Args:
+        captions: candidates and references.
+        rows: the captions to perturb.
+        seed: of the words.
+    """
     degradations = {kind: parse(kind).fit(captions, seed) for kind in PLAUSIBLE_KINDS if kind in DEGRADATION_KINDS}
     for row in rows:
         random = np.random.default_rng((seed, row))
@@ -126,7 +138,13 @@ def unsupported_words(caption: str, references: Iterable[str]) -> tuple[int, ...
 
 
 def perturb(sentence: str, kind: str, random: np.random.Generator) -> str | None:
-    """The sentence with one error (`exchange`, `swap`, `cut` or `doubled`); None if it is not applicable."""
+    """The sentence with one error; None if it is not applicable.
+
+    Args:
+        sentence: to perturb.
+        kind: `exchange`, `swap`, `cut` or `doubled`.
+        random: of the error.
+    """
     words = SentenceWords.split(sentence)
     core = list(words.core)
     if kind == "exchange":

@@ -72,6 +72,12 @@ def build_token_priors(
     Training captions should be as new to these counts as those that the metric will score; of a small corpus no
     photos may be left, and the training photos serve, which is reported. The nouns of the lexicon are estimated on the
     tags of the training photos' captions.
+
+    Args:
+        corpora: captions of photos.
+        train: the training photos.
+        encoder: whose word pieces are counted.
+        settings: where the encoder runs.
     """
     loaded_encoder = load_encoder(encoder, settings)
     train_ids = {photo.id for photo in train}
@@ -228,7 +234,14 @@ class HeldOutLanguageModel(LanguageModel):
 def estimate_lexicon(
     embeddings: Floats32, counts: NDArray[Any], noun_shares: NDArray[Any], dim: int = STATIC_DIM
 ) -> Lexicon:
-    """The lexicon of input embeddings (V, width), with counts and noun shares in captions (V,)."""
+    """The lexicon of input embeddings.
+
+    Args:
+        embeddings: of the word pieces, (pieces, width).
+        counts: of the pieces in captions, (pieces,).
+        noun_shares: how often each is a noun, 0 to 1, (pieces,).
+        dim: width of the static embeddings.
+    """
     piece_weights = np.sqrt(counts.astype(np.float64))
     piece_weights /= piece_weights.sum()
     mean = piece_weights @ embeddings

@@ -96,7 +96,9 @@ class ParserModule(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logits of tags (batch, length, tags), and hidden states for trees and relations (batch, length, width).
 
-        Args: as `forward`; without `tags` the later layers get the predicted ones.
+        Args:
+            features, gold_tag_share: as in `forward`.
+            tags: the gold tags, (batch, length); None: the later layers get the predicted ones.
         """
         sentence_count, length, width = features.shape
         if self.training:

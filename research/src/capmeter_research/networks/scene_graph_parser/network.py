@@ -112,11 +112,24 @@ class SceneGraphModule(nn.Module):
         return encoded
 
     def forward(self, encoded: Tensor, source_ids: Tensor, prefix: Tensor) -> list[Tensor]:
-        """The logits of each decoder, as in `GraphDecoderModule`."""
+        """The logits of each decoder, as in `GraphDecoderModule`.
+
+        Args:
+            encoded: of the sources, as `encode` gives them.
+            source_ids: word ids of the sources, (batch, length).
+            prefix: token ids so far, (batch, tokens).
+        """
         return [decoder(encoded, source_ids, prefix) for decoder in self.writers]
 
     def next_token_probabilities(self, encoded: Tensor, source_ids: Tensor, prefix: Tensor) -> Tensor:
-        """The decoders' mean probability (batch, tokens + 2 length) of each token and copied word after the prefix."""
+        """The decoders' mean probability of each token and copied word after the prefix.
+
+        Args:
+            encoded, source_ids, prefix: as in `forward`.
+
+        Returns:
+            (batch, tokens + 2 length).
+        """
         probability_sum = torch.zeros(1, device=source_ids.device)
         for logits in self(encoded, source_ids, prefix):
             token_count = logits.shape[2] - source_ids.shape[1]

@@ -120,7 +120,13 @@ def select_word_pieces(
 def learn_vocabulary(
     examples: Sequence[SceneGraphExample], lemmas: LemmaRules, spelling: Spelling
 ) -> DecoderVocabulary:
-    """The tokens that occur twice: predicates, what follows their verbs, and words that are not in their caption."""
+    """The tokens that occur twice: predicates, what follows their verbs, and words that are not in their caption.
+
+    Args:
+        examples: captions with their graphs.
+        lemmas: rules from words to lemmas.
+        spelling: corrects the captions' words.
+    """
     predicate_counts = Counter(triple[1] for each in examples for triple in each.triples if len(triple) == 3)
     suffix_counts: Counter[str] = Counter()
     missing_counts: Counter[str] = Counter()

@@ -239,7 +239,13 @@ class PretrainedEncoder:
     def build_encoder(
         self, piece_ids: Sequence[int], shape: SentenceEncoderShape, recipe: SceneGraphRecipe
     ) -> SentenceEncoderModule:
-        """An encoder with the weights of the lower layers, and some of the pieces."""
+        """An encoder with the weights of the lower layers, and some of the word pieces.
+
+        Args:
+            piece_ids: of the pieces.
+            shape: number of layers, heads and positions.
+            recipe: rates of dropout.
+        """
         weights = self.weights
         width, hidden = weights[_WORD_EMBEDDINGS].shape[1], len(weights["encoder.layer.0.intermediate.dense.bias"])
         encoder = SentenceEncoderModule(

@@ -122,7 +122,18 @@ def stored_weights(weights: Mapping[str, NDArray[Any]], rank: int, reads_referen
 def load_or_embed_photos(
     path: Path, sentences: Sequence[str], captions: NDArray[np.int64], encoder: EncoderHandle, settings: Settings
 ) -> NDArray[np.float32]:
-    """`embed_photos`, kept in a file for when the run is resumed: a large encoder takes minutes for it."""
+    """`embed_photos`, kept in a file for when the run is resumed: a large encoder takes minutes for it.
+
+    Args:
+        path: of the file.
+        sentences: distinct texts.
+        captions: sentences of each photo, (photos, captions).
+        encoder: that embeds them.
+        settings: where it runs.
+
+    Returns:
+        As `embed_photos` gives them.
+    """
     content = json.dumps([encoder.sha256, settings.precision, sentences, captions.tolist()])
     content_key = np.frombuffer(hashlib.sha256(content.encode()).digest(), np.uint8)
     try:

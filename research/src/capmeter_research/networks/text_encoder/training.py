@@ -149,7 +149,13 @@ class EncoderLearner(Learner[bool]):
         return candidates, references
 
     def score_pairs(self, sentences: Rows, candidates: Rows, references: Rows, rng: np.random.Generator) -> Tensor:
-        """The logits, (pairs,), of the first of each photo's sentences against one to four others of a photo."""
+        """The logits of each photo's first sentence against one to four others of a photo, (pairs,).
+
+        Args:
+            sentences: of each photo, (photos, captions).
+            candidates, references: the photos of each pair, (pairs,).
+            rng: of the number of references.
+        """
         vectors = self.embed(sentences.ravel()).view(*sentences.shape, -1)
         centroids = normalize(vectors[:, 1 : 1 + int(rng.integers(1, CAPTIONS_PER_PHOTO))].mean(1), dim=1)
         slope, offset = self.module.logistic
@@ -209,7 +215,11 @@ class ReadingLearner(EncoderLearner):
         )
 
     def score_pairs(self, sentences: Rows, candidates: Rows, references: Rows, rng: np.random.Generator) -> Tensor:
-        """The reader's logits, (pairs,); each photo has one to four references."""
+        """The reader's logits, (pairs,); each photo has one to four references.
+
+        Args:
+            sentences, candidates, references, rng: as in `EncoderLearner.score_pairs`.
+        """
         counts = rng.integers(1, CAPTIONS_PER_PHOTO, len(sentences))
         photo_references = Ragged.from_rows(
             [row[1 : 1 + count] for row, count in zip(sentences, counts, strict=True)], np.int64

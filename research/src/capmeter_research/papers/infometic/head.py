@@ -51,7 +51,11 @@ def joint_inputs(
 
 
 def joint_parts(images: Any, candidates: Any, references: Any = None, texts: tuple[Any, Any] | None = None) -> Any:
-    """The parts of `joint_inputs` in order, for arrays or tensors."""
+    """The parts of `joint_inputs` in order, for arrays or tensors.
+
+    Args:
+        images, candidates, references, texts: as in `joint_inputs`, as arrays or tensors.
+    """
     cosines = [_row_products(images, candidates)]
     parts = [images, candidates, abs(images - candidates), images * candidates]
     if references is not None:

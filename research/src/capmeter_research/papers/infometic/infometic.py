@@ -46,6 +46,11 @@ class InfoMetICHead:
     def from_checkpoint(cls, checkpoint: Checkpoint, encoder: StateEncoder, name: str) -> InfoMetICHead:
         """The head of a checkpoint.
 
+        Args:
+            checkpoint: shape and weights.
+            encoder: gives the states that the head reads.
+            name: of the checkpoint, for messages.
+
         Raises:
             AssetError: its weights are not those of the network, or the encoder gives other states than in training.
         """
@@ -64,7 +69,13 @@ class InfoMetICHead:
         return cls(network)
 
     def score_captions(self, part: CaptionSet, states: CaptionImageStates, device: str) -> HeadScores:
-        """The predictions for these captions; empty ones get 0."""
+        """The predictions for captions; empty ones get 0.
+
+        Args:
+            part: the captions.
+            states: of words and regions.
+            device: of torch.
+        """
         import torch
 
         network = self.network.to(device)
@@ -132,6 +143,11 @@ def word_scores(pieces: NDArray[np.float64], words: NDArray[np.int64], count: in
 
     >>> word_scores(np.array([0.9, 0.2, 0.7]), np.array([0, 0, 2]), 3).tolist()
     [0.2, 1.0, 0.7]
+
+    Args:
+        pieces: the probability of each word piece, (pieces,).
+        words: the word of each piece, (pieces,); later pieces are padding.
+        count: number of words.
     """
     scores = np.ones(count)
     np.minimum.at(scores, words, pieces[: len(words)])

@@ -37,7 +37,13 @@ class CaptionImageStates:
     def from_captions(
         cls, part: CaptionSet, encoder: StateEncoder, prefix: str, settings: Settings
     ) -> CaptionImageStates:
-        """The states of these captions; each distinct image and sentence is encoded once.
+        """The states of captions; each distinct image and sentence is encoded once.
+
+        Args:
+            part: the captions.
+            encoder: of images and sentences.
+            prefix: of each sentence, such as CLIPScore's.
+            settings: where it runs.
 
         Raises:
             InputError: images cannot be read; the first are named.

@@ -94,7 +94,14 @@ class Hwcm(MeanMetric):
 
 
 def chain_overlap(part: CaptionSet, chains: NGramTable, pooling: Pooling, *, as_released: bool = False) -> Floats:
-    """The overlap of chains of each length, (captions, 4), from the chains of the part's pool."""
+    """The overlap of head-word chains of each length, (captions, 4).
+
+    Args:
+        part: the captions.
+        chains: of the sentences of the part's pool.
+        pooling: of a caption's references.
+        as_released: cumulative over lengths and divided by the references' chains, as the released code does.
+    """
     matches: MatchTable = match_ngrams(part, chains)
     candidate_entries = matches.slots.values[matches.slot]  # of the candidate
     clipped = np.minimum(chains.counts[candidate_entries], chains.counts[matches.reference_entry])

@@ -39,7 +39,13 @@ class CountSketch:
 
     @classmethod
     def from_seeds(cls, size: int, width: int, positions: int, signs: int) -> CountSketch:
-        """The sketch of vectors of this size, from the seeds of its positions and its signs."""
+        """The sketch of vectors from the seeds of its positions and its signs.
+
+        Args:
+            size: of the vectors.
+            width: of the sketch.
+            positions, signs: seeds.
+        """
         # the legacy generator: its numbers are those of the released code and never change
         return cls(
             np.random.RandomState(positions).randint(width, size=size).astype(np.int64),
@@ -66,7 +72,12 @@ def spectrum(sketched: Reals) -> Reals:
 
 
 def convolve(first: Reals, second: Reals, width: int) -> Reals:
-    """The circular convolution of rows, from their spectra: (n, width)."""
+    """The circular convolution of rows, (n, width), from their spectra.
+
+    Args:
+        first, second: spectra of real rows, (n, width // 2 + 1).
+        width: of the rows.
+    """
     return np.fft.irfft(first * second, n=width)
 
 

@@ -43,7 +43,13 @@ class CriticVocabulary:
     def from_counts(
         cls, counts: Mapping[str, int], size: int = VOCABULARY_SIZE, min_count: int = MIN_COUNT
     ) -> CriticVocabulary:
-        """The most frequent words, up to `size`, that occur at least `min_count` times; ties by spelling."""
+        """The most frequent words; ties are broken by spelling.
+
+        Args:
+            counts: word → number of captions or places that have it.
+            size: number of words at most.
+            min_count: the least count.
+        """
         ordered_words = sorted(
             (word for word, count in counts.items() if count >= min_count), key=lambda w: (-counts[w], w)
         )

@@ -17,7 +17,17 @@ from capmeter_research.papers.smurf.sparcs import Sparcs
 def estimate_normalisation(
     captions: CaptionSet, mima_encoder: str, spurts_encoder: str, *, source: str, settings: Settings | None = None
 ) -> NormalisationConstants:
-    """The normalisation constants of these human captions and encoders; `source` describes the captions."""
+    """The normalisation constants of human captions and encoders.
+
+    Args:
+        captions: human captions with references.
+        mima_encoder, spurts_encoder: names.
+        source: describes the captions.
+        settings: where encoders run.
+
+    Raises:
+        InputError: most captions are among their own references, or all have the same score.
+    """
     among_references = sum(caption.candidate in caption.references for caption in captions)
     if among_references * 2 > len(captions):
         raise InputError(

@@ -73,9 +73,12 @@ def _entropy(masses: npt.NDArray[Any]) -> Floats:
 
 
 def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool) -> tuple[Floats, npt.NDArray[Any]]:
-    """median_layer(max_head I) of every sentence, (n,), and which of them were truncated, (n,).
+    """median_layer(max_head I) of sentences, (n,), and which of them were truncated, (n,).
 
-    `content_only` masks stop words and drops punctuation, as SPURTS does.
+    Args:
+        sentences: texts.
+        encoder: whose attention is read.
+        content_only: whether to mask stop words and drop punctuation, as SPURTS does.
     """
     piece_table, masks = _encode_pieces(sentences, encoder, content_only=content_only)
     median_flow = np.zeros(len(sentences))

@@ -105,7 +105,15 @@ def find_constants(mima_encoder: str, spurts_encoder: str) -> NormalisationConst
 
 
 def require_encoders(standard: NormalisationConstants, mima_encoder: str, spurts_encoder: str) -> None:
-    """An `InputError` with advice if the constants were estimated with other encoders."""
+    """Refuses constants that were estimated with other encoders.
+
+    Args:
+        standard: the constants.
+        mima_encoder, spurts_encoder: names of the encoders of the scores.
+
+    Raises:
+        InputError: they differ.
+    """
     if not standard.holds_for(mima_encoder, spurts_encoder):
         raise InputError(
             f"the normalisation constants were estimated with {_describe(*standard.encoders)}, but the scores are from "

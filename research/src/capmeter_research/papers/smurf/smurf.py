@@ -48,7 +48,16 @@ THRESHOLD = -1.96  # the left end of the 95% interval of human captions
 def fuse(
     sparcs: Floats, mima: Floats, spurts: Floats, standard: NormalisationConstants, *, as_released: bool = False
 ) -> Floats:
-    """SMURF from the components' raw scores (...): the score, G, D and the standardised components, (..., 6)."""
+    """SMURF from the components' raw scores.
+
+    Args:
+        sparcs, mima, spurts: of the captions, (…).
+        standard: the scale of each.
+        as_released: divides the sum by the number of its terms, as the released code does.
+
+    Returns:
+        The score, G, D and the standardised components, (…, 6).
+    """
     semantics, grammar, style = standard.sparcs.apply(sparcs), standard.mima.apply(mima), standard.spurts.apply(spurts)
     grammar_penalty = np.minimum(grammar - THRESHOLD, 0)
     style_reward = np.maximum(style - THRESHOLD, 0)

@@ -51,7 +51,13 @@ def systems_to_dict(systems: Mapping[str, SystemSummary]) -> dict[str, Any]:
 
 
 def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Floats], *, labels: bool = True) -> Any:
-    """The figure: `points` of each system, its ellipse, its mean, and with `labels` its name and centroid caption."""
+    """The figure of systems: points, ellipses and means.
+
+    Args:
+        systems: their summaries.
+        points: of each system, as `sample_points` gives them.
+        labels: whether to write each system's name and centroid caption.
+    """
     figure, axes = open_figure(width=6.4, height=6.4 + 0.24 * len(systems))
     with house_style():
         panel = axes[0, 0]

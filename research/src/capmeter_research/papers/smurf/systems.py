@@ -82,7 +82,13 @@ class SystemSummary:
 def measure_components(
     captions: Mapping[str, CaptionSet], mima_encoder: str, spurts_encoder: str, settings: Settings | None = None
 ) -> dict[str, Components]:
-    """The components of every system's captions."""
+    """The components of every system's captions.
+
+    Args:
+        captions: of each system.
+        mima_encoder, spurts_encoder: names.
+        settings: where encoders run.
+    """
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
     systems = {}
     for system_name, system_captions in captions.items():
@@ -132,7 +138,16 @@ def require_human_system(systems: Mapping[str, Any], human: str) -> None:
 def summarise_systems(
     systems: Mapping[str, Components], human: str, constants: NormalisationConstants
 ) -> dict[str, SystemSummary]:
-    """The summary of every system on the scale of these constants, compared with the human captions (`human`)."""
+    """The summary of every system, compared with the human captions, which come first.
+
+    Args:
+        systems: the components of their captions.
+        human: name of the system that is the human captions.
+        constants: the scale.
+
+    Raises:
+        InputError: there is no such system, or the constants are of other encoders.
+    """
     require_human_system(systems, human)
     summaries: dict[str, SystemSummary] = {}
     for system_name, each in sorted(systems.items(), key=lambda item: item[0] != human):  # the human captions first
@@ -156,7 +171,16 @@ def summarise_systems(
 
 
 def ellipse_outline(points: Floats, *, deviations: float = DEVIATIONS, name: str = "the points") -> Floats:
-    """The corners [64, 2], anticlockwise, of the ellipse at this number of standard deviations around the mean."""
+    """The corners of an ellipse around the mean, anticlockwise, (64, 2).
+
+    Args:
+        points: (captions, 2).
+        deviations: radius in standard deviations.
+        name: of the points, for messages.
+
+    Raises:
+        InputError: too few points, or all have the same value on an axis.
+    """
     if len(points) < _MIN_CAPTIONS:
         raise InputError(f"{name}: an ellipse needs at least {_MIN_CAPTIONS} captions, but there are {len(points)}")
     covariance = np.cov(points.T)
@@ -209,7 +233,16 @@ def clip_polygon(outline: Floats, within: Floats) -> Floats:
 
 
 def sample_points(systems: Mapping[str, SystemSummary], size: int, seed: int) -> dict[str, Floats]:
-    """The points of the same randomly sampled images in every system: up to `size` images that all have captioned."""
+    """The points of the same randomly sampled images in every system.
+
+    Args:
+        systems: their summaries.
+        size: number of images at most.
+        seed: of the sample.
+
+    Raises:
+        InputError: no image has a caption by every system.
+    """
     rows = {name: {image: row for row, image in enumerate(each.components.images)} for name, each in systems.items()}
     shared_images = sorted(set.intersection(*(set(each) for each in rows.values())))
     if not shared_images:

@@ -128,7 +128,12 @@ def _features(encoder: WorldEncoder, pixels: Sequence[Any], boxes: Sequence[Any]
 
 
 def file_pictures(references: Mapping[str, Sequence[str]], regions: str, rule: BoxRule = RULE) -> CaptionedImages:
-    """The pictures with these captions whose regions are in a folder or an LMDB; others are left out.
+    """The pictures with captions whose regions are in a folder or an LMDB; others are left out.
+
+    Args:
+        references: captions by image.
+        regions: the folder or the LMDB.
+        rule: which regions are used.
 
     Raises:
         InputError: no picture has regions, or a picture's captions are all empty.
@@ -147,7 +152,12 @@ def file_pictures(references: Mapping[str, Sequence[str]], regions: str, rule: B
 
 
 def uncaptioned_pictures(regions: str, images: Sequence[str] | None = None, rule: BoxRule = RULE) -> CaptionedImages:
-    """Pictures to caption: these images, or all that a folder or an LMDB has regions of.
+    """Pictures to caption.
+
+    Args:
+        regions: a folder or an LMDB.
+        images: their names; None: all that have regions.
+        rule: which regions are used.
 
     Raises:
         InputError: an image has no regions.

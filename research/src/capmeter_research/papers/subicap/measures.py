@@ -32,6 +32,12 @@ def described(captions: Sequence[str]) -> dict[str, float]:
 
 
 def score_captioner(captioner: Captioner, pictures: CaptionedImages, scorer: CaptionScorer) -> dict[str, float]:
-    """How a captioner captions pictures: `cider_d` (or what the scorer gives), `words` and `distinct`."""
+    """How a captioner captions pictures: `cider_d` (or what the scorer gives), `words` and `distinct`.
+
+    Args:
+        captioner: writes a caption for each picture.
+        pictures: with references.
+        scorer: from captions and ids to scores.
+    """
     captions = captioner.write(pictures)
     return {"cider_d": float(np.mean(scorer(captions, pictures.ids))), **described(captions)}

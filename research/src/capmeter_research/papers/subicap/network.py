@@ -178,7 +178,13 @@ class CaptionerModule(nn.Module):
     def scores(
         self, read: tuple[list[tuple[Tensor, Tensor]], Tensor], targets: Tensor, rows: Tensor | None = None
     ) -> Tensor:
-        """Scores [R, T, tokens] of the token after each of the targets [R, T], which are of the pictures `rows` [R]."""
+        """The logits of the token after each target token, (rows, length, tokens).
+
+        Args:
+            read: the pictures as `read` gives them.
+            targets: token ids, (rows, length).
+            rows: the picture of each row of targets, (rows,); None: they are in the same order.
+        """
         source_pairs, source_mask = read
         if rows is not None:
             source_pairs, source_mask = [(keys[rows], values[rows]) for keys, values in source_pairs], source_mask[rows]

@@ -42,7 +42,13 @@ class SceneOptions:
     test_scenes: int = option(1000, "With --scenes: number of scenes to evaluate on.", minimum=1)
 
     def read(self, scenes: int, seed: int, device: str) -> tuple[CaptionedImages, CaptionedImages, CaptionedImages]:
-        """The captioned pictures to train on, to select the epoch, and to evaluate on."""
+        """The captioned pictures to train on, to select the epoch, and to evaluate on.
+
+        Args:
+            scenes: number of scenes to train on.
+            seed: of all scenes.
+            device: of the region encoder.
+        """
         from capmeter_research.papers.subicap.examples import world_pictures
         from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
         from capmeter_research.synthetic_scenes.scenes import World

@@ -28,7 +28,13 @@ class PieceComparison:
 
 
 def compare(candidates: Pieces, references: Pieces, weights: Floats, stop: Flags) -> PieceComparison:
-    """Compares candidates with all their references' pieces; `weights` and `stop` are by word-piece id."""
+    """Compares candidates with all their references' pieces.
+
+    Args:
+        candidates, references: states and ids of word pieces, a row per caption.
+        weights: idf by word-piece id, (vocabulary,).
+        stop: which word pieces are stop words, (vocabulary,).
+    """
     piece_cosines = candidates.states @ references.states.transpose(0, 2, 1)  # (n, c, t)
     content_mask = candidates.word_mask & ~stop[candidates.ids]
     return PieceComparison(
@@ -85,6 +91,11 @@ def recall(members: Flags, comparison: PieceComparison, beta: float) -> Floats:
     """Eq. 3 of each combination: idf-weighted mean of the matches above beta, (n, combinations).
 
     If only pieces of weight 0 match, their unweighted mean; 0 if nothing matches.
+
+    Args:
+        members: the pieces of each combination, (n, combinations, pieces).
+        comparison: of candidates and references.
+        beta: cosine that a match exceeds.
     """
     matched_members = (members & (comparison.match > beta)[:, None, :]).astype(np.float64)
     piece_weights = comparison.weight[:, None, :]
@@ -97,6 +108,9 @@ def recall_without_stop_words(members: Flags, comparison: PieceComparison, beta:
     """Eq. 5 of each combination: matches above beta over all its pieces that are not stop words, (n, combinations).
 
     1 if there are none: then there is nothing to compare, and Eq. 6 reduces to its first factor.
+
+    Args:
+        members, comparison, beta: as in `recall`.
     """
     content_members = (members & comparison.content[:, None, :]).astype(np.float64)
     content_matches = np.where(comparison.content_match > beta, comparison.content_match, 0).astype(np.float64)
@@ -113,6 +127,12 @@ def released_recalls(
     It appends the vector preceding the intended one, keeps the base's end token as a word and drops the last row. So
     the weight and stop-word status of the k-th appended word are combined with the vector preceding the (k-1)-th, those
     of the first with the base's end token. R_rm counts only pieces whose match exceeds beta.
+
+    Args:
+        references: states and ids of word pieces.
+        words: the words of each base, (n, bases, pieces).
+        appended: what is appended to each base, (n, bases, pieces).
+        comparison, beta: as in `recall`.
     """
     n, bases, size = words.shape
     index = np.arange(size)

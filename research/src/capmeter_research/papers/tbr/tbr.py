@@ -164,7 +164,13 @@ class Tbr(MeanMetric):
         return Measurement(caption_scores, note_sentences(part, encoder_handle, settings))
 
     def recalls(self, references: Pieces, comparison: PieceComparison, beta: float) -> tuple[Floats, Floats, Flags]:
-        """R_comb and R_rm of each base (or single reference) of each row, and which of them exist, (n, bases) each."""
+        """R_comb and R_rm of each base (or single reference) of each row, and which of them exist, (n, bases) each.
+
+        Args:
+            references: states and ids of word pieces.
+            comparison: with the candidates.
+            beta: cosine that a match exceeds.
+        """
         word_masks = combination.reference_words(references)
         present: Flags = np.asarray(references.sentence_masks(word_masks.shape[1]).any(axis=-1))
         if self.as_released:
@@ -268,7 +274,13 @@ class Tbr(MeanMetric):
 
 @cache
 def stop_pieces(encoder: EncoderHandle, any_case: bool, settings: Settings) -> Flags:
-    """Which word pieces are stop words, (vocabulary,); a piece inside a word ("##s") is not."""
+    """Which word pieces are stop words, (vocabulary,); a piece inside a word ("##s") is not.
+
+    Args:
+        encoder: whose pieces they are.
+        any_case: whether "The" is a stop word, too.
+        settings: where the encoder runs.
+    """
     loaded_encoder = load_encoder(encoder, settings)
     piece_texts = loaded_encoder.tokens(range(vocabulary_size(encoder, settings)))
     piece_words = [loaded_encoder.word_of(piece) for piece in piece_texts]

@@ -100,9 +100,19 @@ class PairEncoder:
         settings: Settings,
         attention: bool = False,
     ) -> Iterator[tuple[Rows, Output]]:
-        """Runs pairs through the network; yields each batch's rows with what `work` makes of its states.
+        """Runs pairs of captions and pictures through the network.
 
-        captions: each pair's row of `pieces`. pictures: each pair's place in `embedded`.
+        Args:
+            pieces: word pieces of the captions.
+            captions: each pair's row of `pieces`.
+            embedded: regions of each picture.
+            pictures: each pair's index into `embedded`.
+            work: from the states of a batch to its output.
+            settings: memory of the device.
+            attention: whether states have attention maps.
+
+        Yields:
+            Rows of each batch, and what `work` makes of its states.
         """
         import torch
 
@@ -139,7 +149,12 @@ class PairEncoder:
 
 
 def load_pair_encoder(name: str, settings: Settings, advice: str = "") -> PairEncoder:
-    """The encoder of a checkpoint (shipped, in the user's data folder, or a folder), loaded only once.
+    """The encoder of a checkpoint, loaded only once.
+
+    Args:
+        name: a bundled checkpoint, one in the user's data folder, or a folder.
+        settings: where it runs.
+        advice: how to get a checkpoint, for messages.
 
     Raises:
         AssetError: there is none, with `advice` on how to get one; or it is damaged or of another kind.

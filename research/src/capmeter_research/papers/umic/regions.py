@@ -47,7 +47,15 @@ class CaptionRegionPairs:
     def from_captions(
         cls, part: CaptionSet, encoder: PairEncoder, rule: BoxRule, *, lower: bool = False, references: bool = False
     ) -> CaptionRegionPairs:
-        """The pairs of candidates (and references) with images; each image's regions are read and embedded once."""
+        """The pairs of candidates (and references) with images; each image's regions are read and embedded once.
+
+        Args:
+            part: captions with regions.
+            encoder: of the pairs.
+            rule: which regions are used.
+            lower: whether captions are lowercased.
+            references: whether to pair references, too.
+        """
         sentence_groups = [part.candidates, part.references.values] if references else [part.candidates]
         distinct_sentences, sentence_rows = np.unique(
             np.concatenate(sentence_groups).astype(np.int64), return_inverse=True
@@ -69,7 +77,11 @@ class CaptionRegionPairs:
         )
 
     def run_pairs(self, work: Callable[[PairStates], Any], settings: Settings, *, attention: bool = False) -> list[Any]:
-        """The output of `work` for each distinct pair."""
+        """The output of `work` for each distinct pair.
+
+        Args:
+            work, settings, attention: as in `PairEncoder.run_pairs`.
+        """
         outputs = self.encoder.run_pairs(
             self.pieces, self.sentence, self.embedded, self.image, work, settings, attention=attention
         )
@@ -97,7 +109,13 @@ def find_keys(part: CaptionSet) -> list[str]:
 
 
 def read_regions(part: CaptionSet, row: int, rule: BoxRule) -> Regions:
-    """The regions in use of one caption's image."""
+    """The regions of one caption's image that are used.
+
+    Args:
+        part: captions with regions.
+        row: of the caption.
+        rule: which regions are used.
+    """
     return rule.select(regions_at(part.regions).read(find_keys(part)[row]))
 
 

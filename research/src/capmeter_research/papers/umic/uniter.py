@@ -62,7 +62,12 @@ def norm_shapes(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def linear_shapes(name: str, out: int, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The shapes of a linear layer's weight and bias."""
+    """The names and shapes of a linear layer's weight and bias.
+
+    Args:
+        name: of the layer.
+        out, width: of outputs and inputs.
+    """
     yield from ((f"{name}.weight", (out, width)), (f"{name}.bias", (out,)))
 
 
@@ -105,10 +110,12 @@ class PairLayout:
     def from_lengths(
         cls, words: NDArray[np.int64], regions: NDArray[np.int64], first: NDArray[np.int64] | None = None
     ) -> PairLayout:
-        """The layout of pairs with these numbers of words and of regions; padding repeats the first word.
+        """The layout of pairs; padding repeats the first word.
 
-        first: where each pair's regions begin in the table of regions (default: one pair's after another's). Pairs of
-        one picture may share its regions.
+        Args:
+            words, regions: number of each pair, (pairs,).
+            first: where each pair's regions begin in the table of regions, (pairs,); None: after those of the pair
+                before. Pairs of one picture may share its regions.
         """
         pair_lengths = words + regions
         word_starts = np.cumsum(words) - words
@@ -155,7 +162,14 @@ class Uniter:
     def states(
         self, words: Tensor, regions: Tensor, index: Tensor, mask: Tensor | None, maps: list[Tensor] | None = None
     ) -> Tensor:
-        """The last hidden states [b, t, width] of pairs laid out by a `PairLayout`; `maps` gets the attention maps."""
+        """The last hidden states of pairs, (pairs, length, width).
+
+        Args:
+            words: embedded word pieces of all pairs, (words, width).
+            regions: embedded regions, (regions, width).
+            index, mask: of the pairs' `PairLayout`.
+            maps: a list to which the attention maps of each layer are appended.
+        """
         import torch
 
         b, t = index.shape

@@ -49,7 +49,14 @@ class RegressionExamples:
 def read_examples(
     captions: CaptionSet, inputs: InputSpec, *, share: float, seed: int, settings: Settings | None = None
 ) -> RegressionExamples:
-    """The examples of these captions, with this share of their images held out, chosen by the seed.
+    """The examples of captions with human scores.
+
+    Args:
+        captions: with human scores.
+        inputs: what the head reads.
+        share: of images that are held out, 0 to 1.
+        seed: chooses the held-out images.
+        settings: where encoders run.
 
     Raises:
         InputError: see `read_rated`.
@@ -63,7 +70,10 @@ def read_examples(
 
 
 def read_rated(captions: CaptionSet, inputs: InputSpec, *, share: float, seed: int) -> RegressionTargets:
-    """The human scores of these captions, with this share of their images held out, chosen by the seed.
+    """The human scores of captions, and which captions are held out.
+
+    Args:
+        captions, inputs, share, seed: as in `read_examples`.
 
     Raises:
         InputError: captions without a human score or a picture, scores that are all equal, or too few images.

@@ -37,10 +37,19 @@ def train_regressor(
     device: str = "cpu",
     settings: Settings | None = None,
 ) -> Outcome:
-    """Trains a head, and writes its checkpoint into the folder; an interrupted run is resumed from `run` there.
+    """Trains a head, and writes its checkpoint; an interrupted run is resumed.
 
-    labels: of the shape `infometic`, what is known of captions' words and regions, by their ids. Its recipe is an
-    `InfoMetICRecipe`. A tuned encoder is written into the folder `encoder` of the checkpoint.
+    Args:
+        The recipe of the shape `infometic` is an `InfoMetICRecipe`. A tuned encoder is written into the folder
+            `encoder` of the checkpoint.
+        captions: with human scores.
+        inputs: what the head reads.
+        recipe: of the training.
+        folder: of the checkpoint and the run.
+        labels: of the shape `infometic`, what is known of captions' words and regions, by id.
+        data: describes the captions, for the checkpoint.
+        device: of torch.
+        settings: where encoders run.
 
     Raises:
         InputError: see `read_rated`; or the encoder of a head of another shape than `polos` and `pair` is to be tuned.

@@ -199,7 +199,16 @@ class Study:
         return judgments
 
     def pairs(self, benchmark: str, protocol: str, references: str | None = None) -> JudgedPairs:
-        """The pairs of the benchmark."""
+        """The judged pairs of a benchmark.
+
+        Args:
+            benchmark: its name.
+            protocol: of the study; the study's own option comes first.
+            references: number of references, as protocols have it; None: the protocol's.
+
+        Raises:
+            InputError: under this protocol the benchmark has no pairs.
+        """
         layout = named_benchmark(benchmark)
         chosen_protocol = layout.protocol(self.protocol or protocol)
         if references is not None:

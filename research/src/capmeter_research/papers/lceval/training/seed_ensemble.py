@@ -30,7 +30,13 @@ _TEACHER_ITERATIONS, _STUDENT_ITERATIONS = 200, 600
 
 
 def distil_seed_ensemble(examples: TrainingSet, recipe: LcEvalRecipe, description: str) -> LcEvalLearner:
-    """A learner whose network was fitted to the mean logit of `recipe.restarts` networks."""
+    """A learner whose network was fitted to the mean logit of `recipe.restarts` networks.
+
+    Args:
+        examples: to train on.
+        recipe: with the number of restarts.
+        description: of the progress bar.
+    """
     learners = []
     with task(description, total=recipe.restarts) as advance:
         for restart_index in range(recipe.restarts):

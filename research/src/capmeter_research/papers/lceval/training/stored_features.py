@@ -34,7 +34,14 @@ StoredRows = dict[bytes, Floats]
 def feature_matrix(
     captions: CaptionSet, features: Features, folder: Path | None = None, *, settings: Settings | None = None
 ) -> Floats:
-    """The features (captions, features), from the folder where they are stored, else computed and stored there."""
+    """The features, (captions, features), from the folder where they are stored, else computed and stored there.
+
+    Args:
+        captions: to measure.
+        features: names and order.
+        folder: None: nothing is stored.
+        settings: where encoders run.
+    """
     metrics = tuple(dict.fromkeys(features.metrics().values()))
     rows = measure_rows(captions, metrics, folder, settings=settings)
     context = RunContext(
@@ -47,7 +54,12 @@ def feature_matrix(
 def measure_rows(
     captions: CaptionSet, metrics: Sequence[Metric], folder: Path | None = None, *, settings: Settings | None = None
 ) -> dict[Metric, Floats]:
-    """The rows (captions, columns) that each metric measures."""
+    """The rows that each metric measures, (captions, columns).
+
+    Args:
+        captions, folder, settings: as in `feature_matrix`.
+        metrics: to measure.
+    """
     evaluation = Evaluation(tuple(metrics), settings or Settings()).with_collected_states(captions)
     corpus_metrics = [metric for metric in metrics if metric.corpus_state() is not None]
     row_files = {

@@ -53,8 +53,14 @@ class Capability:
 
 
 def variants(study: str, recipe: CriticRecipe, contexts: Sequence[str] = ("reference",)) -> dict[str, CriticRecipe]:
-    """The critics of a study: `strategy` (Fig. 5: fusion and classifier, for each context), `augmentation` (with and
-    without: Fig. 5 and 9), `layers` or `width` (Fig. 8), `context` or `fusion` alone.
+    """The recipes of a study's critics, by name.
+
+    Args:
+        Studies are `strategy` (Fig. 5: fusion and classifier, for each context), `augmentation` (with and without: Fig.
+            5 and 9), `layers` or `width` (Fig. 8), and `context` or `fusion` alone.
+        study: its name.
+        recipe: that the variants change.
+        contexts: of the studies `strategy` and `context`.
 
     Raises:
         InputError: there is no such study.
@@ -105,7 +111,16 @@ def train_critics(
     data: Sequence[TrainingData] = (),
     device: str = "cpu",
 ) -> dict[str, Leic]:
-    """The critics that these recipes give, by name, as metrics; each has a folder of its own, and is resumed there."""
+    """The critics that recipes give, as metrics by name; each has a folder of its own, and is resumed there.
+
+    Args:
+        images: to train on.
+        recipes: by the critics' names.
+        folder: of the critics' folders.
+        features: of the images, for recipes that see them.
+        data: describes the captions, for the checkpoints.
+        device: of torch.
+    """
     from capmeter_research.papers.leic.training.run import train_critic
 
     critic_metrics = {}

@@ -99,7 +99,13 @@ def as_examples(
     features: FeatureFile | None = None,
     steps: int = MAX_WORDS,
 ) -> ImageExamples:
-    """The images as numbers; captions are read as the metric reads them, at most `steps` words.
+    """The images as numbers; captions are read as the metric reads them.
+
+    Args:
+        images: with human and machine captions.
+        vocabulary: word → number.
+        features: of the images; None: the critic sees none.
+        steps: number of words of a caption that are read.
 
     Raises:
         InputError: an image has fewer than two human captions, or none is given.

@@ -87,9 +87,13 @@ class CriticModule(nn.Module):
     def forward(
         self, image: Tensor | None, reference: Tensor | None, candidate: Tensor, row: Tensor | None = None
     ) -> Tensor:
-        """The two logits of each pair, from image features and read sentences (None where the context lacks them).
+        """The two logits of each pair of a context and a candidate, (candidates, 2).
 
-        `row` is the context of each candidate; without it there are as many contexts as candidates.
+        Args:
+            image: features, (contexts, width); None where the context lacks them.
+            reference: read sentences, (contexts, width); None where the context lacks them.
+            candidate: read sentences, (candidates, width).
+            row: the context of each candidate, (candidates,); None: each has its own.
         """
         context_parts = [] if image is None or self.image is None else [self.image(image)]
         context_parts += [] if reference is None else [reference]

@@ -47,7 +47,8 @@ def read_images(
         corpora: photos with human captions, without those of benchmarks.
         machine: files of machine captions.
         samples: files of Monte-Carlo samples.
-        most: maximum number of photos per corpus, sampled by `seed`; 0: all.
+        most: maximum number of photos per corpus; 0: all.
+        seed: of the sampled photos.
         systems: only captions of these systems; empty: of all.
 
     Raises:

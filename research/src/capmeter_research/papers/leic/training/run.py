@@ -126,8 +126,18 @@ def initial_vectors(
 ) -> npt.NDArray[np.float32]:
     """The vectors of the vocabulary; special tokens and words that have none get that of `unk`, as released.
 
-    Wider vectors are projected on as many principal components as the recipe's embedding is wide, and scaled to the
-    same mean length as seeded ones would have.
+    Args:
+        Wider vectors are projected on as many principal components as the recipe's embedding is wide, and scaled to the
+            same mean length as seeded ones would have.
+        vectors: of words.
+        vocabulary: of the critic.
+        recipe: with the width of its embedding.
+
+    Returns:
+        (special tokens and words, width).
+
+    Raises:
+        InputError: the vectors are narrower than the embedding.
     """
     if vectors.width < recipe.embedding:
         raise InputError(

@@ -66,6 +66,11 @@ def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> li
     With `parts` each scene comes several times, also with this many captions that name one object alone, and as many
     that name one relation of two plain objects: from such short captions it is learned soon which words are about what.
     Left out is `missing`: such a caption is true, and says as much as many human ones.
+
+    Args:
+        world: the scenes.
+        captions: number of true captions of each.
+        parts: number of short captions, about one object and about one relation each; 0: none.
     """
     scene_images = []
     for scene in world:
@@ -114,7 +119,14 @@ def _saying(content: Content, style: tuple[float, ...]) -> WorldCaption:
 
 
 def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool = False) -> WorldShares:
-    """How this metric does on these scenes; `picture` says whether it sees the picture, found by image id."""
+    """How a metric orders the captions of scenes.
+
+    Args:
+        metric: finds pictures by image id.
+        world: the scenes.
+        name: in the result; default: the metric's text form.
+        picture: whether the metric sees the picture.
+    """
     caption_rows = list(world.captions())
     items = evaluate(CaptionSet.from_captions(caption_rows), [metric])[metric].items
     above_by_kind: dict[str, list[float]] = {}
@@ -146,7 +158,16 @@ def contexts_on_world(
     captions: int = WORLD_CAPTIONS,
     device: str = "cpu",
 ) -> list[WorldShares]:
-    """Trains a critic with each context on captions of one set of scenes, judges it on another split.
+    """Trains a critic with each context on one set of scenes, and judges it on another split.
+
+    Args:
+        learned, test_world: scenes to train and to judge on.
+        recipe: of the training.
+        contexts: their names.
+        folder: of the critics' folders.
+        features: of both worlds' pictures; None: no context sees them.
+        captions: number of true captions of each scene.
+        device: of torch.
 
     Raises:
         InputError: the worlds share a split, or a context needs features.
@@ -172,7 +193,13 @@ def contexts_on_world(
 
 
 def critic_on_world(critic: str, test_world: World, features: FeatureFile | None, *, name: str = "") -> WorldShares:
-    """How a trained critic (a name or folder) does on these scenes; if it sees pictures, it is given their features.
+    """How a trained critic orders the captions of scenes.
+
+    Args:
+        critic: its name or folder.
+        test_world: the scenes.
+        features: of their pictures, for a critic that sees them.
+        name: in the result; default: the critic's.
 
     Raises:
         InputError: it sees the picture, and there are no features.
@@ -185,9 +212,13 @@ def critic_on_world(critic: str, test_world: World, features: FeatureFile | None
 
 
 def write_features(worlds: Sequence[World], reader: str, folder: Path) -> FeatureFile:
-    """Draws the pictures of these worlds and writes what this reader reads of them to an .npz file.
+    """Draws the pictures of worlds, and writes a reader's features of them to an .npz file.
 
-    A file that has all of them is kept: its name ends with the reader's label.
+    Args:
+        A file that has all of them is kept: its name ends with the reader's label.
+        worlds: the scenes.
+        reader: name or folder.
+        folder: of the file.
     """
     from capmeter_research.synthetic_scenes.attribute_reader.reader import load_world_reader
 

@@ -61,7 +61,14 @@ def read_sentences(path: str, columns: Mapping[str, str] | None = None) -> list[
 def replace_words(
     words: Sequence[str], vocabulary: Sequence[str], fractions: Sequence[float], draws: np.random.Generator
 ) -> list[str]:
-    """One sentence with each of these fractions of its words replaced, cumulatively."""
+    """A sentence with each of several fractions of its words replaced, cumulatively.
+
+    Args:
+        words: of the sentence.
+        vocabulary: the words that replace them.
+        fractions: 0 to 1, one for each result.
+        draws: of positions and words.
+    """
     word_order = draws.permutation(len(words))
     random_words = [vocabulary[k] for k in draws.integers(len(vocabulary), size=len(words))]
     step_texts = []
@@ -83,7 +90,20 @@ def degradation(
     resamples: int = 1000,
     settings: Settings | None = None,
 ) -> DegradationStudy:
-    """The study on `sample` of these sentences, from no word replaced to all of them in this number of steps."""
+    """MIMA of sentences whose words are replaced step by step, from none to all.
+
+    Args:
+        sentences: to sample from.
+        encoders: names.
+        sample: number of sentences.
+        steps: number of steps from no word replaced to all.
+        seed: of sentences, words and resamples.
+        resamples: number of bootstrap resamples.
+        settings: where encoders run.
+
+    Raises:
+        InputError: fewer than two sentences are long enough.
+    """
     random = np.random.default_rng(seed)
     long_sentences = [
         words for words in (sentence.split() for sentence in dict.fromkeys(sentences)) if len(words) >= _LEAST_WORDS

@@ -24,9 +24,15 @@ def score_pairs(
     examples: RegionExamples,
     heads: Sequence[str],
 ) -> npt.NDArray[np.float64]:
-    """The scores (heads, pairs) of texts with numbered pictures, from one pass through the network.
+    """The scores of texts with pictures, (heads, pairs), from one pass through the network.
 
-    Those of the ranking head are its sigmoid, those of the matching head the probability of a match.
+    Args:
+        Those of the ranking head are its sigmoid, those of the matching head the probability of a match.
+        encoder: of the pairs.
+        texts: a caption per pair.
+        pictures: number of each pair's picture.
+        examples: with the pictures' regions.
+        heads: names.
     """
     distinct_pictures, inverse = np.unique(pictures, return_inverse=True)
     embedded_pictures = [encoder.embed(*examples.bank.get(int(picture_number))) for picture_number in distinct_pictures]
@@ -63,6 +69,14 @@ def pairwise_accuracy(
     Negatives that equal their caption are left out. `repetition` and `removal`: of the negatives of
     `repetition-removal`, those in which no word is removed, and those in which none is repeated. `swapped picture`:
     how often the score falls with another picture.
+
+    Args:
+        encoder: of the pairs.
+        examples: true captions with pictures.
+        sampler: of the negatives.
+        heads: names.
+        max_captions: number of sampled captions at most.
+        seed: of captions, negatives and other pictures.
     """
     random = np.random.default_rng(seed)
     caption_rows = np.sort(random.permutation(len(examples))[:max_captions])

@@ -151,7 +151,14 @@ class NegativeSampler:
         return {kind: self.sample_kind(kind, row, random, mixed=True) for kind in self.negatives.kinds}
 
     def sample_kind(self, kind: str, row: int, random: np.random.Generator, *, mixed: bool = False) -> str:
-        """A negative of one kind; `mixed`: as the recipe mixes kinds, else the kind alone."""
+        """A negative of one kind.
+
+        Args:
+            kind: its name.
+            row: of the caption.
+            random: of the negative.
+            mixed: whether kinds are mixed as in the recipe.
+        """
         sentence = self.captions.pool[int(self.captions.candidates[row])]
         if kind in ("random", "hard"):
             may_be_hard = mixed and self.negatives.recipe == "paper" and kind == "random"

@@ -75,6 +75,11 @@ class StartingPoint:
 
         The attention keys start equal to the queries, so that at first every token attends to similar ones; the
         position embeddings start as sinusoids, so that neighbours are similar.
+
+        Args:
+            sentences: whose words are the vocabulary.
+            features: width of the regions' features.
+            seed: of the weights.
         """
         import torch
 
@@ -145,7 +150,14 @@ def train_umic(
 def evaluate_umic(
     checkpoint: Checkpoint, examples: RegionExamples, negatives: Negatives, device: str
 ) -> dict[str, float]:
-    """`pairwise_accuracy` of a checkpoint by kind of negative, also with the matching head (`umic-c …`)."""
+    """`pairwise_accuracy` of a checkpoint by kind of negative, also with the matching head (`umic-c …`).
+
+    Args:
+        checkpoint: of the network.
+        examples: true captions with pictures.
+        negatives: their kinds.
+        device: of torch.
+    """
     negative_sampler = negatives.sampler(examples.captions, tags=examples.tags)
     negative_sampler.prepare()
     encoder = PairEncoder(checkpoint, Precision.from_settings(Settings(device=device, precision="float32")))

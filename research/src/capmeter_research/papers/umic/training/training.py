@@ -130,7 +130,13 @@ class NegativeTokenizer:
     seed: int  # of the samples
 
     def sample(self, rows: Rows, epoch: int, workers: int) -> RankingBatch:
-        """The captions `rows` with the negatives of an epoch, computed by worker processes."""
+        """Captions with the negatives of an epoch, computed by worker processes.
+
+        Args:
+            rows: the captions.
+            epoch: its number; each has other negatives.
+            workers: number of processes.
+        """
         self.sampler.prepare()
         row_jobs = [(rows[start : start + _ROWS_PER_JOB], epoch) for start in range(0, len(rows), _ROWS_PER_JOB)]
         with forked_map(self._sample_job, workers) as run_jobs:

@@ -131,7 +131,18 @@ def uniter_checkpoint(
     lowercase: bool,
     **details: Any,
 ) -> Checkpoint:
-    """The checkpoint of these weights; details: data, training, selection … of the `Checkpoint`."""
+    """The checkpoint of weights.
+
+    Args:
+        weights: arrays by name.
+        shape: of the network.
+        vocabulary: word pieces, in order.
+        lowercase: whether texts are lowercased.
+        details: data, training, selection … of the `Checkpoint`.
+
+    Raises:
+        AssetError: weights or vocabulary are not those of the shape.
+    """
     check_weights(weights, shape)
     if len(vocabulary) != shape.vocabulary:
         raise AssetError(
@@ -144,9 +155,13 @@ def uniter_checkpoint(
 
 
 def convert_uniter(state_dict: Path, vocabulary: Path, folder: Path, config: Path | None = None) -> Checkpoint:
-    """Converts a state dict of UNITER or UMIC, with BERT's vocab.txt, to a checkpoint in a folder.
+    """Converts a state dict of UNITER or UMIC to a checkpoint in a folder.
 
-    config: the model's JSON file, of which only `num_attention_heads` is used; without it heads are 64 wide.
+    Args:
+        state_dict: the file of weights.
+        vocabulary: BERT's vocab.txt.
+        folder: of the checkpoint.
+        config: the model's JSON file, of which only `num_attention_heads` is used; None: heads are 64 wide.
 
     Raises:
         AssetError: a file is absent, damaged or of another kind, or weights are missing or unexpected.
@@ -193,7 +208,13 @@ def pretraining_shapes(shape: UniterShape, labels: int) -> dict[str, tuple[int, 
 
 
 def initial_weights(shape: UniterShape, seed: int, std: float = 0.02) -> dict[str, Any]:
-    """Normal initial weights, with the authors' standard deviation by default; biases 0, norms 1."""
+    """Normal initial weights; biases 0, norms 1.
+
+    Args:
+        shape: of the network.
+        seed: of the weights.
+        std: standard deviation; default: the authors'.
+    """
     import torch
 
     random = torch.Generator().manual_seed(seed)

@@ -46,7 +46,16 @@ def read_examples(
     labels: Mapping[str, Labels],
     settings: Settings,
 ) -> StateExamples:
-    """The examples of these captions; labels by their ids, as far as they are known."""
+    """The examples of captions.
+
+    Args:
+        captions: with their images.
+        rated: human scores, and which captions are held out.
+        encoder: of words and regions.
+        prefix: of each sentence.
+        labels: of words and regions, by id, as far as they are known.
+        settings: where the encoder runs.
+    """
     states = CaptionImageStates.from_captions(captions, encoder, prefix, settings)
     word_labels, regions = [], []
     for row, caption_id in enumerate(captions.ids):

@@ -71,7 +71,10 @@ def labels_of_world(world: World) -> Mapping[str, Labels]:
 def region_labels(labels: Labels, names_of_regions: tuple[str, ...], boxes: npt.NDArray[np.float32]) -> Floats:
     """1 for regions that are mentioned, 0 for those that are not, NaN where nothing of the scene is.
 
-    names_of_regions: kinds and `background`; if empty, a region is what it has in its centre.
+    Args:
+        labels: of a caption.
+        names_of_regions: kinds and `background`; if empty, a region is what it has in its centre.
+        boxes: of the regions, (regions, 4).
     """
     region_values = np.full(len(boxes), np.nan)
     if labels.scene is None or labels.mentioned is None:
