@@ -54,7 +54,7 @@ fuzz: $(VENV)/.dev
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 
 $(VENV)/.demo: pyproject.toml research/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[report]' --editable ./research
@@ -63,7 +63,7 @@ $(VENV)/.demo: pyproject.toml research/pyproject.toml | $(BIN)/python
 # torch first and by its exact version: a looser requirement may bring gigabytes for graphics cards
 $(VENV)/.dev: pyproject.toml research/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable './research[all]'
+	$(BIN)/python -m pip install --quiet --editable . --group dev --editable './research[all]'
 	@touch $@ $(VENV)/.demo
 
 clean:

@@ -1,6 +1,6 @@
 """Makes docs/report.png, the picture of the page in the README, from the example captions.
 
-Needs the extras `report` and `dev`, and a Chromium (on the path, or named by CAPMETER_CHROMIUM):
+Needs the extra `report`, the group `dev` and a Chromium (on the path, or named by CAPMETER_CHROMIUM):
 
     python scripts/picture.py
 """

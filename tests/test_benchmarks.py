@@ -165,7 +165,7 @@ def test_umic_against_the_bare_forward_pass(run_here: Callable[..., str], monkey
 
 @pytest.mark.browser
 def test_the_page_is_measured(tmp_path: Path) -> None:
-    pytest.importorskip("playwright", reason="needs playwright (the dev extra)")
+    pytest.importorskip("playwright", reason="needs playwright (the group dev)")
     if not (os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")):
         pytest.skip("needs a Chromium: chromium on the path, or CAPMETER_CHROMIUM naming one")
     save_all(systems(20), tmp_path / "scores.json")

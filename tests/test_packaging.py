@@ -22,7 +22,7 @@ def project() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def recipe() -> dict[str, Any]:
-    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the docs extra brings")
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the group docs brings")
     return dict(yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text("utf-8")))
 
 

@@ -41,7 +41,7 @@ def test_every_metric_has_a_page_and_every_command_runs_on_one(site: Any) -> Non
 
 
 def test_every_formula_becomes_mathml(site: Any) -> None:
-    pytest.importorskip("latex2mathml", reason="needs latex2mathml (the docs extra)")
+    pytest.importorskip("latex2mathml", reason="needs latex2mathml (the group docs)")
     formula = site("formulas").formula
     for name in METRICS.names():
         equations = METRICS.class_of(name).FORMULA
@@ -81,7 +81,7 @@ def test_commands_are_shown_with_what_they_print(site: Any, tmp_path: Path, capl
 
 
 def test_what_a_page_would_load_from_elsewhere_is_found(site: Any) -> None:
-    pytest.importorskip("mkdocs", reason="needs the docs extra")
+    pytest.importorskip("mkdocs", reason="needs the group docs")
     requests = site("hooks").asked
     assert requests('<a href="https://example.org/">read</a> <img src="a.png"> <link href="style.css">') == []
     assert requests('<script src="https://example.org/a.js"></script>') == ['src="https://example.org/a.js']
@@ -90,7 +90,7 @@ def test_what_a_page_would_load_from_elsewhere_is_found(site: Any) -> None:
 
 
 def test_links_that_leave_the_folder_of_pages_lead_to_what_the_site_has(site: Any) -> None:
-    pytest.importorskip("mkdocs", reason="needs the docs extra")
+    pytest.importorskip("mkdocs", reason="needs the group docs")
     hooks = site("hooks")
     moved = hooks._moved("[a](../examples/plugin) [b](spice.md#x) [c](https://example.org) [d](../CONTRIBUTING.md)",
                          hooks.PurePosixPath("docs"))  # fmt: skip

@@ -16,7 +16,7 @@ from support.plain_meteor import small_release
 from capmeter.core.checkpoints import Checkpoint
 
 PROJECT = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text("utf-8")
-OTHERS = {"dev", "docs", "benchmarks", "images"}  # for developers, and a part of others
+OTHERS = {"images"}  # a part of others
 
 
 def parts() -> dict[str, Any]:

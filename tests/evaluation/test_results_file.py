@@ -26,7 +26,7 @@ from capmeter.evaluation.runner import evaluate, score
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.score_table import scores_to_dict
 
-jsonschema = pytest.importorskip("jsonschema", reason="the dev extra brings jsonschema")
+jsonschema = pytest.importorskip("jsonschema", reason="the group dev brings jsonschema")
 ROWS = [("a dog runs", ["a dog runs fast"]), ("two cats", ["two cats sleep"]), ("", ["a man sits"]), ("x", ["y"])]
 
 

@@ -17,7 +17,7 @@ from capmeter.report.page import write_page
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (the dev extra)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (the group dev)")
     location = os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if location is None:
         pytest.skip("needs a Chromium: chromium on the path, or CAPMETER_CHROMIUM naming one")

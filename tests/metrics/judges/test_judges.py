@@ -242,7 +242,7 @@ def test_explanations_show_the_whole_question_also_of_stored_answers(tmp_path: P
         (fresh,) = explain(captions(["a dog runs"]), metric)
         assert len(server.received) == 1
     saved = (tmp_path / "scores.json").read_text()
-    jsonschema = pytest.importorskip("jsonschema", reason="the dev extra brings jsonschema")
+    jsonschema = pytest.importorskip("jsonschema", reason="the group dev brings jsonschema")
     jsonschema.validate(json.loads(saved), load_json_schema())
     results = Results.read(tmp_path / "scores.json")
     assert results[metric].answers == {"0": {"answer": reason}, "1": {}} and KEY not in saved
