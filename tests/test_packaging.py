@@ -1,4 +1,4 @@
-"""What is made of the project besides its wheel: the conda recipe and the container say what pyproject.toml says."""
+"""What is made of the project besides its wheel: research and the container say what pyproject.toml says."""
 
 from __future__ import annotations
 
@@ -11,39 +11,12 @@ import pytest
 from capmeter.core.registry import other_packages
 
 ROOT = Path(__file__).resolve().parents[1]
-CONDA = {"matplotlib": "matplotlib-base", "torch": "pytorch"}  # conda-forge's names of packages
 
 
 @pytest.fixture(scope="module")
 def project() -> dict[str, Any]:
     tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
     return dict(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"])
-
-
-@pytest.fixture(scope="module")
-def recipe() -> dict[str, Any]:
-    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the group docs brings")
-    return dict(yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text("utf-8")))
-
-
-def conda_names(requirements: list[str]) -> set[str]:
-    parted = [re.fullmatch(r"([\w.-]+)(.*)", each) for each in requirements]
-    return {f"{CONDA.get(each[1], each[1])} {each[2].strip()}" for each in parted if each is not None}
-
-
-def test_the_recipe_needs_what_the_wheel_needs(project: dict[str, Any], recipe: dict[str, Any]) -> None:
-    run = set(recipe["requirements"]["run"])
-    assert run == conda_names(project["dependencies"]) | {f"python {project['requires-python']}"}
-    optional = conda_names(project["optional-dependencies"]["report"] + project["optional-dependencies"]["images"])
-    optional |= conda_names(project["optional-dependencies"]["neural"])
-    assert set(recipe["requirements"]["run_constraints"]) <= optional
-
-
-def test_the_recipe_is_of_this_version_and_starts_the_command(project: dict[str, Any], recipe: dict[str, Any]) -> None:
-    version = re.search(r'__version__ = "(.+)"', (ROOT / "src" / "capmeter" / "_version.py").read_text("utf-8"))
-    assert version is not None and recipe["context"]["version"] == version[1]
-    assert recipe["build"]["python"]["entry_points"] == [f"capmeter = {project['scripts']['capmeter']}"]
-    assert recipe["about"]["license"] == project["license"]
 
 
 def test_research_is_of_the_same_version_and_needs_the_library(project: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ def test_the_folder_has_captions_scores_and_the_page(tmp_path: Path) -> None:
     assert "strong,cider-d" in done.stdout and "0.8217" in done.stdout
     assert "capmeter view" in done.stderr
     assert "<title>Example captions" in (tmp_path / "new" / "report.html").read_text("utf-8")
+
+
+def test_without_the_page_s_extra_everything_else_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = capmeter("demo", "new", folder=tmp_path)
+    assert done.returncode == 0 and "capmeter[report]" in done.stderr and "wrote new:" in done.stderr
+    assert (tmp_path / "new" / "scores.json").is_file() and not (tmp_path / "new" / "report.html").exists()
 
 
 def test_the_files_are_what_other_commands_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from capmeter.cli.command import Application
 from capmeter.cli.main import echo
 from capmeter.cli.options import format_option
 from capmeter.cli.output import command_line, show_scores
-from capmeter.core.errors import AssetError, InputError
+from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.options import argument
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import METRICS, parse_list
@@ -39,8 +39,8 @@ def demo(options: _DemoOptions) -> None:
     """Write example captions, their scores and the page that shows them.
 
     The folder gets the captions of four systems (`human.json`, `strong.json`, `weak.json`, `broken.json`), the
-    references (`references.json`), the scores of every caption (`scores.json`) and the page (`report.html`, which needs
-    the extra `report`). All captions were written for capmeter and are under its licence.
+    references (`references.json`), the scores of every caption (`scores.json`) and the page (`report.html`, where the
+    extra `report` is installed). All captions were written for capmeter and are under its licence.
 
     **Examples**
 
@@ -59,10 +59,14 @@ def demo(options: _DemoOptions) -> None:
     save_all(systems, folder / "scores.json")
     show_scores(systems, rankings, options.format)
     echo(f"wrote {folder}: captions, references and scores.json")
-    from capmeter.report.page import write_page  # the extra may be missing: everything else is written by now
+    from capmeter.report.page import write_page
 
-    with show_progress():
-        write_page(systems, folder / "report.html", title="Example captions", images="none", command=command_line())
+    try:
+        with show_progress():
+            write_page(systems, folder / "report.html", title="Example captions", images="none", command=command_line())
+    except MissingBackend as missing:
+        echo(f"report.html was not written: {missing}")
+        return
     echo(f"wrote {folder / 'report.html'}: open it in a browser, or run capmeter view {folder / 'scores.json'}")
 
 
