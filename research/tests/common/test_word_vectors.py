@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from capmeter_research.common.word_vectors import FileVectors, fnv, ngram_hashes, open_vectors
+from pyarrow import parquet
 
 from capmeter.core.errors import AssetError
 
@@ -47,6 +51,28 @@ def fasttext_file(path: Path, *, quantised: bool = False, version: int = 12) -> 
     content += struct.pack("<?2q", quantised, *matrix.shape) + matrix.tobytes()
     path.write_bytes(content)
     return path, matrix
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_matrix_with_its_words_beside_it(order: Literal["C", "F"], tmp_path: Path) -> None:
+    np.save(tmp_path / "table.npy", np.asarray(TABLE, order=order))
+    with pytest.raises(AssetError, match="Parquet"):
+        open_vectors(str(tmp_path / "table.npy"))
+    parquet.write_table(pa.table({"index": WORDS}), tmp_path / "words.parquet")
+    in_file, vectors = open_vectors(str(tmp_path / "table.npy")).find([*WORDS, "cat"])
+    assert in_file.tolist() == [True] * 5 + [False]
+    np.testing.assert_array_equal(vectors[:5], TABLE)
+
+
+def test_json_with_a_norm_and_an_index_after_the_numbers(tmp_path: Path) -> None:
+    words = ['a "quoted" word', "unkVector", *WORDS[2:]]
+    rows = {word: [*map(float, row), 9.5, k] for k, (word, row) in enumerate(zip(words, TABLE, strict=True))}
+    content = {"precision": 8, "dimensions": 3, "words": words, "vectors": rows, "unkVector": [0, 0, 0, 0, -1]}
+    path = tmp_path / "vectors.json"
+    path.write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
+    in_file, vectors = open_vectors(str(path)).find([*words, "cat"])
+    assert in_file.tolist() == [True] * 5 + [False] and vectors.shape == (6, 3)
+    np.testing.assert_allclose(vectors[:5], TABLE)
 
 
 @pytest.mark.parametrize("header", [True, False])

