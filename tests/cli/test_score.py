@@ -196,7 +196,7 @@ def test_a_score_below_the_minimum_fails_a_check(run) -> None:
 def test_scores_times_a_hundred_in_tables_alone(run) -> None:
     inputs = ("score", "good.json", "-r", "references.json", "-m", "bleu-1", "--scale", "100")
     assert "75.00 [" in run(*inputs).out.replace("   ", " ") and "scores x 100" in run(*inputs, "-f", "latex").out
-    assert "BLEU-1 & 75.0 \\\\" in run(*inputs, "-f", "latex", "--no-intervals", "--digits", "1").out
+    assert "BLEU-1 $\\uparrow$ & 75.0 \\\\" in run(*inputs, "-f", "latex", "--no-intervals", "--digits", "1").out
     (result,) = json.loads(run(*inputs, "-f", "json").out)["systems"].values()
     assert result["metrics"]["bleu-1"]["score"] == pytest.approx(0.75)
 

@@ -216,11 +216,48 @@ def test_long_notes_and_metric_names_stay_inside(open_page, width: int) -> None:
         assert tab.locator(parts).count() > 0 and tab.locator(parts).evaluate_all(outside) == [], parts
 
 
+MANY = (
+    "cider-d,cider-d(sigma=9.0),rouge-l,rouge-l(tokenizer=whitespace,references=cat),chair,chair(level=caption),bleu-4,"
+    "combine(bleu-4,cider-d(sigma=9.0),weights=0.25+0.75)"
+)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_captions_and_names_leave_room_to_read_and_to_see_numbers(open_page, width: int) -> None:
+    texts = ["a brown dog runs over the grass while two small cats sleep on a sofa and an old man looks " * 4] * 4
+    inputs = {name: scored(texts, metrics=MANY) for name in LONG_NAMES[:2]}
+    page = open_page(inputs, width=width, explained=0)
+    tab = page.tab
+    tab.locator("#columns input:not(:checked)").evaluate_all("l => l.forEach((box) => box.click())")
+    letters = """(parts) => parts.map((part) => {
+      const range = document.createRange(), text = part.firstChild;
+      const top = (k) => [range.setStart(text, k), range.setEnd(text, k + 1), range.getBoundingClientRect().top][2];
+      let k = 0;
+      while (k < text.length && top(k) < top(0) + 5) k++;
+      return k;
+    })"""
+    first_lines = tab.locator("#list .caption bdi").evaluate_all(letters)
+    assert len(first_lines) == 8 and min(first_lines) >= (40 if width > 400 else 25)
+    names = ["cider-d", "cider-d · sigma=9.0", "rouge-l", "rouge-l · whitespace, cat", "chair", "chair · caption"]
+    heads = [" ".join(text.split()) for text in tab.locator("#score-table thead button").all_inner_texts()]
+    assert heads == ["System", *names, "bleu-4", "combine"]
+    head = tab.locator("#score-table thead button").nth(4)
+    assert head.get_attribute("title") == "rouge-l(tokenizer=whitespace,references=cat)"
+    assert "rouge-l(tokenizer=whitespace,references=cat)" in tab.text_content("#method dl")
+    numbers = tab.locator("#score-table .value, #score-table .interval, #list td.number, #correlations td")
+    edges = numbers.evaluate_all(
+        "l => l.map((each) => each.getBoundingClientRect()).map((box) => [box.left, box.right])"
+    )
+    assert len(edges) > 100 and page.said == []
+    assert width > 400 or all(0 <= left <= right <= width for left, right in edges)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+
+
 LONG_NAMES = ("a-system-with-a-long-name-and-beam-search", "a-system-with-a-long-name-and-sampling", "far")
 
 
 def test_a_long_name_gives_way_to_its_letter(open_page) -> None:
-    tab = open_page(dict(zip(LONG_NAMES, systems(12).values(), strict=True)), width=390).tab
+    tab = open_page(dict(zip(LONG_NAMES, systems(12).values(), strict=True)), width=720).tab
     found = tab.evaluate(
         """() => [...document.querySelectorAll("#score-table tbody th")].map((head) => {
           const [box, letter] = [head, head.querySelector(".letter")].map((part) => part.getBoundingClientRect());
@@ -237,7 +274,7 @@ def test_a_long_name_gives_way_to_its_letter(open_page) -> None:
 
 
 def test_a_wide_table_says_that_it_scrolls(open_page) -> None:
-    tab = open_page(systems(12), width=390).tab
+    tab = open_page({name: scored(candidates(12, 1), metrics=MANY) for name in LONG_NAMES}, width=720).tab
     box, cue = tab.locator("#scores .scroll"), tab.locator("#scores .more")
     assert box.get_attribute("data-more") == "right" and cue.is_visible() and "scroll for more" in cue.text_content()
     assert box.evaluate("box => getComputedStyle(box).maskImage").startswith("linear-gradient")

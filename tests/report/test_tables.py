@@ -13,7 +13,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls
 from capmeter.meta.system_ranking import explain_untested, rank_systems
 from capmeter.report.score_table import score_table, scores_to_dict
-from capmeter.report.tables import PIPE_WIDTH, Table, print_table, render
+from capmeter.report.tables import PIPE_WIDTH, Table, name_metrics, print_table, render, to_csv
 
 TABLE = Table(
     "two & two",
@@ -86,9 +86,11 @@ def test_latex_is_ready_for_a_paper() -> None:
     systems |= {"d": systems["c"]}
     plain, bounded = (rank_systems(systems, resamples=50, intervals=inputs) for inputs in (False, True))
     text = render(score_table(systems, plain, 1, 100), {}, "latex")
-    assert "system & BLEU-1 & BLEU-4 & ROUGE-L & CIDEr-D \\\\" in text
-    assert "good & \\textbf{100.0} & \\textbf{100.0} & \\textbf{100.0} & \\textbf{" in text
-    assert "bad\\_one & " in text and "scores x 100" in text and "in brackets" not in text
+    up = " $\\uparrow$"
+    assert f"system & BLEU-1{up} & BLEU-4{up} & ROUGE-L{up} & CIDEr-D{up} \\\\" in text
+    best = "\\textbf{100.0}\\textsuperscript{bcd}"
+    assert f"good\\textsuperscript{{a}} & {best} & {best} & {best} & \\textbf{{" in text
+    assert "bad\\_one\\textsuperscript{b} & " in text and "scores x 100" in text and "in brackets" not in text
     assert "\\toprule" in text and "\\midrule" in text and "\\bottomrule" in text
     score, low = systems["good"]["cider-d"].score, bounded["cider-d"].intervals["good"][0]
     wide = score_table(systems, bounded, 1, 100)
@@ -98,7 +100,33 @@ def test_latex_is_ready_for_a_paper() -> None:
     for standing in (rank_systems(few, resamples=50), rank_systems(few, intervals=False), None):
         table = score_table(few, standing)
         assert table.columns == ["metric", "good", "c"]
-        assert "CIDEr-D & " in render(table, {}, "latex") and "cider-d" in render(table, {}, "markdown")
+        assert f"CIDEr-D{up} & " in render(table, {}, "latex") and "cider-d" in render(table, {}, "markdown")
+        assert score_table(few, standing, systems_as_rows=True).columns[1:] == [row[0] for row in table.rows]
+    lone = score_table({"good": systems["good"]}, None, 1, 100, systems_as_rows=True)
+    assert (lone.columns[0], lone.rows[0][:2]) == ("system", ["good", "100.0"])
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        ("chair(objects=a/o.json) chair(level=caption,objects=a/o.json)", ["chair", "chair · caption"]),
+        ("chair(objects=a/o.json) chair(objects=b/o.json)", ["chair(objects=a/o.json)", "chair(objects=b/o.json)"]),
+        ("bertscore(idf=true,score=precision) bleu-4", ["bertscore", "bleu-4"]),
+        ("cider-d cider-d(idf=/x/train.json,sigma=8.0)", ["cider-d", "cider-d · idf=train.json, sigma=8.0"]),
+        ("mean(bleu-4,cider-d) mean(bleu-4,meteor(x=1))", ["mean · cider-d", "mean · meteor(x=1)"]),
+        ("mean(a,b) mean(b,a)", ["mean(a,b)", "mean(b,a)"]),
+        ("b(x=true,y=false) b(x=false,y=true) (v2) a(b", ["b · x, y=false", "b · x=false, y", "(v2)", "a(b"]),
+    ],
+)
+def test_names_are_shortened_to_what_differs(names: str, short: list[str]) -> None:
+    metrics = name_metrics(names.split(), lower={names.split()[0]})
+    assert list(metrics.values()) == short and [each.full for each in metrics.values()] == names.split()
+    table = Table("", ["metric", "x"], [[name, "1"] for name in metrics.values()], [False, True], "note")
+    shortened = [name for name in names.split() if metrics[name] != name]
+    full = f"; in full: {', '.join(shortened)}" if shortened else ""
+    assert table.full_note == f"note; lower is better: {short[0]}{full}"
+    assert to_csv(table).split("\n")[1].strip('"').startswith(names.split()[0]), "programs get what can be parsed"
+    assert "\\downarrow" in render(table, {}, "latex").split("\\\\")[1]
 
 
 def test_a_table_says_why_nothing_is_bold() -> None:

@@ -14,11 +14,12 @@ from capmeter.cli.command import Application
 from capmeter.cli.inputs import for_metrics, input_files, load_named_systems
 from capmeter.cli.main import echo
 from capmeter.cli.options import (
-    FormatOptions,
+    format_option,
     instances_option,
     level_option,
     output_option,
     resamples_option,
+    scale_option,
     seed_option,
     systems_argument,
 )
@@ -61,7 +62,8 @@ class _ChairOptions:
     resamples: int = resamples_option()
     seed: int = seed_option()
     level: float = level_option()
-    table: FormatOptions = FormatOptions()
+    format: str = format_option()
+    scale: float = scale_option(100)
     load: LoadOptions = option_group(LoadOptions, without=("images_root", "regions"))
 
 
@@ -107,10 +109,10 @@ def _chair(options: _ChairOptions) -> None:
     data = chair_to_dict(scores, intervals, options.level) | {"lines": lines}
     if comparison is not None:
         data["comparison"] = comparison.to_dict(0)
-    show(chair_table(scores, intervals, 1, options.level), data, options.table.format)
-    if comparison is not None and options.table.format not in ("json", "csv"):
-        show(difference_table(comparison), data, options.table.format)
-    if options.table.format == "table":
+    show(chair_table(scores, intervals, options.scale, options.level), data, options.format)
+    if comparison is not None and options.format not in ("json", "csv"):
+        show(difference_table(comparison, options.scale), data, options.format)
+    if options.format == "table":
         write_lines(lines)
     show_notes(results)
 

@@ -30,6 +30,7 @@ from capmeter.cli.options import (
     plot_option,
     quiet_option,
     resamples_option,
+    scale_option,
     seed_option,
     stored_metrics_option,
     systems_argument,
@@ -86,6 +87,7 @@ class _CompareOptions:
     )
     common: bool = option(False, "Compare only the captions that all systems have.", "--common")
     format: str = format_option()
+    scale: float = scale_option()
     quiet: bool = quiet_option()
     output: Path | None = output_option()
     plot: list[Path] = plot_option()
@@ -166,13 +168,14 @@ def _show_comparison(comparison: SystemComparison, options: _CompareOptions, ord
         return
     system_count = len(comparison.systems)
     if system_count > 2:
-        show(ranking_table(comparison), data, options.format)
+        show(ranking_table(comparison, options.scale), data, options.format)
     only_neighbours = system_count >= 4 and not options.all_pairs
-    show(difference_table(comparison, neighbours=only_neighbours), data, options.format)
+    show(difference_table(comparison, options.scale, neighbours=only_neighbours), data, options.format)
     if comparison.equal_lengths:
-        show(equal_length_table(comparison), data, options.format)
+        show(equal_length_table(comparison, options.scale), data, options.format)
     if options.differing:
-        show(contrast_table(comparison, str(ordering_metric), options.differing), data, options.format)
+        table = contrast_table(comparison, str(ordering_metric), options.differing, options.scale)
+        show(table, data, options.format)
 
 
 def _significant_losses(comparison: SystemComparison) -> list[str]:

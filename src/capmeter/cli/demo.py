@@ -8,7 +8,7 @@ from pathlib import Path
 from capmeter.captions.load import load
 from capmeter.cli.command import Application
 from capmeter.cli.main import echo
-from capmeter.cli.options import format_option
+from capmeter.cli.options import TableOptions
 from capmeter.cli.output import command_line, show_scores
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.options import argument
@@ -31,7 +31,7 @@ class _DemoOptions:
     """Where the demonstration is written, and what is printed."""
 
     folder: Path = argument(Path("capmeter-demo"), "The folder to write; it must be new or empty.")
-    format: str = format_option()
+    table: TableOptions = TableOptions()
 
 
 @app.command()
@@ -57,7 +57,7 @@ def demo(options: _DemoOptions) -> None:
     for results in systems.values():
         results.command = command_line()
     save_all(systems, folder / "scores.json")
-    show_scores(systems, rankings, options.format)
+    show_scores(systems, rankings, **vars(options.table))
     echo(f"wrote {folder}: captions, references and scores.json")
     from capmeter.report.page import write_page
 

@@ -15,7 +15,7 @@ from capmeter.captions.load import load
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import choose_metrics, for_metrics, name_and_path, read_stored, refuse_unused
-from capmeter.cli.options import DeviceOptions, instances_option, stored_metrics_option, with_instances
+from capmeter.cli.options import DeviceOptions, instances_option, scale_option, stored_metrics_option, with_instances
 from capmeter.cli.output import write, write_lines
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
@@ -43,6 +43,7 @@ class _ExplainOptions:
     best: int | None = option(None, "Explain the K captions with the best scores.", minimum=1, metavar="K")
     by: str | None = option(None, "The metric that decides which are worst or best (default: the first).")
     format: str = option("text", "What to print.", "--format", "-f", choices=("text", "json"))
+    scale: float = scale_option()
     instances: Path | None = instances_option()
     load: LoadOptions = option_group(LoadOptions, without=("split",))
     compute: DeviceOptions = DeviceOptions()
@@ -84,7 +85,8 @@ def _explain(options: _ExplainOptions) -> None:
 
         if order:
             write_lines([f"{len(explanations)} of {len(captions):,} captions by {order}"])
-        Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(render_explanations(explanations))
+        console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+        console.print(render_explanations(explanations, options.scale))
 
 
 def _read_captions(options: _ExplainOptions) -> tuple[Sequence[Metric], Results | None, CaptionSet]:

@@ -138,6 +138,12 @@ class FormatOptions:
     format: str = format_option()
 
 
+def scale_option(default: float = 1) -> Any:
+    """By which printed scores are multiplied."""
+    help = "Multiply the scores that are printed by this factor, such as 100 for papers. JSON and CSV are not scaled."
+    return option(default, help, minimum=1e-6, maximum=1e6)
+
+
 def quiet_option() -> Any:
     """Whether notes and signatures are left out."""
     return option(False, "Print no notes and signatures on standard error; files have them.", "--quiet", "-q")
@@ -150,12 +156,8 @@ class TableOptions(FormatOptions):
     digits: int | None = option(
         None, "Decimals of the scores in a table (default: 4, or 2 with --scale 100).", minimum=0, maximum=12
     )
-    scale: float = option(
-        1,
-        "Multiply the scores in tables by this factor, such as 100 for papers. JSON and CSV are not scaled.",
-        minimum=1e-6,
-        maximum=1e6,
-    )
+    scale: float = scale_option()
+    systems_as_rows: bool = option(False, "Give each system a row also where there are more metrics, or one system.")
 
 
 @dataclass(frozen=True, kw_only=True)

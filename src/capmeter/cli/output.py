@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import shutil
@@ -21,7 +20,7 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
 from capmeter.report.score_table import describe_note, list_captions, score_table, scores_to_dict
-from capmeter.report.tables import PIPE_WIDTH, Table, print_table, render
+from capmeter.report.tables import PIPE_WIDTH, Table, default_digits, print_table, render
 
 
 def parse_metrics(names: str, flag: str) -> list[Metric]:
@@ -92,6 +91,7 @@ def show_scores(
     *,
     digits: int | None = None,
     scale: float = 1,
+    systems_as_rows: bool = False,
 ) -> None:
     """The systems' scores on standard output, by default with four decimals minus those of the scale.
 
@@ -101,16 +101,12 @@ def show_scores(
         format: one of `capmeter.report.tables.FORMATS`.
         digits: decimals; None: by the scale.
         scale: by which scores are multiplied.
+        systems_as_rows: whether each system has a row whatever their number.
     """
-    if digits is None:
-        digits = default_digits(scale)
-    table = score_table(systems, rankings, digits, scale, explain_untested(systems) if len(systems) > 1 else "")
+    digits = default_digits(scale) if digits is None else digits
+    untested = explain_untested(systems) if len(systems) > 1 else ""
+    table = score_table(systems, rankings, digits, scale, untested, systems_as_rows)
     show(table, scores_to_dict(systems, rankings), format)
-
-
-def default_digits(scale: float) -> int:
-    """Decimals of scores in tables: four for scores as they are, two for scores times 100."""
-    return max(0, 4 - round(math.log10(scale)))
 
 
 def command_line() -> str:

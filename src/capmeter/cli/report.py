@@ -33,7 +33,7 @@ class _ReportOptions:
     format: str | None = option(
         None, "Print the table of scores. Without -o, no page is written.", "--format", "-f", choices=FORMATS
     )
-    table: TableOptions = option_group(TableOptions, "digits", "scale")
+    table: TableOptions = option_group(TableOptions, without=("format",))
     title: str = option("Caption scores", "The page's heading.")
     explain: int = option(500, "Keep explanations for at most this many captions, if they fit.", minimum=0)
     images: str = option("link", "Pictures; embed: thumbnails of files.", choices=MODES)
@@ -69,7 +69,7 @@ def report(options: _ReportOptions) -> None:
             results.captions.regions = options.regions
     if options.format is not None:
         rankings = rank_systems(systems, resamples=options.resamples, seed=options.seed)
-        show_scores(systems, rankings, options.format, digits=options.table.digits, scale=options.table.scale)
+        show_scores(systems, rankings, **vars(options.table) | {"format": options.format})
         if options.output is None:
             return
     from capmeter.report.page import write_page

@@ -21,6 +21,7 @@ from capmeter.cli.options import (
     output_option,
     plot_option,
     resamples_option,
+    scale_option,
     seed_option,
     with_instances,
 )
@@ -62,6 +63,7 @@ class _RobustnessOptions:
     load: LoadOptions = option_group(LoadOptions, "format", "split", "columns", "unicode", "images_root", "regions")
     strengths: str = option(",".join(f"{k:g}" for k in STRENGTHS), "The strengths γ, from 0 to 1.", separator=",")
     format: str = format_option()
+    scale: float = scale_option()
     examples: bool = option(False, "Also show the degraded versions of one caption.")
     output: Path | None = output_option()
     plot: list[Path] = plot_option()
@@ -94,7 +96,7 @@ def robustness(options: _RobustnessOptions) -> None:
     if options.plot:
         save_figures(robustness_figure(study), options.plot)
     format = options.format
-    show(curve_points(study) if format == "csv" else robustness_table(study), study.to_dict(), format)
+    show(curve_points(study) if format == "csv" else robustness_table(study, options.scale), study.to_dict(), format)
     if options.examples and format not in ("json", "csv"):
         show(examples_table(study), {}, format)
     for degradation, shares in study.unchanged.items():

@@ -31,7 +31,7 @@ from capmeter.cli.options import (
     systems_argument,
     with_instances,
 )
-from capmeter.cli.output import command_line, default_digits, refuse_shared_files, show, show_notes, show_scores
+from capmeter.cli.output import command_line, refuse_shared_files, show, show_notes, show_scores
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import default_of, option
@@ -44,7 +44,7 @@ from capmeter.evaluation.results import Results, save_all
 from capmeter.evaluation.runner import evaluate
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.score_table import SCORED_SHARE, format_share
-from capmeter.report.tables import MetricName, Table
+from capmeter.report.tables import Table, default_digits, name_metrics
 from capmeter.stats.pairs import sign_with_tolerance
 
 if TYPE_CHECKING:
@@ -198,6 +198,8 @@ def _score_parts(options: ScoreOptions, metrics: list[Metric]) -> None:
     for refused in _NOT_OF_PARTS:
         if getattr(options, refused) != default_options[refused]:
             raise typer.BadParameter("cannot be combined with --parts", param_hint=f"--{refused.replace('_', '-')}")
+    if options.table.systems_as_rows:
+        raise typer.BadParameter("cannot be combined with --parts", param_hint="--systems-as-rows")
     if len(options.candidates) > 1:
         raise typer.BadParameter(
             "with --parts name one file, or a pattern in quotes ('captions/*.parquet')", param_hint="FILE..."
@@ -222,7 +224,7 @@ def _score_parts(options: ScoreOptions, metrics: list[Metric]) -> None:
             settings=options.compute.settings(),
         )
     label = name or (Path(source).parent.name if has_magic(source) else Path(source).stem)
-    _show_part_scores(scores, label, folder, intervals=options.intervals, **vars(options.table))
+    _show_part_scores(scores, label, folder, options.intervals, options.table)
 
 
 def _open_workers(options: ScoreOptions) -> int | WorkerPool | None:
@@ -239,9 +241,7 @@ def _open_workers(options: ScoreOptions) -> int | WorkerPool | None:
     return int(name)
 
 
-def _show_part_scores(
-    scores: PartScores, label: str, folder: Any, *, format: str, digits: int | None, scale: float, intervals: bool
-) -> None:
+def _show_part_scores(scores: PartScores, label: str, folder: Path, intervals: bool, table: TableOptions) -> None:
     """Shows the scores of all captions, and says what was noted.
 
     Args:
@@ -249,10 +249,11 @@ def _show_part_scores(
         label: the system of captions that name none.
         folder: where the scores of single captions are.
         intervals: whether they were asked for.
+        table: how it is printed.
     """
     from capmeter.evaluation.part_scores import MAX_IMAGES, SUMMARY
 
-    show(_part_table(scores, label, digits, scale), scores.to_dict(), format)
+    show(_part_table(scores, label, table.digits, table.scale), scores.to_dict(), table.format)
     if scores.resumed:
         echo(f"note: {scores.resumed} of {scores.parts} parts were finished before")
     for name, of_system in scores.systems.items():
@@ -270,11 +271,12 @@ def _show_part_scores(
 def _part_table(scores: PartScores, label: str, digits: int | None, scale: float) -> Table:
     decimals = default_digits(scale) if digits is None else digits
     rows = []
+    short_names = name_metrics(metric for of_system in scores.systems.values() for metric in of_system.scores)
     for name, of_system in scores.systems.items():
         for metric_name, score in of_system.scores.items():
             bounds = [f"{scale * bound:.{decimals}f}" for bound in of_system.intervals.get(metric_name, ())]
             interval = f"[{', '.join(bounds)}]" if bounds else ""
-            rows.append([name or label, MetricName(metric_name), f"{scale * score:.{decimals}f}", interval])
+            rows.append([name or label, short_names[metric_name], f"{scale * score:.{decimals}f}", interval])
     captions = sum(of_system.captions for of_system in scores.systems.values())
     title = f"{format_count(captions, 'caption')} in {format_count(scores.parts, 'part')}"
     return Table(title, ["system", "metric", "score", "95% interval"], rows, [False, False, True, True])

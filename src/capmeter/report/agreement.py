@@ -19,7 +19,7 @@ from capmeter.meta.coefficient import CORRELATIONS, AgreementRow
 from capmeter.meta.human_level import HUMAN
 from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter.report.score_table import format_share
-from capmeter.report.tables import MetricName, Table
+from capmeter.report.tables import Table, name_metrics
 
 _JUDGING = {
     "consistency": "{:.1f} % of repeated answers are equal",
@@ -57,6 +57,7 @@ def agreement_table(table: AgreementTable, digits: int = 1) -> Table:
             lambda row: _published(published.get(row.metric)),
         ),
     }
+    short_names = name_metrics(row.metric for row in results)
     shown_columns = {name: cell for name, (is_shown, cell) in optional_columns.items() if is_shown}
     table_rows = []
     for row in (*results, *table.of("length"), *table.of("human_level")):
@@ -64,7 +65,7 @@ def agreement_table(table: AgreementTable, digits: int = 1) -> Table:
         table_rows.append(
             [
                 str(row.rank or "-"),
-                MetricName(row.metric) if row.analysis == "results" else row.metric,
+                short_names[row.metric] if row.analysis == "results" else row.metric,
                 _number(row, digits),
                 _interval(row, digits),
                 *(f"{categories[group]:.{digits}f}" if group in categories else "-" for group in groups),
@@ -159,8 +160,9 @@ def _interval(row: AgreementRow | None, digits: int) -> str:
 
 def difference_table(table: AgreementTable, digits: int = 1) -> Table:
     """Every pair of metrics: the difference on the same resamples, its interval and p."""
+    names = name_metrics(row.metric for row in table.results)
     rows = [
-        [row.metric, row.other, f"{row.value:+.{digits}f}", _interval(row, digits), f"{row.p:.3f}"]
+        [names[row.metric], names[row.other], f"{row.value:+.{digits}f}", _interval(row, digits), f"{row.p:.3f}"]
         for row in table.of("differences")
     ]
     column_names = ["metric", "minus", "difference", f"{table.level:.0%} interval", "p"]
@@ -174,7 +176,7 @@ def ranking_table(table: AgreementTable, digits: int = 1) -> Table:
         by_judge.setdefault(row.metric, {})[row.statistic if row.subset == "all" else row.subset] = row
     human_ratings, *metric_ratings = by_judge.values()
     columns = ["system", "people", f"{table.level:.0%} interval"]
-    columns += [column for judge in list(by_judge)[1:] for column in (MetricName(judge), "rank")]
+    columns += [column for judge in name_metrics(list(by_judge)[1:]).values() for column in (judge, "rank")]
     table_rows = [
         [
             system_name,
@@ -274,7 +276,8 @@ def agreement_figure(table: AgreementTable) -> Any:
             fontsize=7,
             color="#404040",
         )
-    axis.set_yticks(range(len(shown_results)), [f"{row.metric}  ({row.rank})" for row in shown_results])
+    short_names = name_metrics(row.metric for row in shown_results)
+    axis.set_yticks(range(len(shown_results)), [f"{short_names[row.metric]}  ({row.rank})" for row in shown_results])
     axis.invert_yaxis()
     axis.margins(y=0.5 / max(1, len(shown_results)))
     axis.grid(axis="y", visible=False)
@@ -293,8 +296,9 @@ def distribution_figure(table: AgreementTable) -> Any:
     figure, axes = open_figure(ceil(len(scores) / columns), columns, width=3.2, height=2.8)
     for axis in axes.ravel()[len(scores) :]:
         axis.set_visible(False)
+    short_names = name_metrics(scores)
     for axis, (metric_name, metric_scores) in zip(axes.ravel(), scores.items(), strict=False):
-        axis.set_title(metric_name)
+        axis.set_title(short_names[metric_name])
         if isinstance(table.judgments, JudgedPairs):
             _gaps(axis, table.judgments, metric_scores)
         elif isinstance(table.judgments, Systems):

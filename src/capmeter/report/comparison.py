@@ -9,25 +9,24 @@ from typing import Any
 from capmeter.core.messages import format_count
 from capmeter.meta.comparison import SystemComparison, SystemDifference
 from capmeter.report.figures import COLOURS, house_style, open_figure
-from capmeter.report.score_table import describe_direction
-from capmeter.report.tables import MetricName, Table
+from capmeter.report.tables import MetricName, Table, default_digits, format_scale, name_metrics
 from capmeter.stats.significance import is_significant, significance_threshold
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def difference_table(comparison: SystemComparison, digits: int = 4, *, neighbours: bool = False) -> Table:
+def difference_table(comparison: SystemComparison, scale: float = 1, *, neighbours: bool = False) -> Table:
     """One row per metric and pair of systems: both scores, the difference with its interval, p, wins and losses.
 
     With `neighbours` only the pairs that follow each other in the metric's ranking.
 
     Args:
         comparison: of two systems or more.
-        digits: decimals.
+        scale: by which scores are multiplied.
         neighbours: whether only neighbours of the ranking are shown.
     """
-    many_systems = len(comparison.systems) > 2
-    table_rows = []
+    many_systems, digits = len(comparison.systems) > 2, default_digits(scale)
+    table_rows, short_names = [], _name_metrics(comparison)
     for metric_name, verdict in comparison.items():
         order = verdict.significance.order()
         differences = verdict.differences
@@ -37,17 +36,17 @@ def difference_table(comparison: SystemComparison, digits: int = 4, *, neighbour
             ]
         for difference in differences:
             difference_cells = [
-                f"{difference.first_score:.{digits}f}",
-                f"{difference.second_score:.{digits}f}",
-                f"{difference.difference:+.{digits}f}",
-                f"[{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]",
+                f"{scale * difference.first_score:.{digits}f}",
+                f"{scale * difference.second_score:.{digits}f}",
+                f"{scale * difference.difference:+.{digits}f}",
+                f"[{scale * difference.low:+.{digits}f}, {scale * difference.high:+.{digits}f}]",
                 _p(difference.p),
                 *([_p(difference.p_holm)] if many_systems else []),
                 f"{difference.wins}/{difference.ties}/{difference.losses}",
             ]
             table_rows.append(
                 [
-                    MetricName(metric_name),
+                    short_names[metric_name],
                     *([difference.first, difference.second] if many_systems else []),
                     *difference_cells,
                 ]
@@ -62,7 +61,7 @@ def difference_table(comparison: SystemComparison, digits: int = 4, *, neighbour
     columns.append("win/tie/loss")
     label_count = 3 if many_systems else 1
     return Table(
-        _title(comparison),
+        _title(comparison, scale),
         columns,
         table_rows,
         [False] * label_count + [True] * (len(columns) - label_count),
@@ -70,20 +69,20 @@ def difference_table(comparison: SystemComparison, digits: int = 4, *, neighbour
     )
 
 
-def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
+def equal_length_table(comparison: SystemComparison, scale: float = 1) -> Table:
     """One row per metric and pair of systems: the difference of captions' scores, and what is left at equal length."""
-    table_rows = []
+    table_rows, short_names, digits = [], _name_metrics(comparison), default_digits(scale)
     for metric_name, pairs in comparison.equal_lengths.items():
         for difference in pairs:
             table_rows.append(
                 [
-                    MetricName(metric_name),
+                    short_names[metric_name],
                     difference.first,
                     difference.second,
                     f"{difference.words:+.1f}",
-                    f"{difference.difference:+.{digits}f}",
-                    f"{difference.at_equal_length:+.{digits}f}{' *' if difference.extrapolated else ''}",
-                    f"[{difference.low:+.{digits}f}, {difference.high:+.{digits}f}]",
+                    f"{scale * difference.difference:+.{digits}f}",
+                    f"{scale * difference.at_equal_length:+.{digits}f}{' *' if difference.extrapolated else ''}",
+                    f"[{scale * difference.low:+.{digits}f}, {scale * difference.high:+.{digits}f}]",
                     f"{100 * difference.at_equal_length / difference.difference:.0f} %" if difference.has_sign else "-",
                 ]
             )
@@ -96,16 +95,16 @@ def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
     )
     if any(difference.extrapolated for pairs in comparison.equal_lengths.values() for difference in pairs):
         note += "; *: extrapolated, one system's captions are longer throughout"
-    note += _direction(comparison)
-    return Table("differences at equal length", columns, table_rows, [False] * 3 + [True] * 5, note)
+    title = f"differences at equal length{format_scale(scale)}"
+    return Table(title, columns, table_rows, [False] * 3 + [True] * 5, note)
 
 
-def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
+def ranking_table(comparison: SystemComparison, scale: float = 1) -> Table:
     """One row per system, best first by the first metric: its scores, each with the rank of significance.
 
     The letters name the systems that a score is significantly better than, as in the tables of retrieval papers.
     """
-    first_verdict = next(iter(comparison.values()))
+    first_verdict, digits = next(iter(comparison.values())), default_digits(scale)
     order = first_verdict.significance.order()
     letters = {name: _letter(number) for number, name in enumerate(order)}
     table_rows: list[list[str]] = []
@@ -121,39 +120,45 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
                 bold_cells.add((len(table_rows), len(table_row) + 1))
             table_row += [
                 str(rank),
-                f"{score:.{digits}f}{' ' + ''.join(worse_letters) if worse_letters else ''}",
+                f"{scale * score:.{digits}f}{' ' + ''.join(worse_letters) if worse_letters else ''}",
             ]
         table_rows.append(table_row)
-    columns = ["", "system", *(text for name in comparison for text in ("rank", MetricName(name)))]
+    columns = ["", "system", *(text for name in _name_metrics(comparison).values() for text in ("rank", name))]
     note = (
         f"rows: by {next(iter(comparison))}, best first; "
         "letters: significantly better than these systems (p after Holm's correction below "
         f"{significance_threshold(comparison.level):g}); a new rank begins where a system is significantly worse than "
-        f"the best of the last; bold: the best, and all that are not significantly worse{_direction(comparison)}"
+        f"the best of the last; bold: the best, and all that are not significantly worse"
     )
     return Table(
-        _title(comparison), columns, table_rows, [False, False, *([True, False] * len(comparison))], note, bold_cells
+        _title(comparison, scale),
+        columns,
+        table_rows,
+        [False, False, *([True, False] * len(comparison))],
+        note,
+        bold_cells,
     )
 
 
-def contrast_table(comparison: SystemComparison, metric: str, number: int, digits: int = 4) -> Table:
+def contrast_table(comparison: SystemComparison, metric: str, number: int, scale: float = 1) -> Table:
     """The captions of the first two systems whose scores differ most.
 
     Args:
         comparison: of two systems or more.
         metric: that orders the captions.
         number: of captions.
-        digits: decimals.
+        scale: by which scores are multiplied.
     """
-    one, two = comparison.systems[:2]
+    (one, two), digits = comparison.systems[:2], default_digits(scale)
     rows: list[list[str]] = []
     for pair in comparison.most_different(metric, one, two, number):
-        first_score, second_score = pair["first_score"], pair["second_score"]
+        first_score, second_score = scale * pair["first_score"], scale * pair["second_score"]
         score_gap = f"{first_score - second_score:+.{digits}f}"
         rows.append([pair["id"], score_gap, f"{first_score:.{digits}f}", pair["first"]])
         rows.append(["", "", f"{second_score:.{digits}f}", pair["second"]])
         rows.extend(["", "", "", f"({reference_text})"] for reference_text in pair["references"][:1])
     title = f"the captions of {one} (above) and {two} (below) whose {metric} scores differ most, with one reference"
+    title += format_scale(scale)
     note = "" if rows else f"none: no two captions differ under {metric}"
     return Table(title, ["id", "difference", metric, "caption"], rows, [False, True, True, False], note)
 
@@ -161,7 +166,7 @@ def contrast_table(comparison: SystemComparison, metric: str, number: int, digit
 @house_style()
 def difference_figure(comparison: SystemComparison) -> Any:
     """A panel per metric: every pair's difference with its interval, filled where it is significant."""
-    metric_names = list(comparison)
+    metric_names, short_names = list(comparison), _name_metrics(comparison)
     system_pairs = [(difference.first, difference.second) for difference in comparison[metric_names[0]].differences]
     columns = min(3, len(metric_names))
     rows = -(-len(metric_names) // columns)
@@ -178,7 +183,7 @@ def difference_figure(comparison: SystemComparison) -> Any:
                 [difference.difference], [row_position], "o", color=colour, markerfacecolor=colour if sure else "white"
             )
         panel.set(
-            title=metric_name,
+            title=short_names[metric_name],
             yticks=range(len(system_pairs)),
             yticklabels=[f"{first_name} − {second_name}" for first_name, second_name in system_pairs],
         )
@@ -204,11 +209,11 @@ def difference_rows(comparison: SystemComparison) -> Table:
     return Table("", ["metric", *column_names], rows, [])
 
 
-def _title(comparison: SystemComparison) -> str:
+def _title(comparison: SystemComparison, scale: float) -> str:
     captions = next(iter(comparison.captions.values()))
     image_count = len(set(captions.image_ids))
     caption_counts = f"{format_count(len(captions), 'caption')} of {format_count(image_count, 'image')}"
-    return f"{format_count(len(comparison.systems), 'system')}, {caption_counts} each"
+    return f"{format_count(len(comparison.systems), 'system')}, {caption_counts} each{format_scale(scale)}"
 
 
 def _note(comparison: SystemComparison) -> str:
@@ -218,16 +223,15 @@ def _note(comparison: SystemComparison) -> str:
     first_name = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
     return (
         f"p: {test_description}; interval of the difference: {comparison.resamples:,} resamples of images (seed "
-        f"{comparison.seed}); win/tie/loss: captions of {first_name}, by their own scores{_direction(comparison)}"
+        f"{comparison.seed}); win/tie/loss: captions of {first_name}, by their own scores"
     )
 
 
-def _direction(comparison: SystemComparison) -> str:
-    """The end of a note: for which metrics lower is better."""
-    note = describe_direction(
-        metric_name for metric_name, verdict in comparison.items() if verdict.significance.lower_is_better
+def _name_metrics(comparison: SystemComparison) -> dict[str, MetricName]:
+    """The metrics' short names."""
+    return name_metrics(
+        comparison, {name for name, verdict in comparison.items() if verdict.significance.lower_is_better}
     )
-    return f"; {note}" if note else ""
 
 
 def _p(value: float) -> str:

@@ -27,6 +27,7 @@ from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import Evaluation
+from capmeter.report.tables import default_digits
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -174,8 +175,13 @@ _LABEL_WIDTH = 24
 EvidenceData = Mapping[str, Any]
 
 
-def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
-    """The explanations as one Rich renderable, with a legend of colours and marks."""
+def render_explanations(explanations: Sequence[Explanation], scale: float = 1) -> RenderableType:
+    """The explanations as one Rich renderable, with a legend of colours and marks.
+
+    Args:
+        explanations: to show.
+        scale: by which scores are multiplied.
+    """
     from rich.console import Group
     from rich.padding import Padding
     from rich.rule import Rule
@@ -192,7 +198,8 @@ def render_explanations(explanations: Sequence[Explanation]) -> RenderableType:
         if text.split() not in [list(each["candidate"]) for each in by_metric.values()]:  # else it is shown with marks
             parts.append(Text(escape_controls(text) or "(empty)", style="bold"))
         for metric_name, each in by_metric.items():
-            parts.append(_evidence_table(metric_name, each, colours, explanation.scores[metric_name]))
+            score = f"{scale * explanation.scores[metric_name]:.{default_digits(scale)}f}"
+            parts.append(_evidence_table(metric_name, each, colours, score))
             members = (_evidence_table(member, inner, colours) for member, inner in each.get("members", {}).items())
             parts.extend(Padding(member, (0, 0, 0, 4)) for member in members)
         parts.append(Text(""))
@@ -213,21 +220,18 @@ def _with_members(evidence: Iterable[EvidenceData]) -> Iterator[EvidenceData]:
         yield from _with_members(metric_evidence.get("members", {}).values())
 
 
-def _evidence_table(
-    name: str, evidence: EvidenceData, colours: Mapping[str, str], score: float | None = None
-) -> RenderableType:
+def _evidence_table(name: str, evidence: EvidenceData, colours: Mapping[str, str], score: str = "") -> RenderableType:
     """One metric's evidence; a composite metric shows the words with its members."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
-    score_text = "" if score is None else f"{score:.4f}"
     if len(name) > _LABEL_WIDTH:  # in a line of its own, so that the words have the width
-        heading = Text("\n").append(name, style="bold").append(f"  {score_text}")
+        heading = Text("\n").append(name, style="bold").append(f"  {score}")
     else:
         heading = Text("")
-        table.add_row(Text(name, style="bold"), Text(score_text))
+        table.add_row(Text(name, style="bold"), Text(score))
     for label, line in _evidence_lines(evidence, colours):
         table.add_row(Text(label, style="dim"), line if isinstance(line, Text) else Text(escape_controls(line)))
     return Group(heading, table)

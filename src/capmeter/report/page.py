@@ -40,6 +40,7 @@ from capmeter.report.page_data import (
     truncated_rows,
 )
 from capmeter.report.score_table import describe_note
+from capmeter.report.tables import name_metrics
 from capmeter.stats.significance import LEVEL, significance_threshold
 
 MODES = ("link", "embed", "none")
@@ -354,18 +355,16 @@ def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list
     return lines
 
 
-def _signatures(systems: Mapping[str, Results], metrics: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The signature of each metric, or its signatures with their systems."""
-    signature_rows = []
-    for metric in metrics:
+def _signatures(systems: Mapping[str, Results], metrics: Sequence[str]) -> list[tuple[str, str, list[str]]]:
+    """Each metric's short and full name, with its signature, or its signatures with their systems."""
+    signature_rows: list[tuple[str, str, list[str]]] = []
+    for metric, short in name_metrics(metrics).items():
         signature_users: dict[str, list[str]] = {}
         for system_name, results in systems.items():
             if metric in set(results):
                 signature_users.setdefault(results[metric].signature, []).append(system_name)
-        is_unique = len(signature_users) == 1
-        signature_rows.append(
-            (metric, [text if is_unique else f"{text} ({', '.join(names)})" for text, names in signature_users.items()])
-        )
+        texts = [f"{text} ({', '.join(names)})" for text, names in signature_users.items()]
+        signature_rows.append((short, metric, texts if len(texts) > 1 else list(signature_users)))
     return signature_rows
 
 

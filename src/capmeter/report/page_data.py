@@ -36,7 +36,8 @@ from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
 from capmeter.report.explain import explain_rows, format_tuple
-from capmeter.report.score_table import describe_direction, lower_is_better_in
+from capmeter.report.score_table import lower_is_better_in, system_letters
+from capmeter.report.tables import describe_direction, name_metrics
 from capmeter.stats.significance import LEVEL, significance_threshold
 from capmeter.text.scene_graphs.graph import SceneEvidence, SceneGraph
 
@@ -44,32 +45,34 @@ MARKS = "†‡§‖¶#"  # an asterisk is the best score in tables of text
 _NO_SCORE = {"best": False, "value": "-inf", "text": "–", "worse": "", "worse_names": "", "interval": "", "notes": []}
 
 
-def _system_letters(systems: Sequence[str]) -> dict[str, str]:
-    """The letter of each system, by which the table refers to it; none for a single system or too many."""
-    return {name: chr(ord("a") + k) for k, name in enumerate(systems)} if 1 < len(systems) <= 26 else {}
-
-
 def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> dict[str, Any]:
     """The rows of the table of scores: systems, or for a single system its metrics."""
     names = list(systems)
-    letters, reasons = _system_letters(names), _Reasons()
-    direction = describe_direction(lower_is_better_in(systems))
+    letters, reasons = system_letters(names), _Reasons()
+    short_names = name_metrics(rankings, lower_is_better_in(systems))
+    direction = describe_direction(short for short in short_names.values() if short.lower_is_better)
     direction_notes = [f"{direction[0].upper()}{direction[1:]}."] if direction else []
     if len(names) == 1:
         (results,) = systems.values()
         table_rows = [
-            {"name": metric, "letter": "", "cells": [_cell(names[0], results, metric, rankings[metric], {}, reasons)]}
+            {
+                "name": short_names[metric],
+                "full": metric,
+                "letter": "",
+                "cells": [_cell(names[0], results, metric, rankings[metric], {}, reasons)],
+            }
             for metric in rankings
         ]
         return {
             "single": True,
-            "heads": ["Score, 95% interval"],
+            "heads": [("Score, 95% interval", "")],
             "rows": table_rows,
             "table_notes": [*direction_notes, *reasons.lines(systems)],
         }
     table_rows = [
         {
             "name": name,
+            "full": name,
             "letter": letters.get(name, ""),
             "cells": [_cell(name, results, metric, ranking, letters, reasons) for metric, ranking in rankings.items()],
         }
@@ -86,7 +89,7 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
         notes.append(untested)
     return {
         "single": False,
-        "heads": list(rankings),
+        "heads": [(short, full) for full, short in short_names.items()],
         "rows": table_rows,
         "table_notes": [*notes, *direction_notes, *reasons.lines(systems)],
     }
@@ -213,12 +216,13 @@ def page_data(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanki
     lower = {name for results in systems.values() for name, each in results.items() if each.lower_is_better}
     if np.isfinite(human_means).any():
         scores[HUMAN] = np.array(human_means, np.float64)
-    letters = _system_letters(list(systems))
+    letters = system_letters(list(systems))
+    short_names = name_metrics(metrics)
     values = {
         "systems": list(systems),
         "letters": [letters.get(name, "") for name in systems],
         "metrics": [
-            _describe_metric(name, each, human=name not in metrics, lower=name in lower)
+            _describe_metric(name, short_names.get(name, name), each, human=name not in metrics, lower=name in lower)
             for name, each in scores.items()
         ],
         "scores": [round_digits(each) for each in scores.values()],
@@ -259,12 +263,13 @@ def _decimals(values: Floats) -> int:
     return decimals_for(float(np.abs(finite_values).max()) if len(finite_values) else 1.0)
 
 
-def _describe_metric(metric_name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
+def _describe_metric(full_name: str, name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
     shown_values = [value for value in round_digits(values) if value is not None]
     bounds = {"low": min(shown_values), "high": max(shown_values)}
     flags = {"human": human, "lower": lower}
     return {
-        "name": metric_name,
+        "name": name,
+        **({} if name == full_name else {"full": full_name}),
         "decimals": _decimals(values),
         **bounds,
         **{flag_name: True for flag_name, on in flags.items() if on},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from capmeter.core.messages import format_count
 from capmeter.meta.robustness import DegradationCurve, Robustness
 from capmeter.report.figures import house_style, open_figure, series_style
-from capmeter.report.tables import Table
+from capmeter.report.tables import Table, default_digits, format_scale, name_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,17 +16,24 @@ _COLUMNS = 3
 _INSIDE = 5  # metrics whose legend fits inside a panel
 
 
-def robustness_table(study: Robustness) -> Table:
-    """One row per degradation and metric, the most sensitive metric (the smallest area) first."""
+def robustness_table(study: Robustness, scale: float = 1) -> Table:
+    """One row per degradation and metric, the most sensitive metric (the smallest area) first.
+
+    Args:
+        study: what was measured.
+        scale: by which areas and scores are multiplied.
+    """
+    digits = max(0, default_digits(scale) - 1)
     strength_indices = list(dict.fromkeys(_nearest(study, strength) for strength in (0.5, 1.0)))
     strengths = [f"γ={study[0].strengths[index]:g}" for index in strength_indices]
+    short_names = name_metrics(study.metrics)
     table_rows = [
         [
             each.degradation,
-            each.metric,
-            f"{each.area.value:.3f}",
-            f"[{each.area.low:.3f}, {each.area.high:.3f}]",
-            *(f"{each.normalised.values[index]:.3f}" for index in strength_indices),
+            short_names[each.metric],
+            f"{scale * each.area.value:.{digits}f}",
+            f"[{scale * each.area.low:.{digits}f}, {scale * each.area.high:.{digits}f}]",
+            *(f"{scale * each.normalised.values[index]:.{digits}f}" for index in strength_indices),
             *(f"{100 * each.preferred.values[index]:.1f}" for index in strength_indices),
         ]
         for degradation_name in study.degradations
@@ -43,7 +50,7 @@ def robustness_table(study: Robustness) -> Table:
     image_count = len(set(study.captions.image_ids))
     return Table(
         f"{format_count(len(study.captions), 'human caption')} of {format_count(image_count, 'image')}, degraded with "
-        "increasing strength γ",
+        f"increasing strength γ{format_scale(scale)}",
         column_names,
         table_rows,
         [False, False, *[True] * (len(column_names) - 2)],
@@ -78,7 +85,7 @@ def robustness_figure(study: Robustness, names: Mapping[str, str] | None = None)
 
     `names` says what the legend calls metrics that have another name there.
     """
-    ways = study.degradations
+    ways, labels = study.degradations, {**name_metrics(study.metrics), **(names or {})}
     columns = min(_COLUMNS, len(ways))
     rows = -(-len(ways) // columns)
     legend_inside = len(study.metrics) <= _INSIDE
@@ -88,7 +95,7 @@ def robustness_figure(study: Robustness, names: Mapping[str, str] | None = None)
     for panel, degradation_name in zip(axes.flat, ways, strict=False):
         for each in _sorted(study, degradation_name):
             style = styles[each.metric]
-            label = f"{(names or {}).get(each.metric, each.metric)}  {each.area.value:.2f}"
+            label = f"{labels[each.metric]}  {each.area.value:.2f}"
             panel.plot(each.strengths, each.normalised.values, label=label, **style)
             panel.fill_between(
                 each.strengths, each.normalised.low, each.normalised.high, color=style["color"], alpha=0.15, linewidth=0

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from capmeter.core.messages import format_count, list_names
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.results import Ids, Results, Scores, enclose_systems
 from capmeter.meta.system_ranking import SystemRanking
-from capmeter.report.tables import MetricName, Table
+from capmeter.report.tables import Table, default_digits, format_scale, name_metrics
 from capmeter.stats.bootstrap import percentile_interval, resample_blocks
 from capmeter.stats.significance import LEVEL, significance_threshold
 
@@ -35,16 +35,6 @@ def describe_note(reason: str, entries: Sequence[str], captions: Container[str] 
     return f"{reason.replace('_', ' ')}: {listed_entries}"
 
 
-def describe_direction(lower_metrics: Iterable[str]) -> str:
-    """A note that names the metrics for which lower is better; "" without any.
-
-    >>> describe_direction(["chair", "repetition"]), describe_direction([])
-    ('lower is better: chair, repetition', '')
-    """
-    listed_metrics = ", ".join(lower_metrics)
-    return f"lower is better: {listed_metrics}" if listed_metrics else ""
-
-
 def list_captions(ids: Sequence[str]) -> str:
     """The first of these captions, with their number, so that an id is not read as one."""
     return f"caption {list_names(ids)}" if len(ids) == 1 else f"{len(ids):,} captions: {list_names(ids)}"
@@ -59,6 +49,7 @@ def score_table(
     digits: int = 4,
     scale: float = 1,
     untested: str = "",
+    systems_as_rows: bool = False,
 ) -> Table:
     """One row per metric for a single system; else systems and metrics, the more numerous downward.
 
@@ -72,11 +63,13 @@ def score_table(
         digits: decimals.
         scale: by which scores are multiplied.
         untested: why differences were not tested.
+        systems_as_rows: whether each system has a row also where there are more metrics, or one system.
     """
-    metrics = [MetricName(name) for name in dict.fromkeys(name for results in systems.values() for name in results)]
+    every_name = dict.fromkeys(name for results in systems.values() for name in results)
+    metrics = name_metrics(every_name, lower_is_better_in(systems))
     level = next(iter(rankings.values())).level if rankings else LEVEL
     has_intervals = rankings is not None and any(each.intervals for each in rankings.values())
-    scale_note = "" if scale == 1 else f", scores x {scale:g}"
+    title = _describe_counts([results.ids for results in systems.values()]) + format_scale(scale)
 
     def cell(system: str, metric: str) -> list[str]:
         if metric not in set(systems[system]):
@@ -90,34 +83,46 @@ def score_table(
         low, high = (scale * bound for bound in rankings[metric].intervals[system])
         return [score, f"[{low:.{digits}f}, {high:.{digits}f}]"]
 
-    direction = describe_direction(lower_is_better_in(systems))
-    if len(systems) == 1:
+    if len(systems) == 1 and not systems_as_rows:
         (system,) = systems
         heads = ["metric", "score"] + ([f"{100 * level:g}% interval"] if has_intervals else [])
-        rows = [[metric, *cell(system, metric), ""][: len(heads)] for metric in metrics]
-        title = _describe_counts([results.ids for results in systems.values()]) + scale_note
-        return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), direction)
+        rows = [[short, *cell(system, metric), ""][: len(heads)] for metric, short in metrics.items()]
+        return Table(title, heads, rows, [False] + [True] * (len(heads) - 1))
     rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
-    heads = ["system", *metrics]
-    best = {
-        (s, m)
-        for s, system in enumerate(systems)
-        for m, metric in enumerate(metrics, 1)
-        if rankings is not None and system in rankings[metric].best
-    }
-    if len(metrics) > len(systems):  # the longer side downward, so that the table fits a screen
+    heads = ["system", *metrics.values()]
+    best, marks = _best_and_marks(list(systems), [rankings[metric] for metric in metrics] if rankings else [])
+    if len(metrics) > len(systems) and not systems_as_rows:  # the longer side downward, so that it fits a screen
         heads, *rows = (list(line) for line in zip(heads, *rows, strict=True))
         heads[0] = "metric"
         best = {(m - 1, s + 1) for s, m in best}
+        marks = {(m - 1, s + 1): text for (s, m), text in marks.items()}
     notes = [f"in brackets: {100 * level:g}% interval, images resampled with replacement"] if has_intervals else []
     if best:
         notes.append(
             "bold: the best of each metric, and all that are not significantly worse (paired permutation test, "
             f"Holm, p < {significance_threshold(level):g})"
         )
-    notes += filter(None, [direction, untested.rstrip(".")])
-    title = _describe_counts([results.ids for results in systems.values()]) + scale_note
-    return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), "; ".join(notes), best)
+    note = "; ".join([*notes, *filter(None, [untested.rstrip(".")])])
+    return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), note, best, marks if best else {})
+
+
+def _best_and_marks(
+    systems: Sequence[str], rankings: Sequence[SystemRanking]
+) -> tuple[set[tuple[int, int]], dict[tuple[int, int], str]]:
+    """Where the best of each metric stand if systems are rows; and each system's letter, and those that it exceeds."""
+    letters = system_letters(systems)
+    best, marks = set(), {(s, 0): letter for s, letter in enumerate(letters.values())}
+    for m, ranking in enumerate(rankings, 1):
+        best |= {(s, m) for s, system in enumerate(systems) if system in ranking.best}
+        for s, system in enumerate(systems):
+            worse_systems = ranking.significantly_worse.get(system, ())
+            marks[s, m] = "".join(letter for other, letter in letters.items() if other in worse_systems)
+    return best, marks
+
+
+def system_letters(systems: Sequence[str]) -> dict[str, str]:
+    """The letter of each system, by which tables refer to it; none for a single system or too many."""
+    return {name: chr(ord("a") + k) for k, name in enumerate(systems)} if 1 < len(systems) <= 26 else {}
 
 
 def format_share(share: float, count: int) -> str:
@@ -210,25 +215,25 @@ def part_intervals(scores: Scores, *, level: float, resamples: int, seed: int) -
     return {name: percentile_interval(np.concatenate(values), level) for name, values in score_blocks.items()}
 
 
-def chair_table(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals], digits: int, level: float) -> Table:
-    """One row per system; shares times 100, each with its interval.
+def chair_table(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals], scale: float, level: float) -> Table:
+    """One row per system; shares, each with its interval.
 
     Args:
         systems: the scores of `chair`.
         intervals: those of their parts.
-        digits: decimals.
+        scale: by which shares are multiplied.
         level: of the intervals.
     """
 
     def cell(system: str, part: str) -> str:
-        scale = 1 if part == "length" else 100
+        factor, digits = (1, 1) if part == "length" else (scale, max(0, default_digits(scale) - 1))
         values = (systems[system].parts[part], *intervals[system][part])
-        score, low, high = (f"{scale * value:.{digits}f}" for value in values)
+        score, low, high = (f"{factor * value:.{digits}f}" for value in values)
         return f"{score} [{low}, {high}]"
 
     rows = [[system, *(cell(system, part) for part in HEADS)] for system in systems]
     note = (
-        f"× 100 but for tokens; CHAIRs, CHAIRi: lower is better; in brackets: {100 * level:g}% interval, images "
+        f"× {scale:g} but for tokens; CHAIRs, CHAIRi: lower is better; in brackets: {100 * level:g}% interval, images "
         "resampled with replacement"
     )
     title = _describe_counts([scores.items.ids for scores in systems.values()])

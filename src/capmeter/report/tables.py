@@ -3,24 +3,31 @@
 Every format shows the same numbers: text is laid out by Rich, LaTeX has booktabs rules, Markdown is a pipe table, CSV
 and JSON have full precision.
 
-A LaTeX table goes into a paper, so that metrics have the names that papers print; everywhere else their parsable ones.
+Of metrics with one name a table shows only the arguments in which they differ; the note has their names in full. A
+LaTeX table goes into a paper, so that it has the names that papers print, with arrows to the better end.
 
->>> MetricName("cider-d").printed, MetricName("bleu-4").printed, MetricName("rouge-l(beta=1.0)").printed
-('CIDEr-D', 'BLEU-4', 'ROUGE-L (beta=1.0)')
+>>> names = name_metrics(["chair(objects=o.json)", "chair(level=caption,objects=o.json)", "cider-d(sigma=8.0)"])
+>>> list(map(str, names.values()))
+['chair', 'chair · caption', 'cider-d']
+>>> name_metrics(["cider-d"], lower=()) ["cider-d"].printed
+'CIDEr-D ↑'
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.layouts.programs import is_results
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls
+from capmeter.core.named import split_text
 from capmeter.core.output_files import CsvWriter
 
 if TYPE_CHECKING:
@@ -30,22 +37,79 @@ if TYPE_CHECKING:
 _SPELLINGS = """
     ROUGE-L METEOR CIDEr-D CIDEr-R SPICE SPIDEr Soft-SPICE WMD MOWE WEmbSim HWCM BERTScore TBR TBR-unigram SPARCS
     SPURTS MIMA SMURF NNEval LCEval LEIC UMIC CLIPScore RefCLIPScore PAC-S RefPAC-S SigLIP-Score BLIP-ITM CLAIR FLEUR
-    G-VEval SBERT
+    G-VEval SBERT CHAIR ALOHa AMBER
 """
+_LONGEST = 30  # letters of an argument's value
 _PRINTED = {name.lower(): name for name in _SPELLINGS.split()} | {"cider": "CIDEr (original)"}
 
 
 class MetricName(str):
-    """A metric's name in a table's cell."""
+    """A metric's short name in a table's cell (`name_metrics`).
 
-    __slots__ = ()
+    Attributes:
+        full: the name that can be parsed.
+        lower_is_better: None: the numbers are no scores of the metric.
+    """
+
+    full: str
+    lower_is_better: bool | None
 
     @property
     def printed(self) -> str:
-        """The field's spelling of the name, then its parameters; an unknown name is unchanged."""
-        name, bracket, parameters = self.partition("(")
+        """The field's spelling of the name, then its arguments and an arrow; an unknown name is unchanged."""
+        name, dot, arguments = self.partition(" · ")
         printed = name.upper() if name.startswith("bleu-") else _PRINTED.get(name, name)
-        return f"{printed} ({parameters}" if bracket else printed
+        return printed + dot + arguments + {None: "", True: " ↓", False: " ↑"}[self.lower_is_better]
+
+
+def name_metrics(names: Iterable[str], lower: Container[str] | None = None) -> dict[str, MetricName]:
+    """Short names of metrics that stand side by side, by their full ones.
+
+    Args:
+        names: all metrics of a table or page.
+        lower: those of which lower is better; None: no scores are shown.
+    """
+    split_names = {name: _split_arguments(name) for name in names}
+    short_names: dict[str, MetricName] = {}
+    for name, (base, arguments) in split_names.items():
+        same_base = [set(others) for other_base, others in split_names.values() if other_base == base]
+        own_values = [_format_argument(text) for text in arguments if text not in set.intersection(*same_base)]
+        short_names[name] = MetricName(f"{base} · {', '.join(own_values)}" if own_values else base)
+    for name, count in Counter(short_names.values()).items():
+        if count > 1:  # such as files of one name in two folders
+            short_names |= {full: MetricName(full) for full, short in short_names.items() if short == name}
+    for name, short in short_names.items():
+        short.full, short.lower_is_better = name, None if lower is None else name in lower
+    return short_names
+
+
+def _split_arguments(name: str) -> tuple[str, list[str]]:
+    base, _, inside = name.partition("(")
+    try:
+        return (base, split_text(inside[:-1], ",")) if base and inside.endswith(")") else (name, [])
+    except InputError:  # another program's name
+        return name, []
+
+
+def _format_argument(text: str) -> str:
+    """A word without its parameter, a file without its folder."""
+    parameter, equals, value = text.partition("=")
+    if value == "true":
+        return parameter
+    if value.replace("-", "").isalnum() and value[0].isalpha() and value not in ("false", "none"):
+        return value
+    shown = value if "(" in value else re.split(r"[/\\]", value)[-1]
+    return f"{parameter}{equals}{shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + '…'}"
+
+
+def default_digits(scale: float) -> int:
+    """Decimals of scores in tables: four for scores as they are, two for scores times 100."""
+    return max(0, 4 - round(math.log10(scale)))
+
+
+def format_scale(scale: float) -> str:
+    """The end of a title that says by what its scores are multiplied."""
+    return "" if scale == 1 else f", scores x {scale:g}"
 
 
 FORMATS = ("table", "json", "csv", "latex", "markdown")
@@ -54,11 +118,13 @@ PIPE_WIDTH = 200
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"·": r"$\cdot$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 )
 _TEXT_WIDTH = 24
 """A column of text gets at least this width before the numbers next to it move to another part of the table."""
 _HEAD_WIDTH = 10
 """A long heading may be broken, but not into lines shorter than this."""
+_RAISED = "raised letters: significantly better than these systems"
 _MARKDOWN = r"[\\`*_|~#]|(?<=\])\("
 
 
@@ -66,7 +132,8 @@ _MARKDOWN = r"[\\`*_|~#]|(?<=\])\("
 class Table:
     """Columns with a heading each, and rows of cells; `numeric` columns are aligned to the right.
 
-    In the cells of `bold` (row, column) the first word, the number itself, is bold where a format has bold.
+    In the cells of `bold` (row, column) the first word, the number itself, is bold where a format has bold. LaTeX has
+    the letters of `marks` (row, column; row -1: the heading) behind it, raised.
     """
 
     title: str
@@ -75,6 +142,26 @@ class Table:
     numeric: Sequence[bool]
     note: str = ""
     bold: Set[tuple[int, int]] = frozenset()
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+    @property
+    def full_note(self) -> str:
+        """The note, then the metrics of which lower is better, and the full names of those with a short one."""
+        cells = [cell for row in (self.columns, *self.rows) for cell in row]
+        metrics = list({cell.full: cell for cell in cells if isinstance(cell, MetricName)}.values())
+        full_names = [metric.full for metric in metrics if metric != metric.full]
+        notes = [self.note, describe_direction(metric for metric in metrics if metric.lower_is_better)]
+        return "; ".join(filter(None, [*notes, f"in full: {', '.join(full_names)}" if full_names else ""]))
+
+
+def describe_direction(lower_metrics: Iterable[str]) -> str:
+    """A note that names the metrics for which lower is better; "" without any.
+
+    >>> describe_direction(["chair", "repetition"]), describe_direction([])
+    ('lower is better: chair, repetition', '')
+    """
+    listed_metrics = ", ".join(lower_metrics)
+    return f"lower is better: {listed_metrics}" if listed_metrics else ""
 
 
 def render(table: Table, data: Mapping[str, Any], format: str) -> str:
@@ -130,7 +217,7 @@ def print_table(table: Table, console: Console) -> None:
         for row in cells:
             part.add_row(*(row[c] for c in columns))
         console.print(part)
-    note = table.note if console.is_terminal else table.note.replace("bold:", "*:")
+    note = table.full_note if console.is_terminal else table.full_note.replace("bold:", "*:")
     if note:
         console.print(escape_controls(note), markup=False)
 
@@ -157,7 +244,7 @@ def to_csv(table: Table) -> str:
     text = io.StringIO()
     writer = CsvWriter(text)
     for row in (table.columns, *table.rows):
-        writer.write(row)
+        writer.write([cell.full if isinstance(cell, MetricName) else cell for cell in row])
     return text.getvalue()
 
 
@@ -178,13 +265,13 @@ def _to_latex(table: Table) -> str:
         return escape_controls(cell.printed if isinstance(cell, MetricName) else str(cell)).translate(_LATEX)
 
     lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
-    table_rows = _escaped_rows(table, escape, lambda word: rf"\textbf{{{word}}}")
-    head_line = " & ".join(escape(column) for column in table.columns)
+    head, *table_rows = _escaped_rows(table, escape, lambda word: rf"\textbf{{{word}}}", r"\textsuperscript{{{}}}")
     # a bracket after the end of a row would be read as the row's distance to the next
     body = [(f"{{}}{line}" if line.startswith(("[", "*")) else line) + r" \\" for line in map(" & ".join, table_rows)]
-    note_lines = [f"% {escape_controls(' '.join(text.split()))}" for text in (table.title, table.note) if text]
+    notes = [table.title, table.full_note, _RAISED if table.marks else ""]
+    note_lines = [f"% {escape_controls(' '.join(text.split()))}" for text in notes if text]
     end_lines = [r"\bottomrule", r"\end{tabular}", r"% \usepackage{booktabs}"]
-    return "\n".join([*lines, head_line + r" \\", r"\midrule", *body, *end_lines, *note_lines, ""])
+    return "\n".join([*lines, " & ".join(head) + r" \\", r"\midrule", *body, *end_lines, *note_lines, ""])
 
 
 def _to_markdown(table: Table) -> str:
@@ -194,19 +281,20 @@ def _to_markdown(table: Table) -> str:
         text = escape_controls(" ".join(str(cell).split())).replace("&", "&amp;").replace("<", "&lt;")
         return re.sub(_MARKDOWN, r"\\\g<0>", text)
 
-    table_rows = _escaped_rows(table, escape, lambda word: f"**{word}**")
+    head, *table_rows = _escaped_rows(table, escape, lambda word: f"**{word}**")
     rules = ["---:" if numeric else "---" for numeric in table.numeric]
-    lines = [
-        "| " + " | ".join(row) + " |" for row in [[escape(column) for column in table.columns], rules, *table_rows]
-    ]
+    lines = ["| " + " | ".join(row) + " |" for row in [head, rules, *table_rows]]
     title_lines = [f"{escape(table.title)}\n"] if table.title else []
-    return "\n".join([*title_lines, *lines, *([f"\n{escape(table.note)}"] if table.note else []), ""])
+    return "\n".join([*title_lines, *lines, *([f"\n{escape(table.full_note)}"] if table.full_note else []), ""])
 
 
-def _escaped_rows(table: Table, escape: Callable[[Any], str], bold: Callable[[str], str]) -> list[list[str]]:
-    """The escaped cells, with the first word of bold ones in bold."""
-    rows = [[escape(cell) for cell in row] for row in table.rows]
-    for r, c in table.bold:
-        word, space, rest = rows[r][c].partition(" ")
-        rows[r][c] = bold(word) + space + rest
+def _escaped_rows(
+    table: Table, escape: Callable[[Any], str], bold: Callable[[str], str], mark: str = ""
+) -> list[list[str]]:
+    """The escaped cells, the heading first: of bold ones the first word in bold; marked ones with the `mark` there."""
+    rows = [[escape(cell) for cell in row] for row in (table.columns, *table.rows)]
+    for r, c in table.bold | {place for place, letters in table.marks.items() if letters}:
+        word, space, rest = rows[r + 1][c].partition(" ") if r >= 0 and table.numeric[c] else (rows[r + 1][c], "", "")
+        raised = mark.format(table.marks.get((r, c), "")) if mark and table.marks.get((r, c)) else ""
+        rows[r + 1][c] = (bold(word) if (r, c) in table.bold else word) + raised + space + rest
     return rows

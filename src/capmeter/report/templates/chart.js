@@ -32,7 +32,8 @@ capmeter.chart = (() => {
     } while (last <= first);
     if (nice) [low, high] = [first * step, last * step];
     const decimals = Math.max(0, -Math.floor(Math.log10(step * (percent ? 100 : 1)) + 1e-9));
-    const text = (value) => (value * (percent ? 100 : 1)).toFixed(decimals).replace("-", "−") + (percent ? "%" : "");
+    const digits = (value) => (decimals > 6 && value ? value.toExponential(0) : value.toFixed(Math.min(decimals, 6)));
+    const text = (value) => digits(value * (percent ? 100 : 1)).replace("-", "−") + (percent ? "%" : "");
     return {
       low, high, from, to,
       at: (value) => from + ((value - low) / (high - low)) * (to - from),

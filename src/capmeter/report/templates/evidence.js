@@ -237,7 +237,7 @@ capmeter.evidence = (captions) => {
         place.replaceChildren(explanation(r, m));
       };
       const bar = element("div", { class: "choices", role: "group", "aria-label": "Explanation by metric" }, ...metrics.map((m) =>
-        element("button", { type: "button", "data-metric": m, onclick: () => choose(m) }, captions.metrics[m].name, " ",
+        element("button", { type: "button", "data-metric": m, title: captions.metrics[m].full, onclick: () => choose(m) }, captions.metrics[m].name, " ",
           element("span", { class: "quiet-number" }, shown(captions.scores[m][r], captions.metrics[m].decimals)))));
       box.append(element("h3", { class: "small" }, "Why this score"), bar, place);
       choose(ordering !== "" && mine.has(Number(ordering)) ? Number(ordering) : metrics[0]);
@@ -250,7 +250,7 @@ capmeter.evidence = (captions) => {
       const metrics = captions.metrics.map((_, m) => m).slice(0, 6);
       const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Other captions of this image" }, element("table", { class: "others" },
         element("thead", {}, element("tr", {}, ...["", "Caption"].map((head) => element("th", { scope: "col" }, head || element("span", { class: "hidden" }, "System"))),
-          ...metrics.map((m) => element("th", { scope: "col", class: "number" }, captions.metrics[m].name)))),
+          ...metrics.map((m) => element("th", { scope: "col", class: "number", title: captions.metrics[m].full }, captions.metrics[m].name)))),
         element("tbody", {}, ...others.slice(0, 50).map((other) => element("tr", {},
           element("th", { scope: "row" }, element("i", { class: "dot", "data-system": captions.system[other] % 8 }), element("bdi", {}, captions.systems[captions.system[other]])),
           element("td", {}, element("bdi", { dir: "auto" }, captions.texts[captions.text[other]].slice(0, 400) || "(empty)")),

@@ -32,7 +32,7 @@ capmeter.list = (captions, evidence) => {
   at("second-metric").value = captions.metrics.length - 1;
   at("columns").querySelector("fieldset").append(...captions.metrics.map((metric, m) =>
     element("label", { class: "check" }, element("input", { type: "checkbox", value: m, ...(columns.has(m) && { checked: true }),
-      onchange: (event) => { event.target.checked ? columns.add(m) : columns.delete(m); show(); } }), " " + metric.name)));
+      onchange: (event) => { event.target.checked ? columns.add(m) : columns.delete(m); show(); } }), " ", element("span", { title: metric.full }, metric.name))));
 
   // the views of the list that are asked for most: each button sets the controls, which stay as they are for the rest
   const lowest = String(Math.max(0, captions.metrics.findLastIndex((metric) => !metric.human)));
@@ -101,12 +101,12 @@ capmeter.list = (captions, evidence) => {
     const down = at("direction").value === "down";
     const cells = [...columns].sort((a, b) => a - b).map((m) => element("th", { scope: "col", class: "number",
       "aria-sort": sorted === String(m) ? (down ? "descending" : "ascending") : "none" },
-      element("button", { type: "button", "data-metric": m, onclick: () => {
+      element("button", { type: "button", "data-metric": m, title: captions.metrics[m].full, onclick: () => {
         at("direction").value = at("order").value === String(m) && at("direction").value === "up" ? "down" : "up";
         at("order").value = m;
         changed();
         at("list").querySelector(`thead [data-metric="${m}"]`)?.focus();
-      } }, captions.metrics[m].name)));
+      } }, captions.metrics[m].name.replace(/ · |, /g, (end) => end.trimEnd() + "\n"))));
     at("list").tHead.rows[0].replaceChildren(element("th", { scope: "col" }, "Caption"), ...cells);
   };
 

@@ -239,8 +239,8 @@ capmeter.plots = (captions, only) => {
     const value = (i, k) => (i === k ? 1 : i > k ? rho[i][k] : rho[k][i]);
     at("correlations").replaceChildren(element("table", { class: "correlations" },
       element("caption", {}, "Rank correlation (Spearman) over all captions"),
-      element("thead", {}, element("tr", {}, element("td", {}), ...captions.metrics.map((metric) => element("th", { scope: "col" }, metric.name)))),
-      element("tbody", {}, ...captions.metrics.map((metric, i) => element("tr", {}, element("th", { scope: "row" }, metric.name),
+      element("thead", {}, element("tr", {}, element("td", {}), ...captions.metrics.map((metric) => element("th", { scope: "col", title: metric.full }, metric.name)))),
+      element("tbody", {}, ...captions.metrics.map((metric, i) => element("tr", {}, element("th", { scope: "row", title: metric.full }, metric.name),
         ...captions.metrics.map((_, k) => element("td", i === k ? { class: "self" } : { style: `--share:${Math.round(Math.max(0, value(i, k) || 0) * 100)}%` },
           i === k ? "" : Number.isNaN(value(i, k)) ? "–" : value(i, k).toFixed(2).replace("-", "−").replace(/^(−?)0\./, "$1."))))))));    capmeter.cue(at("correlations"));
   };
