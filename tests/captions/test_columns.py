@@ -52,6 +52,14 @@ def test_tables_of_other_tools(tmp_path: Path, name: str) -> None:
     assert held(read_parts(path)) == EXPECTED
 
 
+@pytest.mark.parametrize("heading", ["image_id,candidate", "video_id,caption", "candidate,references", "caption"])
+def test_a_heading_without_rows_lacks_candidates_not_columns(tmp_path: Path, heading: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(heading + "\n")
+    with pytest.raises(InputError, match="there are no candidates"):
+        load(path)
+
+
 def test_one_reference_as_text() -> None:
     for name in ("reference", "ground_truth", "ref0", "reference_1", "references"):
         assert load([{"image_id": 1, "prediction": "a", name: "the dog"}])["1"].references == ("the dog",)

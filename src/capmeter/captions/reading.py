@@ -234,17 +234,17 @@ def _learn_container(container: Container, fields: FieldMap, format: str | None)
         fields.note(note, detail)
     fields.learn(records, layout, header or ())
     if header is not None:
-        _refuse_header(container, fields)
+        _refuse_header(container, fields, is_empty=not records)
 
 
-def _refuse_header(container: Container, fields: FieldMap) -> None:
+def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = False) -> None:
     """Raises if columns are not those of captions: a candidate and references, or one of them and its image."""
     header, is_line = container.header or [], container.has_header_line
     found = fields.find_fields({name: [] for name in header})
     text_fields = found & {"candidate", "references"}
     converts = fields.layout is not None and fields.layout.convert is not None
     has_events = not EVENT_NAMES.isdisjoint(header) or {"box"} <= found or set(TIMES) <= found
-    if converts or has_events or (text_fields and (fields.image_name is not None or len(text_fields) == 2)):
+    if converts or has_events or (text_fields and (is_empty or fields.image_name is not None or len(text_fields) == 2)):
         return
     names = "the columns" if len(header) != 1 else "one column,"
     start = f"the first line names {names}" if is_line else "the columns are"

@@ -9,9 +9,15 @@ from support.judge_server import JudgeServer, completion, prompt_of, score
 from support.judge_tasks import captions_of, run, write
 
 from capmeter.core.errors import InputError
+from capmeter.metrics.judges.tasks import read_task, task_names
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_every_task_of_the_package_can_be_read_and_names_its_source(name: str) -> None:
+    assert len(read_task(name).source) > 20
 
 
 def test_a_task_of_ones_own_with_labels(tmp_path: Path) -> None:
