@@ -52,3 +52,25 @@ def test_the_degradation_command(run, tmp_path: Path) -> None:
 def test_wrong_figures_are_refused_first(run) -> None:
     code, _, err = run("degradation", "nowhere.txt", "--plot", "x.gif")
     assert code == 2 and "x.gif" in err
+
+
+def test_a_paper_is_one_page(run, tmp_path: Path, shared: Path) -> None:
+    data = tmp_path / "data" / "samples"
+    data.mkdir(parents=True)
+    data.joinpath("pascal50s.jsonl.gz").symlink_to(shared / "data" / "samples" / "pascal50s.jsonl.gz")
+    code, _, err = run("paper", "wembsim", "--data", "data", "-o", "pages", "--quick")
+    assert code == 0, err
+    page = (tmp_path / "pages" / "wembsim.md").read_text("utf-8")
+    first, second = page.split("\n## ")[1:]
+    ours = next(line for line in first.splitlines() if line.startswith("|") and "| bleu-4 |" in line and "[" in line)
+    assert "| 60.0 |" in ours  # HC, of 50 pairs
+    assert "| bleu-4 | 73.45 | HC 53.7, HI 93.2 |" in first  # published
+    assert "it needs coco2015_challenge_system_level.jsonl.gz" in second
+
+
+@pytest.mark.parametrize(
+    ("paper", "data", "said"), [("nobody", "data", "expected one of tbr"), ("tbr", ".", "has none of")]
+)
+def test_a_paper_without_data_or_name_is_refused(run, paper: str, data: str, said: str) -> None:
+    code, _, err = run("paper", paper, "--data", data, "-o", "pages")
+    assert code == 1 and said in err and not Path("pages").exists()

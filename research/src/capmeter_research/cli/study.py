@@ -23,6 +23,7 @@ from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.report.figures import save_figures
 from capmeter_research.cli.leic_study import app as leic_app
+from capmeter_research.cli.paper_tables import PaperOptions, write_paper
 from capmeter_research.papers.lceval.experiments.study import (
     PARTS,
     Networks,
@@ -41,6 +42,18 @@ from capmeter_research.papers.smurf.experiments.degradation import (
 
 app = Application(no_args_is_help=True, help="Study metrics on your own data.")
 app.add_typer(leic_app, name="leic")
+
+
+@app.command()
+def paper(options: PaperOptions) -> None:
+    """Make a paper's tables again: ours, the published ones, and why they differ, on one page.
+
+    `capmeter study paper lceval --data DATA -o pages/`
+
+    `capmeter study paper tbr --data DATA -o pages/ --quick`
+    """
+    with show_progress():
+        write_paper(options)
 
 
 @dataclass(frozen=True, kw_only=True)
