@@ -20,7 +20,19 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 EXTRAS = ("report", "meteor", "neural", "vision", "judges", "zh", "ja", "ko", "multilingual")
-ADAPTERS = ("torchmetrics", "evaluate", "trainer", "lightning", "frames", "wandb", "mlflow", "excel", "ray", "duckdb")
+ADAPTERS = (
+    "torchmetrics",
+    "evaluate",
+    "trainer",
+    "lightning",
+    "frames",
+    "wandb",
+    "mlflow",
+    "excel",
+    "mcp",
+    "ray",
+    "duckdb",
+)
 HEAD = """# Licences
 
 capmeter is under the Apache License 2.0, and so are the bundled networks (each folder of `capmeter/data/weights`

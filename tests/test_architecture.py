@@ -60,12 +60,12 @@ NETWORKS = re.compile(
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
     "src/capmeter/captions": 5_706,
-    "src/capmeter/cli": 2_778,
+    "src/capmeter/cli": 2_800,
     "src/capmeter/core": 2_283,
     "src/capmeter/encoders": 2_257,
     "src/capmeter/evaluation": 2_128,
     "src/capmeter/images": 524,
-    "src/capmeter/integrations": 2_316,
+    "src/capmeter/integrations": 2_500,
     "src/capmeter/judgments": 1_521,
     "src/capmeter/meta": 2_097,
     "src/capmeter/metrics": 9_914,

@@ -83,6 +83,7 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
     "caption": [(["capmeter caption --help"], 0)],
     "scenes": [(["capmeter scenes drawn --size 5", "ls drawn", "head -1 drawn/captions.jsonl"], 0)],
     "schema": [(["capmeter schema | head -20"], 0)],
+    "mcp": [(["capmeter mcp --help"], 0)],
     "doctor": [(["capmeter doctor"], 0)],
 }
 # guides that say more
@@ -99,6 +100,7 @@ GUIDES = {
     "convert": "formats.md",
     "negatives": "umic.md",
     "view": "shell.md",
+    "mcp": "agents.md",
 }
 
 

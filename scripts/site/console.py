@@ -39,8 +39,24 @@ def transcript(commands: list[str], folder: Path, expected: int = 0) -> str:
             _log.warning(
                 "%s: exit code %d, expected %d\n%s", command, code, expected_code, text
             )  # which a strict build refuses
-        parts.append(f"$ {command}\n{_shortened(text)}".rstrip())
+        parts.append(f"$ {fold_command(command)}\n{_shortened(text)}".rstrip())
     return "\n".join(parts)
+
+
+def fold_command(command: str, width: int = 80) -> str:
+    """A command on lines of at most so many characters where its options allow it, joined by backslashes.
+
+    >>> print(fold_command("capmeter score a.json -m cider-d --format csv", 30))
+    capmeter score a.json -m cider-d \\
+      --format csv
+    """
+    lines = [""]
+    for word in re.split(r" (?=-)", command):
+        if lines[-1] and len(lines[-1]) + len(word) + 5 > width:
+            lines.append(f"  {word}")
+        else:
+            lines[-1] += f"{' ' if lines[-1] else ''}{word}"
+    return " \\\n".join(lines)
 
 
 def _run(command: str, folder: Path) -> tuple[int, str]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import agent_pages
 import command_pages
 import generate_docs
 import metric_pages
@@ -39,6 +40,7 @@ OUTSIDE = {
 }
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)(?=[)#])")
 _FOREIGN = re.compile(r"""(?:src|href|action|poster)=["']?(?:https?:)?//[^"'\s>]+|url\(["']?(?:https?:)?//[^)]+""")
+_PAGES: dict[str, tuple[str, str]] = {}  # of this build: title and Markdown by path
 _log = logging.getLogger("mkdocs.plugins.capmeter")
 
 
@@ -48,9 +50,10 @@ def on_config(config: Any) -> Any:
     os.environ |= {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "CAPMETER_SITE": str(WORK)}
     output = {"metrics": metric_pages.navigation(), "commands": command_pages.navigation()}
     for part in config.nav:
-        for title, pages in part.items():
-            if pages in (["metrics"], ["commands"]):
-                part[title] = output[pages[0]]
+        for pages in part.values():
+            pages[:] = [
+                page for each in pages for page in (output.get(each, [each]) if isinstance(each, str) else [each])
+            ]
     expected_names = {page for part in config.nav for page in _pages(part)}
     for title, folder in (
         ("Guides", Path(config.docs_dir)),
@@ -78,8 +81,10 @@ def on_files(files: Any, config: Any) -> Any:
         "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text("utf-8"), PurePosixPath()),
         "examples.md": (ROOT / "examples" / "README.md").read_text("utf-8"),
         "plugin.md": _plugin(),
-        "lightning.md": f"# A Lightning module\n\n{_code('examples/lightning_captioner.py', 'python')}\n",
-        "torchmetrics.md": f"# A torchmetrics example\n\n{_code('examples/torchmetrics_captions.py', 'python')}\n",
+        "lightning.md": "# A Lightning module\n\nA captioner that logs its scores.\n\n"
+        f"{_code('examples/lightning_captioner.py', 'python')}\n",
+        "torchmetrics.md": "# A torchmetrics example\n\nScores of captions in batches, by torchmetrics.\n\n"
+        f"{_code('examples/torchmetrics_captions.py', 'python')}\n",
         "lmms_eval.md": _folder("Tasks of lmms-eval", "lmms_eval", ("utils.py", "coco_capmeter.yaml")),
         "evaluate_space.md": _folder(
             "A space for evaluate", "evaluate_space", ("caption_scores.py", "app.py", "requirements.txt", "README.md")
@@ -105,8 +110,22 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     )
 
 
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Every page has a description, for search engines and language models."""
+    page.meta.setdefault("description", agent_pages.describe(page.markdown))
+    _PAGES[page.file.src_uri] = (page.title, page.markdown)
+    return html
+
+
 def on_post_build(config: Any) -> None:
-    """No page asks the network for anything."""
+    """The files for language models are written; no page asks the network for anything."""
+    site = Path(config.site_dir)
+    (site / "llms.txt").write_text(agent_pages.index(config.site_name, config.site_description, _PAGES), "utf-8")
+    texts = [f"<!-- {path} -->\n\n{markdown.strip()}\n" for path, (_, markdown) in _PAGES.items()]
+    (site / "llms-full.txt").write_text("\n".join(texts), "utf-8")
+    (site / "SKILL.md").write_text(agent_pages.skill(), "utf-8")
+    for path in [page for page, (title, text) in _PAGES.items() if not title or not agent_pages.describe(text)]:
+        _log.warning("%s has no title, or no paragraph to describe it", path)
     for path in Path(config.site_dir).rglob("*"):
         if path.suffix in (".html", ".css"):
             for result in asked(path.read_text("utf-8")):
@@ -148,7 +167,7 @@ def _plugin() -> str:
 def _folder(title: str, folder: str, names: Sequence[str]) -> str:
     """Files of a folder of the examples, each under its name."""
     languages = {".py": "python", ".yaml": "yaml", ".md": "markdown", ".txt": "text"}
-    parts = [f"# {title}"]
+    parts = [f"# {title}", f"What the folder `examples/{folder}` of the repository holds."]
     parts += [f"## {name}\n\n{_code(f'examples/{folder}/{name}', languages[Path(name).suffix])}" for name in names]
     return "\n\n".join(parts) + "\n"
 

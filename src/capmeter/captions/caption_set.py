@@ -247,7 +247,9 @@ class CaptionSet:
 
         Args:
             captions: of distinct ids.
-            notes, images_root, regions: as in `CaptionSet`.
+            notes: as in `CaptionSet`, as are the rest.
+            images_root: the folder of the images.
+            regions: the file of regions.
 
         Raises:
             InputError: two captions have one id.
@@ -279,7 +281,9 @@ class CaptionSet:
         """The set of captions that are given field by field.
 
         Args:
-            ids, image_ids, candidates: a text per caption.
+            ids: a text per caption.
+            image_ids: a text per caption.
+            candidates: a text per caption.
             references: the reference texts of each caption.
             others: further arguments of `CaptionSet`, such as `images`; lists of a value per caption may be lists.
 

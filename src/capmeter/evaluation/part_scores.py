@@ -120,7 +120,8 @@ def score_parts(
         keep: columns of the captions' files that the files of scores have, too.
         workers: the number of processes, or a pool (`capmeter.integrations.ray.RayPool`).
         intervals: whether corpus scores get 95% intervals.
-        resamples, seed: of the intervals.
+        resamples: of the intervals.
+        seed: of the intervals.
         settings: device, precision, threads, cache: as of `score`.
 
     Raises:
