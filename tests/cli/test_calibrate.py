@@ -33,12 +33,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_calibrate_gives_beta_and_baseline(run) -> None:
+    pytest.importorskip("capmeter_research", reason="needs capmeter-research")
     code, out, _ = run("calibrate", "rows.jsonl", "--pairs", "20", "--device", "cpu", "--format", "json")
     result = json.loads(out)
     assert code == 0 and result["encoder"] == "minilm" and result["layer"] == 6 and result["pairs"] == 20
     assert 0 < result["beta"] < 0.7 and 0 < result["f1"] < 0.7
     code, table, _ = run("calibrate", "rows.jsonl", "--pairs", "20")
     assert code == 0 and f"{result['beta']:.4f}" in table and "0.19" in table
+
+
+def test_calibrate_without_research_gives_the_baseline(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capmeter.metrics.embedding.bertscore.METRICS", {})
+    code, table, _ = run("calibrate", "rows.jsonl", "--pairs", "20", "--device", "cpu")
+    assert code == 0 and "baseline P" in table and "beta" not in table
 
 
 def test_calibrate_says_what_is_wrong(run) -> None:

@@ -64,9 +64,11 @@ def calibrate(options: _CalibrateOptions) -> None:
         for label, value, bundled in zip(
             labels, baseline_values.values(), bundled_calibration(encoder, result.layer), strict=True
         )
+        if value is not None  # of beta where no installed package has TBR
     ]
     pairs = format_count(result.pairs, "pair")
-    title = f"{encoder}, layer {result.layer}: {pairs}, standard error of beta {result.error:.4f}"
+    title = f"{encoder}, layer {result.layer}: {pairs}"
+    title += f", standard error of beta {result.error:.4f}" if result.error is not None else ""
     data = {"encoder": encoder, "layer": result.layer, "pairs": result.pairs, "seed": options.seed}
     table = Table(title, ["value", "measured", "bundled"], table_rows, [False, True, True])
     show(table, {**data, "error": result.error, **baseline_values}, options.format)

@@ -10,7 +10,7 @@ Low-rank adapters of a BERT (LoRA): small checkpoints that change the layers of 
 
 for the four matrices W of each layer (`MATRICES`), or of the first layers, where A [rank, inputs] and B [outputs, rank]
 are trained and W is frozen. The sum is computed once, when the encoder is loaded: an adapted encoder is as fast as its
-base. `capmeter_research.common.transformer.network` trains adapters.
+base.
 
 A checkpoint of the kind `encoder` names its base encoder and the hash of that one's weights. Its name or folder is an
 encoder's name: `sbert(encoder=minilm-captions)`. A metric's checkpoint may contain an adapter for that metric alone,
