@@ -18,7 +18,6 @@ from capmeter.core.options import flat_options
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import is_needed, parse, parse_list
 from capmeter.evaluation.results import Results, read_all
-from capmeter.meta.comparison import load_system
 
 
 def name_and_path(given: str) -> tuple[str | None, str]:
@@ -114,4 +113,6 @@ def open_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, 
 
 def load_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, CaptionSet]:
     """The captions of the systems of these files of captions or results, `FILE` or `NAME=FILE`, by name."""
+    from capmeter.meta.comparison import load_system  # which the command `score` does not need
+
     return {name: load_system(name, system, None) for name, system in open_named_systems(files, options).items()}

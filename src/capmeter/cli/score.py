@@ -284,14 +284,16 @@ def _part_table(scores: PartScores, label: str, digits: int | None, scale: float
 
 def _list_unanswered(systems: Mapping[str, Results], least_answered: float) -> list[str]:
     """The judges that gave a score to too few captions."""
-    from capmeter.metrics.judges.judge import answered_share
-    from capmeter.metrics.judges.reading import NO_ANSWER
-
     failed_checks = []
     for name, results in systems.items():
         for metric in results:
             scored_share = results[metric].parts.get(SCORED_SHARE, 1.0)
-            if scored_share < 1 and answered_share(results[metric]) < least_answered:
+            if scored_share == 1:
+                continue
+            from capmeter.metrics.judges.judge import answered_share  # which take a fifth of a small run to load
+            from capmeter.metrics.judges.reading import NO_ANSWER
+
+            if answered_share(results[metric]) < least_answered:
                 remedy = "; a further run asks only what has no answer" if NO_ANSWER in results[metric].notes else ""
                 failed_checks.append(
                     f"{name}: {metric} has a score for {format_share(scored_share, len(results.ids.names))} captions, "
