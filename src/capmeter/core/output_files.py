@@ -79,7 +79,6 @@ def atomic_file(target: Path) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             temporary_path.unlink()
-    _flush_folder(target.parent)
 
 
 def _begin(target: Path) -> tuple[Path, BinaryIO]:
@@ -124,17 +123,6 @@ def _lock(file: BinaryIO, wait: bool) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Makes the rename itself survive a power failure, where the system supports it."""
-    if sys.platform != "win32":
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 * `permutation_tests`: pairs of systems on the same images; under the null hypothesis the system labels are exchangeable
   within an image. Labels are swapped for all captions of an image together, and a corpus score (BLEU) is recomputed
-  from the sums each time. `paired_permutation_test` does the same for two tables of captions.
+  from the sums each time.
 * `association_test`: few systems with two numbers each; under the null hypothesis every pairing is equally likely. All
   n! pairings are tried if feasible, else a random sample.
 * `williams_test`: two correlations with the same human scores, compared by Williams' t (requires independent points;
   with several judgments per image use the paired bootstrap).
 
->>> paired_permutation_test([3.0, 4.0, 5.0], [1.0, 1.0, 2.0]).p     # all 2³ permutations: only two are as far from 0
+>>> scores = PairedSums(np.array([[[3.0], [4.0], [5.0]], [[1.0], [1.0], [2.0]]]), np.ones((2, 3)))
+>>> permutation_tests([scores])[0][0, 1].p  # all 2³ permutations: only two are as far from 0
 0.25
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.errors import InputError
-from capmeter.stats.bootstrap import Clusters, check_random
+from capmeter.stats.bootstrap import check_random
 from capmeter.stats.kendall import Array, Numbers, paired
 
 ScoreFunction = Callable[[Array, Array], Array]
@@ -139,36 +140,6 @@ class _Tally:
             p = extreme_count / tried if exact else (1 + extreme_count) / (1 + tried)
             results[a, b] = PermutationResult(float(self._scores[a] - self._scores[b]), p, exact, tried)
         return results
-
-
-def paired_permutation_test(
-    first: Numbers,
-    second: Numbers,
-    clusters: Sequence[Any] | Array | Clusters | None = None,
-    score_function: ScoreFunction = mean_score,
-    permutations: int = 10_000,
-    seed: int = 0,
-) -> PermutationResult:
-    """Tests whether score_function(first) - score_function(second) differs from 0, as `permutation_tests` does.
-
-    `first` and `second` are float64[n] or [n, k]: one number or one row of sufficient statistics per caption, rows
-    aligned. `clusters` says which rows are swapped together (default: each row on its own).
-
-    Args:
-        first, second: a number (captions) or a row of sums (captions, k) each.
-        clusters: the image of each caption; None: each its own.
-        score_function: from sums and counts to scores.
-        permutations, seed: their number, and what determines them.
-    """
-    a, b = (np.asarray(rows, float) for rows in (first, second))
-    if a.shape != b.shape or a.ndim not in (1, 2) or len(a) == 0:
-        raise InputError(f"expected two aligned tables of one row per caption, but got shapes {a.shape} and {b.shape}")
-    row_clusters = (
-        clusters if isinstance(clusters, Clusters) else Clusters(np.arange(len(a)) if clusters is None else clusters)
-    )
-    sums = np.stack([row_clusters.sums(rows.reshape(len(rows), -1)) for rows in (a, b)])
-    counts = np.stack([row_clusters.sums(np.ones(len(a)))] * 2)
-    return permutation_tests([PairedSums(sums, counts, score_function)], permutations, seed)[0][0, 1]
 
 
 def association_test(
