@@ -25,8 +25,9 @@ capmeter's parser (docs/spice.md).
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -64,6 +65,7 @@ METRICS_SETS: dict[str, tuple[str, ...]] = {
 """The sets of aac-metrics."""
 _UNAVAILABLE = {"clap_sim", "mace", "spider_max"}
 _PENALTY, _THRESHOLD = 0.9, 0.9
+_ARGUMENTS = "`return_all_scores=False`: the score of the corpus alone; other arguments are those of `evaluate`."
 
 
 def evaluate(
@@ -102,7 +104,9 @@ def evaluate(
         warnings.warn("mace listens to the sound and is left out of the set `all`", CapmeterWarning, stacklevel=2)
         requested_metrics = tuple(name for name in requested_metrics if name != "mace")
     metric_names = [metric_name for metric_name in requested_metrics if isinstance(metric_name, str)]
-    corpus_scores, sentence_scores = _score_names(metric_names, tokenised, references, texts, errors, encoder)
+    corpus_scores, sentence_scores = _score_names(
+        metric_names, tokenised, references, texts, errors=errors, encoder=encoder
+    )
     for metric_function in requested_metrics:
         if not isinstance(metric_function, str):
             corpus_part, sentences_part = metric_function(tokenised, references)
@@ -121,183 +125,53 @@ def preprocess_mult_sents(mult_sentences: References, **ignored: Any) -> list[li
     return [preprocess_mono_sents(sentences, **ignored) for sentences in mult_sentences]
 
 
-def bleu(
-    candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, n: int = 4, **ignored: Any
-) -> BothScores | np.float64:
-    """BLEU-n of tokenised sentences, under `bleu_n`.
+def _function(name: str, summary: str, has_references: bool = True, **defaults: Any) -> Callable[..., Any]:
+    """A function of aac-metrics: its scores, or the score of the corpus alone (`return_all_scores=False`).
 
     Args:
-        candidates, mult_references, ignored: as in `evaluate`.
-        return_all_scores: whether to return the scores of sentences beside those of the corpus, or one number.
-        n: longest n-grams, in words.
+        name: of the function.
+        summary: its docstring.
+        has_references: whether it takes references.
+        defaults: its parameters besides texts and `return_all_scores`.
     """
-    _check_arguments(ignored)
-    return _score_one({f"bleu_{n}": Bleu(n=n, tokenizer="whitespace")}, candidates, mult_references, return_all_scores)
+    kinds = inspect.Parameter
+    texts = [kinds(each, kinds.POSITIONAL_OR_KEYWORD) for each in ("candidates", "mult_references")]
+    values = {"return_all_scores": True, **defaults}
+    options = [kinds(each, kinds.POSITIONAL_OR_KEYWORD, default=value) for each, value in values.items()]
+    signature = inspect.Signature([*texts[: 1 + has_references], *options, kinds("ignored", kinds.VAR_KEYWORD)])
+
+    def function(*arguments: Any, **named: Any) -> BothScores | np.float64:
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        _check_arguments(given["ignored"])
+        candidates = texts_of(given["candidates"], "candidates")
+        references = given["mult_references"] if has_references else [[text] for text in candidates]
+        parameters = {each: given[each] for each in defaults}
+        scores = _score_names([name], *_read_texts(candidates, references), candidates, **parameters)
+        return scores if given["return_all_scores"] else list(scores[0].values())[-1]
+
+    function.__name__, function.__doc__ = name, f"{summary} {_ARGUMENTS}"
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
 
 
+bleu = _function("bleu", "BLEU-n of tokenised sentences, under `bleu_n`.", n=4)
 bleu_1, bleu_2, bleu_3, bleu_4 = (functools.partial(bleu, n=n) for n in (1, 2, 3, 4))
+rouge_l = _function("rouge_l", "ROUGE-L of tokenised sentences.", beta=1.2)
+cider_d = _function("cider_d", "CIDEr-D of tokenised sentences.", n=4, sigma=6.0)
+meteor = _function("meteor", "METEOR 1.5 of tokenised sentences.")
+spice = _function("spice", "SPICE.")
+spider = _function("spider", "SPIDEr, the mean of CIDEr-D and SPICE, with both: `cider_d`, `spice` and `spider`.")
+sbert_sim = _function("sbert_sim", "The mean cosine of sentence vectors over the references.", encoder="minilm")
+bert_score_mrefs = _function(
+    "bert_score", "Precision, recall and F1 of BERTScore, each that of the best reference.", encoder="minilm"
+)
+fer = _function("fer", "The share of captions with a fluency error; `errors` as in `evaluate`.", False, errors=KIND)
+spider_fl = _function("spider_fl", "SPIDEr-FL, with the members of SPIDEr and `fer`.", errors=KIND)
+fense = _function("fense", "FENSE, with `sbert_sim` and `fer`.", errors=KIND, encoder="minilm")
 dcase2023_evaluate = functools.partial(evaluate, metrics="dcase2023")
 dcase2024_evaluate = functools.partial(evaluate, metrics="dcase2024")
-
-
-def rouge_l(
-    candidates: Sequence[str],
-    mult_references: References,
-    return_all_scores: bool = True,
-    beta: float = 1.2,
-    **ignored: Any,
-) -> BothScores | np.float64:
-    """ROUGE-L of tokenised sentences.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-        beta: weight of recall.
-    """
-    _check_arguments(ignored)
-    metric = RougeL(beta=beta, tokenizer="whitespace")
-    return _score_one({"rouge_l": metric}, candidates, mult_references, return_all_scores)
-
-
-def cider_d(
-    candidates: Sequence[str],
-    mult_references: References,
-    return_all_scores: bool = True,
-    n: int = 4,
-    sigma: float = 6.0,
-    **ignored: Any,
-) -> BothScores | np.float64:
-    """CIDEr-D of tokenised sentences.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-        n: longest n-grams, in words.
-        sigma: of the penalty for another length, in words.
-    """
-    _check_arguments(ignored)
-    metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
-    return _score_one({"cider_d": metric}, candidates, mult_references, return_all_scores)
-
-
-def meteor(
-    candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> BothScores | np.float64:
-    """METEOR 1.5 of tokenised sentences.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-    """
-    _check_arguments(ignored)
-    return _score_one(_members("meteor", ""), candidates, mult_references, return_all_scores)
-
-
-def spice(
-    candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> BothScores | np.float64:
-    """SPICE.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-    """
-    _check_arguments(ignored)
-    return _score_one(_members("spice", ""), candidates, mult_references, return_all_scores)
-
-
-def spider(
-    candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> BothScores | np.float64:
-    """SPIDEr, the mean of CIDEr-D and SPICE, with both: under `cider_d`, `spice` and `spider`.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-    """
-    _check_arguments(ignored)
-    corpus_scores, sentence_scores = _score(_members("spider", ""), candidates, mult_references, spider=True)
-    return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores["spider"]
-
-
-def sbert_sim(
-    candidates: Sequence[str],
-    mult_references: References,
-    return_all_scores: bool = True,
-    encoder: str = "minilm",
-    **ignored: Any,
-) -> BothScores | np.float64:
-    """The mean cosine of sentence vectors over the references.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-        encoder: of the sentence vectors.
-    """
-    _check_arguments(ignored)
-    return _derived("sbert_sim", candidates, mult_references, return_all_scores, encoder=encoder)
-
-
-def bert_score_mrefs(
-    candidates: Sequence[str],
-    mult_references: References,
-    return_all_scores: bool = True,
-    encoder: str = "minilm",
-    **ignored: Any,
-) -> BothScores | np.float64:
-    """Precision, recall and F1 of BERTScore, each that of the best reference.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-        encoder: of the word vectors.
-    """
-    _check_arguments(ignored)
-    texts, references = _read_texts(candidates, mult_references)
-    corpus_scores, sentence_scores = _score_names(["bert_score"], texts, references, texts, KIND, encoder)
-    return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores["bert_score.f1"]
-
-
-def fer(
-    candidates: Sequence[str], return_all_scores: bool = True, errors: str = KIND, **ignored: Any
-) -> BothScores | np.float64:
-    """The share of captions with a fluency error.
-
-    Args:
-        candidates, return_all_scores, ignored: as in `bleu`.
-        errors: as in `evaluate`.
-    """
-    _check_arguments(ignored)
-    texts = texts_of(candidates, "candidates")
-    return _derived("fer", texts, [[text] for text in texts], return_all_scores, errors=errors)
-
-
-def spider_fl(
-    candidates: Sequence[str],
-    mult_references: References,
-    return_all_scores: bool = True,
-    errors: str = KIND,
-    **ignored: Any,
-) -> BothScores | np.float64:
-    """SPIDEr-FL, with the members of SPIDEr and `fer`.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-        errors: as in `evaluate`.
-    """
-    _check_arguments(ignored)
-    return _derived("spider_fl", candidates, mult_references, return_all_scores, errors=errors)
-
-
-def fense(
-    candidates: Sequence[str],
-    mult_references: References,
-    return_all_scores: bool = True,
-    errors: str = KIND,
-    encoder: str = "minilm",
-    **ignored: Any,
-) -> BothScores | np.float64:
-    """FENSE, with `sbert_sim` and `fer`.
-
-    Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`.
-        errors, encoder: as in `evaluate`.
-    """
-    _check_arguments(ignored)
-    return _derived("fense", candidates, mult_references, return_all_scores, errors=errors, encoder=encoder)
 
 
 def vocab(
@@ -316,10 +190,12 @@ def vocab(
     sampled as in aac-metrics: the mean of as many samples as a sound has references at most (`pop_strategy`).
 
     Args:
-        candidates, mult_references, return_all_scores, ignored: as in `bleu`; references may be None.
+        candidates, mult_references: as in `evaluate`; references may be None.
+        return_all_scores: whether all numbers are returned, or `vocab.cands` of the corpus alone.
         seed: of the sampled references.
         tokenizer: from a text to its words.
         pop_strategy: the number of samples: that of the most or of the fewest references of a sound, or a number.
+        ignored: as in `evaluate`.
 
     Raises:
         MissingBackend: references are sampled by torch, which is not installed.
@@ -370,30 +246,27 @@ def _mean_sampled_vocabulary(reference_sets: Sequence[Sequence[set[str]]], sampl
     return sum(vocabulary_sizes) / sample_count
 
 
-_BY_NAME: dict[str, tuple[Metric, ...]] = {
-    **{f"bleu_{n}": (Bleu(n=n, tokenizer="whitespace"),) for n in range(1, 5)},
-    "meteor": (Meteor(tokenizer="whitespace"),),
-    "rouge_l": (RougeL(tokenizer="whitespace"),),
-    "cider_d": (CiderD(tokenizer="whitespace"),),
-    "spice": (Spice(input="raw"),),
-    "spider": (CiderD(tokenizer="whitespace"), Spice(input="raw")),
+_METRICS: dict[str, Callable[..., Metric]] = {
+    **{f"bleu_{n}": functools.partial(Bleu, n=n, tokenizer="whitespace") for n in range(1, 5)},
+    "meteor": functools.partial(Meteor, tokenizer="whitespace"),
+    "rouge_l": functools.partial(RougeL, tokenizer="whitespace"),
+    "cider_d": functools.partial(CiderD, tokenizer="whitespace"),
+    "spice": functools.partial(Spice, input="raw"),
+    "sbert_sim": functools.partial(Sbert, pooling="mean"),
+    **{f"bert_score.{part}": functools.partial(BertScore, score=part) for part in ("precision", "recall", "f1")},
 }
-
-
-_PENALISED: dict[str, str | None] = {"spider_fl": "spider", "fense": "sbert_sim", "fer": None}
+_ENCODED = ("sbert_sim", "bert_score.precision", "bert_score.recall", "bert_score.f1")
+_MEMBERS = {"spider": ("cider_d", "spice"), "bert_score": _ENCODED[1:], "fense": ("sbert_sim",), "fer": ()}
+_MEMBERS["spider_fl"] = _MEMBERS["spider"]
+_PENALISED = {"spider_fl": "spider", "fense": "sbert_sim", "fer": ""}
 """The metrics that depend on fluency errors, and what each penalises."""
 
 
-def _members(name: str, encoder: str) -> dict[str, Metric]:
-    """The metrics to measure for this name: one, or for SPIDEr and BERTScore all of their members."""
-    if name in _BY_NAME:
-        return dict(zip(("cider_d", "spice") if name == "spider" else (name,), _BY_NAME[name], strict=True))
-    if name == "sbert_sim":
-        return {name: Sbert(pooling="mean", encoder=encoder)}
-    if name == "bert_score":
-        return {f"bert_score.{part}": BertScore(score=part, encoder=encoder) for part in ("precision", "recall", "f1")}
-    if name in _PENALISED:
-        return {} if _PENALISED[name] is None else _members(str(_PENALISED[name]), encoder)
+def _members(name: str) -> tuple[str, ...]:
+    """The names of what is measured for this one: itself, or all of its members."""
+    members: tuple[str, ...] = _MEMBERS.get(name, (name,))
+    if set(members) <= _METRICS.keys():
+        return members
     available = f"available are {', '.join(_CLASSES)}, and the sets {', '.join(METRICS_SETS)}"
     if name in _UNAVAILABLE:
         raise InputError(f"{name} is a metric of aac-metrics that capmeter does not compute; {available}")
@@ -401,55 +274,47 @@ def _members(name: str, encoder: str) -> dict[str, Metric]:
 
 
 def _score_names(
-    metric_names: Sequence[str], candidates: Any, references: Any, texts: Sequence[str], errors: str, encoder: str
+    names: Sequence[str],
+    candidates: list[str],
+    references: list[list[str]],
+    texts: Sequence[str],
+    *,
+    errors: str = KIND,
+    encoder: str = "minilm",
+    **parameters: Any,
 ) -> BothScores:
-    """The scores under these names and those of their members; errors are those of the texts as given."""
-    vocabulary_scores = vocab(candidates, references) if "vocab" in metric_names else ({}, {})
-    metric_names = ["bleu_4" if each == "bleu" else each for each in metric_names if each != "vocab"]
-    by_name = {metric_name: metric for each in metric_names for metric_name, metric in _members(each, encoder).items()}
-    has_spider = bool({"spider", "spider_fl"} & set(metric_names))
-    corpus_scores, sentence_scores = _score(by_name, candidates, references, has_spider) if by_name else ({}, {})
-    penalised_names = [metric_name for metric_name in metric_names if metric_name in _PENALISED]
-    if penalised_names:
-        error_rate = FluencyErrorRate(errors=errors, threshold=_THRESHOLD)
-        sentence_scores["fer"] = score(candidates=list(texts), references=[[""]] * len(texts), metrics=[error_rate])[
-            error_rate
-        ].items.array
-    for metric_name in penalised_names:
-        if (base_name := _PENALISED[metric_name]) is not None:
-            sentence_scores[metric_name] = sentence_scores[base_name] * (1 - _PENALTY * sentence_scores["fer"])
-    corpus_scores |= {
-        metric_name: np.float64(np.mean(values))
-        for metric_name, values in sentence_scores.items()
-        if metric_name not in corpus_scores
+    """The scores under these names and those of their members.
+
+    Args:
+        names: of the metrics.
+        candidates, references: the texts, tokenised where the metrics expect it.
+        texts: the candidates as given, whose fluency errors count.
+        errors, encoder: as of `evaluate`.
+        parameters: of the only metric; `n` of BLEU is part of its name.
+    """
+    vocabulary_scores = vocab(candidates, references) if "vocab" in names else ({}, {})
+    names = [f"bleu_{parameters.pop('n', 4)}" if each == "bleu" else each for each in names if each != "vocab"]
+    metrics = {
+        member: _METRICS[member](**parameters, **({"encoder": encoder} if member in _ENCODED else {}))
+        for member in dict.fromkeys(member for each in names for member in _members(each))
     }
-    assert isinstance(vocabulary_scores, tuple)
-    return corpus_scores | vocabulary_scores[0], sentence_scores | vocabulary_scores[1]
-
-
-def _derived(
-    name: str, candidates: Any, references: Any, return_all_scores: bool, errors: str = KIND, encoder: str = "minilm"
-) -> BothScores | np.float64:
-    corpus_scores, sentence_scores = _score_names([name], candidates, references, candidates, errors, encoder)
-    return (corpus_scores, sentence_scores) if return_all_scores else corpus_scores[name]
-
-
-def _score_one(
-    metrics: Mapping[str, Metric], candidates: Any, references: Any, return_all_scores: bool
-) -> BothScores | np.float64:
-    corpus_scores, sentence_scores = _score(metrics, candidates, references)
-    return (corpus_scores, sentence_scores) if return_all_scores else next(iter(corpus_scores.values()))
-
-
-def _score(metrics: Mapping[str, Metric], candidates: Any, references: Any, spider: bool = False) -> BothScores:
-    texts, reference_lists = _read_texts(candidates, references)
-    results = score(candidates=texts, references=reference_lists, metrics=metrics.values())
-    corpus_scores = {metric_name: np.float64(results[metric].score) for metric_name, metric in metrics.items()}
-    sentence_scores = {metric_name: results[metric].items.array for metric_name, metric in metrics.items()}
-    if spider:
+    results: Any = score(candidates=candidates, references=references, metrics=metrics.values()) if metrics else {}
+    corpus_scores = {name: np.float64(results[metric].score) for name, metric in metrics.items()}
+    sentence_scores = {name: results[metric].items.array for name, metric in metrics.items()}
+    if {"spider", "spider_fl"} & set(names):
         corpus_scores["spider"] = (corpus_scores["cider_d"] + corpus_scores["spice"]) / 2
         sentence_scores["spider"] = (sentence_scores["cider_d"] + sentence_scores["spice"]) / 2
-    return corpus_scores, sentence_scores
+    if penalised := [name for name in names if name in _PENALISED]:
+        error_rate = FluencyErrorRate(errors=errors, threshold=_THRESHOLD)
+        error_scores = score(candidates=list(texts), references=[[""]] * len(texts), metrics=[error_rate])
+        sentence_scores["fer"] = error_scores[error_rate].items.array
+        for name in penalised:
+            if base_name := _PENALISED[name]:
+                sentence_scores[name] = sentence_scores[base_name] * (1 - _PENALTY * sentence_scores["fer"])
+        means = {name: np.float64(np.mean(values)) for name, values in sentence_scores.items()}
+        corpus_scores = means | corpus_scores
+    assert isinstance(vocabulary_scores, tuple)
+    return corpus_scores | vocabulary_scores[0], sentence_scores | vocabulary_scores[1]
 
 
 def _read_texts(candidates: Any, references: Any) -> tuple[list[str], list[list[str]]]:
@@ -581,7 +446,7 @@ def load_metric(name: str, **arguments: Any) -> AACMetric:
         InputError: there is no such metric here.
     """
     if name not in _CLASSES:
-        _members(name, "")  # says which are available
+        _members(name)  # says which are available
     return _CLASSES[name](**arguments)
 
 
