@@ -126,6 +126,11 @@ class JudgeServer:
         """The address to give to a judge."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
+    @property
+    def clair(self) -> str:
+        """CLAIR asked of this server."""
+        return f'clair(model=m,endpoint="{self.url}")'
+
     def answered(self) -> dict[str, int]:
         """How often each body was answered completely so far, while others may be."""
         with self.lock:

@@ -19,9 +19,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -143,10 +142,10 @@ def score_parts(
         )
     missing = [k for k, file in enumerate(files) if not _is_finished(file)]
     if missing:
-        work = _collect(parts, evaluation, pool)
-        jobs = [(work.numbered(parts, k), files[k]) for k in missing]
+        work, numbered = _collect(parts, evaluation, pool)
+        jobs = [(numbered[k], files[k]) for k in missing]
         with task("scoring parts", total=len(jobs)) as advance:
-            for _ in pool.map(functools.partial(_write_part, replace(work, images=())), jobs):
+            for _ in pool.map(functools.partial(_write_part, work), jobs):
                 advance(1)
     _remove_others(folder, files, parts)
     systems = combine(files, parsed, resamples=resamples if intervals else 0, seed=seed)
@@ -160,77 +159,63 @@ def score_parts(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What scoring a part needs of all parts; the sum of two is that of the parts of both.
+    """What scoring a part needs of all parts.
 
-    states: the corpus states of each system.
-    images: of each part hashes of the images of its rows without an id, so that they can be numbered.
+    evaluation: of a system without corpus states.
+    systems: the evaluation of each system, with its states.
     kinds: of each carried column the types of its values.
     """
 
     evaluation: Evaluation
-    states: Mapping[str, CorpusStates] = field(default_factory=dict)
-    images: tuple[Numbers, ...] = ()
+    systems: Mapping[str, Evaluation] = field(default_factory=dict)
     kinds: Mapping[str, frozenset[type]] = field(default_factory=dict)
-
-    def __add__(self, other: _Work) -> _Work:
-        return replace(
-            self,
-            states=_join(operator.add, self.states, other.states),
-            images=self.images + other.images,
-            kinds=_join(operator.or_, self.kinds, other.kinds),
-        )
 
     def of_system(self, system: str) -> Evaluation:
         """The evaluation with this system's states."""
-        return self.evaluation.with_states(self.states[system]) if system in self.states else self.evaluation
-
-    def numbered(self, parts: Sequence[Part], position: int) -> Part:
-        """A part whose rows without an id have their number."""
-        return replace(parts[position], numbers=self.images[position]) if self.images else parts[position]
+        return self.systems.get(system, self.evaluation)
 
 
-def _join(add: Callable[[Any, Any], Any], first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of both by key, added where both have one."""
-    both = {key: add(first[key], value) if key in first else value for key, value in second.items()}
-    return {**first, **both}
-
-
-def _collect(parts: Sequence[Part], evaluation: Evaluation, pool: WorkerPool) -> _Work:
-    """What requires all parts: corpus states, the numbers of rows without ids, and the types of carried columns."""
+def _collect(parts: Sequence[Part], evaluation: Evaluation, pool: WorkerPool) -> tuple[_Work, Sequence[Part]]:
+    """What requires all parts, and the parts with the numbers of their rows without ids."""
     work, is_first = _Work(evaluation), True
     needs_rows = (len(parts) > 1 and not all(part.has_ids for part in parts)) or bool(parts[0].keep)
-    while (is_first and needs_rows) or any(work.of_system(name).pending_states for name in work.states or [""]):
-        collected = None
+    while (is_first and needs_rows) or any(each.pending_states for each in work.systems.values() or [evaluation]):
+        states: dict[str, CorpusStates] = {}
+        kinds: dict[str, frozenset[type]] = {}
+        images: list[Numbers] = []
         with task("collecting parts", total=len(parts)) as advance:
-            for part_work in pool.map(functools.partial(_collect_part, work), parts):
-                collected = part_work if collected is None else collected + part_work
+            for part_states, part_kinds, part_images in pool.map(functools.partial(_collect_part, work), parts):
+                for system, each in part_states.items():
+                    states[system] = states[system] + each if system in states else each
+                kinds = {name: kinds.get(name, frozenset()) | part_kinds[name] for name in part_kinds}
+                images.append(part_images)
                 advance(1)
-        assert collected is not None
-        merged = {
-            name: CorpusStates({**getattr(work.states.get(name), "states", {}), **states.states})
-            for name, states in collected.states.items()
-        }
         if is_first:
-            work = replace(work, images=tuple(number_captions(collected.images)), kinds=collected.kinds)
-        work, is_first = replace(work, states=merged), False
-    return work
+            parts = [replace(part, numbers=each) for part, each in zip(parts, number_captions(images), strict=True)]
+        systems = {system: work.of_system(system).with_states(each) for system, each in states.items()}
+        work, is_first = _Work(evaluation, systems, kinds), False
+        if not states:  # all captions are left out
+            break
+    return work, parts
 
 
-def _collect_part(work: _Work, part: Part) -> _Work:
-    """What one part contributes to the pending states, and to ids and columns."""
+def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dict[str, frozenset[type]], Numbers]:
+    """The pending states of each system, the types in carried columns, and hashes of the images of rows without ids."""
     captions = part.read()
-    states = {}
-    for system, (_, system_captions) in captions.systems.items():
-        evaluation = work.of_system(system)
-        if len(system_captions):  # else all of the part are left out
-            is_pending = bool(evaluation.pending_states)
-            states[system] = evaluation.collect_all(system_captions) if is_pending else CorpusStates()
-    kinds = {name: frozenset({type(None)}) for name in part.keep or () if name != NUMBER}
-    for position, name in enumerate(part.keep or ()):
-        if name != NUMBER:
-            kinds[name] |= {value_kind(row.kept[position], row.location, name) for row in captions.rows}
+    states = {
+        system: work.of_system(system).collect_all(system_captions)
+        if work.of_system(system).pending_states
+        else CorpusStates()
+        for system, (_, system_captions) in captions.systems.items()
+        if len(system_captions)  # else all of the part are left out
+    }
+    kinds = {
+        name: frozenset({type(None), *(value_kind(row.kept[k], row.location, name) for row in captions.rows)})
+        for k, name in enumerate(part.keep or ())
+        if name != NUMBER
+    }
     without_id = (f"{row.system or ''}\0{row.image_id}" for row in captions.rows if row.id is None)
-    return _Work(work.evaluation, states, (hash_images(without_id),), kinds)
+    return states, kinds, hash_images(without_id)
 
 
 def _write_part(work: _Work, job: tuple[Part, Path]) -> None:

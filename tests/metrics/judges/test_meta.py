@@ -48,9 +48,8 @@ def rated(folder: Path, count: int) -> Path:
 def test_agreement_with_ratings_has_an_interval(tmp_path: Path) -> None:
     path = rated(tmp_path, 40)
     with JudgeServer(plan).running() as server:
-        name = f'clair(model=m,endpoint="{server.url}")'
-        words = ("meta", "-b", "rated", "-d", path, "-m", name, "--format", "json", "--resamples", "50")
-        (result,) = (each for each in json.loads(run(*words))["results"] if each["metric"] == name)
+        words = ("meta", "-b", "rated", "-d", path, "-m", server.clair, "--format", "json", "--resamples", "50")
+        (result,) = (each for each in json.loads(run(*words))["results"] if each["metric"] == server.clair)
         scores = [100 - k if k % 4 == 0 else k for k in range(40)]
         assert result["value"] == pytest.approx(100 * kendalltau(scores, range(40), variant="b")[0], abs=1e-6)
         assert result["low"] < result["value"] < result["high"]
@@ -85,7 +84,7 @@ def test_the_budget_is_an_option_and_the_table_says_how_many_have_a_score(tmp_pa
     path = rated(tmp_path, 5)
     refuse = lambda body, before: completion("I'm sorry.") if grade(body) == 3 else plan(body, before)  # noqa: E731
     with JudgeServer(refuse).running() as server:
-        words = ["score", str(path), "-m", f'clair(model=m,endpoint="{server.url}")']
+        words = ["score", str(path), "-m", server.clair]
         refused = CliRunner().invoke(app, [*words, "--max-requests", "4"])
         assert "more than --max-requests 4" in str(refused.exception) and not server.received
         for limit, message in ((("--max-cost", "4"), "--judge-prices"), (("--judge-prices", "cheap"), "is not IN,OUT")):

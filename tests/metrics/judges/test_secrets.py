@@ -249,11 +249,11 @@ def test_an_unusable_cache_is_said_before_the_first_question(tmp_path: Path, mon
         for name in ("loop", "folder", "garbage", "file"):
             monkeypatch.setenv("CAPMETER_VECTOR_CACHE", str(tmp_path / name))
             with pytest.raises(CapmeterError, match="cannot be kept in"):
-                score(captions(), f'clair(model=m,endpoint="{server.url}")')
+                score(captions(), server.clair)
         monkeypatch.setenv("CAPMETER_VECTOR_CACHE", str(tmp_path / "full"))
         monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 4096}))
         with pytest.raises(CapmeterError, match="the disk is full: 4,096 bytes are free"):
-            score(captions(), f'clair(model=m,endpoint="{server.url}")')
+            score(captions(), server.clair)
         assert not server.received
 
 
@@ -272,7 +272,7 @@ def test_runs_at_the_same_time_share_their_answers(tmp_path: Path) -> None:
         return completion('{"score": 50}')
 
     with JudgeServer(plan).running() as server:
-        words = [sys.executable, "-m", "capmeter", "score", str(rows), "-m", f'clair(model=m,endpoint="{server.url}")']
+        words = [sys.executable, "-m", "capmeter", "score", str(rows), "-m", server.clair]
         runs = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
         outputs = [run.communicate(timeout=120) for run in runs]
         assert all("0.5000" in output for output, _ in outputs), outputs
