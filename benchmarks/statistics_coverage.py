@@ -18,7 +18,7 @@ import numpy as np
 from capmeter.stats.bootstrap import bootstrap_interval
 from capmeter.stats.correlation import Pearson
 from capmeter.stats.kendall import TauA, TauB
-from capmeter.stats.permutation import paired_permutation_test, williams_test
+from capmeter.stats.permutation import PairedSums, permutation_tests, williams_test
 
 RHO, IMAGES, PER_IMAGE = 0.5, 150, 4
 MIX = np.linalg.cholesky(np.asarray([[1, RHO], [RHO, 1]]))
@@ -46,8 +46,10 @@ def main(runs: int) -> None:
     for run in range(runs):
         random = np.random.default_rng(run)
         shared = np.repeat(random.normal(size=IMAGES), PER_IMAGE)
-        first, second = (shared + np.repeat(random.normal(size=IMAGES), PER_IMAGE) for _ in range(2))
-        permuted.append(paired_permutation_test(first, second, IMAGE, permutations=999, seed=run).p)
+        systems = [shared + np.repeat(random.normal(size=IMAGES), PER_IMAGE) for _ in range(2)]
+        sums = np.stack([scores.reshape(IMAGES, PER_IMAGE, 1).sum(axis=1) for scores in systems])
+        scores_by_image = PairedSums(sums, np.full((2, IMAGES), float(PER_IMAGE)))
+        permuted.append(permutation_tests([scores_by_image], permutations=999, seed=run)[0][0, 1].p)
         human = random.normal(size=60)
         a, b = (human + random.normal(size=60) for _ in range(2))
         williamsed.append(williams_test(Pearson(human, a)(), Pearson(human, b)(), Pearson(a, b)(), 60).p)

@@ -27,7 +27,7 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.stats.bootstrap import bootstrap_interval, mean_statistic, percentile_interval
 from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.kendall import TauA, TauB, TauC
-from capmeter.stats.permutation import association_test, paired_permutation_test, williams_test
+from capmeter.stats.permutation import association_test, williams_test
 from capmeter.stats.significance import holm_correction
 
 NAMES = (
@@ -119,7 +119,6 @@ def check_statistic(sample: random.Random) -> str:
     calls: tuple[Callable[[], Any], ...] = (
         lambda: sample.choice((Pearson, Spearman, TauA, TauB, TauC))(x, y)(),
         lambda: association_test(x, y, sample.choice(("pearson", "spearman", "tau", "x")), 20, seed).p,
-        lambda: paired_permutation_test(x, y, permutations=resamples, seed=seed).p,
         lambda: bootstrap_interval(mean_statistic(finite), range(len(finite)), resamples, seed).low,
         lambda: percentile_interval(finite, sample.choice(LEVELS)),
         lambda: holm_correction(x),

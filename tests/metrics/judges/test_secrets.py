@@ -42,6 +42,7 @@ FORMS = {
     "base85": base64.b85encode(SECRET.encode()).decode(),
     "hexadecimal": SECRET.encode().hex(),
     "bytes": SECRET.encode().hex(":"),
+    "bytes with prefixes": " ".join(f"0x{ord(c):02x}" for c in SECRET),
     "codes": " ".join(str(ord(c)) for c in SECRET),
     "reversed": SECRET[::-1],
     "rot13": codecs.encode(SECRET, "rot13"),

@@ -32,7 +32,7 @@ from capmeter.core.errors import InputError
 URL_VARIABLE, KEY_VARIABLE = "CAPMETER_JUDGE_URL", "CAPMETER_JUDGE_KEY"
 MASK = "[key]"
 _PART, _ENCODED_PART = 6, 9  # letters and digits that are masked anywhere; shorter keys ("none") are placeholders
-_ESCAPE = re.compile(r"\\u\{?([0-9a-fA-F]{4})\}?|\\x([0-9a-fA-F]{2})|=([0-9A-F]{2})")
+_ESCAPE = re.compile(r"\\u\{?([0-9a-fA-F]{4})\}?|[\\0]x([0-9a-fA-F]{2})|=([0-9A-F]{2})")
 _ENCODING = f"{string.ascii_letters}{string.digits}+/=-_"
 _WORD = re.compile(r"[a-z]*|[A-Z]*|[A-Z][a-z]*")
 _LONG = re.compile(r"[^\s\"'`<>(){},;]{20,}")  # longer than the words of a sentence
