@@ -39,7 +39,7 @@ lint: $(VENV)/.dev
 
 # strictly: a warning, a link or a command of a page that fails ends the build
 docs: $(VENV)/.dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python scripts/site/build.py
 	@echo "The site: $(CURDIR)/out/site/index.html"
 
 # hostile structures and mutated files through load, parts and score: minutes; the tests run a short one

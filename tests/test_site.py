@@ -81,8 +81,7 @@ def test_commands_are_shown_with_what_they_print(site: Any, tmp_path: Path, capl
 
 
 def test_what_a_page_would_load_from_elsewhere_is_found(site: Any) -> None:
-    pytest.importorskip("mkdocs", reason="needs the group docs")
-    requests = site("hooks").asked
+    requests = site("build").asked
     assert requests('<a href="https://example.org/">read</a> <img src="a.png"> <link href="style.css">') == []
     assert requests('<script src="https://example.org/a.js"></script>') == ['src="https://example.org/a.js']
     assert requests("<link rel=stylesheet href=//example.org/a.css>") == ["href=//example.org/a.css"]
@@ -90,9 +89,8 @@ def test_what_a_page_would_load_from_elsewhere_is_found(site: Any) -> None:
 
 
 def test_links_that_leave_the_folder_of_pages_lead_to_what_the_site_has(site: Any) -> None:
-    pytest.importorskip("mkdocs", reason="needs the group docs")
-    hooks = site("hooks")
-    moved = hooks._moved("[a](../examples/plugin) [b](spice.md#x) [c](https://example.org) [d](../CONTRIBUTING.md)",
-                         hooks.PurePosixPath("docs"))  # fmt: skip
+    build = site("build")
+    moved = build._moved("[a](../examples/plugin) [b](spice.md#x) [c](https://example.org) [d](../CONTRIBUTING.md)",
+                         build.PurePosixPath("docs"))  # fmt: skip
     assert moved == "[a](plugin.md) [b](spice.md#x) [c](https://example.org) [d](contributing.md)"
-    assert hooks._moved("[a](docs/spice.md)", hooks.PurePosixPath()) == "[a](spice.md)"
+    assert build._moved("[a](docs/spice.md)", build.PurePosixPath()) == "[a](spice.md)"

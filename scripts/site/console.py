@@ -26,7 +26,7 @@ STARTED = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from capmeter.cli.main import main; main()"
 )
-_log = logging.getLogger("mkdocs.plugins.capmeter")
+_log = logging.getLogger("capmeter.site")
 
 
 def transcript(commands: list[str], folder: Path, expected: int = 0) -> str:
