@@ -208,6 +208,33 @@ def test_events_in_order_are_the_same_events(times: list[list[float]]) -> None:
     )
 
 
+@pytest.mark.parametrize("layout", ["document", "lists", "rows"])
+def test_paragraphs_are_joined_by_time_unless_asked_otherwise(layout: str) -> None:
+    late, early = ([5.0, 9.0], "it sleeps", 1), ([0.0, 4.0], "a dog eats", 1)
+    inputs: Any = {
+        "document": {"v7": [{"timestamp": t, "sentence": s, "pred_event_count": n} for t, s, n in (late, early)]},
+        "lists": [{"image_id": "v7", "timestamps": [late[0], early[0]], "sentences": [late[1], early[1]]}],
+        "rows": [{"video_id": "v7", "caption": s, "start": t[0], "end": t[1]} for t, s, _ in (late, early)],
+    }[layout]
+    references = {"v7": {"duration": 9, "timestamps": [late[0], early[0]], "sentences": ["a dog rests", "a dog eats"]}}
+    same = {"v7": {"duration": 9, "timestamps": [early[0], late[0]], "sentences": [early[1], late[1]]}}
+    assert capmeter.load(inputs, same, event_order="file")["v7"].candidate == "it sleeps a dog eats"
+    captions = capmeter.load(inputs, references)
+    (caption,) = captions
+    assert (caption.candidate, caption.references) == ("a dog eats it sleeps", ("a dog eats a dog rests",))
+    assert caption.events is not None and caption.events.candidate.sentences == ("it sleeps", "a dog eats")
+    assert captions.notes["events joined by time, which is not their order in the file"] == ["v7"]
+    assert any("more events than pred_event_count" in note for note in captions.notes) == (layout == "document")
+    as_in_file = capmeter.load(inputs, references, event_order="file")
+    assert as_in_file["v7"].candidate == "it sleeps a dog eats" and "by time" not in " ".join(as_in_file.notes)
+    assert as_in_file["v7"].references == ("a dog rests a dog eats",)
+    assert captions.adjustments == {} and as_in_file.adjustments == {"event_order": "file"}
+    in_order = capmeter.load({"v7": [{"timestamp": t, "sentence": s} for t, s, _ in (early, late)]}, references)
+    assert in_order["v7"].candidate == caption.candidate
+    boxes = {"timestamps": [[9, 9, 10, 10], [0, 0, 1, 1]], "sentences": ["a cat", "a dog"], "references": ["a cat"]}
+    assert capmeter.load([{"image_id": "1", **boxes}])["1"].candidate == "a cat a dog"
+
+
 def test_videos_without_results_are_left_out_or_count_zero() -> None:
     truth = {**GROUND_TRUTH, "v8": GROUND_TRUTH["v7"], "v9": GROUND_TRUTH["v7"]}
     captions = capmeter.load(RESULTS["ActivityNet"], truth)

@@ -53,6 +53,17 @@ def test_the_scores_are_those_of_one_file(folder: Path) -> None:
     assert "in" in table.stdout and "rouge-l" in table.stdout and "6 captions in 3 parts" in table.stdout
 
 
+def test_thresholds_of_overlap_are_columns(tmp_path: Path) -> None:
+    event = {"image_id": "v7", "timestamps": [[0, 4]], "sentences": ["a dog runs"]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(event) + "\n")
+    (tmp_path / "refs.json").write_text(json.dumps({"v7": {"timestamps": [[0, 8]], "sentences": ["a dog runs"]}}))
+    arguments = ("score", "in.jsonl", "-r", "refs.json", "-m", "dense(metric=rouge-l),bleu-1", "--parts", "out")
+    done = capmeter(*arguments, "-f", "csv", folder=tmp_path)
+    head, dense, bleu = (line.split(",") for line in done.stdout.splitlines())
+    assert head[-4:] == ["iou 0.3", "iou 0.5", "iou 0.7", "iou 0.9"]
+    assert (dense[-4:], bleu[-4:]) == (["1.0000", "1.0000", "0.0000", "0.0000"], ["-"] * 4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -15,12 +15,13 @@ that what depends on the references alone is computed once for each of them. The
 name are in the set's `image_pool`.
 
 `Events` are captions of events in time: sentences with a start and an end, in seconds of one video; or of boxes in a
-picture. Read as one text, a video's events are a paragraph: the sentences in the order of the file, joined by blanks.
+picture. Read as one text, a video's events are a paragraph: the sentences in the order of time, joined by blanks; those
+of boxes in the order of the file.
 Metrics that need no times score this paragraph; those that do (`soda-c`, `dense`, `proposals`) use the times.
 
 >>> events = Events(((4.0, 9.5), (0.0, 4.0)), ("it sleeps", "a dog eats."))
 >>> events.paragraph
-'it sleeps a dog eats.'
+'a dog eats. it sleeps'
 >>> events.in_order().sentences
 ('a dog eats.', 'it sleeps')
 """
@@ -28,7 +29,7 @@ Metrics that need no times score this paragraph; those that do (`soda-c`, `dense
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -50,19 +51,27 @@ class Events:
     times: start and end of each event in seconds, 0 ≤ start ≤ end; or the box of each object, its lower corner before
         its upper: (x1, y1, x2, y2), or in space (x1, y1, z1, x2, y2, z2).
     sentences: the caption of each event.
+    predicted_count: how many of these events the system predicts, where its file says so.
     """
 
     times: tuple[tuple[float, ...], ...] = ()
     sentences: tuple[str, ...] = ()
+    predicted_count: int | None = field(default=None, repr=False, compare=False)
 
     @property
     def paragraph(self) -> str:
-        """The sentences as one text."""
+        """The sentences as one text, in the order of time."""
+        are_intervals = all(len(each) == 2 for each in self.times)
+        return " ".join((self.in_order() if are_intervals else self).sentences)
+
+    @property
+    def in_file(self) -> str:
+        """The sentences as one text, in the order of the file."""
         return " ".join(self.sentences)
 
     def map(self, change: Callable[[str], str]) -> Events:
         """The same events with changed sentences."""
-        return Events(self.times, tuple(map(change, self.sentences)))
+        return replace(self, sentences=tuple(map(change, self.sentences)))
 
     def in_order(self) -> Events:
         """The same events by start, then end, then their order in the file."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from capmeter.captions.caption_set import Events
@@ -175,7 +176,8 @@ def _read_objects(entries: Any, duration: Any, location: str) -> Events:
                 '"duration": seconds'
             )
         times = [[start, end] for start, end in zip(times, [*times[1:], duration], strict=True)]
-    return read_events(times, texts, location)
+    counts = [entry["pred_event_count"] for entry in entries if is_finite(entry.get("pred_event_count"))]
+    return replace(read_events(times, texts, location), predicted_count=max(counts, default=None))
 
 
 def _start_of(entry: Mapping[Any, Any]) -> Any:

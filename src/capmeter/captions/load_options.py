@@ -63,6 +63,7 @@ class LoadOptions:
         unicode: brings candidates and references into this Unicode form, "nfc" or "nfkc"; None: as they are.
         clean: of candidates: "chat-artifacts" removes what chat models and tokenizers leave around a caption (see
             `capmeter.captions.clean_texts`), "markdown" reads what their Markdown renders; None: as they are.
+        event_order: how the sentences of a video's events are joined to one text: by "time", or as in the "file".
         images_root: the folder of the pictures: relative paths start here, and captions that name no picture have the
             file of their image id (see `capmeter.captions.sources`).
         regions: a folder of .npz files or an LMDB with the pictures' regions.
@@ -134,6 +135,13 @@ class LoadOptions:
         choices=("chat-artifacts", "markdown"),
         metavar="KIND",
     )
+    event_order: str = option(
+        "time",
+        "How the sentences of a video's events become one text for metrics that need no times: by time, or as in the "
+        "file.",
+        group="reading files",
+        choices=("time", "file"),
+    )
     images_root: Path | None = option(
         None,
         "The folder of the pictures, for metrics that need them: relative paths start here, and captions that name no "
@@ -159,6 +167,7 @@ class LoadOptions:
     def adjustments(self) -> dict[str, str]:
         """The options by which texts are changed when they are read, for signatures."""
         chosen = {"clean": self.clean, "unicode": self.unicode}
+        chosen["event_order"] = None if self.event_order == "time" else self.event_order
         return {option_name: option_value for option_name, option_value in chosen.items() if option_value is not None}
 
     @property
@@ -230,5 +239,6 @@ class LoadKeywords(ReferenceKeywords, total=False):
     system: str | None
     unicode: str | None
     clean: str | None
+    event_order: str
     images_root: str | os.PathLike[str] | None
     regions: str | os.PathLike[str]

@@ -31,6 +31,8 @@ IMAGE_ID = "image id"
 CLEANED = {"chat-artifacts": "cleaned of chat artifacts", "markdown": "read as what its Markdown renders"}
 """The note with the ids of the captions that each kind of `--clean` changed."""
 _CLEANERS = {"chat-artifacts": clean_chat_artifacts, "markdown": render_markdown}
+_BY_TIME = "events joined by time, which is not their order in the file"
+_MORE_EVENTS = "more events than pred_event_count, all of which are read: keep the best of each video to compare"
 _COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
 _PATH = re.compile(
     r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
@@ -362,6 +364,7 @@ def match_captions(
         f"normalised to Unicode {options.unicode}": _normalise(rows, ids, options.unicode) if options.unicode else [],
         "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": ids_without,
         "scored_as_empty" if scores_absent else "references_without_candidate": unused_ids,
+        **_order_events(rows, ids, options.event_order),
         "repeated_candidates": [] if are_single else _repeated_candidates(rows, ids),
         "matched_by": [] if matching.key == IMAGE_ID else [matching.key],
         "ambiguous_names": list(matching.ambiguous),
@@ -386,6 +389,22 @@ def _join(row: CaptionRow, matching: Matching, table: ReferenceTable) -> bool:
     own_references = table.by_annotator.get((matched.image_id, row.annotator), ())
     row.references = own_references or row.references
     return bool(own_references)
+
+
+def _order_events(rows: Sequence[CaptionRow], ids: Sequence[str], event_order: str) -> Notes:
+    """Joins events in the order of the file, if asked; notes videos whose file has another order than time, or more
+    events than the system predicts."""
+    notes: Notes = {_BY_TIME: [], _MORE_EVENTS: []}
+    for row, id in zip(rows, ids, strict=True):
+        events, joined = row.events or Events(), {each.paragraph: each.in_file for each in row.reference_events}
+        if event_order == "file":
+            row.candidate = events.in_file if row.candidate == events.paragraph else row.candidate
+            row.references = tuple(joined.get(text, text) for text in row.references or ())
+        elif any(by_time != in_file for by_time, in_file in (*joined.items(), (events.paragraph, events.in_file))):
+            notes[_BY_TIME].append(id)
+        if len(events.times) > (events.predicted_count or len(events.times)):
+            notes[_MORE_EVENTS].append(id)
+    return notes
 
 
 def _empty_candidate(image: CaptionRow) -> CaptionRow:

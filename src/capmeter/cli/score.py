@@ -253,7 +253,11 @@ def _show_part_scores(scores: PartScores, label: str, folder: Path, intervals: b
     """
     from capmeter.evaluation.part_scores import MAX_IMAGES, SUMMARY
 
-    show(_part_table(scores, label, table.digits, table.scale), scores.to_dict(), table.format)
+    show(
+        _part_table(scores, label, table.digits, table.scale),
+        {} if table.format == "csv" else scores.to_dict(),
+        table.format,
+    )
     if scores.resumed:
         echo(f"note: {scores.resumed} of {scores.parts} parts were finished before")
     for name, of_system in scores.systems.items():
@@ -271,15 +275,20 @@ def _show_part_scores(scores: PartScores, label: str, folder: Path, intervals: b
 def _part_table(scores: PartScores, label: str, digits: int | None, scale: float) -> Table:
     decimals = default_digits(scale) if digits is None else digits
     rows = []
+    parts = [parts for of_system in scores.systems.values() for parts in of_system.parts.values()]
+    thresholds = list(dict.fromkeys(name for names in parts for name in names if name.startswith("iou ")))
     short_names = name_metrics(metric for of_system in scores.systems.values() for metric in of_system.scores)
     for name, of_system in scores.systems.items():
         for metric_name, score in of_system.scores.items():
             bounds = [f"{scale * bound:.{decimals}f}" for bound in of_system.intervals.get(metric_name, ())]
             interval = f"[{', '.join(bounds)}]" if bounds else ""
             rows.append([name or label, short_names[metric_name], f"{scale * score:.{decimals}f}", interval])
+            values = of_system.parts.get(metric_name, {})
+            rows[-1] += [f"{scale * values[name]:.{decimals}f}" if name in values else "-" for name in thresholds]
     captions = sum(of_system.captions for of_system in scores.systems.values())
     title = f"{format_count(captions, 'caption')} in {format_count(scores.parts, 'part')}"
-    return Table(title, ["system", "metric", "score", "95% interval"], rows, [False, False, True, True])
+    columns = ["system", "metric", "score", "95% interval", *thresholds]
+    return Table(title, columns, rows, [False, False, *[True] * (len(columns) - 2)])
 
 
 def _list_unanswered(systems: Mapping[str, Results], least_answered: float) -> list[str]:
