@@ -92,6 +92,7 @@ def test_what_becomes_of_a_caption_and_captions_that_cannot_change(tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (["-r", "x.json"], 2, "the references are the file itself: capmeter robustness x.json"),
         (["--degradations", "shuffle"], 1, "unknown degradation 'shuffle'"),
         (["--strengths", "0,two"], 2, "expected numbers, such as 0,0.5,1"),
         (["--strengths", "0,7"], 1, "expected numbers from 0"),

@@ -13,10 +13,11 @@ import pytest
 
 pytest.importorskip("torchmetrics", reason="needs torchmetrics (pip install 'capmeter[torchmetrics]')")
 import torch
-from support.thousand_captions import METRICS, expected, scores, thousand
+from support.thousand_captions import METRICS, REWARDS, expected, scores, thousand
 from torchmetrics import MetricCollection
 
 from capmeter.core.errors import InputError
+from capmeter.integrations.scst import reward
 from capmeter.integrations.torchmetrics import CaptionMetric
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -86,6 +87,14 @@ def test_two_processes_have_the_scores_of_one(outputs: list[dict[str, Any]], div
         assert output[division]["again"] == expected_scores["cider-d"], "the state goes on after a computation"
     shares = sorted(output[division]["measured"] for output in outputs)
     assert sum(shares) == 1000 and shares[0] > 300, "each measured its share"
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_two_processes_have_the_rewards_of_one(outputs: list[dict[str, Any]], name: str) -> None:
+    """Each scores its share of a batch, and both gather all: the same numbers, bit for bit, as of the whole batch."""
+    candidates, references, ids = thousand()
+    rewards = reward(name, references=dict(zip(ids, references, strict=True)))(candidates, ids)
+    assert [output["rewards"][name] for output in outputs] == [[value.hex() for value in rewards.tolist()]] * 2
 
 
 def test_an_error_in_one_process_is_raised_in_both(outputs: list[dict[str, Any]]) -> None:

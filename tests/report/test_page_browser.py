@@ -334,6 +334,21 @@ def test_work_for_long_captions_is_linear_in_words(open_page) -> None:
     assert selection < 4 * steps(page(500))
 
 
+def test_ten_thousand_long_captions_open_in_two_seconds(open_page) -> None:
+    """The defaults: explained captions are on the page, which is small; the least of three times, on a busy machine."""
+    deeds = [f"{text} beside a red kite and {k} old boats near the harbour" for k, text in enumerate(candidates(60, 1))]
+    texts = [" . ".join(deeds[(k + 7 * j) % 60] for j in range(10)) for k in range(5000)]
+    page = open_page({name: scored(inputs, metrics="bleu-1") for name, inputs in (("a", texts), ("b", texts[::-1]))})
+    assert page.count() == "10,000 captions" and page.path.stat().st_size <= 20_000_000
+    assert "with explanation (500)" in page.tab.text_content("#only-note")
+    times = []
+    for _ in range(3):
+        page.tab.reload()
+        page.tab.wait_for_selector("html[data-ready]", state="attached")
+        times.append(float(page.tab.evaluate("document.documentElement.dataset.ready")))
+    assert min(times) < 2000
+
+
 def test_cut_off_captions_can_be_listed(open_page) -> None:
     page = open_page({"a": scored([*candidates(20, 0), "a cat on a"]), "b": scored(candidates(21, 1))}, width=390)
     assert "1 of 21 (4.8%)" in page.tab.text_content("#truncated")

@@ -13,7 +13,7 @@ class Opened:
     """A page in a browser, with what it said on its console and asked of the network."""
 
     def __init__(self, tab: Any, path: Path) -> None:
-        self.tab = tab
+        self.tab, self.path = tab, path
         self.said: list[str] = []
         self.asked: list[str] = []
         tab.on("console", lambda message: self.said.append(message.text))

@@ -18,6 +18,7 @@ SUBJECTS = (
 )
 DEEDS = ("runs over", "sleeps on", "waits at", "looks at", "plays near", "is standing beside", "jumps across")
 PLACES = ("the grass", "a sofa", "the station", "the sea", "a table with plates", "a busy street", "the old bridge")
+REWARDS = ("cider-d", "bleu-4", "mean(rouge-l,cider-r)")
 METRICS = "bleu-1,bleu-4,rouge-l,cider-d,cider,cider-r"
 
 

@@ -13,8 +13,9 @@ import torch
 
 from capmeter.core.errors import CapmeterError
 from capmeter.evaluation.runner import Evaluation
+from capmeter.integrations.scst import reward
 from capmeter.integrations.torchmetrics import CaptionMetric
-from support.thousand_captions import METRICS, thousand
+from support.thousand_captions import METRICS, REWARDS, thousand
 
 MEASURED = [0]
 
@@ -61,6 +62,14 @@ def main(meeting: str, rank: int) -> None:
         metric.compute()
     except CapmeterError as error:
         outputs["contradiction"] = str(error)
+    outputs["rewards"] = {}
+    for name in REWARDS:
+        scorer = reward(name, references=dict(zip(ids, references, strict=True)))
+        shares: list[Any] = [None, None]
+        rows = divide_rows(rank)["padded"]
+        values = scorer([candidates[k] for k in rows], [ids[k] for k in rows]).tolist()
+        torch.distributed.all_gather_object(shares, {k: value.hex() for k, value in zip(rows, values, strict=True)})
+        outputs["rewards"][name] = [{**shares[0], **shares[1]}[k] for k in range(1000)]
     print(json.dumps(outputs))
     torch.distributed.destroy_process_group()
 

@@ -39,7 +39,7 @@ class _ReportOptions:
     images: str = option("link", "Pictures; embed: thumbnails of files.", choices=MODES)
     images_root: Path = option(Path(), "The folder that relative paths of pictures are resolved against.")
     regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
-    megabytes: float = option(5.0, "Add explanations and thumbnails up to this page size.", minimum=1)
+    megabytes: float = option(20.0, "Add explanations and thumbnails up to this page size.", minimum=1)
     resamples: int = resamples_option()
     seed: int = seed_option()
 

@@ -26,6 +26,7 @@ from capmeter.cli.options import (
     with_instances,
 )
 from capmeter.cli.output import refuse_shared_files, show
+from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets, write_atomic
 from capmeter.core.progress import show_progress
@@ -41,13 +42,23 @@ app = Application()
 _SUMMARIES = "; ".join(f"{name}: {TRANSFORMS.class_of(name).SUMMARY}" for name in TRANSFORMS.available())
 
 
+def _explain_references(path: str) -> None:
+    raise InputError(
+        f"the references are the file itself: capmeter robustness {path}; they are degraded and scored against each "
+        "other, or the captions of --candidates FILE against all of them"
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class _RobustnessOptions:
     """The captions, how they are degraded, and what is printed."""
 
-    references: str = argument(
+    human_captions: str = argument(
         help="References in any format, at least two per image: one is degraded and scored against the others.",
         metavar="FILE",
+    )
+    references: str | None = option(
+        None, "Not needed: FILE has the references.", "--references", "-r", check=_explain_references
     )
     metrics: str = metrics_option()
     instances: Path | None = instances_option()
@@ -88,7 +99,7 @@ def robustness(options: _RobustnessOptions) -> None:
     """
     strengths = _parse_strengths(options.strengths)
     check_targets(options.output, *options.plot)
-    refuse_shared_files([options.references, options.candidates], output=options.output, plot=options.plot)
+    refuse_shared_files([options.human_captions, options.candidates], output=options.output, plot=options.plot)
     with show_progress():
         study = _measure(options, strengths)
     if options.output is not None:
@@ -112,11 +123,11 @@ def _measure(options: _RobustnessOptions, strengths: list[float]) -> Robustness:
     captions: CaptionSet | dict[str, tuple[str, ...]]
     image_files = None
     if options.candidates is None:
-        reference_table = load_reference_table(options.references, options=options.load)
+        reference_table = load_reference_table(options.human_captions, options=options.load)
         captions, image_files = reference_table.references, reference_table.images
     else:
         load_options = replace(options.load, format=None, references_format=options.load.format, split=None, regions="")
-        captions = load(options.candidates, options.references, options=load_options)
+        captions = load(options.candidates, options.human_captions, options=load_options)
     all_degradations = options.degradations.strip() == "all"
     return measure_robustness(
         captions,

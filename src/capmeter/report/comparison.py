@@ -9,6 +9,7 @@ from typing import Any
 from capmeter.core.messages import format_count
 from capmeter.meta.comparison import SystemComparison, SystemDifference
 from capmeter.report.figures import COLOURS, house_style, open_figure
+from capmeter.report.score_table import name_items
 from capmeter.report.tables import MetricName, Table, default_digits, format_scale, name_metrics
 from capmeter.stats.significance import is_significant, significance_threshold
 
@@ -211,18 +212,19 @@ def difference_rows(comparison: SystemComparison) -> Table:
 
 def _title(comparison: SystemComparison, scale: float) -> str:
     captions = next(iter(comparison.captions.values()))
-    image_count = len(set(captions.image_ids))
-    caption_counts = f"{format_count(len(captions), 'caption')} of {format_count(image_count, 'image')}"
+    images = format_count(len(set(captions.image_ids)), name_items(comparison.results.values()))
+    caption_counts = f"{format_count(len(captions), 'caption')} of {images}"
     return f"{format_count(len(comparison.systems), 'system')}, {caption_counts} each{format_scale(scale)}"
 
 
 def _note(comparison: SystemComparison) -> str:
-    test_description = f"paired permutation test by image ({comparison.permutations:,} permutations)"
+    noun = name_items(comparison.results.values())
+    test_description = f"paired permutation test by {noun} ({comparison.permutations:,} permutations)"
     if comparison.test == "bootstrap":
-        test_description = f"paired bootstrap by image ({comparison.resamples:,} resamples)"
+        test_description = f"paired bootstrap by {noun} ({comparison.resamples:,} resamples)"
     first_name = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
     return (
-        f"p: {test_description}; interval of the difference: {comparison.resamples:,} resamples of images (seed "
+        f"p: {test_description}; interval of the difference: {comparison.resamples:,} resamples of {noun}s (seed "
         f"{comparison.seed}); win/tie/loss: captions of {first_name}, by their own scores"
     )
 

@@ -39,7 +39,7 @@ from capmeter.report.page_data import (
     score_rows,
     truncated_rows,
 )
-from capmeter.report.score_table import describe_note
+from capmeter.report.score_table import describe_note, name_items
 from capmeter.report.tables import name_metrics
 from capmeter.stats.significance import LEVEL, significance_threshold
 
@@ -151,7 +151,7 @@ def write_page(
     explained: int = 500,
     images: str = "link",
     images_root: str | Path = ".",
-    megabytes: float = 5.0,
+    megabytes: float = 20.0,
     resamples: int = 1000,
     seed: int = 0,
     command: str | None = None,
@@ -310,7 +310,7 @@ def _lead(systems: Mapping[str, Results]) -> str:
     image_count = len({image for results in systems.values() for image in results.ids.images})
     metric_count = len({metric for results in systems.values() for metric in results})
     return (
-        f"{format_count(caption_count, 'caption')} of {format_count(image_count, 'image')} by "
+        f"{format_count(caption_count, 'caption')} of {format_count(image_count, name_items(systems.values()))} by "
         f"{format_count(len(systems), 'system')}, measured by {format_count(metric_count, 'metric')}."
     )
 
@@ -328,7 +328,7 @@ def _explained(explained: int, total: int) -> str:
 
 
 def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list[str]:
-    lines = []
+    lines, noun = [], name_items(systems.values())
     for name, results in systems.items():
         captions = results.captions
         if captions is None:
@@ -339,16 +339,16 @@ def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list
             format_count(fewest, "reference") if fewest == most else f"{fewest:,} to {format_count(most, 'reference')}"
         )
         lines.append(
-            f"{name}: {format_count(len(captions), 'caption')} of {format_count(len(results.ids.clusters), 'image')}, "
+            f"{name}: {format_count(len(captions), 'caption')} of {format_count(len(results.ids.clusters), noun)}, "
             f"{references} each."
         )
     lines.append(
-        f"Intervals: 95%, percentile bootstrap, {resamples:,} resamples of images, each with all its "
+        f"Intervals: 95%, percentile bootstrap, {resamples:,} resamples of {noun}s, each with all its "
         f"captions; seed {seed}; corpus scores computed again in every resample."
     )
     if len(systems) > 1 and not explain_untested(systems):
         lines.append(
-            "Significance: paired permutation test, system labels are swapped within an image, two-sided, all pairs of "
+            f"Significance: paired permutation test, system labels are swapped by {noun}, two-sided, all pairs of "
             f"systems under one metric Holm-corrected, p <  {significance_threshold(LEVEL):g}."
         )
     lines.append("Scores of captions are shown to three decimals; ranks and plots use five digits.")

@@ -36,7 +36,7 @@ from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
 from capmeter.report.explain import explain_rows, format_tuple
-from capmeter.report.score_table import lower_is_better_in, system_letters
+from capmeter.report.score_table import lower_is_better_in, name_items, system_letters
 from capmeter.report.tables import describe_direction, name_metrics
 from capmeter.stats.significance import LEVEL, significance_threshold
 from capmeter.text.scene_graphs.graph import SceneEvidence, SceneGraph
@@ -81,9 +81,9 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
     notes = ["Below each score: its 95% interval. Rows are in the order of the files; click a heading to sort by it."]
     if any(metric_ranking.best for metric_ranking in rankings.values()):
         notes.append(
-            "Bold: the best system of a column, and all that are not significantly worse. Small letters: the "
-            "systems that this one is significantly better than (paired permutation test by image, Holm-corrected, "
-            f"p <  {significance_threshold(LEVEL):g})."
+            "Bold: the best system of a column, and all that are not significantly worse. Small letters: the systems "
+            f"that this one is significantly better than (paired permutation test by {name_items(systems.values())}, "
+            f"Holm-corrected, p <  {significance_threshold(LEVEL):g})."
         )
     elif untested := explain_untested(systems):
         notes.append(untested)

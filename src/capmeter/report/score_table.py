@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,8 @@ def score_table(
     metrics = name_metrics(every_name, lower_is_better_in(systems))
     level = next(iter(rankings.values())).level if rankings else LEVEL
     has_intervals = rankings is not None and any(each.intervals for each in rankings.values())
-    title = _describe_counts([results.ids for results in systems.values()]) + format_scale(scale)
+    noun = name_items(systems.values())
+    title = _describe_counts([results.ids for results in systems.values()], noun) + format_scale(scale)
 
     def cell(system: str, metric: str) -> list[str]:
         if metric not in set(systems[system]):
@@ -96,7 +97,7 @@ def score_table(
         heads[0] = "metric"
         best = {(m - 1, s + 1) for s, m in best}
         marks = {(m - 1, s + 1): text for (s, m), text in marks.items()}
-    notes = [f"in brackets: {100 * level:g}% interval, images resampled with replacement"] if has_intervals else []
+    notes = [f"in brackets: {100 * level:g}% interval, {noun}s resampled with replacement"] if has_intervals else []
     if best:
         notes.append(
             "bold: the best of each metric, and all that are not significantly worse (paired permutation test, "
@@ -134,12 +135,25 @@ def format_share(share: float, count: int) -> str:
     return f"{round(share * count):,} of {count:,}"
 
 
-def _describe_counts(systems: Sequence[Ids]) -> str:
+def name_items(systems: Iterable[Results]) -> str:
+    """What captions are of, as far as their events and the name of the column of images say."""
+    for results in systems:
+        events = () if results.captions is None else results.captions.events
+        column = " ".join(results.notes.get("images_by", ())).casefold()
+        has_times = any(len(time) == 2 for each in events if each is not None for time in each.candidate.times)
+        if has_times or any(word in column for word in ("video", "clip", "youtube")):
+            return "video"
+        if any(word in column for word in ("audio", "sound", "wav")):
+            return "sound"
+    return "image"
+
+
+def _describe_counts(systems: Sequence[Ids], noun: str = "image") -> str:
     """How many captions and images every system has: one number, or the least and the most."""
     counts = [(len(ids.names), len(ids.clusters)) for ids in systems]
     captions, images = (
         _describe_range(system_counts, counted_noun)
-        for system_counts, counted_noun in zip(zip(*counts, strict=True), ("caption", "image"), strict=True)
+        for system_counts, counted_noun in zip(zip(*counts, strict=True), ("caption", noun), strict=True)
     )
     return f"{captions} of {images}" + " each" * (len(systems) > 1 and len(set(counts)) == 1)
 
