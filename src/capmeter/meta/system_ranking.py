@@ -137,11 +137,10 @@ def score_intervals(
     for system_name, results in systems.items():
         cluster_order = _positions(_image_order(results), first_images) if same_images else slice(None)
         blocks: dict[str, list[Floats]] = {name: [] for name, scores in results.items() if scores.values is not None}
-        for weights in resample_blocks(len(results.ids.clusters), resamples, seed):
+        for block in resample_blocks(len(results.ids.clusters), resamples, seed):
+            weights = np.ascontiguousarray(block[:, cluster_order], np.float64)  # once, not in each product
             for metric_name, metric_blocks in blocks.items():
-                metric_blocks.append(
-                    results[metric_name].score_resamples(weights[:, cluster_order], results.ids.clusters)
-                )
+                metric_blocks.append(results[metric_name].score_resamples(weights, results.ids.clusters))
         for metric_name, metric_blocks in blocks.items():
             score_resamples = np.concatenate(metric_blocks)
             interval_bounds = percentile_interval(score_resamples, level)
