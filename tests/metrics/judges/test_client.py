@@ -144,14 +144,6 @@ def test_costs_are_reported_before_and_after_and_a_budget_is_respected(capsys: p
         assert KEY not in messages
 
 
-def test_a_budget_holds_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The estimate of the first part is within the budget; in the second part what is left is asked."""
-    monkeypatch.setattr("capmeter.metrics.judges.judge.Judge.PART_SIZE", 3)
-    with JudgeServer(lambda body, before: completion('{"score": 50}')).running() as server:
-        results = score(captions([f"text {k}" for k in range(6)]), server.clair, max_requests=4, concurrency=1)
-        assert len(server.received) == 4 and results.notes["no answer"] == ["4", "5"]
-
-
 def test_what_the_answers_cost_ends_the_asking() -> None:
     """Each answer costs 100 and not the estimated 60: the second question is asked, and no third."""
     usage = {"prompt_tokens": 0, "completion_tokens": 100}

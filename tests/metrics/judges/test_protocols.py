@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import random
@@ -22,7 +21,6 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.asking import Answer, JudgedCaption
-from capmeter.metrics.judges.items import read_items
 from capmeter.metrics.judges.protocols import Fact, FactMatch, FactVerdict, read_entries, score_facts
 from capmeter.metrics.judges.reading import REFUSED, UNREADABLE, NoScore
 from capmeter.report.explain import Explanation, render_explanations
@@ -204,21 +202,6 @@ def test_a_schema_is_left_out_where_the_server_refuses_it(tmp_path: Path, status
         assert score(captions_of({"DK001": "a", "DK002": "b"}), name).score == 1.0  # both are under way at once
     assert received.count("") == 2 and received[0] == "json_schema"
     assert len(received) <= 2 + (6 if status == 500 else 2)
-
-
-def test_lines_end_only_at_line_breaks_and_every_gzip_member_is_read(tmp_path: Path) -> None:
-    lines = [json.dumps({"id": k, "questions": ["one\u2028two"]}, ensure_ascii=False) + "\n" for k in "ab"]
-    path = tmp_path / "questions.jsonl.gz"
-    path.write_bytes(b"".join(gzip.compress(line.encode()) for line in lines))
-    assert {image: items[0].text for image, items in read_items(str(path)).by_image.items()} == {
-        "a": "one\u2028two",
-        "b": "one\u2028two",
-    }
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(InputError, match="gzip data is cut off"):
-        read_items(str(path))
-    with pytest.raises(InputError, match=r"/dev/zero.*a device"):
-        read_items("/dev/zero")
 
 
 def test_caparena_asks_in_both_orders(tmp_path: Path) -> None:

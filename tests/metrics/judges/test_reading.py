@@ -47,28 +47,19 @@ def outcome(read: Any, *arguments: Any) -> Any:
         return str(reason)
 
 
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ('{"score": 85, "reason": "same"}', 0.85),
-        ('Sure! ```json\n{"score": "70", "reason": "a {brace}"}\n``` done', 0.7),
-        ('{"reason": "first"} {"score": 0, "reason": "other"}', 0.0),
-        ("Score: 92.5 because both show a dog", 0.925),
-        ("0.9", 0.9),  # the released code takes this as a share
-        ('{"score": 0.5}', 0.005),  # and inside JSON as it is
-        ('{"score": 101}', UNREADABLE),
-        ('{"score": null}', UNREADABLE),
-        ('{"score": NaN, "reason": "2 dogs"}', UNREADABLE),
-        ('{"score": 1e400}', UNREADABLE),
-        ('{"score": true, "reason": "1"}', UNREADABLE),
-        ('{"score": "85/100"}', 0.85),
-        ('{"score": "-5"}', UNREADABLE),
-        ('{"score": null, "reason": "I can\'t say, there are 2 dogs"}', REFUSED),
-        ("I'm sorry, but as an AI (GPT-4) I can't rate this.", REFUSED),
-        ("no number here", UNREADABLE),
-        ("", UNREADABLE),
-    ],
-)
+CLAIR = {
+    '{"score": 85, "reason": "same"}': 0.85, "Score: 92.5 because both show a dog": 0.925,
+    'Sure! ```json\n{"score": "70", "reason": "a {brace}"}\n``` done': 0.7,
+    '{"reason": "first"} {"score": 0, "reason": "other"}': 0.0, '{"score": "85/100"}': 0.85,
+    "0.9": 0.9, '{"score": 0.5}': 0.005,  # the released code takes the first as a share, and inside JSON as it is
+    '{"score": 101}': UNREADABLE, '{"score": null}': UNREADABLE, '{"score": NaN, "reason": "2 dogs"}': UNREADABLE,
+    '{"score": 1e400}': UNREADABLE, '{"score": true, "reason": "1"}': UNREADABLE, '{"score": "-5"}': UNREADABLE,
+    '{"score": null, "reason": "I can\'t say, there are 2 dogs"}': REFUSED, "no number here": UNREADABLE,
+    "I'm sorry, but as an AI (GPT-4) I can't rate this.": REFUSED, "": UNREADABLE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "score"), CLAIR.items())
 def test_clair(text: str, score: Any) -> None:
     value = outcome(read_number, Answer(text))
     assert value == ((pytest.approx(100 * score), True) if isinstance(score, float) else score)
@@ -112,42 +103,26 @@ def test_smoothed_scores_stay_in_range(text: str, alternatives: list[tuple[str, 
         assert isinstance(value, str) or -1e-9 <= value[0] <= top + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("text", "choice"),
-    [
-        ("B", 1),
-        ("(b)", 1),
-        ("**C**", 2),
-        ("Answer: D", 3),
-        ("The answer is A.", 0),
-        ("I think it is B because A is wrong. Answer: B", 1),
-        ("<think>A or B?</think>C", 2),
-        ("\\boxed{D}", 3),
-        ("2", 1),
-        ("A dog is in the picture", UNREADABLE),
-        ("E", UNREADABLE),
-        ("I'm sorry, I can't", REFUSED),
-        ("", UNREADABLE),
-    ],
-)
+CHOICES = {
+    "B": 1, "(b)": 1, "**C**": 2, "Answer: D": 3, "The answer is A.": 0, "<think>A or B?</think>C": 2, "2": 1,
+    "I think it is B because A is wrong. Answer: B": 1, "\\boxed{D}": 3, "A dog is in the picture": UNREADABLE,
+    "E": UNREADABLE, "I'm sorry, I can't": REFUSED, "": UNREADABLE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "choice"), CHOICES.items())
 def test_choices(text: str, choice: int | str) -> None:
     assert outcome(read_choice, Answer(text), 4) == choice
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("Yes.", "yes"),
-        ("not mentioned", "not_mentioned"),
-        ("Not-Mentioned, since", "not_mentioned"),
-        ("**no**", "no"),
-        ("The verdict is no", "no"),
-        ("yes or no", "yes"),
-        ("it is unclear", None),
-        ("nothing", None),
-        ("<think>no</think> yes", "yes"),
-    ],
-)
+LABELS = {
+    "Yes.": "yes", "not mentioned": "not_mentioned", "Not-Mentioned, since": "not_mentioned", "**no**": "no",
+    "The verdict is no": "no", "yes or no": "yes", "it is unclear": None, "nothing": None,
+    "<think>no</think> yes": "yes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "label"), LABELS.items())
 def test_labels(text: str, label: str | None) -> None:
     read = outcome(read_label, Answer(text), ("yes", "no", "not_mentioned"))
     assert read == (label or UNREADABLE)
@@ -198,16 +173,11 @@ def test_answers_come_back_from_the_cache_as_they_were() -> None:
     assert again == answer and read_marked_score(answer) == (pytest.approx(61.0), True)
 
 
-@pytest.mark.parametrize(
-    ("text", "choice"),
-    [
-        ("A dog is on it, so B", 0),  # the word, as the released code reads it
-        ("<think>C</think>Answer: b", 1),
-        ("Answer: B\nD", 3),
-        ("E, or 2", 1),
-        ("none", None),
-        ("", None),
-    ],
-)
+AS_RELEASED = {  # "A" is a word in the first, as the released code reads it
+    "A dog is on it, so B": 0, "<think>C</think>Answer: b": 1, "Answer: B\nD": 3, "E, or 2": 1, "none": None, "": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "choice"), AS_RELEASED.items())
 def test_choices_as_released(text: str, choice: int | None) -> None:
     assert read_choice_as_released(Answer(text), 4) == choice

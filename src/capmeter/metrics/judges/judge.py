@@ -185,7 +185,11 @@ class Judge(AdditiveMetric):
         return row
 
     def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
-        """Refuses captions none of which has a score, empty candidates apart."""
+        """Refuses captions none of which has a score, empty candidates apart.
+
+        Args:
+            sums, count, notes: as of every metric: summed rows, number of captions, and captions by reason.
+        """
         scored_count, empty_count = (sums[self.columns.index(column_name)] for column_name in ("scored", "empty"))
         if count > empty_count == scored_count:
             reasons = [
@@ -234,6 +238,11 @@ class Judge(AdditiveMetric):
         self, captions: Sequence[JudgedCaption], settings: Settings, *, whole_questions: bool = False
     ) -> list[list[Verdict]]:
         """The verdicts on each caption: `repeats` many, and one on an empty caption.
+
+        Args:
+            captions: as `captions_of` gives them.
+            settings: limits and cache.
+            whole_questions: whether answers are named by the whole question, and not by a few words.
 
         Raises:
             InputError: the questions are estimated to exceed the budget, and none was asked yet.

@@ -146,6 +146,10 @@ Entry = TypeVar("Entry", bound=BaseModel)
 def read_entries(answer: Answer, key: str, form: type[Entry]) -> list[Entry]:
     """The objects in the list under a key of the JSON in an answer.
 
+    Args:
+        answer, key: whose JSON has the list under this key.
+        form: of the objects.
+
     >>> read_entries(Answer('{"verdicts": [{"id": "0", "true": "yes"}]}'), "verdicts", FactVerdict)
     [FactVerdict(id=0, true=True)]
     """

@@ -167,7 +167,13 @@ class JudgeProtocol:
     def count_labels(
         self, labels: Sequence[tuple[str, float] | None], kinds: Sequence[str], notes: tuple[str, ...]
     ) -> Verdict:
-        """The numbers of labels, by the kinds of questions if there are groups, and the sums of credits."""
+        """The numbers of labels, by the kinds of questions if there are groups, and the sums of credits.
+
+        Args:
+            labels: of each question with its credit; None: its answer has none.
+            kinds: of each question.
+            notes: of the caption.
+        """
         counts = dict.fromkeys(self.task.columns, 0.0)
         for each, kind in zip(labels, kinds, strict=True):
             if each is not None:

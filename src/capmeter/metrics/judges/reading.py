@@ -100,6 +100,9 @@ def read_number(answer: Answer, low: int = 0, high: int = 100) -> tuple[float, b
     """The number under "score" in the first JSON object, else the first number of the answer; always as published.
 
     As in CLAIR's released code, a number below 1 outside JSON is a share of 100.
+
+    Args:
+        answer, low, high: the answer, and the least and the greatest number that it may give.
     """
     value = _score_field(answer.text)
     if value is None:
@@ -118,6 +121,9 @@ def read_smoothed_share(answer: Answer, low: int = 0, high: int = 1) -> tuple[fl
 
     With p_k(d) the probability of digit d at the k-th decimal: Σ d p_1(d) / 10 + Σ d p_2(d) / 100, the second if there
     is one; for an answer of 1: .9 p(0) + p(1) at its first token. Without probabilities the number as written.
+
+    Args:
+        answer, low, high: the answer, and the least and the greatest number that it may give.
     """
     number_match = _first_number(answer)
     value = float(number_match[0])
@@ -147,6 +153,9 @@ def read_marked_score(answer: Answer, low: int = 0, high: int = 100) -> tuple[fl
 
     The expectation over the integers from 0 to 100 among the alternatives of the token after the dollar sign, in
     proportion to their probabilities; without probabilities the number between dollar signs.
+
+    Args:
+        answer, low, high: the answer, and the least and the greatest number that it may give.
     """
     marked_number = next(iter([*_MARKED.finditer(answer.text, _start(answer))][-1:]), None)
     if answer.refused or marked_number is None:
@@ -158,6 +167,9 @@ def read_expectation(answer: Answer, low: int, high: int) -> tuple[float, bool]:
     """The expectation over the integers from `low` to `high` where the answer's first number is, and whether it is one.
 
     Without probabilities the number as written.
+
+    Args:
+        answer, low, high: the answer, and the least and the greatest number that it may give.
     """
     number_match = _first_number(answer)
     return _expectation(answer, number_match[0], number_match.start(), low, high)
