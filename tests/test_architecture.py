@@ -60,8 +60,8 @@ NETWORKS = re.compile(
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
     "src/capmeter/captions": 5_706,
-    "src/capmeter/cli": 2_800,
-    "src/capmeter/core": 2_272,
+    "src/capmeter/cli": 2_830,
+    "src/capmeter/core": 2_315,
     "src/capmeter/encoders": 2_257,
     "src/capmeter/evaluation": 2_114,
     "src/capmeter/images": 524,

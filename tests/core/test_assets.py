@@ -18,7 +18,7 @@ def test_every_asset_says_what_it_is() -> None:
     for name, asset in ASSETS.items():
         assert name == asset.name
         assert asset.kind in ("encoder", "joint encoder", "tables", "program", "projection")
-        assert asset.licence and asset.get.split()[0] in ("pip", "hf", "download")
+        assert asset.licence and asset.get.split()[0] in ("pip", "hf", "download", "capmeter")
         assert asset.package or asset.hub or asset.get.startswith("download")
 
 

