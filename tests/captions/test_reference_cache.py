@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.caption_sets import ROWS, SENTENCES, caption_set
 from support.plain_meteor import small_release
+from support.research import needs_research
 
 from capmeter.captions import reference_cache
 from capmeter.captions.caption_set import CaptionSet, SentencePool
@@ -69,7 +70,10 @@ def test_the_second_run_reads_only_its_candidates(tmp_path: Path, tokenised: lis
     assert_same(results, scored(SECOND, None))
 
 
-OTHERS = ("hwcm", "spice", "sparcs", "tbr-unigram", "spider", "mean(hwcm,bleu-4)")
+OTHERS = [
+    *("spice", "spider"),
+    *(pytest.param(name, marks=needs_research) for name in ("hwcm", "sparcs", "tbr-unigram", "mean(hwcm,bleu-4)")),
+]
 
 
 @pytest.mark.parametrize("metric", OTHERS)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.research import needs_research
 
 from capmeter.cli.main import commands
 from capmeter.cli.options import complete_metrics
@@ -40,6 +41,7 @@ def needs(shell: str) -> str:
     return location
 
 
+@needs_research
 def test_bash(path: str) -> None:
     bash = needs("bash")
     script = "\n".join(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.command_line import capmeter
+from support.research import needs_research
 from typer.main import get_command
 
 from capmeter.cli.main import app, commands
@@ -33,11 +34,13 @@ def leaves(command: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(leaves())
 
 
+@needs_research
 def test_there_are_options_of_all_commands() -> None:
     assert {name.split()[0] for name in COMMANDS} == set(commands())
     assert sum(len(command.params) for command in COMMANDS.values()) > 300
 
 
+@needs_research
 @pytest.mark.parametrize("flag", SHARED)
 def test_a_shared_option_means_the_same_everywhere(flag: str) -> None:
     meanings = defaultdict(list)
@@ -59,7 +62,7 @@ def called(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["meta", "--metrics", "bleu-5"], "did you mean"),
         (["compare", *SYSTEMS, "--plot", "x.gif"], "end the name in"),
         (["meta", "--plot", "x.gif"], "end the name in"),
-        (["systems", "a.json", "--human", "b", "--plot", "x.gif"], "end the name in"),
+        pytest.param(["systems", "a.json", "--human", "b", "--plot", "x.gif"], "end the name in", marks=needs_research),
         (["score", *SYSTEMS, "--format", "xml"], "is not one of table, json"),
         (["calibrate", "a.json", "--format", "xml"], "is not one of table, json"),
         (["score", *SYSTEMS, "--on-missing", "drop"], "is not one of error, skip, keep"),
@@ -73,7 +76,7 @@ def test_a_wrong_value_is_a_mistake_in_calling(arguments: list[str], message: st
     assert message in " ".join(done.stderr.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("command", [[], ["score"], ["study", "degradation"]])
+@pytest.mark.parametrize("command", [[], ["score"], pytest.param(["study", "degradation"], marks=needs_research)])
 def test_short_help(command: list[str]) -> None:
     done = called(*command, "-h")
     assert done.returncode == 0 and "Usage: capmeter" in done.stdout

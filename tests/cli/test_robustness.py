@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import capmeter
+from support.research import needs_research
 
 from capmeter.transforms.degradations import TRANSFORMS
 
@@ -31,6 +32,7 @@ def references(tmp_path: Path) -> Path:
     return file
 
 
+@needs_research
 def test_a_table_a_study_and_a_plot(references: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     png, svg, study = tmp_path / "c.png", tmp_path / "c.svg", tmp_path / "study.json"

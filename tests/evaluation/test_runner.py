@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.caption_sets import ROWS, caption_set
+from support.research import needs_research
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
@@ -335,6 +336,7 @@ def test_settings_reach_every_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert used
 
 
+@needs_research
 def test_scores_reach_the_end_of_their_range_and_do_not_leave_it_by_more_than_rounding() -> None:
     texts = ["a man rides a red bike on the road", "two dogs play with a ball in the park", "some food on a table"]
     names = [*CLASSIC.split(","), "tbr-unigram", "sparcs"]

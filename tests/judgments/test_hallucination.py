@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.command_line import capmeter
+from support.research import needs_research
 
 from capmeter.core.errors import InputError, ProtocolError
 from capmeter.evaluation.evidence import Evidence, Mark
@@ -129,6 +130,7 @@ def test_answers_without_facts_are_noted(tmp_path: Path) -> None:
         find_benchmark("faithscore").load(path, "answers(judgments=fact)", sample=True)
 
 
+@needs_research
 def test_a_metric_without_explanations_has_no_localisation(tmp_path: Path) -> None:
     path = write(tmp_path / "hat.jsonl", HAT)
     with pytest.raises(InputError, match="does not say which words it blames"):

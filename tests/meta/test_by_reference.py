@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.research import needs_research
 
 from capmeter.captions.load import load
 from capmeter.cli.main import main
@@ -44,6 +45,7 @@ def test_each_value_is_the_metrics_own_with_the_frequencies_of_the_whole_set() -
     assert values["0", "rouge-l"][:2] == [1.0, alone["rouge-l"].score]
 
 
+@needs_research
 def test_what_cannot_be_told_apart_by_reference_is_refused() -> None:
     with pytest.raises(InputError, match="spurts uses no references"):
         score_by_reference(load(CANDIDATES, REFERENCES), "spurts,rouge-l")

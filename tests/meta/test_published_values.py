@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.research import needs_research
 
 from capmeter.core.assets import missing_install_command
 from capmeter.evaluation.registry import parse
@@ -16,6 +17,7 @@ from capmeter.meta.agreement import run
 from capmeter.meta.published import library_tables, published, read_tables
 from capmeter.report.agreement import agreement_figure, agreement_table
 
+pytestmark = needs_research  # which has the papers' metrics and values
 FILES = {"wmt16": "wmt16_da_segment_to_english"}
 SEALED = {"pascal50s", "capeval1k"}  # samples alone are at hand
 
