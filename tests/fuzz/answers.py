@@ -23,7 +23,7 @@ from support.hostile_values import Found, as_json, hostile, main, mutated
 from capmeter.core.settings import JudgeLimits
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.asking import Answer, Failure, JudgedCaption, Question, Verdict
-from capmeter.metrics.judges.client import NoCompletion, ServerJudge, UnusableCompletion, read_completion
+from capmeter.metrics.judges.client import NoCompletion, ServerJudge
 from capmeter.metrics.judges.judge import Judge
 from capmeter.metrics.judges.reading import NoScore
 from capmeter.metrics.judges.server import ApiKey
@@ -90,8 +90,8 @@ def answer(drawn: random.Random) -> Answer:
     if drawn.random() < 0.2:
         content = mutated(content, drawn)
     try:
-        read = SERVER.read(read_completion(content, KEY))
-    except (NoCompletion, UnusableCompletion) as error:
+        read = SERVER.read(content)
+    except NoCompletion as error:
         assert KEY.mask(str(error)) == str(error) and len(str(error)) < 300
         return Failure(reason=str(error))
     if not isinstance(read, Failure):

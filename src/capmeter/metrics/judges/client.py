@@ -55,7 +55,7 @@ def _from(name: str, *path: str | int) -> Any:
     return Field(None, validation_alias=AliasPath(name, *path))
 
 
-class Completion(BaseModel):
+class _Completion(BaseModel):
     """What is read of a chat completion."""
 
     message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
@@ -67,23 +67,22 @@ class Completion(BaseModel):
     output_tokens: Annotated[int, Field(ge=0, le=1 << 40)] | None = _from("usage", "completion_tokens")
 
 
-class UnusableCompletion(OpenAIError):
-    """A completion that would not get better if it were asked for again."""
+class _UnusableResponse(OpenAIError):
+    """A response that would not get better if it were asked for again."""
 
 
-class NoCompletion(httpx2.ReadError):
+class NoCompletion(Exception):
     """A response that is not a chat completion: it is asked for again."""
 
 
 class _JudgeTransport(httpx2.AsyncBaseTransport):
-    """Receives whole responses, as completions if they are successful.
+    """Receives whole responses of a bounded size, in a bounded time.
 
     Args:
-        key: of the server, which is masked in messages.
         limits: the timeout, the proxy, and the certificate authorities.
     """
 
-    def __init__(self, key: ApiKey, limits: JudgeLimits) -> None:
+    def __init__(self, limits: JudgeLimits) -> None:
         context = httpx2.create_ssl_context(trust_env=False)
         if limits.certificates is not None:
             try:
@@ -97,29 +96,22 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
             limits=httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=0),
             proxy=limits.proxy,
         )
-        self._key, self._timeout = key, limits.timeout
+        self._timeout = limits.timeout
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The response, of whose headers only those on trying again are left.
 
         Raises:
-            NoCompletion, httpx2.ReadTimeout: to be asked for again.
-            UnusableCompletion: it is too large, compressed, or malformed.
+            httpx2.ReadTimeout: to be asked for again.
+            _UnusableResponse: it is too large, or compressed.
         """
-        attempt = 1 + int(request.headers.pop("x-stainless-retry-count", "0"))
+        for name in [name for name in request.headers if name.startswith("x-stainless-")]:
+            del request.headers[name]
         request.headers.update({"Accept-Encoding": "identity", "Connection": "close"})
         try:
             status, headers, content = await asyncio.wait_for(self._receive(request), self._timeout)
         except (TimeoutError, asyncio.TimeoutError):
             raise httpx2.ReadTimeout("too late") from None
-        try:
-            completion = read_completion(content, self._key) if status == 200 else None
-        except NoCompletion as error:
-            if attempt >= _MOST_ATTEMPTS:
-                raise UnusableCompletion(f"{error} (tried {attempt} times)") from None
-            raise
-        if completion is not None:
-            return httpx2.Response(200, extensions={"completion": completion})
         retry_headers = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
         if status >= 500 and any(word in content[:5000].decode("latin-1") for word in _FORMAT_WORDS):
             retry_headers["x-should-retry"] = "false"  # a server that fails on a schema does so every time
@@ -134,11 +126,11 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
         content = bytearray()
         try:
             if response.headers.get("content-encoding", "identity").lower() != "identity":
-                raise UnusableCompletion("the server compressed its answer, although it was asked not to")
+                raise _UnusableResponse("the server compressed its answer, although it was asked not to")
             async for chunk in response.aiter_raw():
                 content += chunk
                 if len(content) > MAX_BYTES:
-                    raise UnusableCompletion(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
+                    raise _UnusableResponse(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
         finally:
             await response.aclose()
         return response.status_code, response.headers, bytes(content)
@@ -186,7 +178,7 @@ class ServerJudge:
         for logger in loggers:
             logger.setLevel(logging.WARNING)
         try:
-            transport = _JudgeTransport(self._key, self._limits)
+            transport = _JudgeTransport(self._limits)
             async with (
                 httpx2.AsyncClient(transport=transport, timeout=self._limits.timeout, trust_env=False) as http_client,
                 _OpenAI(
@@ -208,20 +200,24 @@ class ServerJudge:
             AssetError: the key is rejected, or the server does not have the model.
             InputError: the image cannot be read.
         """
-        body = self._body(question)
+        body, reason = self._body(question), ""
+        tries = min(_MOST_ATTEMPTS, self._limits.tries)
         try:
-            # not `chat.completions.create`, which takes as long for every message as sending it
-            response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
-            return self.read(response.extensions["completion"])
+            for _ in range(tries):
+                # not `chat.completions.create`, which takes as long for every message as sending it
+                response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+                try:
+                    return self.read(response.content)
+                except NoCompletion as error:
+                    reason = str(error)
+            return Failure(reason=f"{reason} (tried {format_count(tries, 'time')})")
         except APIStatusError as error:
             return await self._refused(question, body, error.response.status_code, error.response.content)
         except APIConnectionError as error:
-            cause, tries = error.__cause__ or error, format_count(self._limits.tries, "time")
-            if isinstance(cause, NoCompletion):
-                return Failure(reason=f"{cause} (tried {tries})")
-            reason = _describe_network_error(cause, self._limits)
-            return Failure(reason=f"network error: {reason} (tried {tries})", is_of_server=True)
-        except UnusableCompletion as error:
+            reason = _describe_network_error(error.__cause__ or error, self._limits)
+            tried = format_count(self._limits.tries, "time")
+            return Failure(reason=f"network error: {reason} (tried {tried})", is_of_server=True)
+        except _UnusableResponse as error:
             return Failure(reason=str(error))
         except (OpenAIError, OSError, ValueError, TypeError, RuntimeError) as error:
             return Failure(reason=f"the request failed: {type(error).__name__}", is_of_server=True)
@@ -272,8 +268,21 @@ class ServerJudge:
             return True
         return False
 
-    def read(self, completion: Completion) -> Answer:
-        """The answer in a completion: its text without the key, and the numbers in it."""
+    def read(self, content: bytes) -> Answer:
+        """The answer in a response with status 200: its text without the key, and the numbers in it.
+
+        Raises:
+            NoCompletion: the response is something else.
+        """
+        try:
+            completion = _Completion.model_validate_json(content)
+        except ValidationError:
+            body = _parse_object(content)
+            if "choices" in body:
+                return Failure(reason=f"a malformed completion: {_describe_body(content)}")
+            message = _read_error(body)[0]
+            detail = self._key.mask_message(message) if message else _describe_body(content)
+            raise NoCompletion(f"an answer that is not a completion: {detail}") from None
         is_refused = bool(completion.refusal) or completion.finish_reason == "content_filter"
         text = completion.content
         if text is None:
@@ -292,28 +301,6 @@ class ServerJudge:
             completion.finish_reason == "length",
             (completion.input_tokens or 0, completion.output_tokens or 0),
         )
-
-
-def read_completion(content: bytes, key: ApiKey) -> Completion:
-    """The completion in a response with status 200.
-
-    Args:
-        content: of the response.
-        key: which is masked in the reason why it is none.
-
-    Raises:
-        NoCompletion: it is something else.
-        UnusableCompletion: it is malformed.
-    """
-    try:
-        return Completion.model_validate_json(content)
-    except ValidationError:
-        body = _parse_object(content)
-    if "choices" in body:
-        raise UnusableCompletion(f"a malformed completion: {_describe_body(content)}")
-    message = _read_error(body)[0]
-    detail = key.mask_message(message) if message else _describe_body(content)
-    raise NoCompletion(f"an answer that is not a completion: {detail}")
 
 
 def _read_numbers(text: str, tokens: list[_Token]) -> tuple[NumberToken, ...]:
