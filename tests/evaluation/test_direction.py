@@ -102,6 +102,8 @@ def test_limits(files: Path, name: str) -> None:
     ("command", "tables"), [(["score"], 1), (["compare"], 1), (["compare", "--control", "length"], 2)]
 )
 def test_tables_say_so(files: Path, command: list[str], tables: int) -> None:
+    rows = [{"image_id": k, "caption": f"{BAD}{' fast' * (k % 3)}", "references": ["a dog runs"]} for k in range(COUNT)]
+    (files / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run: Any = capmeter(*command, files / "bad.jsonl", files / "good.jsonl", "-m", "chair,rouge-l")
     notes = [line for line in run.stdout.splitlines() if "lower is better" in line]
     assert len(notes) == tables and all(line.endswith("lower is better: chair") for line in notes)
