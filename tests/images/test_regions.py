@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter_research.common.region_files import arrays_of, write_npz_regions
-from support.uniter_examples import random_region_folder, random_regions
 
 from capmeter.core.errors import InputError
 from capmeter.images.regions import RegionSource, open_regions
+
+pytest.importorskip("capmeter_research", reason="needs capmeter-research")
+
+from capmeter_research.common.region_files import arrays_of, write_npz_regions
+from support.uniter_examples import random_region_folder, random_regions
 
 
 class Evil:
