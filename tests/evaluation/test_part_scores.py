@@ -128,6 +128,9 @@ def test_a_part_whose_candidates_are_all_left_out(tmp_path: Path) -> None:
     scores = score(tmp_path / "x.jsonl", tmp_path / "out", "cider-d", options=options)
     assert scores.systems[""].scores == {"cider-d": whole["cider-d"].score} and scores.systems[""].captions == 12
     assert read_scores(tmp_path / "out")["cider-d"].null_count == 8
+    write_rows(tmp_path / "none.jsonl", 20, references=lambda k: [])
+    with pytest.raises(InputError, match="there is no caption to score"):
+        score(tmp_path / "none.jsonl", tmp_path / "none", "cider-d", options=options)
 
 
 def test_an_id_that_two_parts_have_is_refused(tmp_path: Path) -> None:

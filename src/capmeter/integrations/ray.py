@@ -17,6 +17,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 from capmeter.core.errors import CapmeterError, InputError, MissingBackend
@@ -52,16 +53,15 @@ class RayPool:
         results: deque[tuple[Item, Any]] = deque()  # in order
         running: list[Any] = []
         while True:
-            while len(running) < self.workers and (upcoming := next(((item,) for item in remaining), None)):
-                running.append(run.remote(shared, *upcoming))
-                results.append((*upcoming, running[-1]))
+            for item in islice(remaining, self.workers - len(running)):
+                running.append(run.remote(shared, item))
+                results.append((item, running[-1]))
             if not results:
                 return
-            item, result = results[0]
-            if result in running:
+            if results[0][1] in running:
                 _, running = ray.wait(running)
                 continue
-            results.popleft()
+            item, result = results.popleft()
             try:
                 yield pass_on(ray.get(result))
             except ray.exceptions.RayTaskError as problem:
