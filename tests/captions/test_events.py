@@ -39,6 +39,15 @@ RESULTS: dict[str, Any] = {
         {"id": k, "image_id": "v7", "candidate": s, "start": t[0], "end": t[1]}
         for k, (s, t) in enumerate(zip(SENTENCES, TIMES, strict=True))
     ],
+    **{
+        f"{start} and {end}": [
+            {"video_id": "v7", "caption": s, start: t[0], end: t[1]} for s, t in zip(SENTENCES, TIMES, strict=True)
+        ]
+        for start, end in (("start_time", "end_time"), ("start_sec", "end_sec"), ("begin", "end"), ("onset", "offset"))
+    },
+    "objects with other names of times": {
+        "v7": {"segments": [{"t_start": t[0], "t_end": t[1], "text": s} for s, t in zip(SENTENCES, TIMES, strict=True)]}
+    },
 }
 REFERENCES: dict[str, Any] = {
     "ActivityNet": GROUND_TRUTH,

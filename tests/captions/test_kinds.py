@@ -196,6 +196,8 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         ({"v": [{"timestamp": "0:18 - 0:22", "caption": "a"}]}, r"timestamp is the text .* expected \[start, end\]"),
+        ({"video_id": "v", "timestamp": "0:18 - 0:22", "caption": "a"}, r"timestamp is the text .* expected \[start"),
+        ({"model": {"name": "x"}, "answers": [{"image": "1", "response": "a"}]}, r"answers\[0\]: candidate is missing"),
         ([{"index": 1, "prediction": "a", "answer": "['a dog' 'a cat']"}], r"numpy array, write \.tolist\(\)"),
         ([{"response": "a", "labels": "['x y'\n 'z']"}], "numpy array"),
         ({"version": 2, "status": "error", "eval": {}, "samples": []}, "log of Inspect with the status error"),

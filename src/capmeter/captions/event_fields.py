@@ -16,7 +16,7 @@ Times are seconds. A chapter ends where the next begins, the last at the end of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,8 @@ TEXT_NAMES = (
     *("sentences", "sentence", "captions", "caption", "candidate", "texts", "text", "descriptions", "description"),
     *("labels", "label", "tag"),
 )
+_STARTS = dict.fromkeys(("start", "start_time", "start_sec", "start_seconds", "begin", "t_start", "onset"))
+_ENDS = ("end", "end_time", "end_sec", "end_seconds", "t_end", "offset")
 EVENT_LISTS = ("events", "annotations", "chapters", "segments", "timestamps", "captions", "sentences")
 EVENT_NAMES = frozenset((*TIME_NAMES, *EVENT_LISTS)) - {"captions", "sentences"}
 """Names by which a record may hold events."""
@@ -110,9 +112,22 @@ def event_time(event: Mapping[Any, Any]) -> Any:
         time = _decode_span(event.get(name))
         if _is_span(time):
             return time
-    if "start" in event and "end" in event:
-        return [event["start"], event["end"]]
+    if (names := time_names(event)) is not None:
+        return [event[name] for name in names]
     return event["box"] if _is_span(event.get("box")) else None
+
+
+def time_names(names: Collection[Any]) -> tuple[str, str] | None:
+    """The names of start and end among names, whatever a program calls the two; None without either.
+
+    >>> time_names({"onset": 0.0, "offset": 1.5}), time_names(["start_time", "caption"])
+    (('onset', 'offset'), None)
+    """
+    if _STARTS.keys().isdisjoint(names):  # of nearly all rows
+        return None
+    start = next((name for name in _STARTS if name in names), None)
+    end = next((name for name in _ENDS if name in names), None)
+    return None if start is None or end is None else (start, end)
 
 
 def find_lists(record: Mapping[Any, Any]) -> tuple[Any, Any, tuple[str, str]] | None:

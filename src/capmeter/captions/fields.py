@@ -24,6 +24,7 @@ from capmeter.captions.event_fields import (
     read_events,
     read_video,
     refuse_time_texts,
+    time_names,
 )
 from capmeter.captions.field_names import (
     ALIASES,
@@ -390,7 +391,7 @@ class FieldMap:
     def _make_rows(self, record: Record, location: str, side: Side, number: int) -> list[CaptionRow]:
         values, candidate_names, reference_names = self._sort_fields(record, location)
         row = CaptionRow(location, self._image_id(values, record, location, number))
-        if not EVENT_NAMES.isdisjoint(record) or "box" in values or ("start" in values and "end" in values):
+        if not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record):
             record, candidate_names, reference_names = self._read_events(
                 row, record, values, candidate_names, reference_names
             )
@@ -512,6 +513,8 @@ class FieldMap:
             return decode_json(box, f"{location}, column box") if isinstance(box, str) else box
         if "start" in values and "end" in values:
             return [seconds_of(values[name], location, name) for name in TIMES]
+        if (names := time_names(record)) is not None:
+            return [seconds_of(record[name], location, name) for name in names]
         return event_time(record)
 
     def _references(self, record: Record, names: list[str], location: str) -> tuple[str, ...] | None:

@@ -392,10 +392,11 @@ def _join(row: CaptionRow, matching: Matching, table: ReferenceTable) -> bool:
 
 
 def _order_events(rows: Sequence[CaptionRow], ids: Sequence[str], event_order: str) -> Notes:
-    """Joins events in the order of the file, if asked; notes videos whose file has another order than time, or more
-    events than the system predicts."""
+    """Joins events in the order of the file, if asked; notes what has another order, or more events than predicted."""
     notes: Notes = {_BY_TIME: [], _MORE_EVENTS: []}
     for row, id in zip(rows, ids, strict=True):
+        if row.events is None and not row.reference_events:
+            continue
         events, joined = row.events or Events(), {each.paragraph: each.in_file for each in row.reference_events}
         if event_order == "file":
             row.candidate = events.in_file if row.candidate == events.paragraph else row.candidate

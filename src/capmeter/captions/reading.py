@@ -17,7 +17,7 @@ from typing import Any
 
 from capmeter.captions.containers.container import WHOLE, Container, Span, spread
 from capmeter.captions.containers.lines import DelimitedRows, JsonLines
-from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events
+from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
 from capmeter.captions.field_names import IMAGE_NAMES, IN_PYTHON, OTHER_NAMES, TIMES, fold_name, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
@@ -243,7 +243,7 @@ def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = F
     found = fields.find_fields({name: [] for name in header})
     text_fields = found & {"candidate", "references"}
     converts = fields.layout is not None and fields.layout.convert is not None
-    has_events = not EVENT_NAMES.isdisjoint(header) or {"box"} <= found or set(TIMES) <= found
+    has_events = not EVENT_NAMES.isdisjoint(header) or {"box"} <= found or set(TIMES) <= found or time_names(header)
     if converts or has_events or (text_fields and (is_empty or fields.image_name is not None or len(text_fields) == 2)):
         return
     names = "the columns" if len(header) != 1 else "one column,"

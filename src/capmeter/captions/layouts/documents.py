@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from capmeter.captions.event_fields import is_video, read_video
-from capmeter.captions.field_names import OTHER_NAMES, suggest_names
+from capmeter.captions.field_names import IMAGE_NAMES, OTHER_NAMES, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.programs import find_layout
@@ -53,6 +53,7 @@ _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
 _SAMPLE, _DEPTH, _MOST_KEYS = 100, 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
+_TEXT_KEYS = {"captions", "timestamps", *OTHER_NAMES}
 
 
 def find_form(document: Any, name: str, fields: FieldMap, format: str | None = None) -> Form:
@@ -169,7 +170,14 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
         raise InputError(
             f"{name}: it has images, but neither annotations (COCO) nor sentences (Karpathy): it holds no captions"
         )
+    lists = [key for key, value in document.items() if _are_rows(value)]
+    if len(lists) == 1 and len(document) > 1 and not any(isinstance(value, str) for value in document.values()):
+        return _rows_form(document[lists[0]], f"{name}, {lists[0]}", fields, format="json")
     return _keyed_form(document, name, fields)
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in _sample(value))
 
 
 def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
@@ -178,7 +186,7 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     return (
         any(column in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
-        or ("image_id" in document and not document.keys().isdisjoint(("captions", "timestamps", *OTHER_NAMES)))
+        or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
         or (layout is not None and len(layout.marks) > 1)
     )
 
