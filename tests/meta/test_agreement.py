@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from scipy.stats import kendalltau
 
 import capmeter
 from capmeter.core.assets import missing_install_command
+from capmeter.core.checkpoints import Checkpoint, TrainingData, sketch_texts
 from capmeter.core.errors import InputError, ProtocolError
-from capmeter.evaluation.registry import parse
+from capmeter.evaluation.registry import parse, parse_list
 from capmeter.judgments.prepared import (
     JudgedSystem,
     Points,
@@ -22,7 +24,8 @@ from capmeter.judgments.prepared import (
     prepare_systems,
 )
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import measure_agreement, run
+from capmeter.meta.agreement import measure_agreement, run, training_rows
+from capmeter.report.agreement import agreement_notes
 from capmeter.stats.permutation import association_test, williams_test
 
 
@@ -132,6 +135,24 @@ def test_accuracy_needs_pairs(rated: Points) -> None:
 def write(path, rows) -> str:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
+
+
+@pytest.mark.parametrize("trained", [0, 30, 60, 60_000])
+def test_training_on_the_benchmark_is_noted(tmp_path: Path, trained: int) -> None:
+    """Small files exactly, large ones by a sample; in other letters and order; also a choice by its judgments."""
+    rows = [RatedCaption(str(k), str(k), f"a dog {k}  runs", (f"THE dog {k}",), (k % 5,)) for k in range(3000)]
+    judgments = prepare_points("mine", rows, Protocol(name="p", ratings="mean", statistic="tau-b"))
+    texts = [f"A dog {k} runs" for k in range(trained)] + [f"another text {k}" for k in range(9)]
+    kept = {"kind": "fluency", "parameters": {"bias": 0.0}, "weights": {"weights": np.zeros(3, np.float32)}}
+    data = TrainingData("own.jsonl", "0" * 64, len(texts), sketch_texts(texts[::-1]))
+    Checkpoint(**kept, data=(data,), selection="the best epoch: mine under p(…)").save(tmp_path / "own")
+    *training, selection = training_rows(judgments, [parse(f'fer(errors="{tmp_path / "own"}")')])
+    expected_shares = {0: [], 30: [0.5], 60: [1.0], 60_000: [50.0]}[trained]
+    assert [row.value for row in training] == pytest.approx(expected_shares, rel=0.35)
+    assert "chosen by its agreement" in selection.note and all("(own.jsonl)" in row.note for row in training)
+    measured = measure_agreement(judgments, {"m": np.arange(3000.0)}, resamples=10).add([*training, selection])
+    assert len([line for line in agreement_notes(measured) if "this benchmark" in line]) == len(training) + 1
+    assert not training_rows(judgments, parse_list("bleu-1"))
 
 
 def test_run_on_a_native_file(tmp_path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -31,11 +31,49 @@ Weights = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A file that a checkpoint was trained on: its name, its SHA-256, and the number of examples used."""
+    """A file that a checkpoint was trained on: its name, its SHA-256, the number of examples used, and the smallest
+    hashes of the texts (`sketch_texts`), by which they are recognised elsewhere."""
 
     name: str
     sha256: str
     examples: int
+    texts: tuple[str, ...] = ()
+
+    def share_of(self, hashes: Sequence[str]) -> float:
+        """The share of other texts that it was trained on, as far as the sketch shows; 0 for fewer than three.
+
+        Args:
+            hashes: of the other texts (`hash_texts`).
+        """
+        is_complete = len(self.texts) < SKETCH
+        comparable = [each for each in hashes if is_complete or each <= self.texts[-1]]
+        found = set(self.texts).intersection(comparable)
+        return len(found) / len(comparable) if found and len(found) >= min(3, len(hashes)) else 0.0
+
+
+SKETCH = 256
+"""Number of hashes that are kept of the texts of a file: a bottom-k sketch."""
+
+
+def hash_texts(texts: Iterable[str]) -> list[str]:
+    """48 bits of BLAKE2 of the distinct texts, which may differ in case and blanks, in ascending order."""
+    normal_texts = {" ".join(text.casefold().split()).encode("utf-8", "surrogatepass") for text in texts}
+    return sorted(hashlib.blake2b(text, digest_size=6).hexdigest() for text in normal_texts)
+
+
+def sketch_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    """The smallest of these hashes: a sample by which texts are recognised that have been trained on."""
+    return tuple(hash_texts(texts)[:SKETCH])
+
+
+def read_training(folder: Path) -> tuple[tuple[TrainingData, ...], str]:
+    """What a checkpoint was trained on and how it was selected, without its weights."""
+    content = json.loads((folder / CHECKPOINT).read_bytes())
+    return tuple(map(_read_data, content["data"])), content["selection"]
+
+
+def _read_data(entry: Mapping[str, Any]) -> TrainingData:
+    return TrainingData(**{**entry, "texts": tuple(entry.get("texts", ()))})
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +166,7 @@ class Checkpoint:
                 raise ValueError(f"{WEIGHTS} is damaged, or belongs to another checkpoint")
             del content["format"]
             _check_types(content)
-            content["data"] = tuple(TrainingData(**data_entry) for data_entry in content["data"])
+            content["data"] = tuple(map(_read_data, content["data"]))
             checkpoint = cls(**{**content, **{name: tuple(content[name]) for name in _LISTS}}, weights=load(weights))
             _check_numbers(checkpoint.weights)
         except OSError as error:

@@ -27,10 +27,13 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.sources import with_picture_files
+from capmeter.core.assets import find_checkpoint
+from capmeter.core.checkpoints import hash_texts, read_training
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse_list, with_required
 from capmeter.judgments.benchmarks import all_benchmarks, find_benchmark
 from capmeter.judgments.prepared import Floats, JudgedPairs, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
@@ -200,7 +203,30 @@ def run(
         raise InputError("nothing to evaluate: name metrics, or give files of scores")
     bootstrap: dict[str, Any] = {"resamples": resamples, "seed": seed, "level": level}
     table = measure_agreement(judgments, scores_by_metric, signatures, **bootstrap)
-    return table.add([*judging, *length_rows(judgments, **bootstrap), *human_level(judgments, **bootstrap)])
+    baselines = [*length_rows(judgments, **bootstrap), *human_level(judgments, **bootstrap)]
+    return table.add([*judging, *baselines, *training_rows(judgments, parse_list(metrics) if metrics else ())])
+
+
+def training_rows(judgments: PreparedJudgments, metrics: Iterable[Metric]) -> list[AgreementRow]:
+    """Metrics whose networks were trained on texts of the benchmark, or chosen by their agreement with it.
+
+    Args:
+        judgments: with the captions.
+        metrics: of which the checkpoints that they name, or that have their names, are looked at.
+    """
+    rows, hashes = [], hash_texts(judgments.captions.pool.sentences)
+    for metric in metrics:
+        names = [text for each in with_required([metric]) for text in (each.name, *each.parameters().values())]
+        for folder in {find_checkpoint(name): None for name in names if isinstance(name, str)}:
+            data, selection = ((), "") if folder is None else read_training(folder)
+            for each in data:
+                if share := each.share_of(hashes):
+                    note = f"was trained on about {share:.0%} of the texts of this benchmark ({each.name})"
+                    rows.append(AgreementRow("training", str(metric), "texts", SCALE * share, note=note))
+            if f"{judgments.benchmark} under " in selection:
+                note = f"was chosen by its agreement with this benchmark ({selection.partition('(')[0]})"
+                rows.append(AgreementRow("training", str(metric), "selection", note=note))
+    return rows
 
 
 def length_rows(judgments: PreparedJudgments, **bootstrap: Any) -> list[AgreementRow]:

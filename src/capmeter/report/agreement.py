@@ -108,6 +108,7 @@ def agreement_notes(table: AgreementTable) -> list[str]:
         lines += [f"human: {note}" for note in notes]
     for metric in dict.fromkeys(row.metric for row in table.of("judging")):
         lines.append(f"{metric}: {_judging_note(table.of('judging', metric), len(table.judgments.ids))}")
+    lines += [f"{row.metric} {row.note}" for row in table.of("training")]
     lines += [line for row in table.results for line in _published_notes(table, row.metric)]
     return lines + [f"{row.metric} {row.note}" for row in table.results if row.note]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from capmeter.core.checkpoints import TrainingData
+from capmeter.core.checkpoints import TrainingData, sketch_texts
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
@@ -131,6 +131,6 @@ def read_corpora(files: Iterable[str], exclusions: Path | None, sources: Iterabl
     return corpora
 
 
-def describe_file(path: Path, examples: int) -> TrainingData:
-    """A file of training data, as checkpoints name it: its name, its hash, and the number of examples."""
-    return TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), examples)
+def describe_file(path: Path, examples: int, texts: Iterable[str] = ()) -> TrainingData:
+    """A file of training data, as checkpoints name it: name, hash, number of examples, and a sketch of its texts."""
+    return TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), examples, sketch_texts(texts))

@@ -91,7 +91,7 @@ def train(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, float]]:
         kind=KIND,
         parameters={"bias": bias},
         weights={"weights": weights.astype(np.float16)},
-        data=tuple(replace(corpus.data, examples=options.number) for corpus in all_corpora),
+        data=tuple(replace(corpus.data, examples=options.number, texts=()) for corpus in all_corpora),
         training={
             "number": options.number,
             "epochs": options.epochs,

@@ -112,7 +112,7 @@ def _read_captions(options: RegressorOptions, folder: Path) -> tuple[CaptionSet,
     if options.rows is not None:
         on_missing: OnMissing = "error" if options.shape in (None, "polos", "text") else "keep"
         captions = load(options.rows, options=options.load, on_missing=on_missing)
-        return captions, {}, describe_file(options.rows, len(captions))
+        return captions, {}, describe_file(options.rows, len(captions), captions.pool.sentences)
     world = World(split="train", size=options.scenes, seed=options.seed)
     for scene in world:
         scene.render().save(folder / f"{scene.id}.png")

@@ -160,7 +160,8 @@ def _read_examples(
         left_out = format_count(excluded, "benchmark photo was", "benchmark photos were")
         report_progress(f"{path.name}: {format_count(len(captions), 'photo')}; {left_out} left out")
         human |= captions
-        files.append(describe_file(path, len(captions)))
+        texts = (text for photo_captions in captions.values() for text in photo_captions)
+        files.append(describe_file(path, len(captions), texts))
     machine = []
     for path in options.machine:
         file_captions = read_machine_captions(path)
