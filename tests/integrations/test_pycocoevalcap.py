@@ -177,6 +177,7 @@ def test_evaluation_of_some_images(small_meteor: None) -> None:
     evaluation = COCOEvalCap(references, results)
     with pytest.raises(InputError, match="cocoRes has no caption of image 7"):
         evaluation.evaluate()
+    assert results.getImgIds() == [9, 11], "nothing was made up on the way"
     evaluation.params["image_id"] = [9, 11]
     results.imgToAnns.default_factory = None
     with contextlib.redirect_stdout(io.StringIO()):
@@ -214,26 +215,6 @@ def test_mistakes_in_coco_objects() -> None:
         PTBTokenizer().tokenize({1: [{"text": "a"}]})
     with pytest.raises(InputError, match="expected a list"):
         PTBTokenizer().tokenize({1: "a dog"})  # type: ignore[dict-item]
-
-
-class Annotated:
-    """As pycocotools' COCO: a defaultdict of annotations."""
-
-    def __init__(self, captions: dict[int, str]) -> None:
-        self.imgToAnns: Any = defaultdict(list)
-        for image, text in captions.items():
-            self.imgToAnns[image].append({"caption": text})
-
-    def getImgIds(self) -> list[int]:
-        return list(self.imgToAnns)
-
-
-def test_results_for_a_subset_of_images_get_the_hint() -> None:
-    both, one = Annotated({1: "a dog runs", 2: "a cat"}), Annotated({1: "a dog"})
-    scorer = COCOEvalCap(both, one)
-    with pytest.raises(InputError, match=r"cocoRes has no caption of image 2; set params\['image_id'\]"):
-        scorer.evaluate()
-    assert one.getImgIds() == [1], "nothing was made up on the way"
 
 
 def test_rouge_of_one_candidate() -> None:
@@ -421,8 +402,51 @@ def test_every_module_path_is_that_of_the_standard_code() -> None:
                        ("wmd.wmd", "WMD")):  # fmt: skip
         module = importlib.import_module(f"capmeter.integrations.pycocoevalcap.{path}")
         assert getattr(module, name) is getattr(pycocoevalcap, name)
-    program = "from capmeter.integrations.pycocoevalcap.rouge.rouge import Rouge; print(Rouge().beta)"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "1.2\n"
+
+
+SCRIPT = """
+from pycocoevalcap.bleu.bleu import Bleu
+from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.rouge.rouge import Rouge
+gts = {391895: ["a man rides a red bike", "a man on a bike"], "dog": ["a dog runs on the grass", "the dog is running"]}
+res = {391895: ["a man rides a bike"], "dog": ["a dog a dog"]}
+for scorer, method in [(Bleu(4), ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4"]), (Rouge(), "ROUGE_L"), (Cider(), "CIDEr")]:
+    score, scores = scorer.compute_score(gts, res)
+    pairs = zip(method, score, scores) if isinstance(method, list) else [(method, score, scores)]
+    for name, corpus, each in pairs:
+        print(name, f"{corpus:.10f}", *(f"{value:.10f}" for value in each))
+"""
+ONLY_HERE = """
+from pycocotools.coco import COCO
+from pycocoevalcap.ciderD.ciderD import CiderD
+from pycocoevalcap.eval import COCOEvalCap
+from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+from pycocoevalcap.wmd.wmd import WMD
+tokens = PTBTokenizer.tokenize({k: [{"caption": text} for text in texts] for k, texts in gts.items()})
+assert tokens == gts and len(WMD().compute_score(gts, res)[1]) == 2
+rows = [{"image_id": k, "caption": texts} for k, texts in res.items()]
+assert Cider(gts).compute_score(gts, res)[0] == CiderD(df="corpus").compute_score(gts, rows)[0] > 0
+coco, results = COCO(), COCO()
+coco.dataset = {"images": [{"id": 1}, {"id": 2}], "annotations": [
+    {"id": k, "image_id": 1 + k // 2, "caption": text} for k, text in enumerate([*gts[391895], *gts["dog"]])]}
+results.dataset = {"images": [{"id": 1}], "annotations": [{"id": 0, "image_id": 1, "caption": "A man rides a bike."}]}
+coco.createIndex(), results.createIndex()
+evaluation = COCOEvalCap(coco, results)
+evaluation.params["image_id"] = results.getImgIds()
+evaluation.evaluate()
+assert list(evaluation.imgToEval) == [1] and evaluation.eval["CIDEr"] >= 0 and evaluation.evalImgs[0]["Bleu_1"] > 0.9
+"""
+
+
+@pytest.mark.neural
+def test_scripts_run_with_the_name_of_the_package_replaced() -> None:
+    for package in ("pycocoevalcap", "pycocotools", "capmeter_research"):
+        pytest.importorskip(package)
+    replaced = (SCRIPT + ONLY_HERE).replace("pycocoevalcap", "capmeter.integrations.pycocoevalcap")
+    runs = [subprocess.run([sys.executable, "-c", text], capture_output=True, text=True) for text in (SCRIPT, replaced)]
+    assert [run.returncode for run in runs] == [0, 0], runs[1].stderr
+    values = [[line.split() for line in run.stdout.splitlines() if len(line.split()) == 4] for run in runs]
+    assert len(values[0]) == 6 and values[0] == values[1]
 
 
 def test_scorers_are_keys_and_java_is_ended(small_meteor: None) -> None:

@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 
 import capmeter
 from capmeter.core.assets import missing_install_command
-from capmeter.core.checkpoints import Checkpoint, TrainingData, sketch_texts
+from capmeter.core.checkpoints import Checkpoint, TrainingData, hash_texts
 from capmeter.core.errors import InputError, ProtocolError
 from capmeter.evaluation.registry import parse, parse_list
 from capmeter.judgments.prepared import (
@@ -144,7 +144,7 @@ def test_training_on_the_benchmark_is_noted(tmp_path: Path, trained: int) -> Non
     judgments = prepare_points("mine", rows, Protocol(name="p", ratings="mean", statistic="tau-b"))
     texts = [f"A dog {k} runs" for k in range(trained)] + [f"another text {k}" for k in range(9)]
     kept = {"kind": "fluency", "parameters": {"bias": 0.0}, "weights": {"weights": np.zeros(3, np.float32)}}
-    data = TrainingData("own.jsonl", "0" * 64, len(texts), sketch_texts(texts[::-1]))
+    data = TrainingData("own.jsonl", "0" * 64, len(texts), hash_texts(texts[::-1]))
     Checkpoint(**kept, data=(data,), selection="the best epoch: mine under p(…)").save(tmp_path / "own")
     *training, selection = training_rows(judgments, [parse(f'fer(errors="{tmp_path / "own"}")')])
     expected_shares = {0: [], 30: [0.5], 60: [1.0], 60_000: [50.0]}[trained]

@@ -32,12 +32,15 @@ Weights = Mapping[str, npt.NDArray[Any]]
 @dataclass(frozen=True)
 class TrainingData:
     """A file that a checkpoint was trained on: its name, its SHA-256, the number of examples used, and the smallest
-    hashes of the texts (`sketch_texts`), by which they are recognised elsewhere."""
+    hashes of the texts (`hash_texts`), a bottom-k sketch by which they are recognised elsewhere."""
 
     name: str
     sha256: str
     examples: int
-    texts: tuple[str, ...] = ()
+    texts: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", tuple(self.texts[:SKETCH]))
 
     def share_of(self, hashes: Sequence[str]) -> float:
         """The share of other texts that it was trained on, as far as the sketch shows; 0 for fewer than three.
@@ -52,7 +55,7 @@ class TrainingData:
 
 
 SKETCH = 256
-"""Number of hashes that are kept of the texts of a file: a bottom-k sketch."""
+"""Number of hashes that are kept of the texts of a file."""
 
 
 def hash_texts(texts: Iterable[str]) -> list[str]:
@@ -61,19 +64,10 @@ def hash_texts(texts: Iterable[str]) -> list[str]:
     return sorted(hashlib.blake2b(text, digest_size=6).hexdigest() for text in normal_texts)
 
 
-def sketch_texts(texts: Iterable[str]) -> tuple[str, ...]:
-    """The smallest of these hashes: a sample by which texts are recognised that have been trained on."""
-    return tuple(hash_texts(texts)[:SKETCH])
-
-
 def read_training(folder: Path) -> tuple[tuple[TrainingData, ...], str]:
     """What a checkpoint was trained on and how it was selected, without its weights."""
     content = json.loads((folder / CHECKPOINT).read_bytes())
-    return tuple(map(_read_data, content["data"])), content["selection"]
-
-
-def _read_data(entry: Mapping[str, Any]) -> TrainingData:
-    return TrainingData(**{**entry, "texts": tuple(entry.get("texts", ()))})
+    return tuple(TrainingData(**entry) for entry in content["data"]), content["selection"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +160,7 @@ class Checkpoint:
                 raise ValueError(f"{WEIGHTS} is damaged, or belongs to another checkpoint")
             del content["format"]
             _check_types(content)
-            content["data"] = tuple(map(_read_data, content["data"]))
+            content["data"] = tuple(TrainingData(**data_entry) for data_entry in content["data"])
             checkpoint = cls(**{**content, **{name: tuple(content[name]) for name in _LISTS}}, weights=load(weights))
             _check_numbers(checkpoint.weights)
         except OSError as error:

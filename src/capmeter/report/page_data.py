@@ -47,51 +47,34 @@ _NO_SCORE = {"best": False, "value": "-inf", "text": "–", "worse": "", "worse_
 
 def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> dict[str, Any]:
     """The rows of the table of scores: systems, or for a single system its metrics."""
-    names = list(systems)
-    letters, reasons = system_letters(names), _Reasons()
+    letters, reasons = system_letters(list(systems)), _Reasons()
     short_names = name_metrics(rankings, lower_is_better_in(systems))
     direction = describe_direction(short for short in short_names.values() if short.lower_is_better)
-    direction_notes = [f"{direction[0].upper()}{direction[1:]}."] if direction else []
-    if len(names) == 1:
-        (results,) = systems.values()
-        table_rows = [
-            {
-                "name": short_names[metric],
-                "full": metric,
-                "letter": "",
-                "cells": [_cell(names[0], results, metric, rankings[metric], {}, reasons)],
-            }
-            for metric in rankings
-        ]
-        return {
-            "single": True,
-            "heads": [("Score, 95% interval", "")],
-            "rows": table_rows,
-            "table_notes": [*direction_notes, *reasons.lines(systems)],
-        }
-    table_rows = [
-        {
-            "name": name,
-            "full": name,
-            "letter": letters.get(name, ""),
-            "cells": [_cell(name, results, metric, ranking, letters, reasons) for metric, ranking in rankings.items()],
-        }
+    cells = {
+        name: [_cell(name, results, metric, ranking, letters, reasons) for metric, ranking in rankings.items()]
         for name, results in systems.items()
-    ]
-    notes = ["Below each score: its 95% interval. Rows are in the order of the files; click a heading to sort by it."]
-    if any(metric_ranking.best for metric_ranking in rankings.values()):
+    }
+    heads, notes = [(str(short), full) for full, short in short_names.items()], list[str]()
+    rows = [(name, name, letters.get(name, ""), row_cells) for name, row_cells in cells.items()]
+    if len(systems) == 1:
+        rows = [(*head, "", [cell]) for head, cell in zip(heads, *cells.values(), strict=True)]
+        heads[:] = [("Score, 95% interval", "")]
+    else:
+        notes.append("Below each score: its 95% interval. Rows are in the order of the files; a heading sorts by it.")
+    if len(systems) > 1 and any(metric_ranking.best for metric_ranking in rankings.values()):
         notes.append(
             "Bold: the best system of a column, and all that are not significantly worse. Small letters: the systems "
             f"that this one is significantly better than (paired permutation test by {name_items(systems.values())}, "
             f"Holm-corrected, p <  {significance_threshold(LEVEL):g})."
         )
-    elif untested := explain_untested(systems):
-        notes.append(untested)
+    elif len(systems) > 1:
+        notes.append(explain_untested(systems))
+    notes.append(direction and f"{direction[0].upper()}{direction[1:]}.")
     return {
-        "single": False,
-        "heads": [(short, full) for full, short in short_names.items()],
-        "rows": table_rows,
-        "table_notes": [*notes, *direction_notes, *reasons.lines(systems)],
+        "single": len(systems) == 1,
+        "heads": heads,
+        "rows": [dict(zip(("name", "full", "letter", "cells"), row, strict=True)) for row in rows],
+        "table_notes": [*filter(None, notes), *reasons.lines(systems)],
     }
 
 
@@ -265,14 +248,14 @@ def _decimals(values: Floats) -> int:
 
 def _describe_metric(full_name: str, name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
     shown_values = [value for value in round_digits(values) if value is not None]
-    bounds = {"low": min(shown_values), "high": max(shown_values)}
-    flags = {"human": human, "lower": lower}
     return {
         "name": name,
-        **({} if name == full_name else {"full": full_name}),
         "decimals": _decimals(values),
-        **bounds,
-        **{flag_name: True for flag_name, on in flags.items() if on},
+        "low": min(shown_values),
+        "high": max(shown_values),
+        **({} if name == full_name else {"full": full_name}),
+        **({"human": True} if human else {}),
+        **({"lower": True} if lower else {}),
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from capmeter.captions.load import load_references
 from capmeter.core.assets import package_folder
-from capmeter.core.checkpoints import TrainingData, sketch_texts
+from capmeter.core.checkpoints import TrainingData, hash_texts
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.progress import report_progress
 from capmeter_research.common.benchmark_exclusions import ANY_SOURCE, Exclusions, PhotoId, identify_photo
@@ -124,7 +124,7 @@ def read_corpus(source: str, file: str | Path, exclusions: Exclusions) -> PhotoC
         json.dumps([(photo.number, photo.captions) for photo in photos]).encode("ascii")
     ).hexdigest()
     texts = [text for photo in photos for text in photo.captions]
-    data = TrainingData(source, digest, len(texts), sketch_texts(texts))
+    data = TrainingData(source, digest, len(texts), hash_texts(texts))
     return PhotoCorpus(tuple(photos), excluded_count, data)
 
 

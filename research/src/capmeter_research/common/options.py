@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from capmeter.core.checkpoints import TrainingData, sketch_texts
+from capmeter.core.checkpoints import TrainingData, hash_texts
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
@@ -132,5 +132,11 @@ def read_corpora(files: Iterable[str], exclusions: Path | None, sources: Iterabl
 
 
 def describe_file(path: Path, examples: int, texts: Iterable[str] = ()) -> TrainingData:
-    """A file of training data, as checkpoints name it: name, hash, number of examples, and a sketch of its texts."""
-    return TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), examples, sketch_texts(texts))
+    """A file of training data, as checkpoints name it.
+
+    Args:
+        path: the file.
+        examples: their number.
+        texts: those that were trained on, by which they are recognised in benchmarks.
+    """
+    return TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), examples, hash_texts(texts))
