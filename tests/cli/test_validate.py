@@ -32,6 +32,10 @@ def test_good(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert display.startswith(f"{pair[0]}: good, with warnings\n  format                                     coco\n")
     assert "references per caption                     min 1, median 1.5, max 2\n" in display
     assert "warning: images with references but no candidate: 1 (3)\n" in display
+    pair[0].write_text(json.dumps([{"video_id": k, "caption": "a dog"} for k in (1, 2)]))
+    assert run(monkeypatch, pair[0], "--references", pair[1]) == 0
+    display = capsys.readouterr().out
+    assert "\n  videos  " in display and "warning: videos with references but no candidate: 1 (3)\n" in display
 
 
 def test_bad(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], pair: tuple[Path, Path]) -> None:

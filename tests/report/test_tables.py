@@ -102,6 +102,12 @@ def test_latex_is_ready_for_a_paper() -> None:
         assert table.columns == ["metric", "good", "c"]
         assert f"CIDEr-D{up} & " in render(table, {}, "latex") and "cider-d" in render(table, {}, "markdown")
         assert score_table(few, standing, systems_as_rows=True).columns[1:] == [row[0] for row in table.rows]
+    ranked = Table(
+        "", ["my system", "x"], [["my system", "1 c"]], [False, False], "", {(0, 1)}, {(0, 0): "a", (-1, 0): "b"}
+    )
+    lines = render(ranked, {}, "latex").splitlines()
+    assert lines[2] == "my system\\textsuperscript{b} & x \\\\"
+    assert lines[4] == "my system\\textsuperscript{a} & \\textbf{1} c \\\\"
     lone = score_table({"good": systems["good"]}, None, 1, 100, systems_as_rows=True)
     assert (lone.columns[0], lone.rows[0][:2]) == ("system", ["good", "100.0"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from capmeter.cli.options import side_option
 from capmeter.cli.output import write, write_lines
 from capmeter.core.messages import escape_controls
 from capmeter.core.options import argument, option, option_group
+from capmeter.report.score_table import name_items
 
 app = Application()
 
@@ -56,11 +58,13 @@ def _describe_findings(file_name: str, findings: Findings) -> list[str]:
     verdict = "good" if findings.ok else "bad"
     if findings.ok and findings.warnings:
         verdict = "good, with warnings"
-    width = max(map(len, findings.facts), default=0)
+    noun = name_items((), str(findings.facts.get("images by", "")))
+    facts = {re.sub("^images", f"{noun}s", fact): value for fact, value in findings.facts.items()}
+    width = max(map(len, facts), default=0)
     lines = [f"{file_name}: {verdict}"]
-    lines += [f"  {fact:<{width}}  {_value_text(value)}" for fact, value in findings.facts.items()]
-    lines += [f"  problem: {problem}" for problem in findings.problems]
-    lines += [f"  warning: {warning}" for warning in findings.warnings]
+    lines += [f"  {fact:<{width}}  {_value_text(value)}" for fact, value in facts.items()]
+    lines += [f"  problem: {re.sub('^images', f'{noun}s', problem)}" for problem in findings.problems]
+    lines += [f"  warning: {re.sub('^images', f'{noun}s', warning)}" for warning in findings.warnings]
     return [escape_controls(line) for line in lines]
 
 

@@ -126,7 +126,7 @@ def ranking_table(comparison: SystemComparison, scale: float = 1) -> Table:
         table_rows.append(table_row)
     columns = ["", "system", *(text for name in _name_metrics(comparison).values() for text in ("rank", name))]
     note = (
-        f"rows: by {next(iter(comparison))}, best first; "
+        f"rows: by {next(iter(_name_metrics(comparison).values()))}, best first; "
         "letters: significantly better than these systems (p after Holm's correction below "
         f"{significance_threshold(comparison.level):g}); a new rank begins where a system is significantly worse than "
         f"the best of the last; bold: the best, and all that are not significantly worse"

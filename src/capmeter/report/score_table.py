@@ -135,17 +135,20 @@ def format_share(share: float, count: int) -> str:
     return f"{round(share * count):,} of {count:,}"
 
 
-def name_items(systems: Iterable[Results]) -> str:
-    """What captions are of, as far as their events and the name of the column of images say."""
-    for results in systems:
-        events = () if results.captions is None else results.captions.events
-        column = " ".join(results.notes.get("images_by", ())).casefold()
-        has_times = any(len(time) == 2 for each in events if each is not None for time in each.candidate.times)
-        if has_times or any(word in column for word in ("video", "clip", "youtube")):
-            return "video"
-        if any(word in column for word in ("audio", "sound", "wav")):
-            return "sound"
-    return "image"
+def name_items(systems: Iterable[Results], column: str = "") -> str:
+    """What captions are of, an image, video or sound, as far as their events and the column of images say.
+
+    Args:
+        systems: their results.
+        column: where there are no results, the name of that column.
+    """
+    results = list(systems)
+    names = " ".join([column, *(name for each in results for name in each.notes.get("images_by", ()))]).casefold()
+    videos = [video for each in results if each.captions is not None for video in each.captions.events if video]
+    has_times = any(len(time) == 2 for video in videos for time in video.candidate.times)
+    if has_times or any(word in names for word in ("video", "clip", "youtube")):
+        return "video"
+    return "sound" if any(word in names for word in ("audio", "sound", "wav")) else "image"
 
 
 def _describe_counts(systems: Sequence[Ids], noun: str = "image") -> str:

@@ -293,8 +293,10 @@ def _escaped_rows(
 ) -> list[list[str]]:
     """The escaped cells, the heading first: of bold ones the first word in bold; marked ones with the `mark` there."""
     rows = [[escape(cell) for cell in row] for row in (table.columns, *table.rows)]
-    for r, c in table.bold | {place for place, letters in table.marks.items() if letters}:
-        word, space, rest = rows[r + 1][c].partition(" ") if r >= 0 and table.numeric[c] else (rows[r + 1][c], "", "")
-        raised = mark.format(table.marks.get((r, c), "")) if mark and table.marks.get((r, c)) else ""
-        rows[r + 1][c] = (bold(word) if (r, c) in table.bold else word) + raised + space + rest
+    for (r, c), letters in {**dict.fromkeys(table.bold, ""), **table.marks}.items():
+        word, space, rest = rows[r + 1][c].partition(" ")
+        raised = mark.format(letters) if letters else ""
+        is_score = r >= 0 and table.numeric[c]  # whose letters stand behind the number, not behind its interval
+        number = (bold(word) if (r, c) in table.bold else word) + (raised if is_score else "")
+        rows[r + 1][c] = number + space + rest + ("" if is_score else raised)
     return rows
