@@ -37,7 +37,7 @@ from capmeter.evaluation.runner import Evaluation
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
 from capmeter.report.explain import explain_rows, format_tuple
 from capmeter.report.score_table import lower_is_better_in, name_items, system_letters
-from capmeter.report.tables import describe_direction, name_metrics
+from capmeter.report.tables import name_metrics
 from capmeter.stats.significance import LEVEL, significance_threshold
 from capmeter.text.scene_graphs.graph import SceneEvidence, SceneGraph
 
@@ -49,7 +49,6 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
     """The rows of the table of scores: systems, or for a single system its metrics."""
     letters, reasons = system_letters(list(systems)), _Reasons()
     short_names = name_metrics(rankings, lower_is_better_in(systems))
-    direction = describe_direction(short for short in short_names.values() if short.lower_is_better)
     cells = {
         name: [_cell(name, results, metric, ranking, letters, reasons) for metric, ranking in rankings.items()]
         for name, results in systems.items()
@@ -69,7 +68,8 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
         )
     elif len(systems) > 1:
         notes.append(explain_untested(systems))
-    notes.append(direction and f"{direction[0].upper()}{direction[1:]}.")
+    if lower := [short for short in short_names.values() if short.lower_is_better]:
+        notes.append(f"Lower is better: {', '.join(lower)}.")
     return {
         "single": len(systems) == 1,
         "heads": heads,

@@ -149,19 +149,12 @@ class Table:
         """The note, then the metrics of which lower is better, and the full names of those with a short one."""
         cells = [cell for row in (self.columns, *self.rows) for cell in row]
         metrics = list({cell.full: cell for cell in cells if isinstance(cell, MetricName)}.values())
-        full_names = [metric.full for metric in metrics if metric != metric.full]
-        notes = [self.note, describe_direction(metric for metric in metrics if metric.lower_is_better)]
-        return "; ".join(filter(None, [*notes, f"in full: {', '.join(full_names)}" if full_names else ""]))
-
-
-def describe_direction(lower_metrics: Iterable[str]) -> str:
-    """A note that names the metrics for which lower is better; "" without any.
-
-    >>> describe_direction(["chair", "repetition"]), describe_direction([])
-    ('lower is better: chair, repetition', '')
-    """
-    listed_metrics = ", ".join(lower_metrics)
-    return f"lower is better: {listed_metrics}" if listed_metrics else ""
+        listed = {
+            "lower is better": [str(metric) for metric in metrics if metric.lower_is_better],
+            "in full": [metric.full for metric in metrics if metric != metric.full],
+        }
+        notes = [f"{what}: {', '.join(names)}" for what, names in listed.items() if names]
+        return "; ".join(filter(None, [self.note, *notes]))
 
 
 def render(table: Table, data: Mapping[str, Any], format: str) -> str:
