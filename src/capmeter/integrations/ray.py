@@ -47,7 +47,7 @@ class RayPool:
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yields `function(item)` for each item, in order; warnings and errors of capmeter are raised here again."""
-        ray, remaining = join_ray(), iter(items)
+        ray, remaining = _join_ray(), iter(items)
         shared = ray.put(function)
         run = ray.remote(run_apart).options(max_retries=MAX_TRIES - 1, num_cpus=1, num_gpus=self._gpus or None)
         results: deque[tuple[Item, Any]] = deque()  # in order
@@ -72,7 +72,7 @@ class RayPool:
                 raise lost_workers(MAX_TRIES, item) from None
 
 
-def join_ray() -> Any:
+def _join_ray() -> Any:
     """Ray, of the cluster that `RAY_ADDRESS` names, or started on this machine."""
     try:
         import ray
@@ -93,7 +93,7 @@ def count_workers(workers: int, gpus: float) -> int:
     """
     if gpus < 0 or (gpus > 1 and gpus % 1):
         raise InputError(f"gpus={gpus:g}: expected a share of one GPU, such as 0.25, or a whole number of GPUs")
-    node_resources = [node["Resources"] for node in join_ray().nodes() if node["Alive"]]
+    node_resources = [node["Resources"] for node in _join_ray().nodes() if node["Alive"]]
     have = [node.get("GPU", 0) for node in node_resources]
     # a share is never split across two GPUs
     slots = [each // gpus if gpus >= 1 else int(each) * int(1 / gpus + 1e-9) if gpus else math.inf for each in have]

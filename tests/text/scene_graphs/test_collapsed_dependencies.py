@@ -22,91 +22,51 @@ def edges(graph: DependencyGraph) -> Edges:
     return found | {("ROOT", names[root], "root") for root in graph.roots}
 
 
-def test_a_preposition_enters_the_label():
-    graph = collapse_dependencies(
-        parse("Dogs/NNS/dog/2/nsubj run/VBP/run/0/root On/IN/on/4/case grass/NN/grass/2/nmod")
-    )
-    assert edges(graph) == {
-        ("ROOT", "run", "root"),
-        ("run", "Dogs", "nsubj"),
-        ("grass", "On", "case"),
-        ("run", "grass", "nmod:on"),
-    }
+SENTENCES = {
+    "a preposition enters the label": (
+        "Dogs/NNS/dog/2/nsubj run/VBP/run/0/root On/IN/on/4/case grass/NN/grass/2/nmod",
+        "ROOT>run:root run>Dogs:nsubj grass>On:case run>grass:nmod:on",
+    ),
+    "of several prepositions the last counts": (
+        "runs/VBZ/run/0/root from/IN/from/4/case under/IN/under/4/case trees/NNS/tree/1/nmod",
+        "ROOT>runs:root trees>from:case trees>under:case runs>trees:nmod:under",
+    ),
+    "two words beside each other become one preposition": (
+        "sits/VBZ/sit/0/root next/JJ/next/4/advmod to/TO/to/4/case wall/NN/wall/1/nmod",
+        "ROOT>sits:root sits>wall:nmod:next_to wall>next:case next>to:mwe",
+    ),
+    "a word above its noun becomes part of the preposition": (
+        "climbs/VBZ/climb/0/root out/RB/out/1/nmod of/IN/of/4/case boxes/NNS/box/2/nmod quickly/RB/quickly/2/advmod",
+        "ROOT>climbs:root climbs>boxes:nmod:out_of boxes>out:case out>of:mwe boxes>quickly:advmod",
+    ),
+    "at the root the noun takes the place of the preposition": (
+        "Next/JJ/next/0/root to/TO/to/3/case walls/NNS/wall/1/nmod",
+        "ROOT>walls:root walls>Next:case Next>to:mwe",
+    ),
+    "three words become one preposition": (
+        "parks/VBZ/park/0/root in/IN/in/3/case front/NN/front/1/nmod of/IN/of/6/case the/DT/the/6/det "
+        "house/NN/house/3/nmod",
+        "ROOT>parks:root parks>house:nmod:in_front_of house>in:case in>front:mwe in>of:mwe house>the:det",
+    ),
+    "conjuncts share what governs them and their subject": (
+        "Dogs/NNS/dog/4/nsubj and/CC/and/1/cc cats/NNS/cat/1/conj run/VBP/run/0/root and/CC/and/4/cc "
+        "jump/VBP/jump/4/conj",
+        "ROOT>run:root run>Dogs:nsubj run>cats:nsubj Dogs>and:cc Dogs>cats:conj:and run>and:cc run>jump:conj:and "
+        "jump>Dogs:nsubj",
+    ),
+    "a conjoined phrase hangs from a copy of the verb": (
+        "Boys/NNS/boy/2/nsubj slide/VBP/slide/0/root down/IN/down/4/case hills/NNS/hill/2/nmod and/CC/and/4/cc "
+        "into/IN/into/7/case water/NN/water/4/conj",
+        "ROOT>slide:root slide>Boys:nsubj slide'>Boys:nsubj slide>slide':conj:and slide>and:cc slide>hills:nmod:down "
+        "hills>down:case slide'>water:nmod:into water>into:case",
+    ),
+}
 
 
-def test_of_several_prepositions_the_last_counts():
-    graph = collapse_dependencies(
-        parse("runs/VBZ/run/0/root from/IN/from/4/case under/IN/under/4/case trees/NNS/tree/1/nmod")
-    )
-    assert ("runs", "trees", "nmod:under") in edges(graph)
-
-
-def test_two_words_beside_each_other_become_one_preposition():
-    graph = collapse_dependencies(
-        parse("sits/VBZ/sit/0/root next/JJ/next/4/advmod to/TO/to/4/case wall/NN/wall/1/nmod")
-    )
-    assert edges(graph) == {
-        ("ROOT", "sits", "root"),
-        ("sits", "wall", "nmod:next_to"),
-        ("wall", "next", "case"),
-        ("next", "to", "mwe"),
-    }
-
-
-def test_a_word_above_its_noun_becomes_part_of_the_preposition():
-    graph = collapse_dependencies(
-        parse(
-            "climbs/VBZ/climb/0/root out/RB/out/1/nmod of/IN/of/4/case boxes/NNS/box/2/nmod quickly/RB/quickly/2/advmod"
-        )
-    )
-    assert edges(graph) == {
-        ("ROOT", "climbs", "root"),
-        ("climbs", "boxes", "nmod:out_of"),
-        ("boxes", "out", "case"),
-        ("out", "of", "mwe"),
-        ("boxes", "quickly", "advmod"),
-    }
-
-
-def test_at_the_root_the_noun_takes_the_place_of_the_preposition():
-    graph = collapse_dependencies(parse("Next/JJ/next/0/root to/TO/to/3/case walls/NNS/wall/1/nmod"))
-    assert edges(graph) == {("ROOT", "walls", "root"), ("walls", "Next", "case"), ("Next", "to", "mwe")}
-
-
-def test_three_words_become_one_preposition():
-    graph = collapse_dependencies(
-        parse(
-            "parks/VBZ/park/0/root in/IN/in/3/case front/NN/front/1/nmod of/IN/of/6/case the/DT/the/6/det "
-            "house/NN/house/3/nmod"
-        )
-    )
-    assert edges(graph) == {
-        ("ROOT", "parks", "root"),
-        ("parks", "house", "nmod:in_front_of"),
-        ("house", "in", "case"),
-        ("in", "front", "mwe"),
-        ("in", "of", "mwe"),
-        ("house", "the", "det"),
-    }
-
-
-def test_conjuncts_share_what_governs_them_and_their_subject():
-    graph = collapse_dependencies(
-        parse(
-            "Dogs/NNS/dog/4/nsubj and/CC/and/1/cc cats/NNS/cat/1/conj run/VBP/run/0/root and/CC/and/4/cc "
-            "jump/VBP/jump/4/conj"
-        )
-    )
-    assert edges(graph) == {
-        ("ROOT", "run", "root"),
-        ("run", "Dogs", "nsubj"),
-        ("run", "cats", "nsubj"),
-        ("Dogs", "and", "cc"),
-        ("Dogs", "cats", "conj:and"),
-        ("run", "and", "cc"),
-        ("run", "jump", "conj:and"),
-        ("jump", "Dogs", "nsubj"),
-    }
+@pytest.mark.parametrize(("sentence", "expected"), SENTENCES.values(), ids=SENTENCES)
+def test_sentences(sentence: str, expected: str) -> None:
+    found = {f"{head}>{word}:{label}" for head, word, label in edges(collapse_dependencies(parse(sentence)))}
+    assert found == set(expected.split())
 
 
 @pytest.mark.parametrize(
@@ -128,26 +88,6 @@ def test_conjunctions_that_mean_another_thing(words, label):
     line += [f"{word}/RB/{word}/{last}/advmod" for word in others]
     graph = collapse_dependencies(parse(" ".join([*line, "cats/NNS/cat/1/conj"])))
     assert ("dogs", "cats", label) in edges(graph)
-
-
-def test_a_conjoined_phrase_hangs_from_a_copy_of_the_verb():
-    graph = collapse_dependencies(
-        parse(
-            "Boys/NNS/boy/2/nsubj slide/VBP/slide/0/root down/IN/down/4/case hills/NNS/hill/2/nmod and/CC/and/4/cc "
-            "into/IN/into/7/case water/NN/water/4/conj"
-        )
-    )
-    assert edges(graph) == {
-        ("ROOT", "slide", "root"),
-        ("slide", "Boys", "nsubj"),
-        ("slide'", "Boys", "nsubj"),
-        ("slide", "slide'", "conj:and"),
-        ("slide", "and", "cc"),
-        ("slide", "hills", "nmod:down"),
-        ("hills", "down", "case"),
-        ("slide'", "water", "nmod:into"),
-        ("water", "into", "case"),
-    }
 
 
 def test_conjoined_prepositions_give_an_edge_each():

@@ -104,10 +104,10 @@ def collect_state(metric: Metric, pairs: Sequence[Pair], settings: Settings) -> 
     """
     evaluation = Evaluation((metric,), settings)
     blocks = (pairs[start : start + metric.PART_SIZE] for start in range(0, len(pairs), metric.PART_SIZE))
-    return reduce(add, (evaluation.collect(pair_captions(block)) for block in blocks))
+    return reduce(add, (evaluation.collect(_pair_captions(block)) for block in blocks))
 
 
-def pair_captions(pairs: Iterable[Pair]) -> CaptionSet:
+def _pair_captions(pairs: Iterable[Pair]) -> CaptionSet:
     """Each pair as a caption with one reference."""
     return CaptionSet.from_captions(
         Caption(str(k), str(k), candidate, (reference,) if isinstance(reference, str) else reference)
@@ -164,7 +164,7 @@ class PairScores:
         size = min(each.PART_SIZE for each in self._evaluation.ordered_metrics)
         for start in range(0, len(places), size):
             block = slice(start, start + size)
-            captions = pair_captions((candidates[k], references[k]) for k in places[block].tolist())
+            captions = _pair_captions((candidates[k], references[k]) for k in places[block].tolist())
             yield block, self._evaluation.measure(captions)[self._metric].values
 
 

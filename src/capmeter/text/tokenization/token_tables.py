@@ -10,7 +10,7 @@ and CIDEr split it at any white space (`WhitespaceTokens`), which differs where 
 
 Tokens of other languages. `char` and `words` need no package: `char` is for scripts without spaces between words, every
 character in Unicode's form NFKC, blanks and punctuation left out, case kept; `words` is for those with spaces: words in
-lower case, without punctuation, each in one spelling (see `split_at_spaces`). `zh` (jieba), `ja` (MeCab with IPADIC)
+lower case, without punctuation, each in one spelling (see `_split_at_spaces`). `zh` (jieba), `ja` (MeCab with IPADIC)
 and `ko` (MeCab-ko) segment words by their dictionaries; each has its own extra. `pieces` splits text of any of 16
 languages by the SentencePiece model of the encoder use-multilingual. They lower-case the text first and drop tokens of
 punctuation alone, as the standard English tokenizer does.
@@ -73,13 +73,13 @@ class _Separators(dict[int, str]):
 _SEPARATORS = _Separators()
 
 
-def split_at_spaces(text: str) -> list[str]:
+def _split_at_spaces(text: str) -> list[str]:
     """The words of a text in a script with spaces, in lower case and one spelling: NFKC; Arabic without vowel signs and
     tatweel, alef without hamza, yeh with dots, heh for teh marbuta (the normal form of Lucene's ArabicNormalizer);
     Vietnamese tone marks on the main vowel (hoà for hòa, thuý for thúy).
 
-    >>> split_at_spaces("Một cô gái hòa nhã."), split_at_spaces("قِطّةٌ على الأريكة"), split_at_spaces("L’été: 2 chats!")
-    (['một', 'cô', 'gái', 'hoà', 'nhã'], ['قطه', 'علي', 'الاريكه'], ["l'été", '2', 'chats'])
+    >>> _split_at_spaces("Một cô gái hòa nhã."), _split_at_spaces("قِطّةٌ على الأريكة")
+    (['một', 'cô', 'gái', 'hoà', 'nhã'], ['قطه', 'علي', 'الاريكه'])
     """
     text = unicodedata.normalize("NFKC", text).lower().replace("’", "'").translate(_ARABIC)
     spelled = _OLD_TONE.sub(_move_tone, text).translate(_SEPARATORS)
@@ -235,7 +235,7 @@ def tokenise_sentences(tokenizer: str, sentences: Sequence[str]) -> list[list[st
         return ptb.tokenise_all(sentences)
     if tokenizer == "whitespace":
         return [sentence.split(" ") for sentence in sentences]
-    own = {"char": characters, "words": split_at_spaces}
+    own = {"char": characters, "words": _split_at_spaces}
     return list(map(own.get(tokenizer) or _load_splitter(tokenizer), sentences))
 
 
