@@ -23,7 +23,9 @@ import agent_pages
 import command_pages
 import generate_docs
 import metric_pages
-from console import transcript
+from console import fold_command, transcript
+
+from capmeter.report.leaderboard import leaderboard_html
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES, PAPERS = ROOT / "docs", ROOT / "research" / "docs"
@@ -44,6 +46,8 @@ OUTSIDE = {
 }
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)(?=[)#])")
 _FOREIGN = re.compile(r"""(?:src|href|action|poster)=["']?(?:https?:)?//[^"'\s>]+|url\(["']?(?:https?:)?//[^)]+""")
+_BLOCK = re.compile(r"(?ms)^```.*?^```$")
+_LONG_COMMAND = re.compile(r"(?m)^(\$ )?((?:capmeter|python) [^\n#|>]{79,})$")
 _EXECUTED = re.compile(r'(?ms)^```console exec="on"\n(.*?)^```$')
 _log = logging.getLogger("capmeter.site")
 
@@ -78,7 +82,7 @@ def main() -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(f"---\ndescription: {json.dumps(description, ensure_ascii=False)}\n---\n\n{text}", "utf-8")
     for path in [*GUIDES.iterdir(), *PAPERS.iterdir()]:
-        if path.suffix != ".md":
+        if path.is_file() and path.suffix != ".md":
             shutil.copy(path, PAGES)
     name, about = _write_configuration(pages)
     done = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict", "-f", "out/mkdocs.yml"], cwd=ROOT)
@@ -118,7 +122,9 @@ def make_pages() -> dict[str, str]:
         for path in sorted(folder.glob("*.md")):
             text = generate_docs.generate(path.read_text("utf-8"), "docs")
             text = _moved(text, PurePosixPath(folder.relative_to(ROOT).as_posix()))
-            written[path.name] = _EXECUTED.sub(_execute, text)
+            written[path.name] = _BLOCK.sub(_fold_commands, _EXECUTED.sub(_execute, text))
+    board = leaderboard_html(GUIDES / "leaderboard")
+    written["leaderboard.md"] = written["leaderboard.md"].replace("<!-- the table -->", board.replace("\n\n", "\n"))
     python = re.sub(r"(?m)^\| `(\w+)`", r"| [`\1`](api.md#capmeter.\1)", written["python.md"])
     written["python.md"] = python.replace("(api.md#capmeter.__version__)", "(contributing.md)")
     return written | made
@@ -128,6 +134,11 @@ def _execute(block: re.Match[str]) -> str:
     """A block of commands with what they print in the folder of `capmeter demo`."""
     commands = re.findall(r"(?m)^\$ (.+)$", block.group(1))
     return f"```console\n{transcript(commands, WORK / command_pages.DEMO)}\n```"
+
+
+def _fold_commands(block: re.Match[str]) -> str:
+    """A block of code with commands that fit a window of 80 columns."""
+    return _LONG_COMMAND.sub(lambda line: (line[1] or "") + fold_command(line[2]), block.group())
 
 
 def _title(text: str) -> str:

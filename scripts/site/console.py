@@ -44,18 +44,23 @@ def transcript(commands: list[str], folder: Path, expected: int = 0) -> str:
 
 
 def fold_command(command: str, width: int = 80) -> str:
-    """A command on lines of at most so many characters where its options allow it, joined by backslashes.
+    """A command on lines of at most so many characters where its words allow it, joined by backslashes.
+
+    An option stays on the line of its value.
 
     >>> print(fold_command("capmeter score a.json -m cider-d --format csv", 30))
-    capmeter score a.json -m cider-d \\
-      --format csv
+    capmeter score a.json \\
+        -m cider-d --format csv
     """
-    lines = [""]
-    for word in re.split(r" (?=-)", command):
-        if lines[-1] and len(lines[-1]) + len(word) + 5 > width:
-            lines.append(f"  {word}")
-        else:
-            lines[-1] += f"{' ' if lines[-1] else ''}{word}"
+    words = re.findall(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""", command)
+    units: list[str] = []
+    for word in words:
+        is_value = units and re.fullmatch(r"--?\w[\w-]*", units[-1]) and not word.startswith("-")
+        units[-1:] = [f"{units[-1]} {word}"] if is_value else [*units[-1:], word]
+    lines = [units[0]]
+    for unit in units[1:]:
+        fits = unit == "\\" or len(lines[-1]) + len(unit) + 3 <= width
+        lines[-1:] = [f"{lines[-1]} {unit}"] if fits else [lines[-1], f"    {unit}"]
     return " \\\n".join(lines)
 
 

@@ -46,6 +46,7 @@ from capmeter.report.agreement import (
     write_items,
 )
 from capmeter.report.figures import save_figures
+from capmeter.report.leaderboard import write_leaderboard
 from capmeter.report.tables import Table
 
 app = Application()
@@ -89,6 +90,9 @@ class _MetaOptions:
     per_caption: Path | None = option(None, "Write scores and judgments of each caption into this file.")
     export: Path | None = option(None, "Write the captions with their ids into this file (JSONL), and exit.")
     plot: list[Path] = plot_option()
+    leaderboard: Path | None = option(
+        None, "Make FOLDER/leaderboard.html of the results (--output) in this folder, and exit.", metavar="FOLDER"
+    )
     list_all: bool = option(False, "List benchmarks and protocols, and exit.", "--list")
 
 
@@ -108,6 +112,9 @@ def meta(options: _MetaOptions) -> None:
     """
     if options.list_all:
         _show_benchmarks(options.format)
+        return
+    if options.leaderboard is not None:
+        echo(f"wrote {write_leaderboard(options.leaderboard)}")
         return
     check_targets(options.output, options.per_caption, options.export, *options.plot)
     for path in filter(None, (options.output, options.per_caption)):
