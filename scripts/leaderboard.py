@@ -6,6 +6,7 @@ protocol, without signatures; published values are those that capmeter knows. An
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 import tempfile
@@ -58,8 +59,11 @@ def store(results: Path, target: Path) -> None:
                         "source": found.source,
                     }
                 )
-    rows = [{k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
-    pyarrow.csv.write_csv(pyarrow.Table.from_pylist(rows, schema=table.schema), target)
+    with target.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in rows:
+            writer.writerow([round(row[key], 2) if isinstance(row[key], float) else row[key] for key in COLUMNS])
 
 
 def main(folder: Path, names: list[str]) -> None:

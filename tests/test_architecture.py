@@ -60,7 +60,7 @@ NETWORKS = re.compile(
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
     "src/capmeter/captions": 5_706,
-    "src/capmeter/cli": 2_830,
+    "src/capmeter/cli": 2_836,
     "src/capmeter/core": 2_337,
     "src/capmeter/encoders": 2_257,
     "src/capmeter/evaluation": 2_114,
@@ -69,7 +69,7 @@ MOST_LINES = {
     "src/capmeter/judgments": 1_521,
     "src/capmeter/meta": 2_097,
     "src/capmeter/metrics": 9_914,
-    "src/capmeter/report": 2_510,
+    "src/capmeter/report": 2_632,
     "src/capmeter/stats": 1_108,
     "src/capmeter/text": 6_712,
     "src/capmeter/transforms": 445,
