@@ -6,8 +6,8 @@ import threading
 
 import numpy as np
 import pytest
+from support.call_counts import record_progress
 
-from capmeter.core import progress
 from capmeter.core.errors import InputError
 from capmeter.encoders.batches import in_order, run_batches
 
@@ -85,19 +85,6 @@ def test_each_thread_sets_its_own_modes() -> None:
 
 
 def test_progress_reaches_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
-    totals: list[int | None] = []
-
-    class Task:
-        def __init__(self, description: str, total: int | None = None) -> None:
-            totals.append(total)
-
-        def __enter__(self):
-            return steps.append
-
-        def __exit__(self, *error: object) -> None:
-            pass
-
-    monkeypatch.setattr(progress, "task", Task)
+    steps, totals = record_progress(monkeypatch)
     list(run_batches(LENGTHS, len, lambda length: 16))
     assert totals == [200] and sum(steps) == 200

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import pytest
+
+from capmeter.core import progress
+
 
 def steps(call: Callable[[], object]) -> int:
     """The lines run and the functions called (Python's and C's) while something is done.
@@ -41,3 +45,22 @@ def steps(call: Callable[[], object]) -> int:
         threading.settrace(of_threads[0])  # type: ignore[arg-type]
         threading.setprofile(of_threads[1])
     return next(selection)
+
+
+def record_progress(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int | None]]:
+    """The steps of all tasks from now on, and their totals."""
+    steps: list[int] = []
+    totals: list[int | None] = []
+
+    class Task:
+        def __init__(self, description: str, total: int | None = None) -> None:
+            totals.append(total)
+
+        def __enter__(self) -> Callable[[int], None]:
+            return steps.append
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(progress, "task", Task)
+    return steps, totals

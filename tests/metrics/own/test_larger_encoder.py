@@ -112,7 +112,7 @@ def test_the_bundled_one_was_made_for_the_bundled_network() -> None:
     assert adaptation.parameters["encoder"] == "mpnet"
     assert adaptation.parameters["encoder_sha256"] == ASSETS["mpnet"].sha256
     if ASSETS["mpnet"].find() is None:
-        with pytest.raises(AssetError, match=r"all-mpnet-base-v2   \(then, .*FOLDER\)   — or score with"):
+        with pytest.raises(AssetError, match=r"doctor --fetch mpnet   \(then, .*FOLDER\)   — or score with"):
             Capmeter(size="large").measure(caption_set(ROWS), RunContext())
     else:
         scores = Capmeter(size="large").measure(caption_set(ROWS), RunContext()).values[:, 0]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.call_counts import record_progress
 from support.plain_meteor import PARAPHRASES, paraphrase_bytes
 
-from capmeter.core import progress
 from capmeter.core.errors import AssetError
 from capmeter.text.meteor import synonyms as paraphrases
 from capmeter.text.meteor.resources import load_meteor_resources
@@ -157,19 +157,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_progress_reaches_its_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps, totals = [], []
-
-    class Task:
-        def __init__(self, description: str, total: int | None = None) -> None:
-            totals.append(total)
-
-        def __enter__(self):
-            return steps.append
-
-        def __exit__(self, *error: object) -> None:
-            pass
-
-    monkeypatch.setattr(progress, "task", Task)
+    steps, totals = record_progress(monkeypatch)
     _build_index(write_table(tmp_path, PARAPHRASES))
     assert [sum(steps)] == totals
 
