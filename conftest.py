@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -93,3 +94,30 @@ def meteor_index(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathF
         except CapmeterError as error:
             pytest.skip(f"needs METEOR's resources: {error}")
         yield folder
+
+
+class Ran(NamedTuple):
+    """What a command gave: its exit code, its output, and what it said on standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Run(Protocol):
+    """Runs the command line in the folder of the test."""
+
+    def __call__(self, *arguments: object) -> Ran:
+        """Runs `capmeter ARGUMENTS`."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """The command line, run in the test's folder and process."""
+    from support.command_line import capmeter
+
+    def call(*arguments: object) -> Ran:
+        done = capmeter(*arguments, folder=tmp_path)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return call

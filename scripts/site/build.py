@@ -81,20 +81,20 @@ def main() -> int:
         target = PAGES / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(f"---\ndescription: {json.dumps(description, ensure_ascii=False)}\n---\n\n{text}", "utf-8")
-    for path in [*GUIDES.iterdir(), *PAPERS.iterdir()]:
-        if path.is_file() and path.suffix != ".md":
-            shutil.copy(path, PAGES)
+    for file in [*GUIDES.iterdir(), *PAPERS.iterdir()]:
+        if file.is_file() and file.suffix != ".md":
+            shutil.copy(file, PAGES)
     name, about = _write_configuration(pages)
     done = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict", "-f", "out/mkdocs.yml"], cwd=ROOT)
     _write_texts(name, about, described)
-    for path in SITE.rglob("*"):
-        if path.suffix in (".html", ".css"):
-            text = path.read_text("utf-8")
+    for file in SITE.rglob("*"):
+        if file.suffix in (".html", ".css"):
+            text = file.read_text("utf-8")
             for result in asked(text):
-                _log.warning("%s asks the network: %s", path.relative_to(SITE), result[:100])
+                _log.warning("%s asks the network: %s", file.relative_to(SITE), result[:100])
             for picture in re.findall(r'<img[^>]+src="([^":]+)"', text):  # which Zensical does not look for
-                if not (path.parent / picture).is_file():
-                    _log.warning("%s shows %s, which does not exist", path.relative_to(SITE), picture)
+                if not (file.parent / picture).is_file():
+                    _log.warning("%s shows %s, which does not exist", file.relative_to(SITE), picture)
     return int(done.returncode != 0 or complaints.count > 0)
 
 

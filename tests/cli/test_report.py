@@ -1,31 +1,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from support.page_examples import candidates
 
-from capmeter.cli.main import main
 
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    right = candidates(8, 0)
-    (tmp_path / "references.json").write_text(json.dumps({str(k): [text] for k, text in enumerate(right)}))
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    (tmp_path / "references.json").write_text(json.dumps({str(k): [text] for k, text in enumerate(candidates(8, 0))}))
     for name, shift in (("good", 0), ("bad", 3)):
         texts = {str(k): [text] for k, text in enumerate(candidates(8, shift))}
         (tmp_path / f"{name}.json").write_text(json.dumps(texts))
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        return (int(leaving.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 def test_from_captions_to_the_page(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -6,42 +6,20 @@ import csv
 import gzip
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from capmeter.cli.main import main
 
 REFERENCES = {"1": ["a dog runs on the grass", "the dog is running"], "2": ["two cats sleep", "cats sleeping"]}
 GOOD = {"1": ["a dog runs on the grass"], "2": ["two cats sleep on a sofa"]}
 BAD = {"1": ["a cat"], "2": [""]}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path) -> Path:
     for name, content in (("references", REFERENCES), ("good", GOOD), ("bad", BAD)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     return tmp_path
-
-
-class Ran:
-    """What a run of the command line gave."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: str) -> Ran:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        return Ran(int(leaving.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 def test_one_system_into_one_table(run) -> None:

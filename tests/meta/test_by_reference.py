@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from support.research import needs_research
 
 from capmeter.captions.load import load
-from capmeter.cli.main import main
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import evaluate
@@ -53,23 +51,13 @@ def test_what_cannot_be_told_apart_by_reference_is_refused() -> None:
         score_by_reference(load(CANDIDATES, [*REFERENCES[:2], []], on_missing="keep"), "rouge-l")
 
 
-def test_the_file_has_a_row_for_each_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_file_has_a_row_for_each_reference(tmp_path: Path, run) -> None:
     rows = zip(CANDIDATES, REFERENCES, strict=True)
     text = "".join(
         json.dumps({"image_id": str(k), "candidate": c, "references": r}) + "\n" for k, (c, r) in enumerate(rows)
     )
     (tmp_path / "rows.jsonl").write_text(text)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        return int(leaving.value.code or 0), capsys.readouterr().out
-
-    code, _ = run("score", "rows.jsonl", "-m", "rouge-l,bleu-1", "--resamples", "10", "--by-reference", "r.jsonl")
-    assert code == 0
+    words = ("score", "rows.jsonl", "-m", "rouge-l,bleu-1", "--resamples", "10", "--by-reference", "r.jsonl")
+    assert run(*words).code == 0
     file_text = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
     assert len(file_text) == 12 and {row["system"] for row in file_text} == {"rows"}

