@@ -12,7 +12,7 @@ from capmeter.cli.output import show
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import show_progress
-from capmeter.metrics.embedding.bertscore import bundled_calibration
+from capmeter.metrics.embedding.bertscore import bundled_calibration, find_threshold_metric
 from capmeter.metrics.embedding.bertscore import calibrate as estimate_baselines
 from capmeter.report.tables import Table
 
@@ -58,7 +58,7 @@ def calibrate(options: _CalibrateOptions) -> None:
             settings=options.compute.settings(),
         )
     baseline_values = dict(zip(("beta", "precision", "recall", "f1"), (result.beta, *result.baseline), strict=True))
-    labels = ("tbr: beta", "bertscore: baseline P", "bertscore: baseline R", "bertscore: baseline F1")
+    labels = (f"{find_threshold_metric()}: beta", *(f"bertscore: baseline {part}" for part in ("P", "R", "F1")))
     table_rows = [
         [label, f"{value:.4f}", "" if bundled is None else f"{bundled:g}"]
         for label, value, bundled in zip(

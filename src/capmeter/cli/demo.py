@@ -13,6 +13,7 @@ from capmeter.cli.output import command_line, show_scores
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.options import argument
 from capmeter.core.progress import show_progress
+from capmeter.core.registry import other_packages
 from capmeter.evaluation.registry import METRICS, parse_list
 from capmeter.evaluation.results import save_all
 from capmeter.evaluation.runner import evaluate
@@ -23,7 +24,6 @@ SYSTEMS = ("human", "strong", "weak", "broken")
 REFERENCES = "references.json"
 # metrics that need no extra and take a second
 DEMO_METRICS = "bleu-1,bleu-4,rouge-l,cider-d"
-ADDED_METRICS = "sparcs", "tbr-unigram", "hwcm"  # where they are installed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,8 @@ def demo(options: _DemoOptions) -> None:
     folder = options.folder
     _copy_examples(folder)
     with show_progress():
-        metrics = parse_list(",".join([DEMO_METRICS, *(name for name in ADDED_METRICS if name in METRICS)]))
+        added = (name for package in other_packages().values() for name in package["demo_metrics"])
+        metrics = parse_list(",".join([DEMO_METRICS, *(name for name in added if name in METRICS)]))
         systems = {name: evaluate(load(folder / f"{name}.json", folder / REFERENCES), metrics) for name in SYSTEMS}
         rankings = rank_systems(systems)
     for results in systems.values():

@@ -74,7 +74,7 @@ def read_training(folder: Path) -> tuple[tuple[TrainingData, ...], str]:
 class Checkpoint:
     """Trained weights, and everything needed to use them and to train them again.
 
-    kind: what is rebuilt from it (`lceval`, `parser` …); checked on reading. parameters: the model's arguments (JSON
+    kind: what is rebuilt from it (`parser`, `fluency` …); checked on reading. parameters: the model's arguments (JSON
     values). weights: arrays by name. features: the inputs, in order. vocabulary: words or labels, in order. data: what
     it was trained on. training: how (steps, learning rates, seed …). selection: how this checkpoint was selected.
     scores: how it scored, by name. licence: of the weights.

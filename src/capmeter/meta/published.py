@@ -8,8 +8,8 @@ A file of `data/published` has the tables of one paper; a table is named after i
 
     {"source": "Yi et al. 2020",
      "tables": {"pascal50s/yi2020": {"columns": ["HC", "HI", "HM", "MM", "value"],
-                                     "rows": {"tbr@bert": [65.4, 98.1, 96.4, 60.3, 80.1]},
-                                     "notes": {"tbr@bert": "a remark"}}}}
+                                     "rows": {"bertscore@bert": [64.4, 97.9, 96.6, 59.0, 79.5]},
+                                     "notes": {"bertscore@bert": "a remark"}}}}
 
 A row is a metric as `parse` prints it, or one of the paper's `external` metrics, whose scores capmeter does not compute
 but reads (`meta --scores`). One that rests on an encoder or on word vectors has `@` and their name, and nothing after

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
+from capmeter.core.registry import other_packages
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.evaluation.base import CorpusState, Floats, MeanMetric, Measurement, Metric, RunContext
@@ -260,7 +261,7 @@ class Calibration:
     Attributes:
         encoder, layer: what was calibrated.
         pairs: number of caption pairs.
-        beta, error: β for `tbr`, and its standard error; None where no installed package has `tbr`.
+        beta, error: β for the metric that has a threshold, and its standard error; None where that is not installed.
         baseline: precision, recall and F1 for `bertscore`.
     """
 
@@ -324,15 +325,21 @@ def calibrate(
     return Calibration(encoder, depth, pairs, beta, error, baseline)
 
 
+def find_threshold_metric() -> str | None:
+    """The name of the metric whose threshold is measured; None where its package is not installed."""
+    names = (package["threshold_metric"] for package in other_packages().values())
+    return next((name for name in names if name in METRICS), None)
+
+
 def _threshold_metrics(encoder: str, layer: int) -> list[Metric]:
-    """TBR's recall of a single reference without idf, cut and removal of stop words, where TBR is installed."""
-    if "tbr" not in METRICS:
-        return []
+    """Its recall of a single reference without idf, cut and removal of stop words, where it is installed."""
+    name = find_threshold_metric()
     parameters: dict[str, Any] = {"encoder": encoder, "layer": layer, "beta": 0.0, "idf": False, "remove": False}
-    return [METRICS.class_of("tbr")(**parameters)]
+    return [] if name is None else [METRICS.class_of(name)(**parameters)]
 
 
 def bundled_calibration(encoder: str, layer: int) -> tuple[float | None, ...]:
     """The bundled β and baseline P, R, F1 for an encoder's layer; None where there is none."""
-    beta = METRICS.class_of("tbr").BETAS.get((encoder, layer)) if "tbr" in METRICS else None  # type: ignore[attr-defined]
+    name = find_threshold_metric()
+    beta = None if name is None else METRICS.class_of(name).BETAS.get((encoder, layer))  # type: ignore[attr-defined]
     return (beta, *BASELINES.get((encoder, layer), (None, None, None)))
