@@ -28,7 +28,7 @@ def test_examples_do_what_the_page_says(tmp_path: Path, monkeypatch: pytest.Monk
 def test_every_adapter_is_on_the_page_and_every_module_of_the_page_is_there() -> None:
     text = PAGE.read_text("utf-8")
     named = set(re.findall(r"capmeter\.integrations\.(\w+)", text))
-    no_adapters = {"__init__", "model_answers", "module_paths", "scst", "texts", "token_layout"}
+    no_adapters = {"__init__", "mcp", "model_answers", "module_paths", "scst", "texts", "token_layout"}
     present = {path.stem for path in (ROOT / "src/capmeter/integrations").glob("*.py")} - no_adapters
     assert named == present
     extras = set(re.findall(r"`\[(\w+)\]`", text))

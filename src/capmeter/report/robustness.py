@@ -16,21 +16,22 @@ _COLUMNS = 3
 _INSIDE = 5  # metrics whose legend fits inside a panel
 
 
-def robustness_table(study: Robustness, scale: float = 1) -> Table:
+def robustness_table(study: Robustness, scale: float = 1, names: Mapping[str, str] | None = None) -> Table:
     """One row per degradation and metric, the most sensitive metric (the smallest area) first.
 
     Args:
         study: what was measured.
         scale: by which areas and scores are multiplied.
+        names: of metrics that have another name here.
     """
     digits = max(0, default_digits(scale) - 1)
     strength_indices = list(dict.fromkeys(_nearest(study, strength) for strength in (0.5, 1.0)))
     strengths = [f"γ={study[0].strengths[index]:g}" for index in strength_indices]
-    short_names = name_metrics(study.metrics)
+    labels = {**name_metrics(study.metrics), **(names or {})}
     table_rows = [
         [
             each.degradation,
-            short_names[each.metric],
+            labels[each.metric],
             f"{scale * each.area.value:.{digits}f}",
             f"[{scale * each.area.low:.{digits}f}, {scale * each.area.high:.{digits}f}]",
             *(f"{scale * each.normalised.values[index]:.{digits}f}" for index in strength_indices),

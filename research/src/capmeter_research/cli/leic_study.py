@@ -183,7 +183,7 @@ def robustness(options: CriticRobustnessOptions, table: FormatOptions) -> None:
     names = {str(metric): name for name, metric in critics.items()}
     if options.plot:
         save_figures(robustness_figure(study, names), options.plot)
-    show(report.renamed(robustness_table(study), names), {"critics": names, **study.to_dict()}, table.format)
+    show(robustness_table(study, names=names), {"critics": names, **study.to_dict()}, table.format)
 
 
 _SCENE_CRITIC: dict[str, Any] = {

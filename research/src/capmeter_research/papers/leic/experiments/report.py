@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from capmeter.report.tables import Table
@@ -72,12 +71,6 @@ def capability_table(capabilities: Sequence[Capability], images: int) -> Table:
 def capability_to_dict(capabilities: Sequence[Capability]) -> dict[str, Any]:
     """The same for a program."""
     return {critic.name: {"scores": dict(critic.scores), "performance": critic.performance} for critic in capabilities}
-
-
-def renamed(table: Table, names: Mapping[str, str]) -> Table:
-    """The table of a robustness study with critics by their names."""
-    table_rows = [[row[0], names.get(str(row[1]), row[1]), *row[2:]] for row in table.rows]
-    return replace(table, rows=table_rows)
 
 
 def world_table(shares: Sequence[WorldShares], scenes: int) -> Table:
