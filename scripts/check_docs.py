@@ -9,17 +9,19 @@ checked if a comment before it names its command:
 
     <!-- check: capmeter study lceval hwcm --data composite.jsonl.gz | within 0.001 | 2 minutes -->
 
-The command is run with `--format markdown` where a table follows, and as it is where a block of output follows. Each
-number of a cell must be within the tolerance of the one in the output's cell of the same column, in the row with the
-same cell under the page's first heading; the output may have more rows and columns. Columns whose heading says
-`held-out` or `published` are not compared: no command prints them. A script is run as `python scripts/NAME.py …`, and
-prints the table. Of a block of output every line must occur in the output, but for spaces, with its numbers within the
-tolerance. A command is cheap if the comment says no more than a minute. Exit code 1: something differs.
+The command is run with `--format csv` where a table follows, for it has metrics by their full names, and as it is where
+a block of output follows. Each number of a cell must be within the tolerance of the one in the output's cell of the
+same column, in the row with the same cell under the page's first heading; the output may have more rows and columns.
+Columns whose heading says `held-out` or `published` are not compared: no command prints them. A script is run as
+`python scripts/NAME.py …`, and prints the table. Of a block of output every line must occur in the output, but for
+spaces, with its numbers within the tolerance. A command is cheap if the comment says no more than a minute. Exit code
+1: something differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import re
 import shlex
@@ -57,11 +59,11 @@ class Check:
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of Python; a table is printed as Markdown."""
+        """The arguments of Python; a table is printed as CSV, by a script as Markdown."""
         program, *arguments = shlex.split(self.command)
         if program == "python":
             return [str(ROOT / arguments[0]), *arguments[1:]]
-        return ["-m", "capmeter", *arguments, *(["--format", "markdown"] if self.is_table else [])]
+        return ["-m", "capmeter", *arguments, *(["--format", "csv"] if self.is_table else [])]
 
     @property
     def cheap(self) -> bool:
@@ -116,8 +118,10 @@ def differences(check: Check, output: str) -> list[str]:
     """Where the page and the output differ."""
     if not check.is_table:
         return _different_lines(check, output)
-    heading = _cells(check.lines[0])[0]
-    page, printed = read_rows(check.lines), read_rows(output.splitlines(), heading)
+    heading, printed_lines = _cells(check.lines[0])[0], output.splitlines()
+    if not check.command.startswith("python "):
+        printed_lines = [f"| {' | '.join(cells)} |" for cells in csv.reader(printed_lines)]
+    page, printed = read_rows(check.lines), read_rows(printed_lines, heading)
     problems = []
     for name, cells in page.items():
         for column, cell in cells.items():
