@@ -32,8 +32,10 @@ def test_research_is_of_the_same_version_and_needs_the_library(project: dict[str
     assert extras and extras <= set(project["optional-dependencies"])
     assert research["requires-python"] == project["requires-python"]
     groups = research["entry-points"]
-    for kind, names in other_packages()["capmeter-research"].items():
-        assert kind == "install" or set(names) == set(groups[f"capmeter.{kind}"]), "what the library says is elsewhere"
+    elsewhere = other_packages()["capmeter-research"]
+    for kind in ("metrics", "commands"):
+        assert set(elsewhere[kind]) == set(groups[f"capmeter.{kind}"]), "what the library says is elsewhere"
+    assert {*elsewhere["demo_metrics"], elsewhere["threshold_metric"]} <= set(elsewhere["metrics"])
 
 
 def test_the_container_installs_extras_that_exist_and_runs_as_a_user(project: dict[str, Any]) -> None:
