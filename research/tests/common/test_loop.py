@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from capmeter_research.common.recipe import Recipe
 
+from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import InputError
 
 torch = pytest.importorskip("torch", reason="training needs the neural extra")
@@ -200,12 +201,15 @@ def test_the_learning_rate_follows_its_formula() -> None:
     assert Recipe(lr=2.0).lr_at(0.9, 7) == 2.0
 
 
-def test_repeated_runs_give_mean_and_spread() -> None:
-    result = run_with_seeds(lambda seed: {"tau": float(seed), "one": 1.0}, 3, seed=4)
+def test_repeated_runs_give_mean_and_spread(tmp_path: Path) -> None:
+    def train(seed: int, folder: Path) -> tuple[dict[str, float], float]:
+        Checkpoint(kind="test", parameters={"seed": seed}, weights={}).save(folder)
+        return {"tau": float(seed), "one": 1.0}, -abs(seed - 5.0)
+
+    result = run_with_seeds(train, 3, 4, tmp_path)
     assert result == {"tau": (5.0, 1.0), "one": (1.0, 0.0)}
-    assert run_with_seeds(lambda seed: {"tau": 2.0}, 1) == {"tau": (2.0, 0.0)}
-    with pytest.raises(InputError, match="runs: expected 1 or more"):
-        run_with_seeds(lambda seed: {}, 0)
+    assert Checkpoint.read(tmp_path).parameters == {"seed": 5}
+    assert run_with_seeds(train, 1, 7, tmp_path / "one") == {"tau": (7.0, 0.0), "one": (1.0, 0.0)}
 
 
 # one process that has everything imported, and a fork of it for each run

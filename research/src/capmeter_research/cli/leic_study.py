@@ -59,7 +59,7 @@ def submission(options: SubmissionOptions, table: FormatOptions) -> None:
     `capmeter study leic submission a=a.json b=b.json --references captions_val2014.json --runs 3 -o judged/`
     """
     check_targets(*options.plot)
-    device = options.critic.prepare()
+    device = options.critic.run.start()
     from capmeter_research.papers.leic.training.reading import read_samples
     from capmeter_research.papers.leic.training.submission import against_people, judge, ratings
 
@@ -112,7 +112,7 @@ def capability(options: CapabilityOptions, table: FormatOptions) -> None:
     machine.jsonl.gz --vary strategy --contexts none,reference -o capability/`
     """
     check_targets(*options.plot)
-    device = options.critic.prepare()
+    device = options.critic.run.start()
     from capmeter_research.papers.leic.training.capability import capability as compare_critics
     from capmeter_research.papers.leic.training.capability import variants
 
@@ -157,7 +157,7 @@ def robustness(options: CriticRobustnessOptions, table: FormatOptions) -> None:
     machine.jsonl.gz --judged captions_val2017.json -o robustness/ --plot curves.png`
     """
     check_targets(*options.plot)
-    device = options.critic.prepare()
+    device = options.critic.run.start()
     from capmeter.meta.robustness import robustness as measure_robustness
     from capmeter.report.robustness import robustness_figure, robustness_table
     from capmeter_research.papers.leic.training.capability import train_critics, without_each
@@ -232,7 +232,7 @@ def scenes(options: SceneStudyOptions, table: FormatOptions) -> None:
     `capmeter study leic scenes --critic scene-critics/both -o scene-critics/`
     """
     check_targets(*options.plot)
-    device = options.critic.prepare()
+    device = options.critic.run.start()
     from capmeter_research.papers.leic.critic import load_critic
     from capmeter_research.papers.leic.training.synthetic_scenes import (
         contexts_on_world,

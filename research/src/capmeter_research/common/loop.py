@@ -26,8 +26,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import InputError
-from capmeter.core.output_files import atomic_file
+from capmeter.core.output_files import atomic_file, write_atomic
 from capmeter.core.progress import task
 from capmeter_research.common.forked_map import forked_map
 from capmeter_research.common.recipe import Recipe
@@ -372,20 +373,38 @@ class Run(Generic[Batch]):
 
 
 def run_with_seeds(
-    train: Callable[[int], Mapping[str, float]], runs: int, seed: int = 0
+    train: Callable[[int, Path], tuple[Mapping[str, float], float]],
+    runs: int,
+    seed: int,
+    folder: Path,
+    *,
+    keep_best: bool = True,
 ) -> dict[str, tuple[float, float]]:
     """Mean and standard deviation (n − 1; 0 for one run) of each score over runs with consecutive seeds.
 
+    One run is made in the folder itself, several in a folder for each seed; the folder then gets the best checkpoint.
+
     Args:
-        train: trains with a seed and returns its scores.
-        runs: number of runs.
+        train: trains with a seed in a folder; returns the run's scores, and the value by which runs are compared.
+        runs: number of runs, 1 or more.
         seed: of the first run.
+        folder: of the checkpoint.
+        keep_best: whether the best of several runs becomes the folder's checkpoint.
     """
-    if runs < 1:
-        raise InputError(f"runs: expected 1 or more, but got {runs}")
-    run_scores = [train(seed + run_number) for run_number in range(runs)]
-    scores_by_name = {score_name: [scores[score_name] for scores in run_scores] for score_name in run_scores[0]}
-    return {
-        score_name: (float(np.mean(scores)), float(np.std(scores, ddof=1)) if runs > 1 else 0.0)
-        for score_name, scores in scores_by_name.items()
+    folders = [folder] if runs == 1 else [folder / f"seed-{seed + run_number}" for run_number in range(runs)]
+    run_scores, preferences = zip(
+        *(train(seed + run_number, run_folder) for run_number, run_folder in enumerate(folders)), strict=True
+    )
+    scores = {
+        score_name: (
+            float(np.mean(values := [each[score_name] for each in run_scores])),
+            float(np.std(values, ddof=1)) if runs > 1 else 0.0,
+        )
+        for score_name in run_scores[0]
     }
+    if runs > 1 and keep_best:
+        best_folder = folders[int(np.argmax(preferences))]
+        Checkpoint.read(best_folder).save(folder)
+        log = {"runs": runs, "selected": best_folder.name, "scores": scores}
+        write_atomic(folder / METRICS, json.dumps(log, indent=1) + "\n")
+    return scores

@@ -1,14 +1,14 @@
 """Options that several recipes share, and the data that they name.
 
-A recipe declares its options as a dataclass beside the function that trains (`lceval/train.py`); commands make command
-lines of them (`capmeter.cli.command`).
+A network declares its options as a dataclass beside the function that trains it (`lceval/training/train.py`), which
+reads the data, overrides the recipe, and returns a `TrainingReport`. `capmeter train` makes commands of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,11 +17,21 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
+from capmeter.report.tables import Table
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.corpus import PhotoCorpus, read_corpus, split_source_file
 from capmeter_research.common.recipe import PRECISIONS, Recipe
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingReport:
+    """What a training ended with, as its command shows it."""
+
+    table: Table  # of scores
+    data: dict[str, Any]  # the same as JSON values
+    messages: tuple[str, ...] = ()  # what was written, a line each
 
 
 def corpora_argument(sources: str = "coco, flickr30k, or another name for photos of your own") -> Any:
@@ -46,11 +56,6 @@ def output_option(help: str = "Write the checkpoint and the log to this folder."
 def seed_option() -> Any:
     """The seed of everything random in a command."""
     return option(0, "Seed of all random numbers in this command.", minimum=0)
-
-
-def threads_option() -> Any:
-    """Threads of the CPU."""
-    return option(1, "Number of threads; another number gives slightly different weights.", minimum=1)
 
 
 def epochs_option(default: Any = None) -> Any:
@@ -89,15 +94,44 @@ def device_settings(device: str | None) -> Settings:
     return Settings() if device is None else Settings(device=device)
 
 
-def require_torch(threads: int | None = None) -> None:
-    """Raises `MissingBackend` where torch is not installed; sets its number of threads."""
-    from capmeter.encoders.handle import require_neural
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Where a training runs, and its seed."""
 
-    require_neural()
-    if threads is not None:
+    threads: int = option(1, "Number of threads; another number gives slightly different weights.", minimum=1)
+    device: str | None = device_option()
+    seed: int = seed_option()
+
+    def start(self) -> str:
+        """Requires torch and sets its number of threads.
+
+        Returns:
+            The name of the device.
+
+        Raises:
+            MissingBackend: torch is not installed.
+        """
+        from capmeter.encoders.handle import require_neural
+
+        require_neural()
         import torch
 
-        torch.set_num_threads(threads)
+        from capmeter.encoders.batches import device_name
+
+        torch.set_num_threads(self.threads)
+        return device_name(self.settings.device)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the environment, on this device if one is named."""
+        return device_settings(self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuRunOptions(RunOptions):
+    """Where a training runs, by default on the CPU, where it can be repeated bit for bit."""
+
+    device: str | None = device_option("cpu")
 
 
 def override(recipe: AnyRecipe, options: Any, *names: str, **values: Any) -> AnyRecipe:

@@ -20,8 +20,8 @@ from capmeter_research.networks.caption_writer.reading import (
     padded,
     style_mark,
 )
-from capmeter_research.networks.caption_writer.run import build_reader
 from capmeter_research.networks.caption_writer.subwords import Subwords
+from capmeter_research.networks.caption_writer.training import build_reader
 from capmeter_research.networks.caption_writer.writing import WriterSystem
 
 from capmeter.core.errors import AssetError, InputError

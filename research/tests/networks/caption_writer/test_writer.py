@@ -18,8 +18,7 @@ from capmeter_research.common.transformer import decoding  # noqa: E402
 from capmeter_research.common.transformer.decoding import BEGIN, END, PAD  # noqa: E402
 from capmeter_research.networks.caption_writer.reading import LONGEST_TARGET, padded  # noqa: E402
 from capmeter_research.networks.caption_writer.recipe import WriterRecipe  # noqa: E402
-from capmeter_research.networks.caption_writer.run import train_writer  # noqa: E402
-from capmeter_research.networks.caption_writer.training import sample_other_captions  # noqa: E402
+from capmeter_research.networks.caption_writer.training import sample_other_captions, train_writer  # noqa: E402
 from capmeter_research.networks.caption_writer.writer import Writer, strength_folder  # noqa: E402
 from capmeter_research.networks.caption_writer.writing import WriterSystem  # noqa: E402
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from capmeter_research.networks.fluency.errors import make_error
 from capmeter_research.networks.fluency.sounds import write_sound_caption
-from capmeter_research.networks.fluency.train import FluencyOptions, area_under_curve, train
+from capmeter_research.networks.fluency.train import FluencyOptions, area_under_curve, train_detector
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +46,7 @@ def test_a_small_run_is_repeatable(tmp_path: Path) -> None:
         options = FluencyOptions(
             captions=[f"flickr30k={captions}"], exclusions=exclusions, output=tmp_path / name, number=40, size=1 << 12
         )
-        detector, scores = train(options)
+        detector, scores = train_detector(options)
         labels.append(detector.label)
         assert scores["auc sounds"] > 0.5
         assert Checkpoint.read(tmp_path / name, "fluency").scores == pytest.approx(scores)
@@ -63,8 +63,8 @@ def test_captions_of_sounds_from_a_file(tmp_path: Path) -> None:
         "file_name,caption_1,caption_2\n" + "".join(f"{k}.wav,beeping pumps {k},pumps beeping {k}\n" for k in range(60))
     )
     settings = {"captions": [f"flickr30k={captions}"], "exclusions": exclusions, "number": 60, "size": 1 << 12}
-    plain, _ = train(FluencyOptions(**settings))
-    detector, scores = train(FluencyOptions(**settings, also=[clotho], output=tmp_path / "out"))
+    plain, _ = train_detector(FluencyOptions(**settings))
+    detector, scores = train_detector(FluencyOptions(**settings, also=[clotho], output=tmp_path / "out"))
     text = ["beeping pumps 7"]
     assert detector.probabilities(text)[0] < plain.probabilities(text)[0]
     assert "auc clotho" in scores
@@ -72,4 +72,4 @@ def test_captions_of_sounds_from_a_file(tmp_path: Path) -> None:
     assert [each.name for each in data] == ["flickr30k", "clotho"]
     clotho.write_text("file_name,caption_1\n1.wav,a\n")
     with pytest.raises(InputError, match="1 sounds are too few"):
-        train(FluencyOptions(**settings, also=[clotho]))
+        train_detector(FluencyOptions(**settings, also=[clotho]))

@@ -114,8 +114,8 @@ def test_the_command_names_the_parser_with_its_new_network(tmp_path: Path) -> No
     )
     report = train(options)
     assert Checkpoint.read(tmp_path / "network").training["epochs"] == 1
-    assert report.values == {"documents": 1}
-    assert report.version == FactualParser(BUNDLED, tmp_path / "network").version
+    assert report.data["values"] == {"documents": 1}
+    assert report.data["parser"] == FactualParser(BUNDLED, tmp_path / "network").version
     with pytest.raises(InputError, match="3 folds of 1 documents"):
         train(replace(options, folds=3))
     with pytest.raises(InputError, match="--folds trains on --documents"):

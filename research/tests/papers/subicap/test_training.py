@@ -27,8 +27,14 @@ from capmeter_research.papers.subicap.examples import (  # noqa: E402
 from capmeter_research.papers.subicap.measures import score_captioner  # noqa: E402
 from capmeter_research.papers.subicap.network import RegionBatch  # noqa: E402
 from capmeter_research.papers.subicap.recipe import CaptionerRecipe, SelfCriticalRecipe  # noqa: E402
-from capmeter_research.papers.subicap.run import END_WORD, CaptionerRun, prepared, train_captioner  # noqa: E402
-from capmeter_research.papers.subicap.training import SelfCriticalLearner, _together  # noqa: E402
+from capmeter_research.papers.subicap.training import (  # noqa: E402  # noqa: E402
+    END_WORD,
+    CaptionerRun,
+    SelfCriticalLearner,
+    _together,
+    prepared,
+    train_captioner,
+)
 
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import AssetError, InputError  # noqa: E402

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from capmeter_research.common.transformer.decoding import PAD
 from capmeter_research.common.transformer.network import DecoderCache, DecoderLayer, EncoderLayer
 from capmeter_research.networks.caption_writer.reading import LONGEST_SOURCE, LONGEST_TARGET
-from capmeter_research.networks.caption_writer.shape import WriterShape
+from capmeter_research.networks.caption_writer.recipe import WriterShape
 
 
 class WriterModule(nn.Module):

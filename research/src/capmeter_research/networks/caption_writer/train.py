@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from capmeter.core.errors import InputError
 from capmeter.core.options import option
+from capmeter.report.tables import Table
 from capmeter_research.common.options import (
+    CpuRunOptions,
+    RunOptions,
+    TrainingReport,
     corpora_argument,
-    device_option,
     exclusions_option,
     output_option,
     read_corpora,
-    require_torch,
-    seed_option,
-    threads_option,
 )
 from capmeter_research.networks.caption_writer.recipe import STEPS_PER_EPOCH, STRENGTHS, WriterRecipe
 
@@ -46,9 +45,7 @@ class WriterOptions:
     strength: list[int] = option(
         list(STRENGTHS), "Also keep the weights after this many steps, in hundreds; repeatable."
     )
-    threads: int = threads_option()
-    device: str = device_option("cpu")
-    seed: int = seed_option()
+    run: RunOptions = CpuRunOptions()
 
     @property
     def recipe(self) -> WriterRecipe:
@@ -62,26 +59,29 @@ class WriterOptions:
             hidden=2 * self.width,
             heads=self.width // 32,
             strengths=tuple(self.strength),
-            seed=self.seed,
+            seed=self.run.seed,
         )
 
 
-def train(options: WriterOptions) -> tuple[str, Mapping[str, float]]:
-    """Trains a writer, and writes its checkpoints into the folder. An interrupted run is resumed.
+def train(options: WriterOptions) -> TrainingReport:
+    """Train the caption writer, which reads captions of a photo and writes a machine-like caption of it.
 
-    Returns:
-        The writer's label, and its scores on held-out captions, per subword.
+    Benchmark photos are left out; three per cent of the others are held out. An interrupted run is resumed.
 
-    Raises:
-        InputError: the captions cannot be read.
-        MissingBackend: torch is not installed.
+    **Example**
+
+    `capmeter train writer coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz
+    --exclusions training_exclusions.json.gz --output writer/`
     """
-    require_torch()
-    from capmeter.encoders.batches import device_name
-    from capmeter_research.networks.caption_writer.run import train_writer
+    device = options.run.start()
+    from capmeter_research.networks.caption_writer.training import train_writer
     from capmeter_research.networks.caption_writer.writer import Writer
 
     corpora = read_corpora(options.corpora, options.exclusions)
-    device = device_name(options.device)
-    scores = train_writer(corpora, options.recipe, options.output, device=device, threads=options.threads)
-    return Writer(options.output).label, scores
+    scores = train_writer(corpora, options.recipe, options.output, device=device, threads=options.run.threads)
+    label = Writer(options.output).label
+    score_row = [label, *(f"{value:.3f}" for value in scores.values())]
+    return TrainingReport(
+        Table("held-out captions, per subword", ["writer", *scores], [score_row], [False] + [True] * len(scores)),
+        {"writer": label, "held_out": dict(scores)},
+    )

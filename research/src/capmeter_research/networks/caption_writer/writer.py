@@ -34,7 +34,7 @@ from capmeter_research.networks.caption_writer.reading import (
     padded,
     style_mark,
 )
-from capmeter_research.networks.caption_writer.shape import WriterShape
+from capmeter_research.networks.caption_writer.recipe import WriterShape
 from capmeter_research.networks.caption_writer.subwords import Subwords
 from capmeter_research.networks.caption_writer.writing import FINAL, KIND, WriterSystem
 

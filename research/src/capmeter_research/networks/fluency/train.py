@@ -24,9 +24,16 @@ from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.core.ragged import Ragged
 from capmeter.metrics.audio.detector import KIND, FluencyDetector, feature_indices, tag_words
+from capmeter.report.tables import Table
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.corpus import SMALL_PERCENT, PhotoCorpus, is_held_out, read_corpus, split_source_file
-from capmeter_research.common.options import epochs_option, exclusions_option, output_option, seed_option
+from capmeter_research.common.options import (
+    TrainingReport,
+    epochs_option,
+    exclusions_option,
+    output_option,
+    seed_option,
+)
 from capmeter_research.networks.fluency.errors import make_error
 from capmeter_research.networks.fluency.sounds import write_sound_caption
 
@@ -55,7 +62,28 @@ class FluencyOptions:
     seed: int = seed_option()
 
 
-def train(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, float]]:
+def train(options: FluencyOptions) -> TrainingReport:
+    """Train the detector of fluency errors, which FENSE and SPIDEr-FL penalise, on captions with errors made in them.
+
+    Half of the captions are those of photos, half are captions of sounds that a small grammar writes; `--also` adds
+    files of human captions of sounds. Takes minutes.
+
+    **Examples**
+
+    `capmeter train fluency coco=pycocoevalcap --exclusions training_exclusions.json.gz --output fluency/`
+
+    `capmeter train fluency coco=pycocoevalcap --also clotho_captions_development.csv --output fluency/`
+    """
+    detector, scores = train_detector(options)
+    table_rows = [[source_name, 100 * value] for source_name, value in scores.items()]
+    return TrainingReport(
+        Table("held-out captions, %", ["captions", "area under the ROC curve"], table_rows, [False, True]),
+        {"detector": detector.label, "held_out": scores},
+        (f"detector: {detector.label}",),
+    )
+
+
+def train_detector(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, float]]:
     """Trains a detector, writes its checkpoint if there is a folder, and evaluates it on held-out photos.
 
     Returns:

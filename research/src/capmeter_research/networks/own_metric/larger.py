@@ -21,25 +21,22 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress, task
 from capmeter.core.settings import Settings
+from capmeter.report.tables import Table
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo, sample_splits
 from capmeter_research.common.model_selection import describe_judgments, kendall_tau, load_selection_judgments
 from capmeter_research.common.options import (
+    RunOptions,
+    TrainingReport,
     corpora_argument,
-    device_option,
-    device_settings,
     exclusions_option,
     output_option,
     read_corpora,
-    require_torch,
-    seed_option,
-    threads_option,
 )
 from capmeter_research.networks.own_metric.batch import BatchRow, CaptionBatch
 from capmeter_research.networks.own_metric.examples import PerturbedCaption
 from capmeter_research.networks.own_metric.perturbations import KINDS, build_caption_set, perturb_captions
 
 if TYPE_CHECKING:
-    from capmeter.core.checkpoints import Checkpoint
     from capmeter.metrics.own.trained_networks import TrainedCapmeter
 
 Floats = NDArray[np.float64]
@@ -58,9 +55,7 @@ class LargerOptions:
     encoder: str = option("mpnet-captions", "Name or folder of an encoder that reads references.")
     select: str = option("flickr8k-cf", "Benchmark name, optionally with a protocol: flickr8k-expert:lceval.")
     held_out: int = option(200, "Number of held-out photos for selection and calibration.", minimum=2)
-    threads: int = threads_option()
-    seed: int = seed_option()
-    device: str | None = device_option()
+    run: RunOptions = RunOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +89,17 @@ class ScoredCaptions:
         return self.logits + weight * self.larger_logits
 
 
-def train(options: LargerOptions) -> Checkpoint:
-    """Selects the weight, calibrates, and writes the checkpoint into the folder.
+def train(options: LargerOptions) -> TrainingReport:
+    """Put a larger encoder beside a trained `capmeter`: selects the weight of its logit and calibrates the sum.
 
-    Raises:
-        InputError: there are fewer photos, or the judgments cannot select.
-        MissingBackend: torch is not installed.
+    The encoder is adapted before, by `capmeter train text-encoder --reads-references`.
+
+    `capmeter train capmeter-large coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz --exclusions
+    training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz --output capmeter-large/`
+
+    `capmeter score results.json -r references.json -m "capmeter(size=large)"`
     """
-    require_torch(options.threads)
+    options.run.start()
     from capmeter.core.checkpoints import Checkpoint, load_checkpoint
     from capmeter.encoders import find_encoder
     from capmeter.metrics.own.capmeter import KIND as NETWORK
@@ -111,15 +109,15 @@ def train(options: LargerOptions) -> Checkpoint:
     from capmeter_research.networks.own_metric.training import PAIRWISE_ACCURACY, pairwise_accuracy
     from capmeter_research.networks.own_metric.tuning import select_trial
 
-    settings = device_settings(options.device)
+    settings, seed = options.run.settings, options.run.seed
     encoder, network = find_encoder(options.encoder), load_checkpoint(options.network, NETWORK)
     trained = Capmeter(checkpoint=options.network).load(settings)
     trained = replace(trained, larger=LargerEncoder(encoder, 1.0, (1.0, 0.0), ""))
     judgments = load_selection_judgments(options.select, options.judgments)
     half = load_selection_judgments(options.select, options.judgments, limit=len(judgments.captions) // 2)
     corpora = read_corpora(options.captions, options.exclusions)
-    _, held_out = sample_splits(corpora, 2, options.held_out, options.seed)
-    captions, batch = perturb_held_out(held_out, options.seed)
+    _, held_out = sample_splits(corpora, 2, options.held_out, seed)
+    captions, batch = perturb_held_out(held_out, seed)
     report_progress(
         f"{len(half):,} of {len(judgments):,} judgments select; {format_count(len(captions), 'held-out caption')}"
     )
@@ -144,14 +142,20 @@ def train(options: LargerOptions) -> Checkpoint:
         },
         weights={},
         data=tuple(corpus.data for corpus in corpora),
-        training={"held_out": options.held_out, "seed": options.seed, "weights": _WEIGHTS},
+        training={"held_out": options.held_out, "seed": seed, "weights": _WEIGHTS},
         selection=f"weight: {describe_judgments(half)}, and perturbed captions",
         scores={
             name: round(value, 4) for name, value in {**pairwise_accuracy(batch, scores), **by_weight, "τ": tau}.items()
         },
     )
     checkpoint.save(options.output)
-    return checkpoint
+    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in checkpoint.scores.items()]
+    title = "pairwise accuracy, caption vs. perturbed caption, held-out photos; Kendall's τ by weight"
+    return TrainingReport(
+        Table(title, ["kind", "%"], table_rows, [False, True]),
+        {"scores": dict(checkpoint.scores), "weight": weight},
+        (f"weight of the larger encoder's logit: {weight:g}", f"capmeter(size=large): {options.output}"),
+    )
 
 
 def perturb_held_out(photos: Sequence[Photo], seed: int) -> tuple[CaptionSet, CaptionBatch]:

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress
+from capmeter.report.tables import Table
 from capmeter_research.common.corpus import sample_more, sample_splits
 from capmeter_research.common.model_selection import load_selection_judgments
 from capmeter_research.common.options import (
+    RunOptions,
+    TrainingReport,
     corpora_argument,
-    device_option,
-    device_settings,
     epochs_option,
     exclusions_option,
     output_option,
     override,
     read_corpora,
-    require_torch,
-    seed_option,
     steps_option,
-    threads_option,
     workers_option,
 )
 from capmeter_research.networks.own_metric.recipe import CapmeterRecipe, TaggerRecipe
-
-if TYPE_CHECKING:
-    from capmeter.core.checkpoints import Checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,30 +46,27 @@ class CapmeterOptions:
     epochs: int | None = epochs_option()
     tagger_epochs: int | None = option(None, "Epochs for the word tagger.", minimum=1)
     steps: int | None = steps_option()
-    threads: int = threads_option()
     workers: int = workers_option("Processes that prepare batches; several for a GPU.")
-    seed: int = seed_option()
-    device: str | None = device_option()
+    run: RunOptions = RunOptions()
 
 
-def train(options: CapmeterOptions) -> Checkpoint:
-    """Trains the metric, and writes its checkpoint into the folder. An interrupted run is resumed.
+def train(options: CapmeterOptions) -> TrainingReport:
+    """Train the metric `capmeter` on captions of similar photos and on perturbed captions.
 
-    Raises:
-        InputError: there are fewer photos, or the judgments cannot select.
-        MissingBackend: torch is not installed.
+    An interrupted run is resumed by the same command.
+
+    `capmeter train capmeter coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz --exclusions
+    training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz --output capmeter/`
     """
-    require_torch(options.threads)
+    device = options.run.start()
     from capmeter.encoders import find_encoder, load_encoder
-    from capmeter.encoders.batches import device_name
     from capmeter_research.networks.own_metric.examples import build_examples
     from capmeter_research.networks.own_metric.priors import build_token_priors
     from capmeter_research.networks.own_metric.run import train_capmeter
 
-    seed = options.seed
-    settings = device_settings(options.device)
-    recipe = override(CapmeterRecipe(), options, "epochs", "steps", "seed")
-    tagger_recipe = override(TaggerRecipe(), options, "steps", "seed", epochs=options.tagger_epochs)
+    seed, settings = options.run.seed, options.run.settings
+    recipe = override(CapmeterRecipe(), options, "epochs", "steps", seed=seed)
+    tagger_recipe = override(TaggerRecipe(), options, "steps", seed=seed, epochs=options.tagger_epochs)
     judgments = None if options.judgments is None else load_selection_judgments(options.select, options.judgments)
     corpora = read_corpora(options.captions, options.exclusions)
     photos, held_out = sample_splits(corpora, options.photos, options.held_out, seed)
@@ -96,13 +87,20 @@ def train(options: CapmeterOptions) -> Checkpoint:
         f"{format_count(len(photos), 'training photo')}, {len(tagger_photos):,} more for the word tagger, "
         f"{len(held_out):,} held out, {format_count(len(examples.sentences), 'sentence')}"
     )
-    return train_capmeter(
+    scores = train_capmeter(
         examples,
         recipe,
         tagger_recipe,
         options.output,
         data=[corpus.data for corpus in corpora],
         judgments=judgments,
-        device=device_name(settings.device),
+        device=device,
         workers=options.workers,
+    ).scores
+    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in scores.items()]
+    title = "pairwise accuracy, caption vs. perturbed caption, held-out photos"
+    return TrainingReport(
+        Table(title, ["kind", "%"], table_rows, [False, True]),
+        {"scores": dict(scores), "checkpoint": str(options.output)},
+        (f"capmeter: {options.output}",),
     )

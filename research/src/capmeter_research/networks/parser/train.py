@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
+from capmeter.report.tables import Table
 from capmeter.text.parsing.caption_parser import CaptionParser
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.options import (
+    CpuRunOptions,
+    RunOptions,
+    TrainingReport,
     describe_file,
-    device_option,
     epochs_option,
     exclusions_option,
     output_option,
-    require_torch,
-    seed_option,
-    threads_option,
 )
 from capmeter_research.common.parsed_captions import ParsedCaption, read_parsed_captions
 from capmeter_research.networks.parser.evaluation import ParserScores, evaluate_parser, group_by_form
@@ -36,24 +35,23 @@ class ParserOptions:
     evaluate: bool = option(False, "Evaluate the parser in `--output`, or the bundled one, without training.")
     epochs: int = epochs_option(11)
     share: float = option(1.0, "Train on this share of the photos, for a learning curve.", minimum=0.001, maximum=1.0)
-    threads: int = threads_option()
-    device: str = device_option("cpu")
-    seed: int = seed_option()
+    run: RunOptions = CpuRunOptions()
 
     def __post_init__(self) -> None:
         if self.output is None and not self.evaluate:
             raise InputError("expected a folder to write to (--output), or --evaluate")
 
 
-def train(options: ParserOptions) -> tuple[str, Mapping[str, ParserScores]]:
-    """Trains the parser unless it is to be evaluated only, and evaluates it on captions of held-out photos.
+def train(options: ParserOptions) -> TrainingReport:
+    """Train the caption parser on the parses of another parser, or evaluate it on held-out photos.
 
-    Returns:
-        The parser's version, and its scores by the form of captions.
+    Three per cent of the photos are held out, chosen by their number. An interrupted run is resumed.
 
-    Raises:
-        InputError: the parses cannot be read.
-        MissingBackend: torch is not installed.
+    **Examples**
+
+    `capmeter train parser caption_parses.jsonl.gz --exclusions training_exclusions.json.gz --output parser/`
+
+    `capmeter train parser caption_parses.jsonl.gz --exclusions training_exclusions.json.gz --evaluate`
     """
     exclusions = read_exclusions(options.exclusions)
     examples: list[ParsedCaption] = []
@@ -66,16 +64,20 @@ def train(options: ParserOptions) -> tuple[str, Mapping[str, ParserScores]]:
         examples += captions
         data_files.append(describe_file(path, len(captions)))
     if options.output is not None and not options.evaluate:
-        require_torch()
-        from capmeter.encoders.batches import device_name
-        from capmeter_research.networks.parser.run import train_parser
-        from capmeter_research.networks.parser.training import ParserRecipe
+        device, threads = options.run.start(), options.run.threads
+        from capmeter_research.networks.parser.training import ParserRecipe, train_parser
 
-        recipe = ParserRecipe(epochs=options.epochs, seed=options.seed)
-        device, threads = device_name(options.device), options.threads
+        recipe = ParserRecipe(epochs=options.epochs, seed=options.run.seed)
         train_parser(
             examples, recipe, options.output, data=data_files, share=options.share, threads=threads, device=device
         )
     parser = CaptionParser() if options.output is None else CaptionParser(options.output)
     form_groups = group_by_form(example for example in examples if example.held_out)
-    return parser.version, {name: evaluate_parser(parser, group) for name, group in form_groups.items() if group}
+    scores = {name: asdict(evaluate_parser(parser, group)) for name, group in form_groups.items() if group}
+    columns = ["form", *(field.name for field in fields(ParserScores))]
+    table_rows = [[form_name, *score_values.values()] for form_name, score_values in scores.items()]
+    return TrainingReport(
+        Table("held-out captions, %", columns, table_rows, [False] + [True] * (len(columns) - 1)),
+        {"parser": parser.version, "held_out": scores},
+        (f"parser: {parser.version}",),
+    )

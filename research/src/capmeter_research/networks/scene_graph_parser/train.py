@@ -11,18 +11,18 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
+from capmeter.report.tables import Table
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.scene_graphs.learned_parser import BUNDLED, FactualParser
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.options import (
+    CpuRunOptions,
+    RunOptions,
+    TrainingReport,
     describe_file,
-    device_option,
     epochs_option,
     exclusions_option,
     output_option,
-    require_torch,
-    seed_option,
-    threads_option,
 )
 from capmeter_research.common.parsed_captions import read_gzipped_rows, read_parsed_captions
 from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
@@ -61,9 +61,7 @@ class SceneGraphParserOptions:
     )
     without: Path | None = option(None, "Rows whose texts are left out of `--documents`, a benchmark's.")
     epochs: int | None = epochs_option()
-    threads: int = threads_option()
-    device: str = device_option("cpu")
-    seed: int = seed_option()
+    run: RunOptions = CpuRunOptions()
 
     def __post_init__(self) -> None:
         if self.output is None and not self.evaluate:
@@ -80,37 +78,26 @@ class SceneGraphParserOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """What these options say of the recipe."""
-        return {"seed": self.seed} | ({} if self.epochs is None else {"epochs": self.epochs})
-
-
-@dataclass(frozen=True)
-class TrainingReport:
-    """What a run of the command found.
-
-    Attributes:
-        version: of the parser.
-        subject: what the values are of.
-        values: by name.
-    """
-
-    version: str
-    subject: str
-    values: dict[str, float]
+        return {"seed": self.run.seed} | ({} if self.epochs is None else {"epochs": self.epochs})
 
 
 def train(options: SceneGraphParserOptions) -> TrainingReport:
-    """Trains the parser unless it is to be evaluated only, and evaluates it on the split `dev`.
+    """Train the scene-graph parser on human-written scene graphs (FACTUAL), or evaluate it on the split `dev`.
 
-    Returns:
-        Its scores on `dev` with the captions parsed per second; of a network for documents their number, or SPICE F of
-        each fold.
+    Its encoder is initialised from `minilm` (`capmeter[neural]`). One of forty training captions is held out for
+    selection. An interrupted run is resumed.
 
-    Raises:
-        InputError: the graphs or parses cannot be read.
-        MissingBackend: torch is not installed.
+    **Examples**
+
+    `capmeter train scene-graph-parser factual_scene_graphs.jsonl.gz --parses caption_parses.jsonl.gz
+    --exclusions training_exclusions.json.gz --output scene-graph-parser/`
+
+    `capmeter train scene-graph-parser factual_scene_graphs.jsonl.gz --evaluate`
+
+    `capmeter train scene-graph-parser factual_scene_graphs.jsonl.gz --documents discosg_graphs.jsonl.gz --folds 3
+    --output folds/`
     """
     if options.output is not None and options.documents is not None and not options.evaluate:
-        require_torch()
         return _train_on_documents(options, options.documents, options.output)
     examples = read_factual(options.graphs)
     dev_examples = [example for example in examples if example.split == "dev"]
@@ -118,8 +105,7 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
         f"{options.graphs.name}: {format_count(len(examples), 'caption')}, {len(dev_examples):,} of them dev"
     )
     if options.output is not None and not options.evaluate:
-        require_torch()
-        from capmeter.encoders.batches import device_name
+        device = options.run.start()
         from capmeter_research.networks.scene_graph_parser.run import train_scene_graph_parser
         from capmeter_research.networks.scene_graph_parser.training import SceneGraphRecipe
 
@@ -136,8 +122,8 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
             options.output,
             data=data,
             parsed=parsed_examples,
-            threads=options.threads,
-            device=device_name(options.device),
+            threads=options.run.threads,
+            device=device,
         )
     parser = FactualParser() if options.output is None else FactualParser(options.output)
     captions = [example.caption for example in dev_examples]
@@ -148,13 +134,22 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
     scores = SceneGraphEvaluator(load_english_synonyms()).scores(
         predicted_graphs, [example.triples for example in dev_examples]
     )
-    return TrainingReport(
+    return _report(
         parser.version, "dev captions, %", {**asdict(scores), "captions_per_second": round(captions_per_second)}
     )
 
 
+def _report(version: str, subject: str, values: dict[str, float]) -> TrainingReport:
+    score_row = [round(value, 2) for value in values.values()]
+    return TrainingReport(
+        Table(subject, list(values), [score_row], [True] * len(score_row)),
+        {"parser": version, "values": values},
+        (f"scene-graph parser: {version}",),
+    )
+
+
 def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Path) -> TrainingReport:
-    from capmeter.encoders.batches import device_name
+    device = options.run.start()
     from capmeter_research.networks.scene_graph_parser.documents import (
         DocumentRecipe,
         cross_validate,
@@ -166,15 +161,16 @@ def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Pa
     excluded_texts = {value for row in excluded_rows for value in row.values() if isinstance(value, str)}
     documents = read_documents(path, excluded_texts)
     report_progress(f"{path.name}: graphs of {format_count(len(documents), 'document')}")
-    recipe, device = DocumentRecipe(**options.settings), device_name(options.device)
+    recipe = DocumentRecipe(**options.settings)
     if options.folds:
         fold_scores = cross_validate(
-            documents, BUNDLED, output, options.folds, recipe=recipe, threads=options.threads, device=device
+            documents, BUNDLED, output, options.folds, recipe=recipe, threads=options.run.threads, device=device
         )
         fold_values = {f"fold {fold_number}": score for fold_number, score in enumerate(fold_scores, 1)} | {
             "mean": sum(fold_scores) / len(fold_scores)
         }
-        return TrainingReport(FactualParser().version, "SPICE F of documents, %", fold_values)
+        return _report(FactualParser().version, "SPICE F of documents, %", fold_values)
     data = [describe_file(path, len(documents))]
-    train_document_network(documents, BUNDLED, output, data=data, recipe=recipe, threads=options.threads, device=device)
-    return TrainingReport(FactualParser(BUNDLED, output).version, "training", {"documents": len(documents)})
+    threads = options.run.threads
+    train_document_network(documents, BUNDLED, output, data=data, recipe=recipe, threads=threads, device=device)
+    return _report(FactualParser(BUNDLED, output).version, "training", {"documents": len(documents)})

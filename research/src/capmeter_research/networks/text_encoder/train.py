@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress
+from capmeter.report.tables import Table
 from capmeter_research.common.corpus import sample_splits
 from capmeter_research.common.options import (
+    RunOptions,
+    TrainingReport,
     corpora_argument,
-    device_option,
-    device_settings,
     epochs_option,
     exclusions_option,
     output_option,
     override,
     read_corpora,
-    require_torch,
-    seed_option,
     steps_option,
-    threads_option,
 )
-from capmeter_research.networks.text_encoder.recipe import READING, EncoderRecipe
-
-if TYPE_CHECKING:
-    from capmeter.core.checkpoints import Checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,33 +37,40 @@ class TextEncoderOptions:
     rank: int | None = option(None, "Rank of the adaptation in training.", minimum=1)
     epochs: int | None = epochs_option()
     steps: int | None = steps_option()
-    threads: int = threads_option()
-    seed: int = seed_option()
-    device: str | None = device_option()
+    run: RunOptions = RunOptions()
 
 
-def train(options: TextEncoderOptions) -> Checkpoint:
-    """Trains an adaptation of an encoder, and writes its checkpoint into the folder. An interrupted run is resumed.
+def train(options: TextEncoderOptions) -> TrainingReport:
+    """Adapt a text encoder to captions: captions of similar photos get similar vectors. No human judgment is used.
 
-    Raises:
-        InputError: there are fewer photos.
-        MissingBackend: torch is not installed.
+    The folder, or its name in the folder of weights, can then be used as an encoder. An interrupted run is resumed by
+    the same command.
+
+    `capmeter train text-encoder coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz --exclusions
+    training_exclusions.json.gz --output minilm-captions/`
+
+    `capmeter score results.json -r references.json -m "sbert(encoder=minilm-captions,pooling=centroid)"`
     """
-    require_torch(options.threads)
+    device = options.run.start()
     from capmeter.encoders import find_encoder
-    from capmeter.encoders.batches import device_name
-    from capmeter_research.networks.text_encoder.run import train_encoder
+    from capmeter_research.networks.text_encoder.training import READING, EncoderRecipe, train_encoder
 
-    settings = device_settings(options.device)
     corpora = read_corpora(options.captions, options.exclusions)
-    photos, held_out = sample_splits(corpora, options.photos, options.held_out, options.seed)
+    photos, held_out = sample_splits(corpora, options.photos, options.held_out, options.run.seed)
     report_progress(f"{format_count(len(photos), 'training photo')}, {len(held_out):,} held out")
-    return train_encoder(
+    recipe = READING if options.reads_references else EncoderRecipe()
+    scores = train_encoder(
         photos,
         held_out,
-        override(READING if options.reads_references else EncoderRecipe(), options, "rank", "epochs", "steps", "seed"),
+        override(recipe, options, "rank", "epochs", "steps", seed=options.run.seed),
         options.output,
         data=[corpus.data for corpus in corpora],
         encoder=find_encoder(options.encoder),
-        device=device_name(settings.device),
+        device=device,
+    ).scores
+    table_rows = [[score_name, f"{value:.1f}"] for score_name, value in scores.items()]
+    return TrainingReport(
+        Table("held-out photos, %", ["nearest references", "captions"], table_rows, [False, True]),
+        {"scores": dict(scores), "checkpoint": str(options.output)},
+        (f"encoder: {options.output}",),
     )

@@ -22,8 +22,8 @@ from capmeter.core.progress import task
 from capmeter.encoders.handle import require_neural
 from capmeter.encoders.text.layers import check_sizes, load_module
 from capmeter_research.papers.subicap.examples import CaptionedImages
+from capmeter_research.papers.subicap.recipe import CaptionerShape
 from capmeter_research.papers.subicap.segmentation import Segmentation
-from capmeter_research.papers.subicap.shape import CaptionerShape
 
 if TYPE_CHECKING:
     from capmeter_research.common.transformer.decoding import DecodedCaption

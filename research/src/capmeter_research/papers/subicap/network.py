@@ -29,7 +29,7 @@ from torch.nn.functional import relu
 from capmeter.core.errors import InputError
 from capmeter_research.common.transformer.decoding import PAD
 from capmeter_research.common.transformer.network import DecoderCache, DecoderLayer, EncoderLayer
-from capmeter_research.papers.subicap.shape import CaptionerShape
+from capmeter_research.papers.subicap.recipe import CaptionerShape
 
 Floats = npt.NDArray[np.float32]
 _NEAREST, _WEAKEST = 1e-3, 1e-6

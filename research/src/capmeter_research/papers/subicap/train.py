@@ -12,22 +12,20 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
+from capmeter.report.tables import Table
 from capmeter_research.common.options import (
-    device_option,
-    device_settings,
+    RunOptions,
+    TrainingReport,
     output_option,
     override,
     precision_option,
-    require_torch,
-    seed_option,
-    threads_option,
 )
 from capmeter_research.papers.subicap.recipe import WORLD, WORLD_SELF_CRITICAL, CaptionerRecipe, SelfCriticalRecipe
 from capmeter_research.papers.subicap.segmentation import KINDS
 
 if TYPE_CHECKING:
     from capmeter_research.papers.subicap.examples import CaptionedImages
-    from capmeter_research.papers.subicap.run import Rewards
+    from capmeter_research.papers.subicap.training import Rewards
 
 SHUFFLED = "of other pictures"
 """The row of scores of captions that were written from the regions of other pictures."""
@@ -97,9 +95,7 @@ class CaptionerOptions:
     samples: int | None = option(None, "Captions sampled for each image (default: 5).", minimum=1)
     temperature: float | None = option(None, "Temperature of these samples (default: 1).")
     precision: str = precision_option()
-    threads: int = threads_option()
-    device: str | None = device_option()
-    seed: int = seed_option()
+    run: RunOptions = RunOptions()
 
     def __post_init__(self) -> None:
         if bool(self.scenes) == bool(self.captions):
@@ -113,7 +109,7 @@ class CaptionerOptions:
         names = ("width", "hidden", "heads", "geometry", "pieces", "words", "segmentation", "epochs", "lr", "batch")
         default_recipe = WORLD if self.scenes else CaptionerRecipe()
         layer_counts = {"encoder_layers": self.layers, "decoder_layers": self.layers}
-        return override(default_recipe, self, *names, "precision", "seed", **layer_counts)
+        return override(default_recipe, self, *names, "precision", seed=self.run.seed, **layer_counts)
 
     @property
     def self_critical_recipe(self) -> SelfCriticalRecipe | None:
@@ -123,50 +119,61 @@ class CaptionerOptions:
         return override(
             WORLD_SELF_CRITICAL if self.scenes else SelfCriticalRecipe(),
             self,
-            *("samples", "temperature", "reward", "precision", "seed"),
+            *("samples", "temperature", "reward", "precision"),
+            seed=self.run.seed,
             epochs=self.self_critical_epochs,
             lr=self.self_critical_lr,
             batch=self.self_critical_batch,
         )
 
 
-@dataclass(frozen=True)
-class TrainedCaptioner:
-    """The scores of captions of unseen images and of held-out images by stage, and the seconds of each kind of work."""
+def train(options: CaptionerOptions) -> TrainingReport:
+    """Train a captioner: by cross-entropy, then by the reward of a metric (self-critical training).
 
-    scores: Mapping[str, Mapping[str, float]]
-    held_out: Mapping[str, Mapping[str, float]]
-    seconds: Mapping[str, float]
+    SubICap's Transformer (six layers, eight heads, geometric attention), whose sizes are options, takes regions and
+    writes subwords. `OUTPUT/cross-entropy` has the captioner after cross-entropy, OUTPUT the final one. An interrupted
+    run is resumed. With `--scenes` a small one (two layers of width 128; minutes on one core) is trained on synthetic
+    images, and evaluated on others.
 
+    **Examples**
 
-def train(options: CaptionerOptions) -> TrainedCaptioner:
-    """Trains a captioner, and writes its checkpoints into the folder. An interrupted run is resumed.
+    `capmeter train captioner --scenes 3000 --output captioner/`
 
-    Raises:
-        InputError: the captions or regions cannot be read, or the settings are wrong.
-        MissingBackend: torch or sentencepiece is not installed.
+    `capmeter train captioner captions_train2014.json --regions coco/ --held-out captions_val2014.json
+    --output captioner/ --device cuda --precision bfloat16`
+
+    `capmeter train captioner --scenes 3000 --reward "mean(cider-d,bleu-4)" --output captioner/`
     """
-    require_torch(options.threads)
-    from capmeter.encoders.batches import device_name
+    device = options.run.start()
     from capmeter.integrations.scst import word_based
-    from capmeter_research.papers.subicap.run import END_WORD, train_captioner
+    from capmeter_research.papers.subicap.training import END_WORD, train_captioner
 
-    settings = device_settings(options.device)
-    device = device_name(settings.device)
     recipe, self_critical = options.recipe, options.self_critical_recipe
     test_pictures = None
     if options.scenes:
-        pictures, held_out, test_pictures = options.synthetic.read(options.scenes, options.seed, device)
+        pictures, held_out, test_pictures = options.synthetic.read(options.scenes, options.run.seed, device)
     else:
         pictures, held_out = _read_pictures(options)
     report_progress(f"{format_count(len(pictures), 'training image')}, {len(held_out):,} held out")
-    rewards = frozen_rewards(settings)
+    rewards = frozen_rewards(options.run.settings)
     end = END_WORD if word_based(options.reward) else ""
     run = train_captioner(pictures, held_out, recipe, self_critical, options.output, rewards, end=end, device=device)
-    if test_pictures is None:
-        return TrainedCaptioner(run.scores, run.scores, run.seconds)
-    return TrainedCaptioner(
-        _evaluate(options, test_pictures, rewards, list(run.scores), device), run.scores, run.seconds
+    scores: Mapping[str, Mapping[str, float]] = run.scores
+    if test_pictures is not None:
+        scores = _evaluate(options, test_pictures, rewards, list(run.scores), device)
+    columns = list(next(iter(scores.values())))
+    table_rows = [
+        [stage_name, *(f"{stage_scores[measure_name]:.3f}" for measure_name in columns)]
+        for stage_name, stage_scores in scores.items()
+    ]
+    messages = [f"captioner: {options.output}"]
+    if total_seconds := sum(run.seconds.values()):
+        reward_share = run.seconds["reward"] / total_seconds
+        messages.insert(0, f"the reward took {reward_share:.1%} of the time of self-critical steps")
+    return TrainingReport(
+        Table("captions of unseen images", ["captioner", *columns], table_rows, [False] + [True] * len(columns)),
+        {"captions": scores, "held_out": run.scores, "seconds": run.seconds},
+        tuple(messages),
     )
 
 
@@ -187,7 +194,7 @@ def _evaluate(
     """The scores of each stage's captions of unseen pictures, and of captions from shuffled pictures."""
     from capmeter_research.papers.subicap.captioner import Captioner
     from capmeter_research.papers.subicap.measures import score_captioner
-    from capmeter_research.papers.subicap.run import CHECKED, CROSS_ENTROPY
+    from capmeter_research.papers.subicap.training import CHECKED, CROSS_ENTROPY
 
     scorer = rewards(CHECKED, test.references, "")
     scores: dict[str, Mapping[str, float]] = {}
@@ -195,7 +202,7 @@ def _evaluate(
         stage_folder = options.output / CROSS_ENTROPY if stage == CROSS_ENTROPY else options.output
         captioner = Captioner(stage_folder, device=device)
         scores[stage] = score_captioner(captioner, test, scorer)
-    scores[SHUFFLED] = score_captioner(captioner, test.shuffled(options.seed), scorer)
+    scores[SHUFFLED] = score_captioner(captioner, test.shuffled(options.run.seed), scorer)
     return scores
 
 

@@ -10,7 +10,10 @@ network of sentences are learned. So every picture is seen once, before the firs
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,56 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from capmeter_research.common.loop import Learner, set_seed
-from capmeter_research.synthetic_scenes.clip.examples import KINDS, LENGTH, SceneCaptionExamples
+from capmeter._version import __version__
+from capmeter.core.output_files import atomic_file
+from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
+from capmeter_research.common.recipe import Recipe
+from capmeter_research.synthetic_scenes.clip.examples import (
+    END,
+    ERROR_KINDS,
+    LENGTH,
+    START,
+    UNKNOWN,
+    SceneCaptionExamples,
+    vocabulary,
+)
 from capmeter_research.synthetic_scenes.clip.network import WorldClip, world_clip_config
-from capmeter_research.synthetic_scenes.clip.recipe import END, START, WorldClipRecipe, vocabulary
 from capmeter_research.synthetic_scenes.encoder.encoder import WorldEncoder
-from capmeter_research.synthetic_scenes.encoder.network import WorldShape
+from capmeter_research.synthetic_scenes.encoder.network import DEVIATION, MEAN, SIDE, WorldShape
+from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS
+
+
+@dataclass(frozen=True)
+class WorldClipRecipe(Recipe):
+    """The settings of a run.
+
+    Args:
+        pictures: pictures to train on.
+        held_out: pictures of the split `dev` to measure on.
+        batch: pictures per step.
+        captions: true captions that are known of each picture; one is drawn at each step.
+        wrong: captions with one error that stand beside the true one at each step.
+        width, layers: of the network of sentences; layers in which words read those around them.
+        slot: width of a slot of the common features (see `encoders.world_clip.network`).
+        decay_of_weights: of AdamW.
+    """
+
+    epochs: int = 8
+    lr: float = 2e-3
+    warmup: float = 0.05
+    lr_schedule: str = "cosine"
+    max_grad_norm: float = 1.0
+    ema_decay: float = 0.99
+    pictures: int = 20_000
+    held_out: int = 500
+    batch: int = 64
+    captions: int = 5
+    wrong: int = 4
+    width: int = 128
+    layers: int = 3
+    slot: int = 32
+    decay_of_weights: float = 0.05
+
 
 _LENGTHS = 4  # number of parts of similar length in which sentences are encoded
 _FIRST_SCALE, _LARGEST_SCALE = float(np.log(30)), float(np.log(100))
@@ -83,9 +130,9 @@ class WorldClipLearner(Learner[Tensor]):
         caption_choice = torch.from_numpy(rng.integers(caption_count, size=n)).to(device)
         batch_rows = torch.arange(n, device=device)
         caption_ids, error_ids = true_ids[batch_rows, caption_choice], wrong_ids[batch_rows, caption_choice]
-        error_noise = torch.from_numpy(rng.random((n, len(KINDS)))).to(device)
+        error_noise = torch.from_numpy(rng.random((n, len(ERROR_KINDS)))).to(device)
         error_noise[error_ids[..., 0] < 0] = -1.0
-        error_kinds = error_noise.topk(min(self.recipe.wrong, len(KINDS)), dim=1).indices
+        error_kinds = error_noise.topk(min(self.recipe.wrong, len(ERROR_KINDS)), dim=1).indices
         error_ids = error_ids[batch_rows[:, None], error_kinds]  # [n, wrong, length]
         has_error = error_ids[..., 0] >= 0
         image_vectors = self.image_features(slots)
@@ -110,7 +157,7 @@ class WorldClipLearner(Learner[Tensor]):
         swapped_cosines = (image_vectors.roll(1, 0) * text_vectors).sum(-1)
         kind_scores: dict[str, float] = {}
         outcome_parts = []
-        for kind_index, error_kind in enumerate(KINDS):
+        for kind_index, error_kind in enumerate(ERROR_KINDS):
             has_error = wrong_ids[:, 0, kind_index, 0] >= 0
             if has_error.any():
                 error_vectors = self.text_features(wrong_ids[has_error, 0, kind_index])
@@ -144,3 +191,99 @@ def _tensors(examples: SceneCaptionExamples, encoder: WorldEncoder, device: str)
     example_arrays = (encoder.pictures(list(examples.pixels)), examples.true, examples.wrong)
     slots, true, wrong = (torch.from_numpy(example_array).to(device) for example_array in example_arrays)
     return slots, true, wrong
+
+
+CARD = "training.json"
+
+
+def train_world_clip(
+    train: SceneCaptionExamples,
+    held_out: SceneCaptionExamples,
+    recipe: WorldClipRecipe,
+    encoder: WorldEncoder,
+    folder: Path,
+    *,
+    device: str = "cpu",
+) -> Outcome:
+    """Trains a CLIP, and writes model, tokenizer, image processor and card.
+
+    Args:
+        An interrupted run is resumed from `run` in the folder.
+        train, held_out: pictures with captions to train on and to measure on.
+        recipe: of the training.
+        encoder: of the pictures.
+        folder: of the model.
+        device: of torch.
+    """
+    learner = WorldClipLearner(train, held_out, recipe, encoder, device)
+    outcome = Run(
+        learner, recipe, folder / "run", description="training the CLIP of synthetic scenes", device=device
+    ).train()
+    _save_clip(outcome, recipe, encoder, folder, data=train.digest)
+    return outcome
+
+
+def _save_clip(
+    outcome: Outcome, recipe: WorldClipRecipe, encoder: WorldEncoder, folder: Path, *, data: str = ""
+) -> None:
+    """Writes the selected weights (float16) with everything that is needed to use them."""
+    from safetensors.torch import save
+
+    saved_weights = {name: each for name, each in outcome.weights.items() if not name.endswith("position_ids")}
+    half = {weight_name: torch.from_numpy(values).half().contiguous() for weight_name, values in saved_weights.items()}
+    model_config = clip_config(recipe, encoder.shape).to_dict() | {"architectures": ["WorldClip"]}
+    model_config["region_labels"] = [*KINDS, "background"]
+    model_files: dict[str, Any] = {
+        "config.json": model_config,
+        "tokenizer.json": _tokenizer(),
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": START,
+            "eos_token": END,
+            "pad_token": END,
+            "unk_token": UNKNOWN,
+            "model_max_length": LENGTH,
+        },
+        "preprocessor_config.json": {
+            "image_processor_type": "CLIPImageProcessor",
+            "size": {"shortest_edge": SIDE},
+            "crop_size": {"height": SIDE, "width": SIDE},
+            "resample": 3,
+            "rescale_factor": 1 / 255,
+            "image_mean": [MEAN / 255] * 3,
+            "image_std": [DEVIATION / 255] * 3,
+            **dict.fromkeys(("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"), True),
+        },
+        CARD: {
+            "what": "a small CLIP trained from scratch on capmeter's synthetic scenes",
+            "encoder": encoder.label,
+            "recipe": asdict(recipe),
+            "epoch": outcome.epoch,
+            "held_out": dict(outcome.scores),
+            "data": data,
+            "licence": "Apache-2.0",
+            "capmeter": __version__,
+        },
+    }
+    for name, file_content in model_files.items():
+        with atomic_file(folder / name) as file:
+            file.write(
+                json.dumps(file_content, indent=None if name == "tokenizer.json" else 1, default=str).encode() + b"\n"
+            )
+    with atomic_file(folder / "model.safetensors") as file:
+        file.write(save(half, metadata={"format": "pt"}))
+
+
+def _tokenizer() -> dict[str, Any]:
+    """Words by blanks and punctuation, in lower case, between begin and end."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    word_ids = vocabulary()
+    tokenizer = Tokenizer(models.WordLevel(word_ids, unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{START} $A {END}", special_tokens=[(START, word_ids[START]), (END, word_ids[END])]
+    )
+    tokenizer_settings: dict[str, Any] = json.loads(tokenizer.to_str())
+    return tokenizer_settings

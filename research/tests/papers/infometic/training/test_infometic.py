@@ -30,7 +30,7 @@ Image = pytest.importorskip("PIL.Image", reason="needs the vision extra")
 from capmeter_research.papers.infometic.inputs import InputSpec  # noqa: E402
 from capmeter_research.papers.infometic.training.infometic.training import shares_of_words  # noqa: E402
 from capmeter_research.papers.infometic.training.recipe import InfoMetICRecipe  # noqa: E402
-from capmeter_research.papers.infometic.training.run import train_regressor  # noqa: E402
+from capmeter_research.papers.infometic.training.training import train_regressor  # noqa: E402
 
 pytestmark = pytest.mark.neural
 ON_CPU = Settings(device="cpu", precision="float32", cache=None)

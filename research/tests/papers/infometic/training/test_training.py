@@ -103,7 +103,7 @@ def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
 
 def test_a_pair_needs_no_references_and_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
     from capmeter_research.papers.infometic.training.recipe import RegressorRecipe
-    from capmeter_research.papers.infometic.training.run import train_regressor
+    from capmeter_research.papers.infometic.training.training import train_regressor
 
     captions = capmeter.load(folder / "rows.jsonl")
     bare = CaptionSet.from_captions(
@@ -159,8 +159,7 @@ def test_a_tuned_encoder_learns_what_a_frozen_one_cannot_and_lies_in_the_checkpo
     """The first steps begin from the frozen scores; in the end the encoder itself tells the captions apart."""
     from capmeter_research.papers.infometic.training.examples import read_examples
     from capmeter_research.papers.infometic.training.recipe import RegressorRecipe
-    from capmeter_research.papers.infometic.training.training import RegressorLearner
-    from capmeter_research.papers.infometic.training.tuning import TunedLearner
+    from capmeter_research.papers.infometic.training.training import RegressorLearner, TunedLearner
     from safetensors.numpy import load_file
 
     captions = capmeter.load(folder / "rows.jsonl")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from capmeter_research.papers.lceval.training.recipe import LcEvalRecipe
+from capmeter_research.papers.lceval.training.training import LcEvalRecipe
 from support.lceval_training_set import random_training_set
 
 from capmeter.core.checkpoints import Checkpoint
@@ -21,8 +21,8 @@ from capmeter_research.common.loop import Learner
 Learner.save_seconds = 0.0
 sys.path.insert(0, sys.argv[2])
 from support.lceval_training_set import random_training_set
-from capmeter_research.papers.lceval.training.recipe import LcEvalRecipe
-from capmeter_research.papers.lceval.training.run import train_lceval
+from capmeter_research.papers.lceval.training.training import LcEvalRecipe
+from capmeter_research.papers.lceval.training.training import train_lceval
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).zero_grad()  # imports a second's worth of modules
 folder, examples, delays, kills, code = Path(sys.argv[1]), random_training_set(), random.Random(0), 0, None
 state = folder / "training.pt"
@@ -55,7 +55,7 @@ sys.exit(code)
 @pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_with_the_same_weights(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.training.run import train_lceval
+    from capmeter_research.papers.lceval.training.training import train_lceval
 
     uninterrupted = train_lceval(random_training_set(), LcEvalRecipe(epochs=60), tmp_path / "uninterrupted")
     folder = tmp_path / "killed"

@@ -13,8 +13,8 @@ import pytest
 from capmeter_research.common.benchmark_exclusions import identify_photo
 from capmeter_research.papers.lceval.features import FEATURES
 from capmeter_research.papers.lceval.training.perturbed import FORMS, perturb_captions
-from capmeter_research.papers.lceval.training.recipe import LcEvalRecipe
 from capmeter_research.papers.lceval.training.train import LcEvalOptions, train
+from capmeter_research.papers.lceval.training.training import LcEvalRecipe
 from support.lceval_training_set import random_training_set
 
 from capmeter.core.checkpoints import Checkpoint
@@ -70,7 +70,7 @@ def test_a_network_learns_to_score_captions_above_their_forms(restarts: int, tmp
     """Forms differ from captions in one feature alone, of which labels want more and the ranking less."""
     pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter_research.papers.lceval.checkpoint import load_network
-    from capmeter_research.papers.lceval.training.run import train_lceval
+    from capmeter_research.papers.lceval.training.training import train_lceval
 
     rng = np.random.default_rng(1)
     forms = np.repeat(rng.random((60, 1, len(FEATURES))), FORMS, axis=1)

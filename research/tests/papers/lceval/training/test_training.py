@@ -20,9 +20,9 @@ from capmeter_research.papers.lceval.training.examples import (
     read_human_captions,
     read_machine_captions,
 )
-from capmeter_research.papers.lceval.training.recipe import LcEvalRecipe
 from capmeter_research.papers.lceval.training.stored_features import feature_matrix, measure_rows
 from capmeter_research.papers.lceval.training.train import LcEvalOptions, train
+from capmeter_research.papers.lceval.training.training import LcEvalRecipe
 from capmeter_research.papers.lceval.training.variants import BUNDLED, VARIANTS, resolve_variants
 from support.lceval_training_set import random_training_set
 
@@ -238,7 +238,7 @@ def test_only_new_captions_are_measured(tmp_path: Path, monkeypatch: pytest.Monk
 def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter_research.papers.lceval.checkpoint import load_network
-    from capmeter_research.papers.lceval.training.run import train_lceval
+    from capmeter_research.papers.lceval.training.training import train_lceval
 
     examples = random_training_set()
     for hidden in ((), (12,), (6, 5)):
@@ -260,7 +260,7 @@ def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None
 
 def test_two_seeds_agree_and_the_same_seed_is_reproducible(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.training.run import train_lceval
+    from capmeter_research.papers.lceval.training.training import train_lceval
 
     recipe = LcEvalRecipe(epochs=30, lr=0.01)
     first, again = (train_lceval(random_training_set(), recipe, tmp_path / name) for name in ("a", "b"))
@@ -273,7 +273,7 @@ def test_two_seeds_agree_and_the_same_seed_is_reproducible(tmp_path: Path) -> No
 def test_a_distilled_ensemble_depends_less_on_the_seed(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter_research.papers.lceval.checkpoint import load_network
-    from capmeter_research.papers.lceval.training.run import train_lceval
+    from capmeter_research.papers.lceval.training.training import train_lceval
 
     examples, other_features = random_training_set(), np.random.default_rng(9).random((400, len(FEATURES))) * 3 - 1
     gaps = {}
@@ -299,7 +299,7 @@ def test_a_distilled_ensemble_depends_less_on_the_seed(tmp_path: Path) -> None:
 
 def test_the_l2_penalty_is_on_weights_alone(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.training.run import train_lceval
+    from capmeter_research.papers.lceval.training.training import train_lceval
 
     sizes = []
     for decay in (0.0, 0.3):

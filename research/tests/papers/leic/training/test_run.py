@@ -16,8 +16,8 @@ from capmeter_research.papers.leic.critic import load_critic
 from capmeter_research.papers.leic.training.capability import capability, variants
 from capmeter_research.papers.leic.training.network import SEEDED_RANGE
 from capmeter_research.papers.leic.training.recipe import CriticRecipe, read_shares
-from capmeter_research.papers.leic.training.run import initial_vectors, train_critic
 from capmeter_research.papers.leic.training.submission import fold_of, judge
+from capmeter_research.papers.leic.training.training import initial_vectors, train_critic
 from capmeter_research.papers.leic.vocabulary import CriticVocabulary
 from support.leic_captions import captioned
 

@@ -17,7 +17,7 @@ from capmeter_research.papers.umic.pairs import load_pair_encoder
 from capmeter_research.papers.umic.training.evaluation import score_pairs
 from capmeter_research.papers.umic.training.examples import scene_examples
 from capmeter_research.papers.umic.training.negatives import Negatives
-from capmeter_research.papers.umic.training.run import evaluate_umic
+from capmeter_research.papers.umic.training.training import evaluate_umic
 from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
 from capmeter_research.synthetic_scenes.scenes import World
 

@@ -15,8 +15,16 @@ pytest.importorskip("PIL")
 from capmeter_research.common.region_files import BoxRule, write_npz_regions  # noqa: E402
 from capmeter_research.papers.umic.training.examples import file_examples  # noqa: E402
 from capmeter_research.papers.umic.training.negatives import Negatives  # noqa: E402
-from capmeter_research.papers.umic.training.run import StartingPoint, build_scene_data, evaluate_umic, train_umic  # noqa: E402
-from capmeter_research.papers.umic.training.training import SCENE_RECIPE, UmicLearner, UmicModule, UmicRecipe  # noqa: E402
+from capmeter_research.papers.umic.training.training import (  # noqa: E402  # noqa: E402
+    SCENE_RECIPE,
+    StartingPoint,
+    UmicLearner,
+    UmicModule,
+    UmicRecipe,
+    build_scene_data,
+    evaluate_umic,
+    train_umic,
+)
 from capmeter_research.papers.umic.training.weights import initial_weights, pretraining_shapes, uniter_checkpoint  # noqa: E402
 from capmeter_research.papers.umic.uniter import UniterShape  # noqa: E402
 from capmeter_research.papers.umic.word_piece import WordPieceTokenizer  # noqa: E402

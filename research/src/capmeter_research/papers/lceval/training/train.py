@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,33 +12,29 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
-from capmeter.core.output_files import atomic_file
 from capmeter.core.progress import report_progress
+from capmeter.report.tables import Table
 from capmeter_research.common.benchmark_exclusions import PhotoId, read_exclusions
 from capmeter_research.common.model_selection import load_selection_judgments
 from capmeter_research.common.options import (
+    RunOptions,
+    TrainingReport,
     describe_file,
-    device_option,
-    device_settings,
     exclusions_option,
     output_option,
     override,
-    require_torch,
     runs_option,
-    seed_option,
-    threads_option,
 )
-from capmeter_research.common.training_curves import METRICS
-from capmeter_research.papers.lceval.training.recipe import LcEvalRecipe
 from capmeter_research.papers.lceval.training.variants import Variant, resolve_variants
 
 if TYPE_CHECKING:
     from capmeter_research.papers.lceval.training.examples import LabelledCandidate
+    from capmeter_research.papers.lceval.training.training import LcEvalRecipe
     from capmeter_research.papers.lceval.training.training_set import TrainingSet
 
 CUSTOM = "custom"
 """The name of a network of chosen features."""
-_RECIPE_OPTIONS = ("epochs", "patience", "restarts", "ranking_weight", "weight_decay", "seed")
+_RECIPE_OPTIONS = ("epochs", "patience", "restarts", "ranking_weight", "weight_decay")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +67,7 @@ class LcEvalOptions:
     patience: int = option(40, "Early-stopping patience, in epochs; 0: no early stopping.", minimum=0)
     restarts: int = option(1, "Distil an ensemble of this many random restarts; 1: the paper's training.", minimum=1)
     runs: int = runs_option()
-    threads: int = threads_option()
-    device: str | None = device_option()
-    seed: int = seed_option()
+    run: RunOptions = RunOptions()
 
     def __post_init__(self) -> None:
         if self.features is None and self.pool != "max":
@@ -92,35 +86,27 @@ class LcEvalOptions:
         return Variant(select_features(self.features), hidden_nodes, self.pool)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class NetworkRun:
-    """A network that was trained.
+def train(options: LcEvalOptions) -> TrainingReport:
+    """Train LCEval or NNEval to distinguish human from machine captions.
 
-    Args:
-        examples: number of examples.
-        hidden: nodes of each hidden layer.
-        epoch: the selected epoch of the selected run.
-        scores: mean and standard deviation of each score over the runs.
+    Features are computed once and stored; an interrupted run is resumed. With several networks each has its own folder
+    in `--output`; with several runs each seed has one, and the network itself is the run that selection prefers.
+
+    **Examples**
+
+    `capmeter train lceval flickr30k_references.jsonl.gz --machine machine_captions.jsonl.gz --exclusions
+    training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz -o lceval/`
+
+    `capmeter train lceval flickr30k_references.jsonl.gz --retrieval 1500 --exclusions training_exclusions.json.gz
+    --judgments flickr8k_cf.jsonl.gz --restarts 16 -o lceval/`
+
+    `capmeter train lceval captions_train2014.json --machine results.json --exclusions training_exclusions.json.gz
+    --judgments flickr8k_cf.jsonl.gz -o networks/ --network study --runs 2`
     """
+    options.run.start()
+    from capmeter_research.papers.lceval.training.training import LcEvalRecipe
 
-    examples: int
-    hidden: tuple[int, ...]
-    epoch: int
-    scores: dict[str, tuple[float, float]]
-
-
-def train(options: LcEvalOptions) -> dict[str, NetworkRun]:
-    """Trains the networks, and writes their checkpoints: one into the folder, several into a folder each.
-
-    Features are computed once and stored; an interrupted run is resumed. With several runs each seed has a folder, and
-    the network is the run that selection prefers.
-
-    Raises:
-        InputError: the captions cannot be read, or a network is unknown.
-        MissingBackend: torch is not installed.
-    """
-    require_torch()
-    examples, perturbed_forms, data = _read_examples(options)
+    examples, perturbed_forms, files = _read_examples(options)
     systems = sorted({example.system for example in examples if example.system})
     photo_count = len({example.photo for example in examples})
     report_progress(
@@ -128,16 +114,31 @@ def train(options: LcEvalOptions) -> dict[str, NetworkRun]:
     )
     custom_variant = options.custom_variant
     variants = resolve_variants(options.network, systems) if custom_variant is None else {CUSTOM: custom_variant}
-    training_sets = _build_training_sets(options, variants, examples, perturbed_forms, data)
-    networks = {}
+    training_sets = _build_training_sets(options, variants, examples, perturbed_forms, files)
+    table_rows: list[list[str]] = []
+    data: dict[str, Any] = {}
+    several = options.runs > 1
     for network_name, variant in variants.items():
         training_set = training_sets[variant.pool].with_features(variant.features)
         if variant.system is not None:
             training_set = training_set.against_system(variant.system)
-        recipe = override(LcEvalRecipe(), options, *_RECIPE_OPTIONS, hidden=variant.hidden)
-        network_folder = options.output if len(variants) == 1 else options.output / network_name
-        networks[network_name] = _train_network(network_name, training_set, recipe, network_folder, options)
-    return networks
+        recipe = override(LcEvalRecipe(), options, *_RECIPE_OPTIONS, hidden=variant.hidden, seed=options.run.seed)
+        folder = options.output if len(variants) == 1 else options.output / network_name
+        epoch, scores = _train_network(network_name, training_set, recipe, folder, options)
+        score_cells = [
+            (f"{scores[name][0]:.4f} ± {scores[name][1]:.4f}" if several else f"{scores[name][0]:.4f}")
+            if name in scores
+            else "-"
+            for name in ("accuracy", "tau")
+        ]
+        hidden = "+".join(map(str, variant.hidden)) or "0"
+        table_rows.append([network_name, str(len(training_set.human)), hidden, str(epoch), *score_cells])
+        pairs = {score_name: list(pair) for score_name, pair in scores.items()}
+        data[network_name] = {"epoch": epoch, "runs": options.runs, **pairs}
+    note = f"{options.runs} runs: mean ± standard deviation" if several else ""
+    columns = ["network", "examples", "hidden", "epoch", "accuracy", "τ"]
+    title = "networks, on held-out photos and selecting judgments"
+    return TrainingReport(Table(title, columns, table_rows, [False] + [True] * 5, note), data)
 
 
 def _read_examples(
@@ -167,13 +168,13 @@ def _read_examples(
         file_captions = read_machine_captions(path)
         machine += file_captions
         files.append(describe_file(path, len(file_captions)))
-    seed = options.seed
+    seed = options.run.seed
     order = sorted(human, key=lambda photo: hashlib.sha256(f"{seed} {photo}".encode()).digest())
     if options.retrieval:
         machine += retrieve_captions(human, order[: options.retrieval], seed=seed)
     further = order[options.retrieval : options.retrieval + options.perturbed]
     perturbed = perturb_captions(human, further, seed=seed) if further else []
-    examples = build_examples(human, machine, exclusions, seed=options.seed, max_photos=options.max_photos)
+    examples = build_examples(human, machine, exclusions, seed=seed, max_photos=options.max_photos)
     return examples, perturbed, files
 
 
@@ -191,7 +192,7 @@ def _build_training_sets(
     judgments = None
     if options.judgments is not None:
         judgments = load_selection_judgments(options.select, options.judgments, options.max_judgments)
-    settings = device_settings(options.device)
+    settings = options.run.settings
     feature_folder = options.keep or options.output / "features"
     training_sets: dict[str, TrainingSet] = {}
     for pool in dict.fromkeys(variant.pool for variant in variants.values()):
@@ -213,31 +214,22 @@ def _build_training_sets(
 
 def _train_network(
     network_name: str, training_set: TrainingSet, recipe: LcEvalRecipe, folder: Path, options: LcEvalOptions
-) -> NetworkRun:
-    """Trains with each seed; the run that selection prefers becomes the network."""
-    from capmeter_research.common.loop import Outcome, run_with_seeds
-    from capmeter_research.papers.lceval.training.run import train_lceval
+) -> tuple[int, dict[str, tuple[float, float]]]:
+    """Trains with each seed; the selected epoch of the best run, and mean and deviation of each score over the runs."""
+    from capmeter_research.common.loop import run_with_seeds
+    from capmeter_research.papers.lceval.training.training import train_lceval
 
-    outcomes: dict[Path, Outcome] = {}
+    selection = "tau" if training_set.judgments is not None else "accuracy"
 
-    def train_seed(seed: int) -> dict[str, float]:
-        run_folder = folder if options.runs == 1 else folder / f"seed-{seed}"
-        outcomes[run_folder] = train_lceval(
+    def train_seed(seed: int, run_folder: Path) -> tuple[Mapping[str, float], float]:
+        scores = train_lceval(
             training_set,
             replace(recipe, seed=seed),
             run_folder,
-            threads=options.threads,
+            threads=options.run.threads,
             description=f"training {network_name}, seed {seed}",
-        )
-        return dict(outcomes[run_folder].scores)
+        ).scores
+        return scores, scores[selection]
 
-    scores = run_with_seeds(train_seed, options.runs, recipe.seed)
-    selection = "tau" if training_set.judgments is not None else "accuracy"
-    best_folder = max(outcomes, key=lambda run_folder: outcomes[run_folder].scores[selection])
-    if options.runs > 1:
-        Checkpoint.read(best_folder).save(folder)
-        run_log: dict[str, Any] = {"runs": options.runs, "selected": best_folder.name}
-        run_log["scores"] = {score_name: list(pair) for score_name, pair in scores.items()}
-        with atomic_file(folder / METRICS) as file:
-            file.write(json.dumps(run_log, indent=1).encode() + b"\n")
-    return NetworkRun(len(training_set.human), recipe.hidden, outcomes[best_folder].epoch, scores)
+    scores = run_with_seeds(train_seed, options.runs, recipe.seed, folder)
+    return int(Checkpoint.read(folder).training["epoch"]), scores

@@ -8,8 +8,10 @@ are 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,45 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from capmeter_research.common.loop import Learner, set_seed
+from capmeter.core.errors import InputError
+from capmeter.core.progress import task
+from capmeter.evaluation.base import Floats
+from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
 from capmeter_research.common.model_selection import kendall_tau
+from capmeter_research.common.recipe import Recipe
+from capmeter_research.papers.lceval.checkpoint import build_checkpoint
 from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork
-from capmeter_research.papers.lceval.training.recipe import LcEvalRecipe
 from capmeter_research.papers.lceval.training.training_set import SelectionJudgments, TrainingSet
+
+
+@dataclass(frozen=True)
+class LcEvalRecipe(Recipe):
+    """The settings of a run."""
+
+    epochs: int = 800  # maximum number of epochs; `patience` may end a run earlier
+    lr: float = 5e-4
+    patience: int = 40
+    hidden: tuple[int, ...] = (12,)  # nodes of each hidden layer: none, one or two layers
+    batch: int = 75  # examples per batch
+    weight_decay: float = 1e-4  # β of the L2 penalty, β/2 Σ w² over weights without biases (the released code's value)
+    # 1: the paper's training, by Adam; more: the network is distilled from an ensemble of this many random restarts
+    # (`distil_seed_ensemble`), and epochs, lr, batch and patience are not used
+    restarts: int = 1
+    ranking_weight: float = 0.5  # of the ranking loss, where captions are compared with their perturbed forms
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.hidden) > 2 or any(nodes < 1 for nodes in self.hidden):
+            raise InputError(f"hidden: expected at most two layers of one or more nodes, but got {self.hidden}")
+        for field_name in ("batch", "restarts"):
+            if getattr(self, field_name) < 1:
+                raise InputError(f"{field_name}: expected 1 or more, but got {getattr(self, field_name)}")
+        for field_name in ("ranking_weight", "weight_decay"):
+            if getattr(self, field_name) < 0:
+                raise InputError(f"{field_name}: expected 0 or more, but got {getattr(self, field_name)}")
+
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Features (batch, features), labels (batch), 1 for human captions, and of captions with their perturbed forms the
@@ -123,3 +158,141 @@ class LcEvalLearner(Learner[Batch]):
         return FeedForwardNetwork(
             tuple(DenseLayer(arrays[f"{name}.weight"].T, arrays[f"{name}.bias"]) for name in layer_names)
         )
+
+
+_TEACHER_ITERATIONS, _STUDENT_ITERATIONS = 200, 600
+
+
+def distil_seed_ensemble(examples: TrainingSet, recipe: LcEvalRecipe, description: str) -> LcEvalLearner:
+    """Distils an ensemble of `recipe.restarts` networks into one, to reduce seed variance.
+
+    Networks with hidden layers that start from different weights end with different ones, and differ most on captions
+    unlike the training captions (of other systems or collections). So L networks are fitted to Eq. 7.6 on the whole
+    training set, from different Glorot-uniform weights (L-BFGS converges in seconds where Adam takes minutes), and one
+    network of the same size is fitted to the mean of their logits by least squares on the same captions, perturbed ones
+    too (C. Bucilă, R. Caruana, A. Niculescu-Mizil. Model Compression. KDD 2006).
+
+    Args:
+        examples: to train on.
+        recipe: with the number of restarts.
+        description: of the progress bar.
+    """
+    learners = []
+    with task(description, total=recipe.restarts) as advance:
+        for restart_index in range(recipe.restarts):
+            learner = LcEvalLearner(examples, replace(recipe, seed=recipe.seed * recipe.restarts + restart_index))
+            _minimise(learner.module.double(), _penalised_entropy(learner), _TEACHER_ITERATIONS)
+            learners.append(learner)
+            advance(1)
+    inputs = torch.cat([learners[0].inputs, learners[0].perturbed.flatten(0, 1)]).double()
+    with torch.no_grad():
+        logits = torch.stack([human_logit(learner.module, inputs) for learner in learners])
+        mean_logits = logits.mean(dim=0)
+        nearest_index = int(((logits - mean_logits) ** 2).mean(dim=1).argmin())
+    student = learners[nearest_index]
+    _minimise(
+        student.module,
+        lambda: functional.mse_loss(human_logit(student.module, inputs), mean_logits),
+        _STUDENT_ITERATIONS,
+    )
+    return student
+
+
+def _minimise(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> None:
+    """Minimises a full-batch loss of the module's parameters by L-BFGS."""
+    from scipy.optimize import minimize
+
+    parameters = list(module.parameters())
+
+    def value_and_gradient(values: Floats) -> Any:
+        vector_to_parameters(torch.from_numpy(values), parameters)
+        loss_value = loss()
+        gradients = torch.autograd.grad(loss_value, parameters)
+        return float(loss_value.detach()), torch.cat([gradient.reshape(-1) for gradient in gradients]).numpy()
+
+    start_values: Any = parameters_to_vector(parameters).detach().numpy()
+    optimizer_options: Any = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-8}
+    optimum = minimize(value_and_gradient, start_values, jac=True, method="L-BFGS-B", options=optimizer_options).x
+    vector_to_parameters(torch.from_numpy(optimum), parameters)
+
+
+def _penalised_entropy(learner: LcEvalLearner) -> Callable[[], Tensor]:
+    """Eq. 7.6: cross-entropy and the L2 penalty on weights; and the ranking loss."""
+    inputs, labels, perturbed = learner.inputs.double(), learner.labels, learner.perturbed.double()
+    weights = [weight_matrix for weight_matrix in learner.module.parameters() if weight_matrix.ndim > 1]
+    half_decay = learner.recipe.weight_decay / 2
+
+    def loss() -> Tensor:
+        penalty = half_decay * torch.stack([(weight_matrix**2).sum() for weight_matrix in weights]).sum()
+        ranking = learner.recipe.ranking_weight * ranking_loss(learner.module, perturbed)
+        return functional.cross_entropy(learner.module(inputs), labels) + ranking + penalty
+
+    return loss
+
+
+def train_lceval(
+    examples: TrainingSet,
+    recipe: LcEvalRecipe,
+    folder: Path,
+    *,
+    threads: int = 1,
+    description: str = "training lceval",
+) -> Outcome:
+    """Trains a network on the examples that are not held out, and writes its checkpoint.
+
+    With several restarts there are no epochs: the outcome has epoch 0 and no history.
+
+    Args:
+        examples: the training set.
+        recipe: settings.
+        folder: the output folder; an interrupted run there is resumed.
+        threads: number of threads.
+        description: for the progress bar.
+
+    Raises:
+        InputError: there are no human or no machine captions to train on.
+    """
+    torch.set_num_threads(threads)
+    is_human = examples.human[~examples.held_out]
+    counts = int(is_human.sum()), int((~is_human).sum())
+    if not all(counts):
+        raise InputError(f"{counts[0]} human and {counts[1]} machine captions to train on; expected some of each")
+    if recipe.restarts > 1:
+        learner = distil_seed_ensemble(examples, recipe, description)
+        weights = {name: values.numpy() for name, values in learner.module.state_dict().items()}
+        outcome = Outcome(weights, 0, learner.evaluate(), ())
+    else:
+        learner = LcEvalLearner(examples, recipe)
+        outcome = Run(learner, recipe, folder, description=description).train()
+    weights, features = learner.to_network(outcome.weights).to_weights(), examples.features
+    build_checkpoint(
+        {name: values.astype(np.float32) for name, values in weights.items()},
+        features.names,
+        pool=features.pool,
+        vectors=features.vectors,
+        baseline=examples.mean_features,
+        data=examples.data,
+        training={
+            **asdict(recipe),
+            "hidden": list(recipe.hidden),
+            "epoch": outcome.epoch,
+            "parser": features.parser,
+            "human_captions": counts[0],
+            "machine_captions": counts[1],
+            "perturbed": len(examples.perturbed),
+            "held_out": int(examples.held_out.sum()),
+            "systems": sorted(set(examples.systems[~examples.human].tolist())),
+            "threads": threads,
+        },
+        selection=_describe_selection(examples, recipe),
+        scores={score_name: round(score, 6) for score_name, score in outcome.scores.items()},
+    ).save(folder)
+    return outcome
+
+
+def _describe_selection(examples: TrainingSet, recipe: LcEvalRecipe) -> str:
+    judgments = examples.judgments
+    score_name = "accuracy on held-out photos" if judgments is None else f"Kendall's τ on {judgments.name}"
+    if recipe.restarts > 1:
+        return f"distilled from {recipe.restarts} restarts, fitted to convergence; evaluated by {score_name}"
+    return f"the epoch with the highest {score_name}"

@@ -121,7 +121,7 @@ def train_critics(
         data: describes the captions, for the checkpoints.
         device: of torch.
     """
-    from capmeter_research.papers.leic.training.run import train_critic
+    from capmeter_research.papers.leic.training.training import train_critic
 
     critic_metrics = {}
     for critic_name, recipe in recipes.items():

@@ -89,7 +89,7 @@ def judge(
     Raises:
         InputError: an image has several captions or fewer than two references.
     """
-    from capmeter_research.papers.leic.training.run import train_critic
+    from capmeter_research.papers.leic.training.training import train_critic
 
     _check(submission, name)
     image_folds = np.array([fold_of(image) for image in submission.image_ids])

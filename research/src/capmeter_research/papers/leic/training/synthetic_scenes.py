@@ -172,7 +172,7 @@ def contexts_on_world(
     Raises:
         InputError: the worlds share a split, or a context needs features.
     """
-    from capmeter_research.papers.leic.training.run import train_critic
+    from capmeter_research.papers.leic.training.training import train_critic
 
     if learned.split == test_world.split:
         raise InputError(f"{learned} and {test_world} may share scenes; train and judge on different splits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from capmeter.core.errors import InputError
 from capmeter.core.options import option, option_group
 from capmeter.core.progress import report_progress
+from capmeter.report.tables import Table
 from capmeter_research.common.image_features import FeatureFile
 from capmeter_research.common.options import (
+    CpuRunOptions,
+    RunOptions,
+    TrainingReport,
     corpora_argument,
-    device_option,
     exclusions_option,
     output_option,
     override,
     read_corpora,
-    require_torch,
     runs_option,
-    seed_option,
-    threads_option,
 )
 from capmeter_research.common.recipe import LR_SCHEDULES
 from capmeter_research.papers.leic.shape import CONTEXTS, FUSIONS
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _NAMES = (
     *("context", "fusion", "layers", "width", "embedding", "steps", "pooled", "others", "words", "least", "brief"),
-    *("images", "epochs", "lr", "gamma", "lr_schedule", "max_grad_norm", "dropout", "seed"),
+    *("images", "epochs", "lr", "gamma", "lr_schedule", "max_grad_norm", "dropout"),
 )
 
 
@@ -78,9 +79,7 @@ class CriticOptions:
     lr_schedule: str | None = option(None, "How the learning rate falls.", choices=LR_SCHEDULES)
     max_grad_norm: float | None = option(None, "Gradients are clipped to this norm; 0: no clipping.", minimum=0)
     dropout: float | None = option(None, "Dropout.")
-    threads: int = threads_option()
-    seed: int = seed_option()
-    device: str = device_option("cpu")
+    run: RunOptions = CpuRunOptions()
 
     @property
     def recipe(self) -> CriticRecipe:
@@ -91,14 +90,8 @@ class CriticOptions:
             *_NAMES,
             hidden=None if self.hidden is None else _parse_widths(self.hidden),
             negatives=None if self.negatives is None else read_shares(self.negatives),
+            seed=self.run.seed,
         )
-
-    def prepare(self) -> str:
-        """Requires torch, and returns the name of the device."""
-        require_torch(self.threads)
-        from capmeter.encoders.batches import device_name
-
-        return device_name(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,21 +137,25 @@ class LeicOptions:
     critic: CriticOptions = option_group(CriticOptions, context="reference")
 
 
-def train(options: LeicOptions) -> tuple[int, dict[str, tuple[float, float]]]:
-    """Trains critics, and writes their checkpoints: one into the folder, several into a folder for each seed.
+def train(options: LeicOptions) -> TrainingReport:
+    """Train the critic of LEIC to distinguish human captions of an image from others.
 
-    Returns:
-        The number of held-out images, and the mean and standard deviation of each score on them over the runs.
+    Three per cent of the photos are held out, chosen by their number. An interrupted run is resumed. With several runs
+    each seed has a folder in `--output`.
 
-    Raises:
-        InputError: the captions cannot be read, or features are missing.
-        MissingBackend: torch is not installed.
+    **Examples**
+
+    `capmeter train leic coco=pycocoevalcap --exclusions training_exclusions.json.gz --machine machine.jsonl.gz
+    --samples samples.jsonl.gz -o leic/`
+
+    `capmeter train leic flickr30k=flickr30k_references.jsonl.gz --exclusions training_exclusions.json.gz
+    --preset flickr8k -o leic-flickr/`
     """
-    device = options.critic.prepare()
+    device = options.critic.run.start()
     from capmeter.core.settings import Settings
     from capmeter_research.common.loop import run_with_seeds
     from capmeter_research.common.word_tables import find_vectors
-    from capmeter_research.papers.leic.training.run import train_critic
+    from capmeter_research.papers.leic.training.training import train_critic
 
     recipe = options.critic.recipe
     if recipe.sees_image and options.features is None:
@@ -166,18 +163,27 @@ def train(options: LeicOptions) -> tuple[int, dict[str, tuple[float, float]]]:
     images = options.images.read()
     vectors = None if options.vectors is None else find_vectors(options.vectors, Settings())
 
-    def train_seed(seed: int) -> dict[str, float]:
+    def train_seed(seed: int, folder: Path) -> tuple[Mapping[str, float], float]:
         checkpoint = train_critic(
             images.learned,
             images.held_out,
             replace(recipe, seed=seed),
-            options.output if options.runs == 1 else options.output / f"seed-{seed}",
+            folder,
             data=images.data,
             features=options.features,
             vectors=vectors,
             device=device,
         )
         report_progress(f"critic: {checkpoint.label}")
-        return dict(checkpoint.scores)
+        return checkpoint.scores, 0.0
 
-    return len(images.held_out), run_with_seeds(train_seed, options.runs, recipe.seed)
+    scores = run_with_seeds(train_seed, options.runs, recipe.seed, options.output, keep_best=False)
+    several = options.runs > 1
+    table_rows = [
+        [source_name, f"{mean:.4f}", f"{std:.4f}" if several else "-"] for source_name, (mean, std) in scores.items()
+    ]
+    held_out = len(images.held_out)
+    title = f"held-out images: s(Θ, D) of human captions and of each source of negatives ({held_out:,} images)"
+    columns = ["captions", "s", f"deviation over {options.runs} runs"]
+    data = {source_name: {"mean": mean, "deviation": std} for source_name, (mean, std) in scores.items()}
+    return TrainingReport(Table(title, columns, table_rows, [False, True, True]), data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,25 +12,23 @@ from capmeter.core.checkpoints import TrainingData, load_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
+from capmeter.report.tables import Table
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.options import (
+    RunOptions,
+    TrainingReport,
     describe_file,
-    device_option,
     exclusions_option,
     output_option,
     override,
     precision_option,
-    require_torch,
     runs_option,
-    seed_option,
     workers_option,
 )
 from capmeter_research.papers.umic.training.negatives import Negatives, parse_negatives
 
 if TYPE_CHECKING:
     from capmeter_research.papers.umic.training.examples import RegionExamples
-    from capmeter_research.papers.umic.training.run import StartingPoint
-    from capmeter_research.papers.umic.training.training import UmicRecipe
 
 _NAMES = ("epochs", "batches", "batch", "pairs", "lr", "accumulate")
 
@@ -66,8 +63,7 @@ class UmicOptions:
     runs: int = runs_option()
     ablate: bool = option(False, "Also train without each kind of negatives, and compare.")
     workers: int = workers_option()
-    device: str | None = device_option()
-    seed: int = seed_option()
+    run: RunOptions = RunOptions()
 
     def __post_init__(self) -> None:
         if bool(self.scenes) == bool(self.captions):
@@ -88,28 +84,32 @@ class _Data:
     files: tuple[TrainingData, ...]
 
 
-def train(options: UmicOptions) -> dict[str, dict[str, tuple[float, float]]]:
-    """Trains UMIC, and writes its checkpoints: those of several seeds, and without a kind of negatives, into folders.
+def train(options: UmicOptions) -> TrainingReport:
+    """Train UMIC: a UNITER that ranks captions above their negatives.
 
-    An interrupted run is resumed. With several runs, that with the lowest loss becomes the checkpoint.
+    Fine-tuning has the paper's settings: margin .2, learning rate 2e-6, 4,000 steps of 64 captions with four negatives
+    each, the checkpoint with the lowest loss on 25,000 held-out captions. An interrupted run is resumed. With `--runs`
+    the table has mean and standard deviation, and the run with the lowest loss becomes the checkpoint.
 
-    Returns:
-        Of each variant (`all`, `without permutation` …) the mean and standard deviation over the runs of the pairwise
-        accuracy, in per cent, by kind of negatives.
+    **Examples**
 
-    Raises:
-        InputError: the captions or regions cannot be read.
-        MissingBackend: torch is not installed.
+    `capmeter train umic captions_train2014.json --regions coco/ --held-out captions_val2014.json
+    --exclusions training_exclusions.json.gz --from uniter-base/ --output umic/ --runs 5`
+
+    `capmeter train umic --scenes 5000 --encoder scene-encoder/ --output umic-scenes/ --workers 2`
     """
-    require_torch()
-    from capmeter.encoders.batches import device_name
+    device = options.run.start()
     from capmeter_research.common.loop import run_with_seeds
-    from capmeter_research.papers.umic.training.run import StartingPoint
-    from capmeter_research.papers.umic.training.training import SCENE_RECIPE, UmicRecipe
+    from capmeter_research.papers.umic.training.training import (
+        SCENE_RECIPE,
+        StartingPoint,
+        UmicRecipe,
+        evaluate_umic,
+        train_umic,
+    )
     from capmeter_research.papers.umic.uniter import KIND
 
     negatives = parse_negatives(options.negatives)
-    device = device_name(options.device or "auto")
     precision = options.precision or ("bfloat16" if device.startswith("cuda") else "float32")
     recipe = override(SCENE_RECIPE if options.scenes else UmicRecipe(), options, *_NAMES, precision=precision)
     data = _build_scenes(options, device) if options.scenes else _read_files(options)
@@ -118,52 +118,46 @@ def train(options: UmicOptions) -> dict[str, dict[str, tuple[float, float]]]:
     for negative_kind in negatives.kinds if options.ablate else ():
         other_negatives = replace(negatives, without=(*negatives.without, negative_kind))
         negative_variants[f"without {negative_kind}"] = other_negatives, options.output / f"without-{negative_kind}"
+    training_sentences, width = tuple(data.train.captions.pool.sentences), data.train.bank.get(0)[0].shape[1]
     variant_scores = {}
-    for variant_name, (variant, folder) in negative_variants.items():
-        variant_runs = _Runs(options, data, start, recipe, variant, folder, device)
-        variant_scores[variant_name] = run_with_seeds(variant_runs.train, options.runs, options.seed)
-    return variant_scores
+    for variant_name, (variant, variant_folder) in negative_variants.items():
+
+        def train_seed(seed: int, folder: Path, variant: Negatives = variant) -> tuple[Mapping[str, float], float]:
+            checkpoint = train_umic(
+                StartingPoint.random(training_sentences, width, seed) if start is None else start,
+                data.train,
+                data.held_out,
+                variant,
+                replace(recipe, seed=seed),
+                folder,
+                data=data.files,
+                device=device,
+                workers=options.workers,
+            )
+            return evaluate_umic(checkpoint, data.test, negatives, device), checkpoint.scores["minus_loss"]
+
+        variant_scores[variant_name] = run_with_seeds(train_seed, options.runs, options.run.seed, variant_folder)
+    return _report(options, variant_scores, str(negatives))
 
 
-class _Runs:
-    """The runs of one variant; the one with the lowest loss becomes the checkpoint of the folder."""
-
-    def __init__(
-        self,
-        options: UmicOptions,
-        data: _Data,
-        start: StartingPoint | None,
-        recipe: UmicRecipe,
-        negatives: Negatives,
-        folder: Path,
-        device: str,
-    ) -> None:
-        self.options, self.data, self.start, self.recipe = options, data, start, recipe
-        self.negatives, self.folder, self.device = negatives, folder, device
-        self.best = -math.inf
-
-    def train(self, seed: int) -> Mapping[str, float]:
-        """Trains with a seed, and returns the pairwise accuracy by kind of negatives."""
-        from capmeter_research.papers.umic.training.run import StartingPoint, evaluate_umic, train_umic
-
-        data, several = self.data, self.options.runs > 1
-        training_sentences, width = tuple(data.train.captions.pool.sentences), data.train.bank.get(0)[0].shape[1]
-        checkpoint = train_umic(
-            StartingPoint.random(training_sentences, width, seed) if self.start is None else self.start,
-            data.train,
-            data.held_out,
-            self.negatives,
-            replace(self.recipe, seed=seed),
-            self.folder / f"seed-{seed}" if several else self.folder,
-            data=data.files,
-            device=self.device,
-            workers=self.options.workers,
-        )
-        if several and checkpoint.scores["minus_loss"] > self.best:
-            self.best = checkpoint.scores["minus_loss"]
-            checkpoint.save(self.folder)
-        all_negatives = parse_negatives(self.options.negatives)
-        return evaluate_umic(checkpoint, data.test, all_negatives, self.device)
+def _report(
+    options: UmicOptions, scores: Mapping[str, Mapping[str, tuple[float, float]]], negatives: str
+) -> TrainingReport:
+    """Pairwise accuracies in per cent, by the kind of negatives, of each variant (`all`, `without permutation` …)."""
+    table_rows = []
+    for kind in scores["all"]:
+        pairs = [variant_scores[kind] for variant_scores in scores.values()]
+        cells = [f"{mean:.1f}" + (f" ± {deviation:.1f}" if options.runs > 1 else "") for mean, deviation in pairs]
+        table_rows.append([kind, *cells])
+    title = "held-out images: pairwise accuracy, true caption vs. its negative, %"
+    data = {
+        variant_name: {kind: {"mean": mean, "spread": std} for kind, (mean, std) in variant_scores.items()}
+        for variant_name, variant_scores in scores.items()
+    }
+    return TrainingReport(
+        Table(title, ["negative", *scores], table_rows, [False] + [True] * len(scores)),
+        {"umic": data, "runs": options.runs, "negatives": negatives, "output": str(options.output)},
+    )
 
 
 def scene_counts(scenes: int) -> tuple[int, int, int]:
@@ -172,11 +166,11 @@ def scene_counts(scenes: int) -> tuple[int, int, int]:
 
 
 def _build_scenes(options: UmicOptions, device: str) -> _Data:
-    from capmeter_research.papers.umic.training.run import build_scene_data
+    from capmeter_research.papers.umic.training.training import build_scene_data
     from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
 
     encoder = load_world_encoder(options.encoder, device)
-    scene_data = build_scene_data(scene_counts(options.scenes), encoder, seed=options.seed, workers=options.workers)
+    scene_data = build_scene_data(scene_counts(options.scenes), encoder, seed=options.run.seed, workers=options.workers)
     return _Data(scene_data.train, scene_data.dev, scene_data.test, scene_data.data)
 
 
