@@ -24,7 +24,7 @@ from capmeter._version import __version__
 from capmeter.cli.command import escaped_usage_errors
 from capmeter.core.errors import AssetError, CapmeterError, MissingBackend
 from capmeter.core.messages import escape_controls, fold_line
-from capmeter.core.registry import other_packages
+from capmeter.core.registry import find_package
 
 
 class _OutputError(CapmeterError):
@@ -136,11 +136,8 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         module_name = commands(ctx.obj).get(cmd_name)
         if module_name is None:
-            for package_name, package in other_packages().items():
-                if cmd_name in package["commands"]:
-                    raise MissingBackend(
-                        f"`capmeter {cmd_name}` is part of {package_name}, which is not installed: {package['install']}"
-                    )
+            if package := find_package("commands", cmd_name):
+                raise MissingBackend(f"`capmeter {cmd_name}`: {package}")
             return None
         if self._completes_names:
             return TyperCommand(cmd_name)

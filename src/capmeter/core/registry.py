@@ -4,11 +4,11 @@ installed packages provide through an entry point group (name = "module:Class").
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import cached_property
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -124,11 +124,9 @@ class Registry(Generic[Kind]):
         """Where an unknown name is, or what may have been meant by it."""
         import difflib  # needed for mistakes only
 
-        for package_name, package in other_packages().items():
-            if fold_name(name) in map(fold_name, package.get(f"{self.what}s", ())):
-                return f"it is part of {package_name}, which is not installed: {package['install']}"
         similar = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.7)
-        return f"did you mean {' or '.join(similar)}?" if similar else f"known are: {', '.join(self.names())}"
+        nearest = f"did you mean {' or '.join(similar)}?" if similar else f"known are: {', '.join(self.names())}"
+        return find_package(f"{self.what}s", name) or nearest
 
     def label(self, name: str) -> str:
         """The name as it appears in errors: a name from another package is followed by the package."""
@@ -143,10 +141,7 @@ class Registry(Generic[Kind]):
         """
         entry = self.entry(name)
         if name not in self._classes:
-            module, _, attribute = entry.target.partition(":")
-            builtin = entry.package is None
-            loaded = getattr(importlib.import_module(module), attribute) if builtin else self._load_third_party(name)
-            self._classes[name] = loaded
+            self._classes[name] = self._load_third_party(name) if entry.package else resolve_name(entry.target)
         return self._classes[name]
 
     def _load_third_party(self, name: str) -> Any:
@@ -233,11 +228,23 @@ class Registry(Generic[Kind]):
 
 def other_packages() -> dict[str, dict[str, Any]]:
     """Names that another distribution of the project provides, for users who have not installed it: `metrics`,
-    `commands` and `baselines` of each, and how to `install` it; the `demo_metrics`, which take a second, and the
+    `commands` and `scene_graphs` of each, and how to `install` it; the `demo_metrics`, which take a second, and the
     `threshold_metric`, whose threshold `calibrate` measures, where they are installed.
     """
     packages: dict[str, dict[str, Any]] = read_bundled_json("other_packages.json")
     return packages
+
+
+def find_package(kind: str, name: str) -> str:
+    """Which distribution of the project provides a name, for users who have not installed it; empty if none does.
+
+    Args:
+        kind: of the name, as in `other_packages`.
+        name: a name that was not found.
+    """
+    packages = other_packages().items()
+    provider = next((each for each in packages if fold_name(name) in map(fold_name, each[1].get(kind, ()))), None)
+    return f"it is part of {provider[0]}, which is not installed: {provider[1]['install']}" if provider else ""
 
 
 def fold_name(name: str) -> str:

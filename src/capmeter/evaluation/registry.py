@@ -87,8 +87,6 @@ METRICS = _MetricRegistry(
         "meteor": Entry("capmeter.metrics.ngram.meteor:Meteor"),
         "spice": Entry("capmeter.metrics.scene_graph.spice:Spice"),
         "spider": Entry("capmeter.metrics.combined.spider:Spider"),
-        "soft-spice": Entry("capmeter.metrics.scene_graph.soft_spice:SoftSpice"),
-        "capture": Entry("capmeter.metrics.scene_graph.capture:Capture"),
         "bertscore": Entry("capmeter.metrics.embedding.bertscore:BertScore"),
         "sbert": Entry("capmeter.metrics.embedding.sbert:Sbert"),
         "hallucination": Entry("capmeter.metrics.hallucination.hallucination:Hallucination"),

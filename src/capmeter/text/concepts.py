@@ -28,6 +28,8 @@ from capmeter.text.tokenization.porter import stem
 _WORDS = read_bundled_json("words.json")
 STOP_WORDS = frozenset(_WORDS["stop words"])
 """English stop words: NLTK's list (179 words), which most research code uses."""
+CAPTURE_STOP_WORDS = frozenset(_WORDS["capture stop words"])
+"""Nouns that no picture shows ("atmosphere", "scene"): the list that was released with CAPTURE (Dong et al. 2024)."""
 _PUNCTUATION = frozenset(string.punctuation)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -12,14 +13,14 @@ from support.written_parses import caption
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.errors import InputError
+from capmeter.core.errors import InputError, MissingBackend
 from capmeter.evaluation.base import RunContext
 from capmeter.meta.metric_scores import read_scores
 from capmeter.metrics.scene_graph.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.scene_graph.spice_results import _detailed_row, read_spice, write_spice
 from capmeter.report.explain import explain, render_explanations, to_dicts
 from capmeter.text.parsing.parsers import corenlp_status, find_parser, parse_captions
-from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup
+from capmeter.text.scene_graphs.extraction import Scenes, _load_factory, find_synset_lookup
 from capmeter.text.scene_graphs.graph import _TupleEvidence
 
 pytestmark = pytest.mark.meteor
@@ -243,6 +244,13 @@ def test_a_sentence_that_could_not_be_parsed_leaves_the_text_without_tuples(monk
     use_parser(monkeypatch, Recorded(OFFICIAL_PARSES))
     results = capmeter.score(candidates=["The dog runs. Qqq."], references=[["the dog runs"]], metrics="spice")
     assert results["spice"].notes["candidate could not be parsed"] == ["0"]
+
+
+def test_graphs_of_a_package_that_is_not_installed_are_an_error_that_names_it(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **kwargs: ())
+    _load_factory.cache_clear()
+    with pytest.raises(MissingBackend, match="graphs=factual: it is part of capmeter-research, which"):
+        capmeter.score(candidates=["a dog"], references=[["a dog"]], metrics="spice(graphs=factual)")
 
 
 @pytest.mark.skipif(not corenlp_status()[0], reason="needs Java and Stanford CoreNLP (CAPMETER_CORENLP)")

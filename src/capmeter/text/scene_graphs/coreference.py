@@ -10,8 +10,6 @@ role (subjects first), and distance. Words that stand for the picture ("the imag
 ...     ("nmod:poss", "nsubj", "root"))
 >>> replace_pronouns([first, second])[1].words
 ('dog', 'tail', 'wags')
->>> [" ".join(words) for words in words_with_antecedents([first.words, second.words], [first, second])]
-['a dog runs', "dog 's tail wags"]
 """
 
 from __future__ import annotations
@@ -42,9 +40,9 @@ _PEOPLE = frozenset(
 _MEN, _WOMEN = frozenset("man boy gentleman guy groom".split()), frozenset("woman girl lady bride".split())  # noqa: SIM905
 _NOUNS, _PLURALS = frozenset(("NN", "NNS", "NNP", "NNPS")), frozenset(("NNS", "NNPS"))
 _SUBJECTS = frozenset(("nsubj", "nsubjpass"))
-_SENTENCES = 2  # before that of the pronoun
+SENTENCES_BEFORE = 2
+"""The number of sentences before that of a pronoun in which its antecedent may be."""
 _MAX_MENTIONS = 100  # nouns that are compared with a pronoun
-_BRACKETS = {"-lrb-": "(", "-rrb-": ")"}
 
 
 class _Mention(NamedTuple):
@@ -59,7 +57,7 @@ class _Mention(NamedTuple):
 def replace_pronouns(sentences: Sequence[Parse]) -> list[Parse]:
     """Replaces the pronouns of a document by the nouns that they refer to; trees stay as they are."""
     replaced_parses = []
-    for parse, antecedents in zip(sentences, _find_antecedents(sentences), strict=True):
+    for parse, antecedents in zip(sentences, find_antecedents(sentences), strict=True):
         words, tags, lemmas = list(parse.words), list(parse.tags), list(parse.lemmas)
         for position, antecedent in antecedents.items():
             words[position], lemmas[position], tags[position] = antecedent.words[-1], antecedent.lemma, antecedent.tag
@@ -67,41 +65,12 @@ def replace_pronouns(sentences: Sequence[Parse]) -> list[Parse]:
     return replaced_parses
 
 
-def find_contexts(sentences: Sequence[Sequence[str]]) -> list[bool]:
-    """Says of each sentence of a document whether it has a pronoun or may have the antecedent of one.
-
-    >>> find_contexts([["A", "dog"], ["a", "cat"], ["grass"], ["Its", "tail"], ["a", "tree"]])
-    [False, True, True, True, False]
-    """
-    contexts = [False] * len(sentences)
-    for sentence_number, words in enumerate(sentences):
-        if any(word.lower() in PRONOUNS for word in words):
-            first_sentence = max(0, sentence_number - _SENTENCES)
-            contexts[first_sentence : sentence_number + 1] = [True] * (sentence_number + 1 - first_sentence)
-    return contexts
-
-
-def words_with_antecedents(sentences: Sequence[Sequence[str]], parses: Sequence[Parse | None]) -> list[list[str]]:
-    """Returns each sentence's words in lower case, pronouns as what they refer to: "its tail" as "dog 's tail".
+def find_antecedents(parses: Sequence[Parse | None]) -> list[dict[int, _Mention]]:
+    """Returns for each sentence of a document the antecedents by the position of the pronoun, counted from 0.
 
     Args:
-        sentences: the words of each sentence of a document.
-        parses: theirs, at least of `find_contexts`.
+        parses: the sentences; None for one that has neither pronouns nor their antecedents.
     """
-    resolved_sentences = []
-    for sentence, parse, antecedents in zip(sentences, parses, _find_antecedents(parses), strict=True):
-        resolved_words: list[str] = []
-        for position, word in enumerate(sentence):
-            if parse is not None and position in antecedents:
-                resolved_words += [*antecedents[position].words, *(["'s"] if parse.tags[position] == "PRP$" else [])]
-            else:
-                resolved_words.append(_BRACKETS.get(word.lower(), word.lower()))
-        resolved_sentences.append(resolved_words)
-    return resolved_sentences
-
-
-def _find_antecedents(parses: Sequence[Parse | None]) -> list[dict[int, _Mention]]:
-    """For each sentence of a document the antecedents by the position of the pronoun, counted from 0."""
     mentions: list[_Mention] = []
     antecedents: list[dict[int, _Mention]] = []
     for sentence_number, parse in enumerate(parses):
@@ -109,7 +78,7 @@ def _find_antecedents(parses: Sequence[Parse | None]) -> list[dict[int, _Mention
         antecedents.append(by_position)
         if parse is None:
             continue
-        mentions = [mention for mention in mentions if mention.sentence >= sentence_number - _SENTENCES]
+        mentions = [mention for mention in mentions if mention.sentence >= sentence_number - SENTENCES_BEFORE]
         nouns = _find_mentions(sentence_number, parse)
         for position, (word, tag) in enumerate(zip(parse.words, parse.tags, strict=True)):
             pronoun = word.lower()

@@ -1,22 +1,25 @@
 """Scene graphs of the sentences of a pool: their tuples, extracted once, and the graphs that are built of them.
 
-Tuples come from SPICE's rules over the trees of a parser (`stanford`), or from the scene-graph parser that was trained
-on human-written graphs (`factual`). A document, a text of several sentences, has one graph too: its sentences are split
-(`document_splitting`), pronouns replaced by what they refer to (`coreference`), and what is mentioned twice merges. In
-documents, tuples of words for the picture ("the image", "the background") are left out. Tuples are cached in memory and
-on disk under the name and the hash of the model, and the graphs of lists of references in memory.
+Tuples come from SPICE's rules over the trees of a parser (`stanford`), or from a model of another package: the
+scene-graph parser that was trained on human-written graphs (`factual`) is part of capmeter-research. A document, a text
+of several sentences, has one graph too: its sentences are split (`document_splitting`), pronouns replaced by what they
+refer to (`coreference`), and what is mentioned twice merges. In documents, tuples of words for the picture ("the
+image", "the background") are left out. Tuples are cached in memory and on disk under the name and the hash of the
+model, and the graphs of lists of references in memory.
 """
 
 from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from capmeter.core.errors import InputError
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.core.registry import find_package
 from capmeter.core.settings import Settings, encode_texts
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.dependency_parse import CaptionParse
@@ -24,13 +27,9 @@ from capmeter.text.parsing.parsers import Parser, find_parser, looks_english, pa
 from capmeter.text.scene_graphs.coreference import PICTURE_WORDS, replace_pronouns
 from capmeter.text.scene_graphs.graph import SceneGraph, Synsets, build_scene_graph, no_synsets
 from capmeter.text.scene_graphs.rules import MAX_WORDS, SceneTuple, extract_tuples
-from capmeter.text.scene_graphs.triples import IS, Triple
 from capmeter.text.tokenization.document_splitting import document_sentences
 from capmeter.text.tokenization.ptb import tokenise_sentences
 from capmeter.text.tokenization.token_tables import SentenceSource
-
-if TYPE_CHECKING:
-    from capmeter.text.scene_graphs.learned_parser import FactualParser
 
 GraphsName = Annotated[
     Literal["stanford", "factual"],
@@ -45,8 +44,6 @@ FACTUAL = "factual"
 OFFICIAL_PARSER = "corenlp"
 STANFORD_RULES = "spice-1.0"  # the rules that make graphs of trees, in signatures
 
-_NUMBERS = {str(k): word for k, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}  # noqa: SIM905
-
 
 @dataclass(frozen=True, slots=True)
 class _CaptionTuples:
@@ -57,8 +54,10 @@ class _CaptionTuples:
     english: bool = True  # it looks like English, the only language of the parsers
 
 
-class _SceneGraphSource(ABC):
+class SceneGraphSource(ABC):
     """A model that extracts tuples from captions, with caches.
+
+    A package provides one through the entry point group `capmeter.scene_graphs`: "module:function", which returns it.
 
     Args:
         version: the model in signatures.
@@ -87,7 +86,7 @@ class _SceneGraphSource(ABC):
         return [_CaptionTuples(None) if scene is None else scene for scene in scenes]
 
 
-class _RuleSource(_SceneGraphSource):
+class _RuleSource(SceneGraphSource):
     """SPICE's rules over the trees of a parser.
 
     Args:
@@ -126,24 +125,7 @@ class _RuleSource(_SceneGraphSource):
     def _apply_rules(self, caption: str, parse: CaptionParse, without: Collection[str] = ()) -> list[Any]:
         is_truncated = any(len(sentence) > MAX_WORDS for sentence in parse.sentences)
         scene_tuples = [scene_tuple for scene_tuple in extract_tuples(parse) if _mentions_none_of(scene_tuple, without)]
-        return [scene_tuples, is_truncated, _is_latin(caption) and looks_english(parse)]
-
-
-class _LearnedSource(_SceneGraphSource):
-    """The scene-graph parser that was trained on human-written graphs."""
-
-    revision = 2
-
-    def __init__(self, parser: FactualParser) -> None:
-        super().__init__(parser.version, parser.batch)
-        self.parser = parser
-
-    def compute(self, captions: Sequence[str], settings: Settings) -> list[list[Any] | None]:
-        """Parses captions into triples and converts them."""
-        return [
-            [tuples_from_triples(triples), False, _is_latin(caption) and self.parser.looks_english(caption)]
-            for caption, triples in zip(captions, self.parser.parse(captions), strict=True)
-        ]
+        return [scene_tuples, is_truncated, is_latin(caption) and looks_english(parse)]
 
 
 def _mentions_none_of(each: SceneTuple, words: Collection[str]) -> bool:
@@ -151,30 +133,26 @@ def _mentions_none_of(each: SceneTuple, words: Collection[str]) -> bool:
     return each[0] not in words and (len(each) < 3 or each[1] not in words)
 
 
-def tuples_from_triples(triples: Iterable[Triple]) -> list[SceneTuple]:
-    """Converts triples to (object), (object, attribute), (subject, object, relation); numbers up to ten become words.
+def find_source(name: str) -> SceneGraphSource:
+    """Returns the source of this name (see `resolve_source`), whose model is loaded once per process.
 
-    >>> tuples_from_triples([("dogs", "is", "2"), ("dogs", "run on", "grass"), ("sky",)])
-    [('dogs', 'two'), ('dogs', 'grass', 'run on'), ('sky',)]
+    Raises:
+        MissingBackend: the package that provides it is not installed.
     """
-    scene_tuples: list[SceneTuple] = []
-    for triple in triples:
-        if len(triple) == 1:
-            scene_tuples.append(triple)
-        elif triple[1] == IS:
-            scene_tuples.append((triple[0], _NUMBERS.get(triple[2], triple[2])))
-        else:
-            scene_tuples.append((triple[0], triple[2], triple[1]))
-    return scene_tuples
-
-
-def find_source(name: str) -> _SceneGraphSource:
-    """Returns the source of this name (see `resolve_source`), whose model is loaded once per process."""
     if name != FACTUAL:
         return _RuleSource(find_parser(name), documents=name != OFFICIAL_PARSER)
-    from capmeter.text.scene_graphs.learned_parser import bundled_scene_graph_parser
+    source: SceneGraphSource = _load_factory(name)()
+    return source
 
-    return _LearnedSource(bundled_scene_graph_parser())
+
+@cache
+def _load_factory(name: str) -> Any:
+    """What an installed package provides by this name in the entry point group `capmeter.scene_graphs`."""
+    from importlib.metadata import entry_points  # takes longer to load than all of this module
+
+    for entry_point in entry_points(group="capmeter.scene_graphs", name=name):
+        return entry_point.load()
+    raise MissingBackend(f"graphs={name}: {find_package('scene_graphs', name)}")
 
 
 def resolve_source(graphs: str, parser: str) -> str:
@@ -269,7 +247,7 @@ def _read_tuples(tuple_row: Sequence[Any]) -> _CaptionTuples:
     return _CaptionTuples(tuple([tuple(map(sys.intern, scene_tuple)) for scene_tuple in tuples]), truncated, english)
 
 
-def _is_latin(caption: str) -> bool:
+def is_latin(caption: str) -> bool:
     """Whether at least half of the letters are Latin."""
     if caption.isascii():
         return True

@@ -22,12 +22,17 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData, load_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.core.progress import report_progress
 from capmeter.text.meteor.resources import load_english_synonyms
-from capmeter.text.scene_graphs.learned_parser import DOCUMENT_KIND, KIND, SCALE, Arrays, FactualParser
-from capmeter.text.scene_graphs.triples import IS, Triple, is_triple
 from capmeter_research.common.loop import Run, set_seed
 from capmeter_research.common.parsed_captions import read_gzipped_rows
 from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
 from capmeter_research.networks.scene_graph_parser.examples import SceneGraphExample, name_as_in_caption
+from capmeter_research.networks.scene_graph_parser.factual_parser import (
+    DOCUMENT_KIND,
+    KIND,
+    SCALE,
+    Arrays,
+    FactualParser,
+)
 from capmeter_research.networks.scene_graph_parser.network import (
     GraphDecoderModule,
     SceneGraphModule,
@@ -35,6 +40,7 @@ from capmeter_research.networks.scene_graph_parser.network import (
 )
 from capmeter_research.networks.scene_graph_parser.packing import CaptionPacker
 from capmeter_research.networks.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
+from capmeter_research.networks.scene_graph_parser.triples import IS, Triple, is_triple
 
 _NUMBERS = {"2": ("two", "pair", "both"), "3": ("three",), "4": ("four",), "5": ("five",), "6": ("six",)}
 _LARGEST = 127  # of a whole number that a weight changes by

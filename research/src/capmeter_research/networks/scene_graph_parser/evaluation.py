@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from capmeter.text.meteor.synonyms import Synonyms
-from capmeter.text.scene_graphs.triples import IS, Triple
+from capmeter_research.networks.scene_graph_parser.triples import IS, Triple
 
 _PLURAL_ENDINGS = (
     *(("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z")),

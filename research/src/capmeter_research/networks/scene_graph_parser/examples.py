@@ -17,10 +17,10 @@ from pathlib import Path
 
 from capmeter.core.errors import InputError
 from capmeter.text.parsing.dependency_parse import CaptionParse
-from capmeter.text.scene_graphs.learned_parser import Spelling, caption_words
 from capmeter.text.scene_graphs.rules import extract_tuples
-from capmeter.text.scene_graphs.triples import IS, Triple, drop_redundant_entities, is_triple
 from capmeter_research.common.parsed_captions import ParsedCaption, read_gzipped_rows
+from capmeter_research.networks.scene_graph_parser.factual_parser import Spelling, caption_words
+from capmeter_research.networks.scene_graph_parser.triples import IS, Triple, drop_redundant_entities, is_triple
 
 HELD_OUT = 40
 PARSED_CAPTIONS = 40_000

@@ -1,4 +1,4 @@
-"""The scene-graph parser in torch, for training; `capmeter.text.scene_graphs.learned_network` is its numpy twin.
+"""The scene-graph parser in torch, for training; `forward.py` is its numpy twin.
 
 The parameters' names (`reader` for the encoder, `writers` for the decoders …) are those of the bundled checkpoint.
 """
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from capmeter.encoders.text.layers import STORED_NAMES, TransformerLayer, transformer_layer
-from capmeter.text.scene_graphs.learned_network import LAYER_NORM_EPSILON, DecoderShape, SentenceEncoderShape
-from capmeter.text.scene_graphs.triples import (
+from capmeter_research.networks.scene_graph_parser.forward import LAYER_NORM_EPSILON, DecoderShape, SentenceEncoderShape
+from capmeter_research.networks.scene_graph_parser.triples import (
     BEGIN_PIECE,
     END_PIECE,
     PAD_ID,
@@ -28,7 +28,7 @@ _MASKED = -1e9
 
 
 class SentenceEncoderModule(nn.Module):
-    """The lower layers of a BERT; `capmeter.text.scene_graphs.learned_network` is its forward pass in numpy.
+    """The lower layers of a BERT; `capmeter_research.networks.scene_graph_parser.forward` is its forward pass in numpy.
 
     Args:
         pieces: number of word pieces.

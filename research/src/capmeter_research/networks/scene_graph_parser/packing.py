@@ -1,6 +1,6 @@
 """What the scene-graph parser learns from its captions before training, and the captions as arrays of ids.
 
->>> from capmeter.text.scene_graphs.triples import parse_triples
+>>> from capmeter_research.networks.scene_graph_parser.triples import parse_triples
 >>> triples = [("man", "sit on", "bench"), ("bench", "is", "red"), ("dog",)]
 >>> tokens = linearise_triples(triples, "a man sits on a red bench , dog".split(), {"on", "is"}, {"sit"})
 >>> " ".join(tokens).replace(PREDICATE, "_").replace(VERB, "=")
@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from capmeter.text.meteor.synonyms import Synonyms
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.scene_graphs.learned_parser import MAX_WORDS, Spelling, caption_words, verb_lemmas
-from capmeter.text.scene_graphs.triples import (
+from capmeter_research.networks.scene_graph_parser.examples import SceneGraphExample
+from capmeter_research.networks.scene_graph_parser.factual_parser import MAX_WORDS, Spelling, caption_words, verb_lemmas
+from capmeter_research.networks.scene_graph_parser.triples import (
     CLOSE,
     CONTINUATION,
     NEXT,
@@ -36,7 +37,6 @@ from capmeter.text.scene_graphs.triples import (
     Triple,
     WordPieceVocabulary,
 )
-from capmeter_research.networks.scene_graph_parser.examples import SceneGraphExample
 
 # words of a caption that are predicates by themselves, not verbs that a predicate begins with
 NOT_VERBS = frozenset(

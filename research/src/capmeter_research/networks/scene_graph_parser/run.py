@@ -21,12 +21,11 @@ from capmeter.encoders.text.layers import STORED_NAMES, TransformerLayer
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.parsing.caption_parser import KIND as PARSER
 from capmeter.text.parsing.lemmas import LemmaRules
-from capmeter.text.scene_graphs.learned_network import DECODER_PREFIX, ENCODER_PREFIX, SentenceEncoderShape
-from capmeter.text.scene_graphs.learned_parser import KIND
-from capmeter.text.scene_graphs.triples import WordPieceVocabulary
 from capmeter_research.common.loop import Outcome, Run, Weights, set_seed
 from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
 from capmeter_research.networks.scene_graph_parser.examples import SceneGraphExample, name_as_in_caption
+from capmeter_research.networks.scene_graph_parser.factual_parser import KIND
+from capmeter_research.networks.scene_graph_parser.forward import DECODER_PREFIX, ENCODER_PREFIX, SentenceEncoderShape
 from capmeter_research.networks.scene_graph_parser.network import SceneGraphModule, SentenceEncoderModule
 from capmeter_research.networks.scene_graph_parser.packing import (
     CaptionPacker,
@@ -36,6 +35,7 @@ from capmeter_research.networks.scene_graph_parser.packing import (
     select_word_pieces,
 )
 from capmeter_research.networks.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
+from capmeter_research.networks.scene_graph_parser.triples import WordPieceVocabulary
 
 ENCODER = "minilm"
 NAMING_FOLDER = "naming"  # of the last epochs, in that of the run

@@ -13,7 +13,6 @@ from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.report.tables import Table
 from capmeter.text.meteor.resources import load_english_synonyms
-from capmeter.text.scene_graphs.learned_parser import BUNDLED, FactualParser
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.options import (
     CpuRunOptions,
@@ -31,6 +30,7 @@ from capmeter_research.networks.scene_graph_parser.examples import (
     read_factual,
     sample_parsed_examples,
 )
+from capmeter_research.networks.scene_graph_parser.factual_parser import BUNDLED, FactualParser
 
 if TYPE_CHECKING:
     from capmeter.core.checkpoints import TrainingData

@@ -14,10 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from capmeter.text.scene_graphs.learned_network import ENCODER_PREFIX, DecoderShape
-from capmeter.text.scene_graphs.triples import PAD_ID, STOP_ID
 from capmeter_research.common.loop import DeviceTensors, Learner
 from capmeter_research.common.recipe import Recipe
+from capmeter_research.networks.scene_graph_parser.forward import ENCODER_PREFIX, DecoderShape
 from capmeter_research.networks.scene_graph_parser.network import (
     GraphDecoderModule,
     SceneGraphModule,
@@ -25,6 +24,7 @@ from capmeter_research.networks.scene_graph_parser.network import (
     decode_greedily,
 )
 from capmeter_research.networks.scene_graph_parser.packing import PackedCaptions
+from capmeter_research.networks.scene_graph_parser.triples import PAD_ID, STOP_ID
 
 Batch = tuple[int, npt.NDArray[np.int64], bool]
 """The captions' length, their indices (batch), and whether their graphs were written by annotators."""

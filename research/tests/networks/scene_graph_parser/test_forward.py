@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from capmeter_research.networks.scene_graph_parser.forward import LayerNorm, gelu
+from capmeter_research.networks.scene_graph_parser.triples import MAX_PIECES, SPECIAL_PIECES, WordPieceVocabulary
 from hypothesis import given
 from hypothesis import strategies as st
-
-from capmeter.text.scene_graphs.learned_network import LayerNorm, gelu
-from capmeter.text.scene_graphs.triples import MAX_PIECES, SPECIAL_PIECES, WordPieceVocabulary
 
 PIECES = WordPieceVocabulary([*SPECIAL_PIECES, "play", "##ing", "##i", "p", "##s", "-", "t", "cafe"])
 

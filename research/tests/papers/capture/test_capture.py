@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from capmeter_research.networks.scene_graph_parser import source
+from capmeter_research.networks.scene_graph_parser.triples import Triple
+from capmeter_research.papers.capture.capture import Capture, _match_elements
 from hypothesis import given
 from hypothesis import strategies as st
 from support.caption_sets import caption_set
@@ -13,9 +16,6 @@ from capmeter.captions.caption_set import SentencePool
 from capmeter.core.errors import InputError
 from capmeter.core.settings import shared_memory
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.scene_graph.capture import Capture, _match_elements
-from capmeter.text.scene_graphs import learned_parser
-from capmeter.text.scene_graphs.triples import Triple
 
 pytestmark = [pytest.mark.neural, pytest.mark.meteor]
 
@@ -51,7 +51,7 @@ class FixedParser:
 def fixed_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
     shared_memory.cache_clear()
-    monkeypatch.setattr(learned_parser, "bundled_scene_graph_parser", FixedParser)
+    monkeypatch.setattr(source, "bundled_scene_graph_parser", FixedParser)
 
 
 def score(candidate: str, reference: str, name: str = "capture") -> dict[str, float]:

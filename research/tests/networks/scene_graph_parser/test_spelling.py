@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from capmeter_research.networks.scene_graph_parser.factual_parser import Spelling
 from hypothesis import given
 from hypothesis import strategies as st
-
-from capmeter.text.scene_graphs.learned_parser import Spelling
 
 FREQUENT = ["the", "front", "shirt", "shirts", "walking", "face", "three", "vase", "sidewalk", "frisbee", "t-shirt"]
 SPELLING = Spelling(FREQUENT, ["biker", "place", "skit", "happy", "hand"])

@@ -27,7 +27,7 @@ kind without elements has F = 0; cosines may be negative. That code takes elemen
 synonyms may pair differently; here the order is that of the graph. It also leaves out objects that NLTK's tagger does
 not take for nouns; this is not followed.
 
->>> from capmeter.metrics.scene_graph.capture import _match_elements
+>>> from capmeter_research.papers.capture.capture import _match_elements
 >>> _match_elements([("dog",), ("sofa",)], [("couch",), ("dog",), ("lamp",)], lambda a, b: {a, b} == {"sofa", "couch"})
 ([(0, 1), (1, 0)], [], [2])
 
@@ -49,13 +49,13 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.errors import InputError
-from capmeter.core.json_text import read_bundled_json
 from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.embedding.word_pieces import encoder_facts
 from capmeter.metrics.scene_graph.spice import caption_words, scene_graphs, scene_notes
+from capmeter.text.concepts import CAPTURE_STOP_WORDS
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.meteor.synonyms import base_form
 from capmeter.text.parsing.parsers import ParserName
@@ -67,9 +67,6 @@ from capmeter.text.scene_graphs.extraction import (
     resolve_source,
 )
 from capmeter.text.scene_graphs.graph import SceneGraph, build_scene_evidence, no_synsets, synset_key
-
-CAPTURE_STOP_WORDS = frozenset(read_bundled_json("words.json")["capture stop words"])
-
 
 Element = tuple[str, ...]
 Elements = tuple[list[Element], list[Element], list[Element]]

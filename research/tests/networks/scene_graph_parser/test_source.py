@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from capmeter_research.networks.scene_graph_parser import source
+from capmeter_research.networks.scene_graph_parser.source import tuples_from_triples
+from capmeter_research.networks.scene_graph_parser.triples import Triple
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
@@ -13,9 +16,6 @@ from capmeter.core.settings import shared_memory
 from capmeter.evaluation.registry import METRICS
 from capmeter.metrics.scene_graph.spice import Spice
 from capmeter.report.explain import explain, to_dicts
-from capmeter.text.scene_graphs import learned_parser
-from capmeter.text.scene_graphs.extraction import tuples_from_triples
-from capmeter.text.scene_graphs.triples import Triple
 
 pytestmark = pytest.mark.meteor
 
@@ -43,7 +43,7 @@ class FixedParser:
 def fixed_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
     shared_memory.cache_clear()
-    monkeypatch.setattr(learned_parser, "bundled_scene_graph_parser", FixedParser)
+    monkeypatch.setattr(source, "bundled_scene_graph_parser", FixedParser)
 
 
 PAIRS = {

@@ -41,7 +41,7 @@ from capmeter.text.parsing.network import (
     normalise,
     softmax,
 )
-from capmeter.text.scene_graphs.triples import (
+from capmeter_research.networks.scene_graph_parser.triples import (
     BEGIN_PIECE,
     END_PIECE,
     NEXT_ID,

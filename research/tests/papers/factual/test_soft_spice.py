@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from capmeter_research.papers.factual.soft_spice import SoftSpice
 from support.spice_parses import Recorded, official_set, recorded, use_parser
 from support.written_parses import caption
 
 import capmeter
 from capmeter.captions.caption_set import CaptionSet, SentencePool
-from capmeter.metrics.scene_graph.soft_spice import SoftSpice
 from capmeter.stats.kendall import TauC
 
 pytestmark = [pytest.mark.neural, pytest.mark.meteor]

@@ -1,7 +1,7 @@
 """The bundled scene-graph parser: triples of captions, without torch and without dependency trees.
 
 It was trained on human-written scene graphs of captions of image regions (FACTUAL, Li et al. 2023; `capmeter train
-factual`). The model card, `capmeter/data/weights/factual/README.md`, reports how often it writes the same graph.
+factual`). The model card, `weights/factual/README.md`, reports how often it writes the same graph.
 
 Sentences are processed in batches of equal length, so that calls with many captions are fastest. Sentences with more
 than `MAX_WORDS` words are split, so that time stays linear in the number of words. A document (`document_splitting`) is
@@ -57,17 +57,17 @@ from capmeter.core.errors import AssetError
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.parsing.lemmas import LemmaRules
 from capmeter.text.parsing.network import Floats, index_words, map_batches, split_long_sentence
-from capmeter.text.scene_graphs.coreference import find_contexts, words_with_antecedents
-from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
-from capmeter.text.scene_graphs.triples import (
+from capmeter.text.tokenization.document_splitting import document_sentences
+from capmeter.text.tokenization.ptb import split_as_written, split_sentences
+from capmeter_research.networks.scene_graph_parser.forward import DecoderShape, SceneGraphNetwork, SentenceEncoderShape
+from capmeter_research.networks.scene_graph_parser.pronouns import find_contexts, words_with_antecedents
+from capmeter_research.networks.scene_graph_parser.triples import (
     DecoderVocabulary,
     Triple,
     WordPieceVocabulary,
     drop_redundant_entities,
     parse_triples,
 )
-from capmeter.text.tokenization.document_splitting import document_sentences
-from capmeter.text.tokenization.ptb import split_as_written, split_sentences
 
 _MIN_LETTERS, _MAX_LETTERS = 4, 24  # of a word that is corrected
 _LONG_WORD = 8  # letters of a word in which two edits are possible

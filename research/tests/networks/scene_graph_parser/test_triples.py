@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from capmeter.text.scene_graphs.triples import (
+from capmeter_research.networks.scene_graph_parser.triples import (
     CLOSE,
     NEXT,
     OPEN,

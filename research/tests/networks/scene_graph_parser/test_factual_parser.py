@@ -7,21 +7,26 @@ import shutil
 from pathlib import Path
 
 import pytest
+from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
+from capmeter_research.networks.scene_graph_parser.examples import read_factual
+from capmeter_research.networks.scene_graph_parser.factual_parser import (
+    MAX_WORDS,
+    FactualParser,
+    bundled_scene_graph_parser,
+)
+from capmeter_research.networks.scene_graph_parser.source import tuples_from_triples
+from capmeter_research.networks.scene_graph_parser.triples import is_triple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.call_counts import steps
 
-from capmeter.core.assets import BUNDLED_WEIGHTS
+from capmeter.core.assets import find_checkpoint
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
-from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup, tuples_from_triples
-from capmeter.text.scene_graphs.learned_parser import MAX_WORDS, FactualParser, bundled_scene_graph_parser
-from capmeter.text.scene_graphs.triples import is_triple
+from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup
 
-FOLDER = BUNDLED_WEIGHTS / "factual"
+FOLDER = find_checkpoint("factual") or Path()
 CAPTIONS = ["a red bus", "two dogs on the grass", "a man in a blue shirt holding an umbrella", "grass", ""]
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="this build has no scene-graph parser")
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +148,6 @@ def test_scenes() -> None:
 @pytest.mark.meteor
 def test_agreement_with_human_graphs(parser: FactualParser, shared: Path) -> None:
     """As in the model card."""
-    from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
-    from capmeter_research.networks.scene_graph_parser.examples import read_factual
-
     from capmeter.text.meteor.resources import load_english_synonyms
 
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")

@@ -1,0 +1,1 @@
+"""Soft-SPICE (Li et al. 2023)."""
