@@ -49,10 +49,10 @@ def main(runs: int) -> None:
         systems = [shared + np.repeat(random.normal(size=IMAGES), PER_IMAGE) for _ in range(2)]
         sums = np.stack([scores.reshape(IMAGES, PER_IMAGE, 1).sum(axis=1) for scores in systems])
         scores_by_image = PairedSums(sums, np.full((2, IMAGES), float(PER_IMAGE)))
-        permuted.append(permutation_tests([scores_by_image], permutations=999, seed=run)[0][0, 1].p)
+        permuted.append(permutation_tests([scores_by_image], permutations=999, seed=run)[0][0, 1])
         human = random.normal(size=60)
         a, b = (human + random.normal(size=60) for _ in range(2))
-        williamsed.append(williams_test(Pearson(human, a)(), Pearson(human, b)(), Pearson(a, b)(), 60).p)
+        williamsed.append(williams_test(Pearson(human, a)(), Pearson(human, b)(), Pearson(a, b)(), 60))
     for name, values in (("permutation", permuted), ("williams", williamsed)):
         shares = ", ".join(f"p <= {at}: {np.mean(np.asarray(values) <= at):.3f}" for at in (0.01, 0.05, 0.1, 0.5))
         print(f"{name:12} {shares}")

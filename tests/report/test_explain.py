@@ -14,7 +14,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls
 from capmeter.evaluation.evidence import Contributions, Evidence, Link, Mark
 from capmeter.report.explain import Explanation, explain, render_explanations, to_dicts
-from capmeter.report.page_data import EvidenceTable
+from capmeter.report.page_data import PackedEvidence
 
 CAPTIONS = load(
     {"one": "a dog runs on grass", "two": "a cat", "three": "two birds fly"},
@@ -104,12 +104,13 @@ def test_contributions_to_a_learned_score_are_shown_largest_first() -> None:
     remaining = message["evidence"]["learned"]["contributions"]
     assert remaining["base_logit"] + sum(each["contribution"] for each in remaining["inputs"]) == remaining["logit"]
     assert [each["input"] for each in remaining["inputs"]] == ["meteor", "spice"]
-    table = EvidenceTable()
-    table.add(0, 3, evidence)
-    assert table.to_dict()["records"][0][7:] == [
-        None,
-        ["the mean caption", -0.5, 1, [["meteor", 0.25, 0.2, 0.5], ["spice", 0.75, 0.125, 1]]],
-    ]
+    packed = PackedEvidence()
+    packed.add(0, 3, evidence)
+    kinds, ((*place, record),) = packed.to_dict().values()
+    (values,) = record.values()
+    ((kind, (base, start, logit, inputs)),) = values[-1].items()
+    assert place == [0, 3] and kinds[kind] == ("base", "base_logit", "logit", "inputs")
+    assert (base, start, logit, len(inputs)) == ("the mean caption", -0.5, 1, 2)
 
 
 def test_a_long_name_of_a_metric_leaves_the_width_to_the_words() -> None:

@@ -92,11 +92,6 @@ class RegionEvidence:
     weights: tuple[float, ...]  # (regions): their shares in the score, which sum to 1
     labels: tuple[str, ...] = ()  # (regions), or empty
 
-    def heaviest(self, count: int) -> list[tuple[str, tuple[float, ...], float]]:
-        """Label, box and weight of the regions with the largest weights, in descending order."""
-        region_order = sorted(range(len(self.weights)), key=lambda k: -self.weights[k])[:count]
-        return [(self.labels[k] if self.labels else "", self.boxes[k], self.weights[k]) for k in region_order]
-
     def to_dict(self) -> dict[str, Any]:
         """The regions as JSON values."""
         return {"boxes": [list(box) for box in self.boxes], "weights": list(self.weights), "labels": list(self.labels)}

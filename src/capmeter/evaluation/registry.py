@@ -29,7 +29,7 @@ from capmeter.core.json_text import read_bundled_json
 from capmeter.core.messages import format_count
 from capmeter.core.named import split_name
 from capmeter.core.registry import Entry, Registry, fold_name
-from capmeter.evaluation.base import CapmeterWarning, Floats, Measurement, Metric
+from capmeter.evaluation.base import CapmeterWarning, Measurement, Metric
 
 BUNDLES = {
     "bleu": ("bleu-1", "bleu-2", "bleu-3", "bleu-4"),
@@ -258,28 +258,6 @@ def check_scores(metric: Metric, caption_scores: Any, corpus_scores: Any, ids: S
             raise MetricError(
                 f"{_describe_metric(metric)}: {part_name} is not a finite number for the captions {first_ids}"
             )
-
-
-def check_rows(
-    metric: Metric, values: Floats, caption_scores: Mapping[str, Any], corpus_scores: Mapping[str, Any], absent: int
-) -> None:
-    """Raises a `ValueError` unless the rows give the saved scores: else no resample of them would mean anything.
-
-    Args:
-        metric: the metric.
-        values: the rows (captions, columns).
-        caption_scores, corpus_scores: as saved, by the name of the part.
-        absent: number of captions without a score.
-    """
-    if values.shape[1:] != (len(metric.columns),):
-        raise ValueError(f"its rows do not have {format_count(len(metric.columns), 'number')}")
-    with np.errstate(all="ignore"):  # rows that are damaged may give no finite score
-        computed_scores = metric.from_sums(values, np.ones(len(values)))
-        computed_corpus_scores = metric.from_sums(values.sum(axis=0), np.float64(len(values) + absent))
-    for part in corpus_scores:
-        is_equal = np.isclose(computed_scores[part], caption_scores[part], rtol=1e-9, atol=1e-15).all()
-        if not (is_equal and np.isclose(computed_corpus_scores[part], corpus_scores[part], rtol=1e-9, atol=1e-15)):
-            raise ValueError(f"its rows do not give its {part}")
 
 
 def _describe_metric(metric: Metric) -> str:

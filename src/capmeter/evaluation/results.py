@@ -13,7 +13,7 @@ the "command".
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -34,7 +34,7 @@ from capmeter.core.messages import describe_failure, format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.core.ragged import Ragged
 from capmeter.evaluation.base import ABSENT, Answers, Floats, Metric
-from capmeter.evaluation.registry import check_rows, check_scores, parse
+from capmeter.evaluation.registry import check_scores, parse
 from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
 
 SCHEMA = 1
@@ -146,20 +146,18 @@ class Scores:
         Raises:
             InputError: the scores were read from a file without rows.
         """
-        if self.metric is None or self.values is None:
-            raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
+        metric, values = self._metric_and_rows()
         selected_positions = ids.positions
         notes = {reason: [id for id in noted if id in selected_positions] for reason, noted in self.notes.items()}
-        selected_rows = self.values[list(rows)]
         scores = Scores.from_rows(
-            self.metric, ids, selected_rows, {k: v for k, v in notes.items() if v}, self.signature
+            metric, ids, values[list(rows)], {k: v for k, v in notes.items() if v}, self.signature
         )
         return replace(
             scores, answers={id: answers for id, answers in self.answers.items() if id in selected_positions}
         )
 
-    def score_resamples(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
-        """The corpus score of each resample: (resamples).
+    def score_resamples(self, weights: npt.NDArray[Any], clusters: Clusters) -> Mapping[str, Floats]:
+        """The corpus score of each resample as "score" (resamples), and its parts.
 
         Args:
             weights: how often each cluster occurs in each resample (resamples, clusters).
@@ -168,25 +166,24 @@ class Scores:
         Raises:
             InputError: the scores were read from a file without rows.
         """
+        metric, _ = self._metric_and_rows()
         sums, counts = self.sum_by_cluster(clusters)
-        return self.score_from_sums(weights @ sums, weights @ counts)
+        return metric.from_sums(weights @ sums, weights @ counts)
 
     def sum_by_cluster(self, clusters: Clusters) -> tuple[Floats, Floats]:
         """The rows summed within each cluster (clusters, columns), and its captions with a share of the absent ones."""
-        if self.metric is None or self.values is None:
-            raise InputError(f"{self.name}: read from a file without rows to resample; score the captions again")
-        share = 1 + len(self.notes.get(ABSENT, ())) / len(self.values)
-        return clusters.sums(self.values), clusters.sums(np.full(len(self.values), share))
+        _, values = self._metric_and_rows()
+        share = 1 + len(self.notes.get(ABSENT, ())) / len(values)
+        return clusters.sums(values), clusters.sums(np.full(len(values), share))
 
     def score_from_sums(self, sums: Floats, counts: Floats) -> Floats:
         """The corpus scores (...) from summed rows (..., columns) and numbers of captions (...)."""
-        return self.parts_from_sums(sums, counts)["score"]
+        return self._metric_and_rows()[0].from_sums(sums, counts)["score"]
 
-    def parts_from_sums(self, sums: Floats, counts: Floats) -> Mapping[str, Floats]:
-        """The corpus scores as "score", and their parts."""
-        if self.metric is None:
-            raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
-        return self.metric.from_sums(sums, counts)
+    def _metric_and_rows(self) -> tuple[Metric, Floats]:
+        if self.metric is None or self.values is None:
+            raise InputError(f"{self.name}: read from a file without rows to resample; score the captions again")
+        return self.metric, self.values
 
 
 class Results(Mapping[str, Scores]):
@@ -257,13 +254,8 @@ class Results(Mapping[str, Scores]):
         Raises:
             InputError: the scores were read from a file without rows, or the level is not between 0 and 1.
         """
-        clusters = self.ids.clusters
-        resampled: dict[str, list[Floats]] = {name: [] for name in self._scores}
-        for counts in resample_blocks(len(clusters), resamples, seed):
-            weights = counts.astype(np.float64)
-            for name, metric_scores in self._scores.items():
-                resampled[name].append(metric_scores.score_resamples(weights, clusters))
-        return {name: percentile_interval(np.concatenate(values), level) for name, values in resampled.items()}
+        resampled = resample_scores(self.values(), self.ids.clusters, resamples, seed)
+        return {name: percentile_interval(parts["score"], level) for name, parts in resampled.items()}
 
     def to_columns(
         self, system: str | None = None, *, texts: bool = False, rows: slice = slice(None)
@@ -334,6 +326,29 @@ class Results(Mapping[str, Scores]):
     def read(cls, path: str | Path) -> Results:
         """Reads a results file of one system; an `InputError` if it is not one."""
         return cls.from_dict(decode_json(read_text(path), str(path)), str(path))
+
+
+def resample_scores(
+    scores: Collection[Scores], clusters: Clusters, resamples: int, seed: int, order: Any = slice(None)
+) -> dict[str, dict[str, Floats]]:
+    """The "score" and parts of each metric in each resample of images (resamples), by metric name.
+
+    Args:
+        scores: of one system, with their rows.
+        clusters: its captions grouped by image.
+        resamples: their number.
+        seed: of the resamples.
+        order: the place of each cluster in a resample, where systems have the same images in different orders.
+    """
+    blocks: dict[str, list[Mapping[str, Floats]]] = {each.name: [] for each in scores}
+    for block in resample_blocks(len(clusters), resamples, seed):
+        weights = np.ascontiguousarray(block[:, order], np.float64)  # once, not in each product
+        for each in scores:
+            blocks[each.name].append(each.score_resamples(weights, clusters))
+    return {
+        name: {part: np.concatenate([each[part] for each in of_metric]) for part in of_metric[0]}
+        for name, of_metric in blocks.items()
+    }
 
 
 def to_dict(systems: Mapping[str, Results]) -> dict[str, Any]:
@@ -488,8 +503,9 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
     corpus_scores = dict(zip(names, saved_scores.tolist(), strict=True))
     metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
     if metric is not None and values is not None:
-        caption_scores = {name: {"score": items, **part_items}[name].array for name in names}
-        check_rows(metric, values, caption_scores, corpus_scores, len(saved_metric["notes"].get(ABSENT, ())))
+        notes, signature = saved_metric["notes"], saved_metric["signature"]
+        scores = Scores.from_rows(metric, ids, values, notes, signature)
+        return replace(scores, answers=saved_metric.get("answers", {}))
     return Scores(
         name=metric_name,
         score=corpus_scores.pop("score"),
@@ -500,7 +516,6 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
         signature=saved_metric["signature"],
         answers=saved_metric.get("answers", {}),
         metric=metric,
-        values=values,
     )
 
 

@@ -354,7 +354,7 @@ def _p_of_systems(judgments: PreparedJudgments, scores: Floats, seed: int) -> fl
     """p of a correlation with a ranking of systems, which are few and independent; None for captions."""
     if not isinstance(judgments, Systems):
         return None
-    return association_test(judgments.human, scores, judgments.protocol.statistic.split("-")[0], seed=seed).p
+    return association_test(judgments.human, scores, judgments.protocol.statistic.split("-")[0], seed=seed)
 
 
 def _difference(
@@ -370,6 +370,6 @@ def _difference(
     if isinstance(judgments, Systems) and statistic in ("pearson", "spearman") and len(judgments) > 3:
         oriented_scores = (orient_scores(metric_name, scores[metric_name], judgments.protocol) for metric_name in pair)
         metric_correlation = float(np.clip(STATISTICS[statistic](*oriented_scores)(), -1, 1))
-        p = williams_test(intervals[first].value, intervals[second].value, metric_correlation, len(judgments)).p
+        p = williams_test(intervals[first].value, intervals[second].value, metric_correlation, len(judgments))
     value, low, high = scale_interval(interval)
     return AgreementRow("differences", first, statistic, value, low, high, len(judgments), other=second, p=p)

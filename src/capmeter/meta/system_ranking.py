@@ -31,9 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.evaluation.base import Floats
-from capmeter.evaluation.results import Results, Scores
-from capmeter.stats.bootstrap import Interval, percentile_interval, resample_blocks
+from capmeter.evaluation.results import Results, Scores, resample_scores
+from capmeter.stats.bootstrap import Interval, percentile_interval
 from capmeter.stats.significance import (
     LEVEL,
     PERMUTATIONS,
@@ -136,16 +135,12 @@ def score_intervals(
     intervals: dict[str, dict[str, Interval]] = {metric_name: {} for of in systems.values() for metric_name in of}
     for system_name, results in systems.items():
         cluster_order = _positions(_image_order(results), first_images) if same_images else slice(None)
-        blocks: dict[str, list[Floats]] = {name: [] for name, scores in results.items() if scores.values is not None}
-        for block in resample_blocks(len(results.ids.clusters), resamples, seed):
-            weights = np.ascontiguousarray(block[:, cluster_order], np.float64)  # once, not in each product
-            for metric_name, metric_blocks in blocks.items():
-                metric_blocks.append(results[metric_name].score_resamples(weights, results.ids.clusters))
-        for metric_name, metric_blocks in blocks.items():
-            score_resamples = np.concatenate(metric_blocks)
-            interval_bounds = percentile_interval(score_resamples, level)
+        scored = [scores for scores in results.values() if scores.values is not None]
+        resampled = resample_scores(scored, results.ids.clusters, resamples, seed, cluster_order)
+        for metric_name, parts in resampled.items():
+            interval_bounds = percentile_interval(parts["score"], level)
             intervals[metric_name][system_name] = Interval(
-                results[metric_name].score, *interval_bounds, level, score_resamples
+                results[metric_name].score, *interval_bounds, level, parts["score"]
             )
     return intervals
 
@@ -178,7 +173,7 @@ def permutation_tests(systems: Mapping[str, Results], permutations: int, seed: i
             paired[metric] = permutation.PairedSums(sums, counts, next(iter(of.values())).score_from_sums)
     tests = permutation.permutation_tests(list(paired.values()), required_resamples(permutations, len(systems)), seed)
     return {
-        metric: {(names[a], names[b]): each.p for (a, b), each in results.items()}
+        metric: {(names[a], names[b]): p for (a, b), p in results.items()}
         for metric, results in zip(paired, tests, strict=True)
         for names in [list(scores[metric])]
     }

@@ -29,7 +29,7 @@ from capmeter.meta.system_ranking import explain_untested, rank_systems
 from capmeter.report.page_data import (
     MAX_CHARACTERS,
     TRUNCATED,
-    EvidenceTable,
+    PackedEvidence,
     PageData,
     collect_evidence,
     extremes,
@@ -202,7 +202,7 @@ def write_page(
 class _FittedEvidence:
     """The evidence that fits, the rows of the page that it explains, and why some metrics or captions have none."""
 
-    table: EvidenceTable
+    table: PackedEvidence
     rows: list[int]
     notes: list[str]
 
@@ -214,7 +214,7 @@ def _fit_evidence(systems: Mapping[str, Results], data: PageData, explained: int
         captions = format_count(long_count, "caption is", "captions are")
         notes.append(f"{captions} not explained: the text or a reference has over {MAX_CHARACTERS:,} characters.")
     while True:
-        evidence_table = EvidenceTable()
+        evidence_table = PackedEvidence()
         page_rows: dict[int, None] = {}
         for system, position in selected_captions:
             page_row = data.first_row[system] + position

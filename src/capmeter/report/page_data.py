@@ -8,8 +8,8 @@ The table of scores has each score with its interval, the systems that it is sig
 note names captions whose score may be misleading ("candidate is one of its own references": such a caption always gets
 the full score). Its mark is printed next to the score, its text below the table.
 
-Of the captions that the page explains the evidence is in compact form: each word once in a vocabulary, each word
-sequence and scene graph once in a table; links and marks are flat lists of numbers.
+Of the captions that the page explains the evidence is that of `explain --format json`, with the names of its fields
+listed once (`PackedEvidence`).
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from capmeter.captions.words import find_truncated
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.progress import task
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.evidence import Contributions, Evidence, RegionEvidence, SentenceVerdict
+from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation
 from capmeter.meta.system_ranking import SystemRanking, explain_untested
-from capmeter.report.explain import explain_rows, format_tuple
+from capmeter.report.explain import explain_rows
 from capmeter.report.score_table import lower_is_better_in, name_items, system_letters
 from capmeter.report.tables import name_metrics
 from capmeter.stats.significance import LEVEL, significance_threshold
-from capmeter.text.scene_graphs.graph import SceneEvidence, SceneGraph
 
 MARKS = "†‡§‖¶#"  # an asterisk is the best score in tables of text
 _NO_SCORE = {"best": False, "value": "-inf", "text": "–", "worse": "", "worse_names": "", "interval": "", "notes": []}
@@ -337,26 +336,18 @@ def _last_words(text: str) -> str:
 MAX_CHARACTERS = 4000
 """Characters of a caption or reference that is explained: nobody reads every link of a longer one."""
 
-MAX_TUPLES = 100
-"""Number of objects, of attributes and of relations of a scene graph that are shown at most."""
-
-MAX_REGIONS = 12
-"""Number of regions of an image that are shown at most: those with the largest weights."""
-
-Graph = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 Row = tuple[str, int]
 """A system and the position of one of its captions."""
 
 
-class EvidenceTable:
-    """Evidence in the form that the page's script reads."""
+class PackedEvidence:
+    """`Evidence.to_dict()` of captions, without the words of matches, which the page's script takes from their places.
+
+    A mapping is `{kind: [its values]}`, and the names that all mappings of a kind have stand once in a table.
+    """
 
     def __init__(self) -> None:
-        self._words: dict[str, int] = {}
-        self._sequences: dict[tuple[int, ...], int] = {}
-        self._kinds: dict[str, int] = {}
-        self._marks: dict[str, int] = {}
-        self._graphs: dict[Graph, int] = {}
+        self._kinds: dict[tuple[str, ...], int] = {}
         self._records: list[list[Any]] = []
 
     def add(self, metric: int, row: int, evidence: Evidence) -> None:
@@ -367,120 +358,21 @@ class EvidenceTable:
             row: of the caption on the page.
             evidence: of this metric for this caption.
         """
-        self._records.append([metric, row, *self._record(evidence)])
+        self._records.append([metric, row, self._pack(evidence.to_dict())])
 
-    def _record(self, evidence: Evidence) -> list[Any]:
-        """The sequences, links, marks and facts; where there are some, the scene, the contributions, the members, the
-        regions and the sentences.
-        """
-        links: list[float] = []
-        for link in evidence.links:
-            kind_index = self._kinds.setdefault(link.kind, len(self._kinds))
-            links += [*link.candidate, link.reference_index, *link.reference, kind_index, _short(link.weight)]
-        marks: list[float] = []
-        for mark in evidence.marks:
-            kind_index = self._marks.setdefault(mark.kind, len(self._marks))
-            side_index = -1 if mark.side == "candidate" or mark.reference_index is None else mark.reference_index
-            marks += [side_index, mark.start, mark.end, kind_index, _short(mark.weight)]
-        facts = {name: value if isinstance(value, str) else _short(value) for name, value in evidence.facts.items()}
-        sequences = [self._sequence(tokens) for tokens in (evidence.candidate, *evidence.references)]
-        optional_parts: list[Any] = [None if evidence.scene is None else self._scene(evidence.scene)]
-        optional_parts.append(None if evidence.contributions is None else _contributions(evidence.contributions))
-        optional_parts.append([[name, self._record(each)] for name, each in evidence.members.items()] or None)
-        optional_parts.append(None if evidence.regions is None else self._regions(evidence.regions))
-        optional_parts.append([self._sentence(each) for each in evidence.sentences] or None)
-        while optional_parts and optional_parts[-1] is None:
-            optional_parts.pop()
-        return [sequences[0], sequences[1:], links, marks, facts, *optional_parts]
-
-    def _sequence(self, tokens: Sequence[str]) -> int:
-        word_numbers = tuple(map(self._word, tokens))
-        return self._sequences.setdefault(word_numbers, len(self._sequences))
-
-    def _scene(self, scene: SceneEvidence) -> list[Any]:
-        """For both sides the graph's number, which tuples the other side has (flags), and what is nearest to the rest.
-
-        The nearest ones are pairs: a tuple's position, the number of the words.
-        """
-        sides = []
-        for side, graph in (("candidate", scene.candidate), ("reference", scene.reference)):
-            selected = _select_tuples(graph)
-            tuples = [each for each in scene.tuples if each.side == side]
-            shown_tuples = [tuples[k] for kind in selected for k in kind]
-            nearest = [
-                number
-                for position, each in enumerate(shown_tuples)
-                if each.nearest is not None
-                for number in (position, self._word(format_tuple(each.nearest)))
-            ]
-            sides += [self._graph(graph, selected), "".join(str(int(each.matched)) for each in shown_tuples), nearest]
-        return sides
-
-    def _sentence(self, sentence: SentenceVerdict) -> list[Any]:
-        """Side (as of marks), place, verdict, score; then side and place of each sentence that judged it."""
-        judged_by = [
-            number for index, *place in sentence.judged_by for number in (-1 if index is None else index, *place)
-        ]
-        side_index = -1 if sentence.reference_index is None else sentence.reference_index
-        verdict_index = self._marks.setdefault(sentence.verdict, len(self._marks))
-        return [side_index, sentence.start, sentence.end, verdict_index, _short(sentence.score), judged_by]
-
-    def _regions(self, regions: RegionEvidence) -> list[Any]:
-        """Of the heaviest regions: boxes in thousandths of the image, flat; weights; the labels' words."""
-        heaviest = regions.heaviest(MAX_REGIONS)
-        boxes = [round(1000 * number) for _, box, _ in heaviest for number in box]
-        return [boxes, [_short(weight) for _, _, weight in heaviest], [self._word(label) for label, _, _ in heaviest]]
-
-    def _graph(self, graph: SceneGraph, selected: Sequence[Sequence[int]]) -> int:
-        """The number of a graph: objects' words; (owner, words) flat; (subject, words, object) flat; omitted tuples."""
-        objects, attributes, relations = selected
-        first_attribute = len(graph.objects)
-        first_relation = first_attribute + len(graph.attributes)
-        graph_entry: Graph = (
-            tuple(self._word(str(graph.objects[k])) for k in objects),
-            tuple(
-                number
-                for owner, words in (graph.attributes[k - first_attribute] for k in attributes)
-                for number in (owner, self._word(str(words)))
-            ),
-            tuple(
-                number
-                for subject, words, other in (graph.relations[k - first_relation] for k in relations)
-                for number in (subject, self._word(str(words)), other)
-            ),
-            len(graph) - sum(map(len, selected)),
-        )
-        return self._graphs.setdefault(graph_entry, len(self._graphs))
-
-    def _word(self, word: str) -> int:
-        return self._words.setdefault(word, len(self._words))
+    def _pack(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            derived = {"words", "reference_words"} if "reference_words" in value else set()
+            names = [name for name in value if name not in derived]
+            kind = self._kinds.setdefault(tuple(names), len(self._kinds))
+            return {kind: [self._pack(value[name]) for name in names]}
+        if isinstance(value, list):
+            return list(map(self._pack, value))
+        return _short(value) if isinstance(value, float) else value
 
     def to_dict(self) -> dict[str, Any]:
         """The table as JSON values."""
-        return {
-            "words": list(self._words),
-            "sequences": [list(numbers) for numbers in self._sequences],
-            "graphs": [list(graph) for graph in self._graphs],
-            "kinds": list(self._kinds),
-            "marks": list(self._marks),
-            "records": self._records,
-        }
-
-
-def _select_tuples(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
-    """The tuples of a graph that are shown, by kind: the first `MAX_TUPLES` of each."""
-    objects = list(range(min(len(graph.objects), MAX_TUPLES)))
-    first = len(graph.objects)
-    attributes = [first + k for k, (owner, _) in enumerate(graph.attributes) if owner < MAX_TUPLES][:MAX_TUPLES]
-    first += len(graph.attributes)
-    relations = [first + k for k, (a, _, b) in enumerate(graph.relations) if max(a, b) < MAX_TUPLES][:MAX_TUPLES]
-    return objects, attributes, relations
-
-
-def _contributions(contributions: Contributions) -> list[Any]:
-    """The base in words, its logit, the caption's logit, then name, value, the base's value, contribution of each."""
-    inputs = [[input_name, *map(_short, input_numbers)] for input_name, *input_numbers in contributions.inputs]
-    return [contributions.base, _short(contributions.start), _short(contributions.logit), inputs]
+        return {"kinds": list(self._kinds), "records": self._records}
 
 
 def _short(value: float) -> float:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from capmeter.core.messages import format_count, list_names
-from capmeter.evaluation.base import Floats
-from capmeter.evaluation.results import Ids, Results, Scores, enclose_systems
+from capmeter.evaluation.results import Ids, Results, Scores, enclose_systems, resample_scores
 from capmeter.meta.system_ranking import SystemRanking
 from capmeter.report.tables import Table, default_digits, format_scale, name_metrics
-from capmeter.stats.bootstrap import percentile_interval, resample_blocks
+from capmeter.stats.bootstrap import percentile_interval
 from capmeter.stats.significance import LEVEL, significance_threshold
 
 _LONGEST = 200  # letters of an entry that is a sentence, such as what to do
@@ -222,14 +219,8 @@ def part_intervals(scores: Scores, *, level: float, resamples: int, seed: int) -
         resamples: their number.
         seed: of the resamples.
     """
-    clusters = scores.items.ids.clusters
-    sums, counts = scores.sum_by_cluster(clusters)
-    score_blocks: dict[str, list[Floats]] = {name: [] for name in scores.parts}
-    for weights in resample_blocks(len(clusters), resamples, seed):
-        resampled_scores = scores.parts_from_sums(weights @ sums, weights @ counts)
-        for name, values in score_blocks.items():
-            values.append(resampled_scores[name])
-    return {name: percentile_interval(np.concatenate(values), level) for name, values in score_blocks.items()}
+    resampled = resample_scores([scores], scores.items.ids.clusters, resamples, seed)[scores.name]
+    return {name: percentile_interval(resampled[name], level) for name in scores.parts}
 
 
 def chair_table(systems: Mapping[str, Scores], intervals: Mapping[str, Intervals], scale: float, level: float) -> Table:

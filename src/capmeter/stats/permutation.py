@@ -9,7 +9,7 @@
   with several judgments per image use the paired bootstrap).
 
 >>> scores = PairedSums(np.array([[[3.0], [4.0], [5.0]], [[1.0], [1.0], [2.0]]]), np.ones((2, 3)))
->>> permutation_tests([scores])[0][0, 1].p  # all 2³ permutations: only two are as far from 0
+>>> permutation_tests([scores])[0][0, 1]  # all 2³ permutations: only two are as far from 0
 0.25
 """
 
@@ -36,18 +36,6 @@ _EXACT_PAIRINGS = 400_000  # 9! = 362,880
 _CELLS = 1 << 21
 
 
-@dataclass(frozen=True)
-class PermutationResult:
-    """The result of a test: the observed value, the two-sided p, and whether every permutation was tried
-    (else `permutations` random ones).
-    """
-
-    value: float
-    p: float
-    exact: bool
-    permutations: int
-
-
 def mean_score(sums: Array, counts: Array) -> Array:
     """Sums divided by counts, for rows [n, 1] of one number per caption."""
     result: Array = sums[..., 0] / counts
@@ -69,8 +57,8 @@ class PairedSums:
 
 def permutation_tests(
     scores: Sequence[PairedSums], permutations: int = 10_000, seed: int = 0
-) -> list[dict[tuple[int, int], PermutationResult]]:
-    """For each metric and pair of systems, whether their scores differ: system labels are swapped within images.
+) -> list[dict[tuple[int, int], float]]:
+    """For each metric and pair of systems p of the difference of their scores: labels are swapped within images.
 
     All metrics have the same images, in the same order, and all pairs see the same permutations. With up to 12 images
     all permutations are tried; else `permutations` random ones, and p = (1 + as extreme) / (1 + permutations).
@@ -98,7 +86,7 @@ def permutation_tests(
         tried_count += len(swap_table)
         for tally, moved_sums in zip(tallies, np.split(swap_table @ all_columns, column_ends, axis=1), strict=True):
             tally.add(moved_sums.reshape(len(swap_table), len(tally.table), -1))
-    return [tally.tests(is_exact, tried_count) for tally in tallies]
+    return [tally.p_values(is_exact, tried_count) for tally in tallies]
 
 
 def _total_size(sums: Array) -> float:
@@ -133,22 +121,22 @@ class _Tally:
             slack = 1e-9 * abs(first - second) + 1e-13 * (abs(first) + abs(second))
             self._extreme[a, b] += int((np.abs(differences) >= abs(first - second) - slack).sum())
 
-    def tests(self, exact: bool, tried: int) -> dict[tuple[int, int], PermutationResult]:
-        """The result for each pair."""
-        results = {}
-        for (a, b), extreme_count in self._extreme.items():
-            p = extreme_count / tried if exact else (1 + extreme_count) / (1 + tried)
-            results[a, b] = PermutationResult(float(self._scores[a] - self._scores[b]), p, exact, tried)
-        return results
+    def p_values(self, exact: bool, tried: int) -> dict[tuple[int, int], float]:
+        """p of each pair, two-sided."""
+        return {pair: _share(extreme_count, tried, exact) for pair, extreme_count in self._extreme.items()}
+
+
+def _share(extreme: int, tried: int, exact: bool) -> float:
+    """p, of all permutations or of random ones."""
+    return extreme / tried if exact else (1 + extreme) / (1 + tried)
 
 
 def association_test(
     x: Numbers, y: Numbers, statistic: str = "pearson", permutations: int = 20_000, seed: int = 0
-) -> PermutationResult:
-    """Tests whether x and y are associated, over all pairings (up to nine points) or `permutations` random pairings.
+) -> float:
+    """p of the association of x and y, two-sided: over all pairings (up to nine points), or over random ones.
 
-    `statistic` is pearson, spearman or tau. Its denominator is the same for every pairing (so that τa, τb and τc have
-    the same p), and `value` is r, ρ or τa.
+    The denominator of each statistic is the same for every pairing, so that τa, τb and τc have the same p.
 
     Args:
         x, y: numbers (points).
@@ -174,8 +162,7 @@ def association_test(
         products = _PRODUCTS[statistic](y_values[point_orders]) @ prepared_x
         extreme_count += int((np.abs(products) >= abs(observed) - 1e-9 * size).sum())
         tried_count += len(point_orders)
-    p = extreme_count / tried_count if is_exact else (1 + extreme_count) / (1 + tried_count)
-    return PermutationResult(observed / size, p, is_exact, tried_count)
+    return _share(extreme_count, tried_count, is_exact)
 
 
 def _centred(rows: Array) -> Array:
@@ -211,8 +198,8 @@ def _orders(n: int, permutations: int, seed: int, is_exact: bool) -> Iterator[Ar
         yield random.permuted(np.tile(np.arange(n), (min(block_size, permutations - block_start), 1)), axis=1)
 
 
-def williams_test(r12: float, r13: float, r23: float, n: int) -> PermutationResult:
-    """Williams' t for r12 - r13, two correlations that share variable 1, over n independent points; r23 is the
+def williams_test(r12: float, r13: float, r23: float, n: int) -> float:
+    """p of Williams' t for r12 - r13, two correlations that share variable 1, over n independent points; r23 is the
     correlation between the other two.
 
     Args:
@@ -230,9 +217,9 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> PermutationResu
     between = ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
     spread = 2 * determinant * (n - 1) / (n - 3) + between
     if r12 == r13 or spread <= 0:
-        return PermutationResult(r12 - r13, 1.0 if r12 == r13 else 0.0, True, 0)
+        return 1.0 if r12 == r13 else 0.0
     t = (r12 - r13) * sqrt((n - 1) * (1 + r23) / spread)
-    return PermutationResult(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
+    return float(2 * stdtr(n - 3, -abs(t)))
 
 
 def _permutations(clusters: int, permutations: int, seed: int, is_exact: bool, width: int) -> Any:

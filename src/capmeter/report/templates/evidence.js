@@ -9,19 +9,24 @@ capmeter.evidence = (captions) => {
     if (!byRow.has(r)) byRow.set(r, new Map());
     byRow.get(r).set(m, rest);
   }
-  const words = (sequence) => evidence.sequences[sequence].map((word) => evidence.words[word]);
-  const read = ([candidate, references, links, marks, facts, scene, contributions, members, regions, sentences]) => {
-    const list = (flat, width, make) => Array.from({ length: flat.length / width }, (_, k) => make(flat.slice(k * width, (k + 1) * width)));
-    return {
-      candidate: words(candidate),
-      references: references.map(words),
-      links: list(links, 7, ([a, b, reference, c, d, kind, weight]) => ({ candidate: [a, b], reference, place: [c, d], kind, weight })),
-      marks: list(marks, 5, ([reference, a, b, kind, weight]) => ({ reference, place: [a, b], kind, weight })),
-      facts, scene, contributions, members: (members ?? []).map(([name, record]) => [name, read(record)]), regions,
-      sentences: (sentences ?? []).map(([side, from, to, verdict, score, judges]) => ({ side, place: [from, to], verdict: evidence.marks[verdict], score,
-        judges: list(judges, 3, (place) => place) })),
-    };
+  // mappings are { kind: [values] }; the names of their values are those of the kind
+  const unpack = (value) => {
+    if (Array.isArray(value)) return value.map(unpack);
+    if (value === null || typeof value !== "object") return value;
+    const [[kind, values]] = Object.entries(value);
+    return Object.fromEntries(evidence.kinds[kind].map((name, k) => [name, unpack(values[k])]));
   };
+  // the side of a mark or sentence: -1 for the caption, else the number of the reference
+  const sideOf = (each) => (each.side === "candidate" ? -1 : each.reference_index ?? -1);
+  const arrange = (found) => ({
+    ...found,
+    links: found.links.map(({ reference_index, reference, ...link }) => ({ ...link, reference: reference_index, place: reference })),
+    marks: found.marks.map((mark) => ({ ...mark, reference: sideOf(mark) })),
+    members: Object.entries(found.members ?? {}).map(([name, each]) => [name, arrange(each)]),
+    sentences: (found.sentences ?? []).map((each) => ({ ...each, side: sideOf(each) })),
+  });
+  const kindNumbers = new Map();
+  const colour = (kind) => (kindNumbers.get(kind) ?? kindNumbers.set(kind, kindNumbers.size).get(kind)) % 8;
   const STRUCK = /cut|removed|deleted/;
   const PLAIN = /unmatched/;
   const WRONG = /hallucinated|contradicted|unsupported/;
@@ -43,11 +48,11 @@ capmeter.evidence = (captions) => {
     tokens.forEach((token, i) => {
       const link = best.get(i);
       const mine = marks.filter(({ place: [from, to] }) => from <= i && i < to);
-      const says = [...(link ? [`${evidence.kinds[link.kind]}, weight ${number(link.weight)}`] : []),
-        ...mine.map(({ kind, weight }) => evidence.marks[kind] + (weight !== 1 ? ` ${number(weight)}` : ""))];
+      const says = [...(link ? [`${link.kind}, weight ${number(link.weight)}`] : []),
+        ...mine.map(({ kind, weight }) => kind + (weight !== 1 ? ` ${number(weight)}` : ""))];
       const classes = ["token", ...(link ? ["linked"] : []),
-        ...mine.map(({ kind }) => markClass(evidence.marks[kind]))];
-      line.append(element("span", { class: classes.join(" "), title: says.join("; ") || null, "data-kind": link ? link.kind % 8 : null,
+        ...mine.map(({ kind }) => markClass(kind))];
+      line.append(element("span", { class: classes.join(" "), title: says.join("; ") || null, "data-kind": link ? colour(link.kind) : null,
         "data-keys": link ? link.keys.join(" ") : null, style: link ? `--weight:${strength(link.weight, most)}` : null }, token), " ");
     });
     return line;
@@ -55,7 +60,7 @@ capmeter.evidence = (captions) => {
   const strength = (weight, most) => (0.3 + 0.7 * Math.min(1, Math.max(0, weight / (most || 1)))).toFixed(2);
   const number = (value) => String(Math.round(value * 1000) / 1000).replace("-", "−");
 
-  const explanation = (r, m) => explained(read(byRow.get(r).get(m)), r);
+  const explanation = (r, m) => explained(arrange(unpack(byRow.get(r).get(m)[0])), r);
   const factline = ({ facts }) => (Object.keys(facts).length ? [element("p", { class: "factline" }, ...Object.entries(facts).flatMap(([name, value]) =>
     [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "]))] : []);
   // a metric made of metrics: its parts, and the explanation of each member under the member's name
@@ -83,9 +88,9 @@ capmeter.evidence = (captions) => {
     lines.addEventListener("mouseleave", glow);
     const wordsBox = element("div", { class: "words", tabindex: "0", role: "region", "aria-label": "Words of the caption and its references" }, lines);
     box.append(...(found.sentences.length ? [documentView(found, most), folded("All words in order", wordsBox)] : [wordsBox]));
-    const kinds = [...new Set(found.links.map(({ kind }) => kind))].sort((a, b) => evidence.kinds[a].localeCompare(evidence.kinds[b]));
-    const legend = element("p", { class: "kinds" }, ...kinds.map((kind) => element("span", { class: "token linked", "data-kind": kind % 8, style: "--weight:.8" }, evidence.kinds[kind])));
-    const markKinds = [...new Set(found.marks.map(({ kind }) => evidence.marks[kind]))];
+    const kinds = [...new Set(found.links.map(({ kind }) => kind))].sort((a, b) => a.localeCompare(b));
+    const legend = element("p", { class: "kinds" }, ...kinds.map((kind) => element("span", { class: "token linked", "data-kind": colour(kind), style: "--weight:.8" }, kind)));
+    const markKinds = [...new Set(found.marks.map(({ kind }) => kind))];
     for (const kind of markKinds) legend.append(element("span", { class: "token " + markClass(kind) }, kind));
     if (kinds.length + markKinds.length) box.append(legend);
     box.append(...factline(found));
@@ -103,12 +108,12 @@ capmeter.evidence = (captions) => {
   const documentView = (found, most) => {
     const tokensOf = (side) => (side < 0 ? found.candidate : found.references[side]);
     const inside = (items, [from, to]) => items.filter(({ place: [a, b] }) => a < to && b > from).map((each) => ({ ...each, place: each.place.map((at) => at - from) }));
-    const sentence = ({ side, place, score, judges, verdict }) => {
+    const sentence = ({ side, place, score, judged_by, verdict }) => {
       const links = found.links.filter(({ reference }) => side < 0 || reference === side).map((link) => ({ ...link, place: side < 0 ? link.candidate : link.place }));
       const marks = found.marks.filter(({ reference }) => reference === side);
       const item = element("li", {}, line(tokensOf(side).slice(...place), inside(links, place), inside(marks, place), most), element("span", { class: "quiet-number" }, number(score)));
       if (verdict !== "supported" && verdict !== "covered")
-        item.append(...judges.map(([of, from, to]) => element("p", { class: "nearest", dir: "auto" }, side < 0 ? "nearest in the reference: " : "nearest in the caption: ", element("bdi", {}, tokensOf(of).slice(from, to).join(" ")))));
+        item.append(...judged_by.map((text) => element("p", { class: "nearest", dir: "auto" }, side < 0 ? "nearest in the reference: " : "nearest in the caption: ", element("bdi", {}, text))));
       return item;
     };
     const groups = VERDICTS.map(([verdict, open]) => {
@@ -135,36 +140,42 @@ capmeter.evidence = (captions) => {
     return element("div", { class: "document" }, search, nothing, ...groups.map(({ box }) => box));
   };
   // two scene graphs beside each other: objects, beside them their attributes, below them their relations
-  const scenes = ([candidate, ...rest]) => element("div", {},
-    element("div", { class: "scenes", tabindex: "0", role: "region", "aria-label": "Scene graphs" }, scene("What the caption says", candidate, ...rest.slice(0, 2)), scene("What the references say", ...rest.slice(2))),
-    element("p", { class: "kinds" }, element("span", { class: "said agreed" }, "on both sides"), element("span", { class: "said" }, "on this side alone")));
-  const scene = (title, graph, flags, nearest) => {
-    const [objects, attributes, relations, more] = evidence.graphs[graph];
-    const near = new Map(Array.from({ length: nearest.length / 2 }, (_, k) => [nearest[2 * k], evidence.words[nearest[2 * k + 1]]]));
-    const said = (word, place, kind) => element("span", { class: `said ${kind}${flags[place] === "1" ? " agreed" : ""}`,
-      title: near.has(place) ? `nearest on the other side: ${near.get(place)}` : null }, element("bdi", {}, evidence.words[word] || "–"));
-    const lines = objects.map((word, k) => element("li", {}, said(word, k, "thing")));
+  const scenes = ({ candidate_graph, reference_graph, tuples }) => {
+    const side = (title, graph, name) => scene(title, graph, tuples.filter((each) => each.side === name));
+    return element("div", {},
+      element("div", { class: "scenes", tabindex: "0", role: "region", "aria-label": "Scene graphs" },
+        side("What the caption says", candidate_graph, "candidate"), side("What the references say", reference_graph, "reference")),
+      element("p", { class: "kinds" }, element("span", { class: "said agreed" }, "on both sides"), element("span", { class: "said" }, "on this side alone")));
+  };
+  const MOST = 100; // objects, attributes and relations of a graph that are shown
+  const tuple = (words) => (words.length === 3 ? words.join(" – ") : [...words].reverse().join(" "));
+  const scene = (title, { objects, attributes, relations }, tuples) => {
+    const said = (words, place, kind) => element("span", { class: `said ${kind}${tuples[place].matched ? " agreed" : ""}`,
+      title: tuples[place].nearest ? `nearest on the other side: ${tuple(tuples[place].nearest)}` : null }, element("bdi", {}, words.join("/") || "–"));
+    const lines = objects.slice(0, MOST).map((words, k) => element("li", {}, said(words, k, "thing")));
+    const owned = attributes.map((each, k) => [k, ...each]).filter(([, owner]) => owner < MOST).slice(0, MOST);
+    for (const [k, owner, words] of owned) lines[owner].append(" ", said(words, objects.length + k, "quality"));
     const below = new Map();
-    for (let k = 0; k < attributes.length / 2; k++) lines[attributes[2 * k]].append(" ", said(attributes[2 * k + 1], objects.length + k, "quality"));
-    for (let k = 0; k < relations.length / 3; k++) {
-      const [subject, word, thing] = relations.slice(3 * k, 3 * k + 3);
+    const related = relations.map((each, k) => [k, ...each]).filter(([, a, , b]) => Math.max(a, b) < MOST).slice(0, MOST);
+    for (const [k, subject, words, thing] of related) {
       if (!below.has(subject)) lines[subject].append(below.set(subject, element("ul", {})).get(subject));
-      below.get(subject).append(element("li", {}, said(word, objects.length + attributes.length / 2 + k, "quality"), " → ", element("bdi", {}, evidence.words[objects[thing]])));
+      below.get(subject).append(element("li", {}, said(words, objects.length + attributes.length + k, "quality"), " → ", element("bdi", {}, objects[thing].join("/"))));
     }
+    const more = tuples.length - lines.length - owned.length - related.length;
     return element("figure", { class: "scene" }, element("figcaption", {}, title),
       lines.length ? element("ul", {}, ...lines) : element("p", { class: "note" }, "nothing that makes a graph"),
       ...(more ? [element("p", { class: "note" }, `and ${more} more`)] : []));
   };
   // a learned score's logit as a sum: what each input contributed, the largest first
-  const contributions = ([base, start, logit, inputs]) => {
-    const ordered = [...inputs].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
-    const most = Math.max(...ordered.map((each) => Math.abs(each[3])), 1e-9);
+  const contributions = ({ base, base_logit, logit, inputs }) => {
+    const ordered = [...inputs].sort((a, b) => Math.abs(b.contribution) - Math.abs(a.contribution));
+    const most = Math.max(...ordered.map((each) => Math.abs(each.contribution)), 1e-9);
     return element("div", { class: "matches" },
-      element("p", { class: "note" }, `logit ${number(logit)} = ${number(start)} (${base}) + contributions`),
+      element("p", { class: "note" }, `logit ${number(logit)} = ${number(base_logit)} (${base}) + contributions`),
       element("table", { class: "contributions" }, element("thead", {}, element("tr", {}, ...["input", "value", base, "contribution", ""].map((head, k) =>
         element("th", { scope: "col", class: k > 0 && k < 4 ? "number" : null }, head)))),
-      element("tbody", {}, ...ordered.map(([name, value, of, part]) => element("tr", {}, element("td", {}, name),
-        ...[value, of, part].map((each) => element("td", { class: "number" }, number(each))),
+      element("tbody", {}, ...ordered.map(({ input, value, base_value, contribution: part }) => element("tr", {}, element("td", {}, input),
+        ...[value, base_value, part].map((each) => element("td", { class: "number" }, number(each))),
         element("td", {}, element("span", { class: part < 0 ? "bar less" : "bar", style: `--share:${(Math.abs(part) / most).toFixed(3)}` })))))));
   };
   const matches = (found) => {
@@ -174,33 +185,35 @@ capmeter.evidence = (captions) => {
     return element("details", { class: "matches" }, element("summary", {}, `All matches (${cut}${links.length})`),
       element("table", {}, element("thead", {}, element("tr", {}, ...["kind", "caption", "reference", "weight"].map((head, k) =>
         element("th", { scope: "col", class: k === 3 ? "number" : null }, head)))),
-      element("tbody", {}, ...links.slice(0, LONGEST).map((link) => element("tr", {}, element("td", {}, evidence.kinds[link.kind]),
+      element("tbody", {}, ...links.slice(0, LONGEST).map((link) => element("tr", {}, element("td", {}, link.kind),
         element("td", {}, element("bdi", {}, found.candidate.slice(...link.candidate).join(" "))),
         element("td", {}, element("bdi", {}, found.references[link.reference].slice(...link.place).join(" ")), found.references.length > 1 ? ` (${link.reference + 1})` : ""),
         element("td", { class: "number" }, number(link.weight)))))));
   };
 
   // the image with the regions of the largest weights, the heavier the stronger, and a table of the weights
-  const attended = ([boxes, weights, labels], r) => {
-    const most = Math.max(...weights, 1e-9);
+  const attended = (regions, r) => {
+    const heaviest = regions.weights.map((weight, k) => ({ weight, box: regions.boxes[k], label: regions.labels[k] || "" }))
+      .sort((a, b) => b.weight - a.weight).slice(0, 12);
+    const most = Math.max(...regions.weights, 1e-9);
     const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     drawing.setAttribute("viewBox", "0 0 1000 1000");
     drawing.setAttribute("preserveAspectRatio", "none");
     drawing.setAttribute("role", "img");
     drawing.setAttribute("aria-label", "Attention over regions of the image");
-    weights.forEach((weight, k) => {
-      const [left, top, right, bottom] = boxes.slice(4 * k, 4 * k + 4);
+    heaviest.forEach(({ weight, box, label }) => {
+      const [left, top, right, bottom] = box.map((each) => 1000 * each);
       const frame = document.createElementNS("http://www.w3.org/2000/svg", "rect");
       Object.entries({ x: left, y: top, width: right - left, height: bottom - top, style: `--share:${(weight / most).toFixed(3)}` })
         .forEach(([name, value]) => frame.setAttribute(name, value));
       const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-      title.textContent = `${evidence.words[labels[k]] || "region"} ${number(weight)}`;
+      title.textContent = `${label || "region"} ${number(weight)}`;
       frame.append(title);
       drawing.append(frame);
     });
     const source = captions.imageSources[captions.image[r]];
     const image = source ? [element("img", { src: source, alt: "", loading: "lazy", referrerpolicy: "no-referrer" })] : [];
-    const rows = weights.map((weight, k) => element("tr", {}, element("td", {}, element("bdi", {}, evidence.words[labels[k]] || `region ${k + 1}`)),
+    const rows = heaviest.map(({ weight, label }, k) => element("tr", {}, element("td", {}, element("bdi", {}, label || `region ${k + 1}`)),
       element("td", { class: "number" }, number(weight)), element("td", {}, element("span", { class: "bar", style: `--share:${(weight / most).toFixed(3)}` }))));
     return element("div", { class: "sides attended" }, element("figure", { class: image.length ? "seen" : "seen bare" }, ...image, drawing),
       element("table", { class: "contributions" }, element("thead", {}, element("tr", {}, ...["region", "attention", ""].map((head, k) =>

@@ -159,7 +159,7 @@ def against_people(submissions: Sequence[SubmissionScores], people: Mapping[str,
         return None
     human_scores = {system_name: people[system_name] for system_name in scores_by_system}
     x, y = list(human_scores.values()), list(scores_by_system.values())
-    return Scatter(human_scores, scores_by_system, float(Pearson(x, y)()), association_test(x, y).p)
+    return Scatter(human_scores, scores_by_system, float(Pearson(x, y)()), association_test(x, y))
 
 
 def fold_of(image: str) -> int:
