@@ -76,10 +76,10 @@ def test_a_curve_and_its_area_by_hand() -> None:
     result = robustness(_four_words(), [Words()], ["removal"], strengths=[0, 0.5, 1], resamples=50)
     (curve,) = result
     assert curve.scores.tolist() == [4, 2, 1]
-    assert curve.normalised.values.tolist() == [1, 0.5, 0.25]
+    assert curve.normalised.tolist() == [1, 0.5, 0.25]
     assert curve.area.value == pytest.approx(0.5625, abs=1e-15)
     assert (curve.area.low, curve.area.high) == pytest.approx((0.5625, 0.5625))  # every caption is alike
-    assert curve.preferred.values.tolist() == [0, 1, 1]
+    assert curve.preferred.tolist() == [0, 1, 1]
     assert curve.tied.tolist() == [1, 0, 0]
     assert result.unchanged["removal"].tolist() == [1, 0, 0]
 
@@ -87,9 +87,9 @@ def test_a_curve_and_its_area_by_hand() -> None:
 def test_an_uneven_grid_and_one_that_does_not_reach_1() -> None:
     (curve,) = robustness(_four_words(), [Words()], ["repetition"], strengths=[0.25, 1.0], resamples=20)
     assert curve.strengths.tolist() == [0, 0.25, 1]
-    assert curve.normalised.values.tolist() == [1, 1.25, 2]
+    assert curve.normalised.tolist() == [1, 1.25, 2]
     assert curve.area.value == pytest.approx(0.25 * 1.125 + 0.75 * 1.625)
-    assert curve.preferred.values.tolist() == [0, 0, 0]  # a longer caption scores more here
+    assert curve.preferred.tolist() == [0, 0, 0]  # a longer caption scores more here
     (half,) = robustness(_four_words(), [Words()], ["repetition"], strengths=[0.5], resamples=20)
     assert half.area.value == pytest.approx((1 + 1.5) / 2)
 
@@ -116,7 +116,7 @@ def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
         scores = evaluate(CaptionSet.from_captions(rows), [metric])[metric]
         assert curve.scores[1] == pytest.approx(scores.score, rel=1e-12)
         untouched = evaluate(captions, [metric])[metric].items.array
-        assert curve.preferred.values[1] == (untouched > scores.items.array).mean()
+        assert curve.preferred[1] == (untouched > scores.items.array).mean()
 
 
 def test_bands_are_the_bootstrap_of_the_ratio_by_image() -> None:
@@ -131,16 +131,16 @@ def test_bands_are_the_bootstrap_of_the_ratio_by_image() -> None:
     picks = np.random.default_rng(99).integers(30, size=(4000, 30))
     ratio = pairs[1][picks].sum(axis=1) / pairs[0][picks].sum(axis=1)
     low, high = np.quantile(ratio, [0.025, 0.975])
-    assert curve.normalised.values[1] == pytest.approx(after.sum() / before.sum())
-    assert curve.normalised.low[1] == pytest.approx(low, abs=0.004)
-    assert curve.normalised.high[1] == pytest.approx(high, abs=0.004)
-    assert curve.normalised.low[0] == curve.normalised.high[0] == 1
+    assert curve.normalised[1] == pytest.approx(after.sum() / before.sum())
+    assert curve.low[1] == pytest.approx(low, abs=0.004)
+    assert curve.high[1] == pytest.approx(high, abs=0.004)
+    assert curve.low[0] == curve.high[0] == 1
 
 
 def test_a_metric_that_does_not_see_order_is_flat_under_permutation_and_another_is_not() -> None:
     result = robustness(REFERENCES, ["bleu-1", "bleu-2"], ["wp"], strengths=[0, 0.5, 1], resamples=20)
-    assert result.curve("bleu-1", "T_WP").normalised.values == pytest.approx([1, 1, 1])
-    assert result.curve("bleu-2", "permutation").normalised.values[2] < 0.8
+    assert result.curve("bleu-1", "T_WP").normalised == pytest.approx([1, 1, 1])
+    assert result.curve("bleu-2", "permutation").normalised[2] < 0.8
     assert (result.metrics, result.degradations) == (["bleu-1", "bleu-2"], ["permutation"])
     with pytest.raises(InputError, match="rouge-l under permutation was not measured; this study has bleu-1, bleu-2"):
         result.curve("rouge-l", "wp")
@@ -258,5 +258,5 @@ def test_real_captions_behave_as_published(shared: Path) -> None:
     assert area["other-caption", "cider-d"] < area["other-caption", "bleu-4"]
     assert area["permutation", "bleu-4"] < area["permutation", "cider-d"]
     for curve in result:
-        assert curve.normalised.values[-1] < 0.85
-        assert (curve.normalised.low <= curve.normalised.values + 1e-12).all()
+        assert curve.normalised[-1] < 0.85
+        assert (curve.low <= curve.normalised + 1e-12).all()

@@ -14,27 +14,24 @@ from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import (
     Clusters,
     bootstrap_interval,
-    cluster_resamples,
     mean_statistic,
     paired_difference,
     percentile_interval,
-    resample_counts,
+    resample_blocks,
 )
 from capmeter.stats.kendall import TauB
 
 
 def test_whole_clusters_are_drawn() -> None:
     clusters = ["x", "y", "x", "z", "y"]
-    for weights in cluster_resamples(clusters, resamples=50, seed=1):
+    for weights in next(resample_blocks(3, 50, seed=1))[:, Clusters(clusters).codes]:
         assert weights[0] == weights[2] and weights[1] == weights[4]
         assert weights[0] + weights[1] + weights[3] == 3  # as many clusters as there are
 
 
 def test_seed_and_number_of_draws() -> None:
-    assert (resample_counts(30, 20, seed=4)[:5] == resample_counts(30, 5, seed=4)).all()
-    assert (resample_counts(30, 20, seed=4) != resample_counts(30, 20, seed=5)).any()
-    listed = np.stack(list(cluster_resamples(["a", "b", "a"], 20, seed=2)))
-    assert (listed == resample_counts(2, 20, seed=2)[:, [0, 1, 0]]).all()
+    complete, (few,), (others,) = (list(resample_blocks(30, n, seed)) for n, seed in ((20, 4), (5, 4), (20, 5)))
+    assert (complete[0][:5] == few).all() and (complete[0] != others).any()
 
 
 # Python gives -1 and -2 the same hash
@@ -118,8 +115,9 @@ def test_intervals_hold_the_truth() -> None:
 def test_bootstrap_is_the_statistic_of_each_draw() -> None:
     random = np.random.default_rng(9)
     x, y, images = random.integers(4, size=60), random.normal(size=60), random.integers(12, size=60)
-    sampled = bootstrap_interval(TauB(x, y), images, resamples=7, seed=3).resamples
-    for value, weights in zip(sampled, cluster_resamples(images, 7, 3), strict=True):
+    clusters = Clusters(images)
+    sampled = bootstrap_interval(TauB(x, y), clusters, resamples=7, seed=3).resamples
+    for value, weights in zip(sampled, next(resample_blocks(len(clusters), 7, 3))[:, clusters.codes], strict=True):
         assert value == pytest.approx(TauB(np.repeat(x, weights), np.repeat(y, weights))(), abs=1e-12)
 
 

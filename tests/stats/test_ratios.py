@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.core.errors import InputError
-from capmeter.stats.bootstrap import bootstrap_interval, resample_counts
+from capmeter.stats.bootstrap import bootstrap_interval, resample_blocks
 from capmeter.stats.ratios import RocArea
 
 ITEMS = st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=2, max_size=12)
@@ -38,7 +38,7 @@ def test_area_is_the_share_of_ordered_pairs_also_of_resamples(items: list[tuple[
         return
     area = RocArea(labels, scores)
     assert area() == pytest.approx(share_of_pairs(labels, scores))
-    weights = resample_counts(len(items), 5, seed)
+    weights = next(resample_blocks(len(items), 5, seed))
     repeated = [np.repeat(np.arange(len(items)), row).tolist() for row in weights]
     expected = [share_of_pairs([labels[k] for k in rows], [scores[k] for k in rows]) for rows in repeated]
     assert area(weights) == pytest.approx(expected)

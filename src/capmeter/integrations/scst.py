@@ -90,13 +90,7 @@ class Reward:
             for row_index, (image_id, reference_texts) in enumerate(references.items())
         )
         self._pool, self._references = _RewardPool(frozen.pool.sentences, self._reads_words), frozen.references
-        frozen = CaptionSet(
-            ids=frozen.ids,
-            image_ids=frozen.image_ids,
-            pool=self._pool,
-            candidates=frozen.candidates,
-            references=frozen.references,
-        )
+        frozen = frozen.replace(pool=self._pool)
         self._evaluation = Evaluation((self.metric,), settings or Settings())
         corpora = [corpus for each in self._evaluation.ordered_metrics if (corpus := each.corpus_state()) is not None]
         if any(corpus.required_metrics() for corpus in corpora):

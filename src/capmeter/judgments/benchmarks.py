@@ -199,7 +199,7 @@ class Benchmark:
             if layout.accepts(path):
                 if columns and not layout.names_columns:
                     raise InputError(f"{path} is {layout.what}, where no column can be chosen; omit --column")
-                return layout.read(path, columns) if columns else layout.read(path)
+                return list(layout.read(path, columns) if columns else layout.read(path))
         if path.is_dir():
             whats = [each.what for each in self.file_layouts] + [each.what for each in self.layouts if each.what]
             layouts_text = f" or {'; '.join(whats)}" if whats else ""

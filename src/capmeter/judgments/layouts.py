@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -247,11 +247,11 @@ class FileLayout:
 
     what: str
     accepts: Callable[[Path], bool]
-    read: Callable[..., list[JudgmentRow]]
+    read: Callable[..., Iterable[JudgmentRow]]
     names_columns: bool = False
 
 
-def _read_flickr8k(folder: Path, annotation_file: str, crowd: bool) -> list[JudgmentRow]:
+def _read_flickr8k(folder: Path, annotation_file: str, crowd: bool) -> Iterator[JudgmentRow]:
     captions: dict[str, str] = {}  # image#k → caption
     images: dict[str, list[str]] = {}
     for line_number, line in text_lines(folder / TOKENS):
@@ -260,7 +260,6 @@ def _read_flickr8k(folder: Path, annotation_file: str, crowd: bool) -> list[Judg
             raise InputError(f"{folder / TOKENS}, line {line_number}: expected an id, a tab and a caption")
         captions[caption_id] = caption_text
         images.setdefault(caption_id.split("#")[0], []).append(caption_text)
-    rows = []
     for line_number, line in text_lines(folder / annotation_file):
         if not line.strip():
             continue
@@ -281,12 +280,10 @@ def _read_flickr8k(folder: Path, annotation_file: str, crowd: bool) -> list[Judg
             "human": ratings,
             "candidate_in_references": caption_id.split("#")[0] == image or captions[caption_id] in images[image],
         }
-        rows.append(JudgmentRow(row_fields, location))
-    return rows
+        yield JudgmentRow(row_fields, location)
 
 
-def _read_clipscore_json(path: Path) -> list[JudgmentRow]:
-    rows = []
+def _read_clipscore_json(path: Path) -> Iterator[JudgmentRow]:
     for image_id, image_entry in _entries(path, "an object of images, as CLIPScore's download script writes it"):
         location = f"{path}, image {image_id!r}"
         ratings_by_caption: dict[str, list[float]] = {}
@@ -299,8 +296,7 @@ def _read_clipscore_json(path: Path) -> list[JudgmentRow]:
             raise InputError(f"{location}: expected ground_truth and human_judgement") from None
         for caption, caption_ratings in ratings_by_caption.items():
             fields = {"image_id": image_id, "candidate": caption, "references": references, "human": caption_ratings}
-            rows.append(JudgmentRow({**fields, "candidate_in_references": caption in references}, location))
-    return rows
+            yield JudgmentRow({**fields, "candidate_in_references": caption in references}, location)
 
 
 def _entries(path: Path, expected: str) -> list[tuple[str, Any]]:
@@ -319,7 +315,7 @@ def _leaf(cell: Any) -> Any:
     return cell
 
 
-def _read_pascal_folder(folder: Path) -> list[JudgmentRow]:
+def _read_pascal_folder(folder: Path) -> Iterator[JudgmentRow]:
     """pair_pascal.mat (new_input, new_data, category) with consensus_pascal.mat (triplets: 48 rows for each pair)."""
     from scipy.io import loadmat
 
@@ -328,7 +324,6 @@ def _read_pascal_folder(folder: Path) -> list[JudgmentRow]:
     pair_inputs, categories = pair_data["new_input"].ravel(), pair_data["category"].ravel()
     if len(triplets) != _VOTES * len(pair_inputs) or len(categories) != len(pair_inputs):
         raise InputError(f"{folder}: {len(triplets)} triplets are not {_VOTES} for each of {len(pair_inputs)} pairs")
-    rows = []
     for pair_index, pair_entry in enumerate(pair_inputs):
         pair_triplets = triplets[_VOTES * pair_index : _VOTES * (pair_index + 1)]
         vote_sum = sum(int(_leaf(triplet[3])) for triplet in pair_triplets)  # 1 for a, -1 for b
@@ -340,12 +335,10 @@ def _read_pascal_folder(folder: Path) -> list[JudgmentRow]:
             "references": [str(_leaf(triplet[0])).strip() for triplet in pair_triplets],
             "consensus_winner": "a" if vote_sum > 0 else "b" if vote_sum < 0 else "tie",
         }
-        rows.append(JudgmentRow(row_fields, f"{folder}, pair {pair_index}"))
-    return rows
+        yield JudgmentRow(row_fields, f"{folder}, pair {pair_index}")
 
 
-def _read_fleur_json(path: Path) -> list[JudgmentRow]:
-    rows = []
+def _read_fleur_json(path: Path) -> Iterator[JudgmentRow]:
     for category, pair_entries in _entries(path, "category → list of pairs, as FLEUR writes it"):
         for pair_index, pair_entry in enumerate(pair_entries):
             location = f"{path}, {category} {pair_index}"
@@ -361,11 +354,10 @@ def _read_fleur_json(path: Path) -> list[JudgmentRow]:
                 }
             except (KeyError, TypeError, ValueError):
                 raise InputError(f"{location}: expected image, two captions, label 0 or 1, and references") from None
-            rows.append(JudgmentRow(row_fields, location))
-    return rows
+            yield JudgmentRow(row_fields, location)
 
 
-def _read_thumb(path: Path) -> list[JudgmentRow]:
+def _read_thumb(path: Path) -> Iterator[JudgmentRow]:
     possible_files = [path.with_name(f"mscoco_references.{file_ending}") for file_ending in ("json", "jsonl")]
     reference_files = [possible_file for possible_file in possible_files if possible_file.is_file()]
     if not reference_files:
@@ -373,7 +365,6 @@ def _read_thumb(path: Path) -> list[JudgmentRow]:
     references_by_segment = {
         str(row.fields.get("seg_id")): row.texts("refs") for row in _read_jsonl(reference_files[0])
     }
-    rows = []
     for row in _read_jsonl(path):
         segment_id = str(row.fields.get("seg_id"))
         if segment_id not in references_by_segment:
@@ -387,12 +378,10 @@ def _read_thumb(path: Path) -> list[JudgmentRow]:
             "precision": row.number("P"),
             "recall": row.number("R"),
         }
-        rows.append(JudgmentRow(row_fields, row.place))
-    return rows
+        yield JudgmentRow(row_fields, row.place)
 
 
-def _read_valse_json(path: Path) -> list[JudgmentRow]:
-    rows = []
+def _read_valse_json(path: Path) -> Iterator[JudgmentRow]:
     for foil_id, foil_entry in _entries(path, "id → caption and foil, as VALSE writes it"):
         location = f"{path}, {foil_id!r}"
         try:
@@ -410,8 +399,7 @@ def _read_valse_json(path: Path) -> list[JudgmentRow]:
             }
         except (KeyError, TypeError):
             raise InputError(f"{location}: expected caption, foil, image_file and mturk") from None
-        rows.append(JudgmentRow(row_fields, location))
-    return rows
+        yield JudgmentRow(row_fields, location)
 
 
 def _read_foil_folder(folder: Path) -> list[JudgmentRow]:
@@ -443,8 +431,8 @@ def _read_foil_folder(folder: Path) -> list[JudgmentRow]:
     return rows
 
 
-def _read_rated_table(path: Path, columns: Mapping[str, str] | None = None) -> list[JudgmentRow]:
-    columns, rows = dict(columns or {}), []
+def _read_rated_table(path: Path, columns: Mapping[str, str] | None = None) -> Iterator[JudgmentRow]:
+    columns = dict(columns or {})
     captions = load(path, on_missing="keep", columns=columns)
     if all(caption.human is None for caption in captions) and "human" not in columns.values():
         with suppress(InputError):  # a sheet may call them so
@@ -463,8 +451,7 @@ def _read_rated_table(path: Path, columns: Mapping[str, str] | None = None) -> l
             "human": list(caption.human),
             "system": caption.system or "",
         }
-        rows.append(JudgmentRow(row_fields, f"{path}, caption {caption.id!r}"))
-    return rows
+        yield JudgmentRow(row_fields, f"{path}, caption {caption.id!r}")
 
 
 def _holds_files(folder: Path, *names: str) -> bool:

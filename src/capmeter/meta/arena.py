@@ -19,7 +19,7 @@ from capmeter.meta.agreement import LENGTH, AgreementTable
 from capmeter.meta.coefficient import SCALE, AgreementRow
 from capmeter.meta.human_level import HUMAN
 from capmeter.meta.metric_scores import caption_lengths, orient_scores
-from capmeter.stats.bootstrap import Clusters, cluster_resamples, percentile_interval
+from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
 from capmeter.stats.correlation import Spearman
 from capmeter.stats.kendall import Array, TauB
 from capmeter.stats.pairs import TieMatched, bradley_terry, count_wins
@@ -70,9 +70,11 @@ class _Battles:
         all_battles = np.ones(len(self.first), np.int64)
         rating_rows = [bradley_terry(self._wins(outcomes, all_battles))]
         with task("rating systems", total=table.resamples) as advance:
-            for weights in cluster_resamples(self.clusters, table.resamples, table.seed):
-                rating_rows.append(bradley_terry(self._wins(outcomes, weights), start=rating_rows[0]))
-                advance(1)
+            for block in resample_blocks(len(self.clusters), table.resamples, table.seed):
+                for counts in block:
+                    wins = self._wins(outcomes, counts[self.clusters.codes])
+                    rating_rows.append(bradley_terry(wins, start=rating_rows[0]))
+                    advance(1)
         return np.stack(rating_rows)
 
     def _wins(self, outcomes: Callable[[Array], Array], weights: Array) -> Array:

@@ -24,7 +24,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from capmeter.evaluation import registry
 from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import evaluate
-from capmeter.stats.bootstrap import Clusters, Interval, percentile_interval, resample_counts
+from capmeter.stats.bootstrap import Clusters, Interval, percentile_interval, resample_blocks
 from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.transforms.degradations import Degradation, parse_list
 
@@ -113,62 +113,33 @@ _LEAST_SCORE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
-    """Values over strengths, with the bounds of their intervals."""
-
-    values: Floats
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def from_resamples(cls, values: Floats, resamples: Floats, level: float) -> Band:
-        """The band of these resamples [resamples, strengths].
-
-        Args:
-            values: of the curve (strengths).
-            resamples: their values (resamples, strengths).
-            level: that the bounds cover, such as 0.95.
-        """
-        low, high = np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return cls(values, low, high)
-
-
-@dataclass(frozen=True, eq=False)
 class DegradationCurve:
     """How one metric responds to one degradation.
 
-    `scores`: the corpus scores at each strength; `normalised`: the same relative to the unmodified captions; `area`:
-    under the normalised curve; `preferred`: the share of captions scored better unmodified than degraded; `tied`: the
-    share scored equally.
+    `area`: under the normalised curve. At each of the `strengths` (strengths): `scores`: the corpus scores;
+    `normalised`: relative to the unmodified captions, with the bounds `low` and `high`; `preferred`: the share of
+    captions scored better unmodified than degraded, with its bounds; `tied`: the share scored equally.
     """
 
     metric: str
     degradation: str
+    area: Interval
     strengths: Floats
     scores: Floats
-    normalised: Band
-    area: Interval
-    preferred: Band
+    normalised: Floats
+    low: Floats
+    high: Floats
+    preferred: Floats
+    preferred_low: Floats
+    preferred_high: Floats
     tied: Floats
     signature: str
 
     def to_dict(self) -> dict[str, Any]:
         """The curve as in the JSON output."""
-        return {
-            "metric": self.metric,
-            "degradation": self.degradation,
-            "area": {"value": self.area.value, "low": self.area.low, "high": self.area.high},
-            "strengths": self.strengths.tolist(),
-            "scores": self.scores.tolist(),
-            "normalised": self.normalised.values.tolist(),
-            "low": self.normalised.low.tolist(),
-            "high": self.normalised.high.tolist(),
-            "preferred": self.preferred.values.tolist(),
-            "preferred_low": self.preferred.low.tolist(),
-            "preferred_high": self.preferred.high.tolist(),
-            "tied": self.tied.tolist(),
-            "signature": self.signature,
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["area"] = {name: getattr(self.area, name) for name in ("value", "low", "high")}
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +247,8 @@ def robustness(
     results = evaluate(degraded_captions, parsed_metrics, corpus=unmodified_captions, settings=settings)
     clusters = Clusters(unmodified_captions.image_ids)
     cells = {str(each): _cells(number, len(points)) for number, each in enumerate(parsed_degradations)}
-    curve_measure = _CurveMeasure(points, cells, clusters, resample_counts(len(clusters), resamples, seed), level)
+    weights = np.concatenate(list(resample_blocks(len(clusters), resamples, seed)))
+    curve_measure = _CurveMeasure(points, cells, clusters, weights, level)
     curves: list[list[DegradationCurve]] = []
     with task("measuring", total=len(parsed_metrics)) as advance:
         for metric in curve_measure.measurable(results, parsed_metrics):
@@ -394,23 +366,34 @@ class _CurveMeasure:
         caption_scores = scores.items.array.reshape(captions, -1)
         for degradation_name, cell_indices in self.cells.items():
             ratios = resampled_scores[is_usable][:, cell_indices] / resampled_scores[is_usable, :1]
-            normalised = Band.from_resamples(corpus[cell_indices] / corpus[0], ratios, self.level)
+            normalised = corpus[cell_indices] / corpus[0]
+            low, high = self._bounds(ratios)
             signs = sign_with_tolerance(caption_scores[:, :1], caption_scores[:, cell_indices])
             if metric.lower_is_better:
                 signs = -signs
             preferred = (signs > 0).astype(np.float64)
-            preferred_resamples = (self.weights @ self.clusters.sums(preferred)) / counts[:, None]
+            preferred_low, preferred_high = self._bounds(
+                (self.weights @ self.clusters.sums(preferred)) / counts[:, None]
+            )
             yield DegradationCurve(
                 metric=scores.name,
                 degradation=degradation_name,
+                area=self._area_interval(normalised, ratios),
                 strengths=self.strengths,
                 scores=corpus[cell_indices],
                 normalised=normalised,
-                area=self._area_interval(normalised.values, ratios),
-                preferred=Band.from_resamples(preferred.mean(axis=0), preferred_resamples, self.level),
+                low=low,
+                high=high,
+                preferred=preferred.mean(axis=0),
+                preferred_low=preferred_low,
+                preferred_high=preferred_high,
                 tied=(signs == 0).mean(axis=0),
                 signature=scores.signature,
             )
+
+    def _bounds(self, resamples: Floats) -> Any:
+        """Both ends of the intervals of resamples (resamples, strengths): (2, strengths)."""
+        return np.quantile(resamples, [(1 - self.level) / 2, (1 + self.level) / 2], axis=0)
 
     def _resample(self, metric: Metric, rows: Floats, counts: npt.NDArray[Any]) -> Floats:
         """The corpus score of every state in every resample: (resamples, states)."""

@@ -13,14 +13,6 @@ the same references are tested.
 >>> ranking = rank_systems({"wrong": wrong, "right": right}, resamples=200)["rouge-l"]
 >>> sorted(ranking.best), sorted(ranking.significantly_worse["right"]), ranking.intervals["right"]
 (['right'], ['wrong'], (1.0, 1.0))
-
-The p of a difference comes from one of two tests:
-
-* `permutation` (the default): a paired permutation test. Under the null hypothesis system labels can be swapped within
-  an image; p is the share of permutations whose difference is at least as large as the observed one. With up to
-  2¹² permutations in all, every one is tried.
-* `bootstrap`: from the intervals' paired resamples of images, how often the difference falls on the less likely side of
-  0, doubled.
 """
 
 from __future__ import annotations

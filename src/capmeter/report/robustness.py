@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _COLUMNS = 3
+_POINTS = {"strength": "strengths", "score": "scores"} | {
+    name: name for name in ("normalised", "low", "high", "preferred", "tied")
+}
+"""The columns of points, and the fields of a curve that hold them."""
 _INSIDE = 5  # metrics whose legend fits inside a panel
 
 
@@ -34,8 +38,8 @@ def robustness_table(study: Robustness, scale: float = 1, names: Mapping[str, st
             labels[each.metric],
             f"{scale * each.area.value:.{digits}f}",
             f"[{scale * each.area.low:.{digits}f}, {scale * each.area.high:.{digits}f}]",
-            *(f"{scale * each.normalised.values[index]:.{digits}f}" for index in strength_indices),
-            *(f"{100 * each.preferred.values[index]:.1f}" for index in strength_indices),
+            *(f"{scale * each.normalised[index]:.{digits}f}" for index in strength_indices),
+            *(f"{100 * each.preferred[index]:.1f}" for index in strength_indices),
         ]
         for degradation_name in study.degradations
         for each in _sorted(study, degradation_name)
@@ -62,22 +66,12 @@ def robustness_table(study: Robustness, scale: float = 1, names: Mapping[str, st
 
 def curve_points(study: Robustness) -> Table:
     """Every point of every curve in full precision, for programs."""
-    columns = ["degradation", "metric", "strength", "score", "normalised", "low", "high", "preferred", "tied"]
     rows = [
         [each.degradation, each.metric, *point, each.area.value, each.area.low, each.area.high]
         for each in study
-        for point in zip(
-            each.strengths.tolist(),
-            each.scores.tolist(),
-            each.normalised.values.tolist(),
-            each.normalised.low.tolist(),
-            each.normalised.high.tolist(),
-            each.preferred.values.tolist(),
-            each.tied.tolist(),
-            strict=True,
-        )
+        for point in zip(*(getattr(each, field_name).tolist() for field_name in _POINTS.values()), strict=True)
     ]
-    return Table("", [*columns, "area", "area_low", "area_high"], rows, [])
+    return Table("", ["degradation", "metric", *_POINTS, "area", "area_low", "area_high"], rows, [])
 
 
 @house_style()
@@ -91,17 +85,15 @@ def robustness_figure(study: Robustness, names: Mapping[str, str] | None = None)
     rows = -(-len(ways) // columns)
     legend_inside = len(study.metrics) <= _INSIDE
     figure, axes = open_figure(rows, columns, width=4.0 if legend_inside else 5.4, height=3.5)
-    top = max(float(each.normalised.high.max()) for each in study)
+    top = max(float(each.high.max()) for each in study)
     styles = {metric: series_style(number) for number, metric in enumerate(study.metrics)}
     for panel, degradation_name in zip(axes.flat, ways, strict=False):
         for each in _sorted(study, degradation_name):
             style = styles[each.metric]
             label = f"{labels[each.metric]}  {each.area.value:.2f}"
-            panel.plot(each.strengths, each.normalised.values, label=label, **style)
-            panel.fill_between(
-                each.strengths, each.normalised.low, each.normalised.high, color=style["color"], alpha=0.15, linewidth=0
-            )
-        bottom = min(0.0, *(float(each.normalised.low.min()) for each in _sorted(study, degradation_name)))
+            panel.plot(each.strengths, each.normalised, label=label, **style)
+            panel.fill_between(each.strengths, each.low, each.high, color=style["color"], alpha=0.15, linewidth=0)
+        bottom = min(0.0, *(float(each.low.min()) for each in _sorted(study, degradation_name)))
         panel.set(title=degradation_name, xlabel="strength γ", xlim=(-0.02, 1.02), ylim=(bottom - 0.02, top * 1.03))
         legend_position = {} if legend_inside else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
         panel.legend(title="area under the curve", title_fontsize=8, handlelength=2.6, **legend_position)

@@ -113,31 +113,6 @@ def check_random(number: Any, seed: Any) -> None:
         raise InputError(f"expected a seed of at least 0, but got {seed}")
 
 
-def resample_counts(clusters: int, resamples: int = 1000, seed: int = 0) -> Array:
-    """All resamples at once: int64[resamples, clusters].
-
-    Args:
-        clusters: their number.
-        resamples, seed: number of resamples, and what determines them.
-    """
-    return np.concatenate(list(resample_blocks(clusters, resamples, seed)))
-
-
-def cluster_resamples(
-    clusters: Sequence[Any] | Array | Clusters, resamples: int = 1000, seed: int = 0
-) -> Iterator[Array]:
-    """For each resample, the weight int64[n] of each point: how often its cluster occurs. Determined by the seed.
-
-    Args:
-        clusters: the cluster of each point.
-        resamples, seed: number of resamples, and what determines them.
-    """
-    point_clusters = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    for block in resample_blocks(len(point_clusters), resamples, seed):
-        for row in block:
-            yield row[point_clusters.codes]
-
-
 def bootstrap_interval(
     statistic: Statistic,
     clusters: Sequence[Any] | Array | Clusters,

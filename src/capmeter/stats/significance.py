@@ -23,16 +23,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import Interval, paired_difference
 from capmeter.stats.kendall import Array, Numbers
-
-if TYPE_CHECKING:
-    pass
 
 
 def holm_correction(p: Numbers) -> Array:
