@@ -42,8 +42,8 @@ def test_the_best_system_has_the_lowest_score() -> None:
     systems = {"bad": captions(BAD), "good": captions(GOOD)}
     results = {name: evaluate(each, [parse("chair"), parse("rouge-l")]) for name, each in systems.items()}
     for name, ranking in rank_systems(results, resamples=100).items():
-        assert ranking.best == {"good"}, name
-        assert ranking.significantly_worse["good"] == {"bad"}, name
+        assert ranking.best() == {"good"}, name
+        assert ranking.significantly_worse("good") == {"bad"}, name
     comparison = compare(systems, "chair", permutations=1000)["chair"]
     assert [each["system"] for each in comparison.ranking] == ["good", "bad"]
     assert comparison.between("good", "bad").difference < 0

@@ -100,7 +100,7 @@ def test_latex_is_ready_for_a_paper() -> None:
     assert f"good\\textsuperscript{{a}} & {best} & {best} & {best} & \\textbf{{" in text
     assert "bad\\_one\\textsuperscript{b} & " in text and "scores x 100" in text and "in brackets" not in text
     assert "\\toprule" in text and "\\midrule" in text and "\\bottomrule" in text
-    score, low = systems["good"]["cider-d"].score, bounded["cider-d"].intervals["good"][0]
+    score, low = systems["good"]["cider-d"].score, bounded["cider-d"].intervals["good"].low
     wide = score_table(systems, bounded, 1, 100)
     assert wide.rows[0][4].startswith(f"{100 * score:.1f} [{100 * low:.1f}, ")
     assert (wide.columns, wide.bold) == (score_table(systems, plain, 1, 100).columns, {(0, m) for m in range(1, 5)})

@@ -18,9 +18,10 @@ from capmeter.core.output_files import is_same_file
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
-from capmeter.meta.system_ranking import SystemRanking, explain_untested
+from capmeter.meta.system_ranking import explain_untested
 from capmeter.report.score_table import describe_note, list_captions, score_table, scores_to_dict
 from capmeter.report.tables import PIPE_WIDTH, Table, default_digits, print_table, render
+from capmeter.stats.significance import Ranking
 
 
 def parse_metrics(names: str, flag: str) -> list[Metric]:
@@ -86,7 +87,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def show_scores(
     systems: Mapping[str, Results],
-    rankings: Mapping[str, SystemRanking],
+    rankings: Mapping[str, Ranking],
     format: str,
     *,
     digits: int | None = None,

@@ -11,19 +11,18 @@ the same references are tested.
 >>> right = score(candidates=["a dog runs", "a cat sits"] * 9, references=references, metrics="rouge-l")
 >>> wrong = score(candidates=["a cow", "a bus"] * 9, references=references, metrics="rouge-l")
 >>> ranking = rank_systems({"wrong": wrong, "right": right}, resamples=200)["rouge-l"]
->>> sorted(ranking.best), sorted(ranking.significantly_worse["right"]), ranking.intervals["right"]
-(['right'], ['wrong'], (1.0, 1.0))
+>>> sorted(ranking.best()), sorted(ranking.significantly_worse("right")), ranking.intervals["right"].low
+(['right'], ['wrong'], 1.0)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.evaluation.results import Results, Scores, resample_scores
+from capmeter.evaluation.results import Results, resample_scores
 from capmeter.stats.bootstrap import Interval, percentile_interval
 from capmeter.stats.significance import (
     LEVEL,
@@ -37,22 +36,6 @@ MIN_IMAGES = 6
 """With n images a paired permutation test of two systems gives p of 2^(1 - n) at least: below .05 from six on."""
 
 
-@dataclass(frozen=True)
-class SystemRanking:
-    """How the systems compare under one metric.
-
-    `intervals`: each score's confidence interval at `level`, where there are rows to resample; `significantly_worse`:
-    for each system those that are significantly worse, p < 1 - level; `best`: the best and all that are not
-    significantly worse. Both are empty where nothing was compared: a single system, systems that cannot be compared
-    (`explain_untested` says why), or results without rows to resample.
-    """
-
-    intervals: dict[str, tuple[float, float]]
-    significantly_worse: dict[str, frozenset[str]]
-    best: frozenset[str]
-    level: float = LEVEL
-
-
 def rank_systems(
     systems: Mapping[str, Results],
     *,
@@ -61,7 +44,7 @@ def rank_systems(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
     intervals: bool = True,
-) -> dict[str, SystemRanking]:
+) -> dict[str, Ranking]:
     """How the systems compare under each metric that any of them was scored with.
 
     Intervals come from `resamples` of images (or are omitted), p from `permutations`; with many systems more are used,
@@ -80,7 +63,16 @@ def rank_systems(
     bounds = score_intervals(systems, resamples, seed, level) if intervals else {metric: {} for metric in metrics}
     are_tested = len(systems) > 1 and not explain_untested(systems)
     p_values = permutation_tests(systems, permutations, seed) if are_tested else {}
-    return {metric: _rank_scores(scores[metric], bounds[metric], p_values.get(metric, {}), level) for metric in metrics}
+    return {
+        metric: Ranking.from_p_values(
+            {name: each.score for name, each in scores[metric].items()},
+            p_values.get(metric, {}),
+            level=level,
+            lower_is_better=any(each.lower_is_better for each in scores[metric].values()),
+            intervals=bounds[metric],
+        )
+        for metric in metrics
+    }
 
 
 def explain_untested(systems: Mapping[str, Results]) -> str:
@@ -180,20 +172,3 @@ def _positions(requested: list[str], images: list[str]) -> npt.NDArray[np.int64]
     """The position of each requested image among `images`: int64[requested]."""
     image_positions = {image_id: k for k, image_id in enumerate(images)}
     return np.array([image_positions[image_id] for image_id in requested], np.int64)
-
-
-def _rank_scores(
-    scores: Mapping[str, Scores], intervals: Mapping[str, Interval], p_values: Mapping[Pair, float], level: float
-) -> SystemRanking:
-    interval_bounds = {system_name: (each.low, each.high) for system_name, each in intervals.items()}
-    if not p_values:
-        return SystemRanking(interval_bounds, {system_name: frozenset() for system_name in scores}, frozenset(), level)
-    lower_is_better = any(each.lower_is_better for each in scores.values())
-    corpus_scores = {system_name: each.score for system_name, each in scores.items()}
-    ranking = Ranking.from_p_values(corpus_scores, p_values, level=level, lower_is_better=lower_is_better)
-    return SystemRanking(
-        interval_bounds,
-        {system_name: ranking.significantly_worse(system_name) for system_name in scores},
-        ranking.best(),
-        level,
-    )

@@ -34,17 +34,17 @@ from capmeter.evaluation.base import Floats
 from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import Evaluation
-from capmeter.meta.system_ranking import SystemRanking, explain_untested
+from capmeter.meta.system_ranking import explain_untested
 from capmeter.report.explain import explain_rows
 from capmeter.report.score_table import lower_is_better_in, name_items, system_letters
 from capmeter.report.tables import name_metrics
-from capmeter.stats.significance import LEVEL, significance_threshold
+from capmeter.stats.significance import LEVEL, Ranking, significance_threshold
 
 MARKS = "†‡§‖¶#"  # an asterisk is the best score in tables of text
 _NO_SCORE = {"best": False, "value": "-inf", "text": "–", "worse": "", "worse_names": "", "interval": "", "notes": []}
 
 
-def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> dict[str, Any]:
+def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) -> dict[str, Any]:
     """The rows of the table of scores: systems, or for a single system its metrics."""
     letters, reasons = system_letters(list(systems)), _Reasons()
     short_names = name_metrics(rankings, lower_is_better_in(systems))
@@ -59,7 +59,7 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, SystemRank
         heads[:] = [("Score, 95% interval", "")]
     else:
         notes.append("Below each score: its 95% interval. Rows are in the order of the files; a heading sorts by it.")
-    if len(systems) > 1 and any(metric_ranking.best for metric_ranking in rankings.values()):
+    if len(systems) > 1 and any(metric_ranking.p for metric_ranking in rankings.values()):
         notes.append(
             "Bold: the best system of a column, and all that are not significantly worse. Small letters: the systems "
             f"that this one is significantly better than (paired permutation test by {name_items(systems.values())}, "
@@ -106,21 +106,21 @@ def _cell(
     system_name: str,
     results: Results,
     metric: str,
-    ranking: SystemRanking,
+    ranking: Ranking,
     letters: Mapping[str, str],
     reasons: _Reasons,
 ) -> dict[str, Any]:
     if metric not in set(results):
         return _NO_SCORE
     score, interval = results[metric].score, ranking.intervals.get(system_name)
-    worse_systems = [other for other in letters if other in ranking.significantly_worse.get(system_name, ())]
+    worse_systems = [other for other in letters if other in ranking.significantly_worse(system_name)]
     return {
-        "best": system_name in ranking.best,
+        "best": system_name in ranking.best(),
         "value": repr(score),
         "text": _signed(score),
         "worse": "".join(letters[other] for other in worse_systems),
         "worse_names": ", ".join(worse_systems),
-        "interval": "" if interval is None else f"{_signed(interval[0])} – {_signed(interval[1])}",
+        "interval": "" if interval is None else f"{_signed(interval.low)} – {_signed(interval.high)}",
         "notes": [
             (reasons.mark(reason, system_name, number), f"{reason}: {number:,} of {len(results.ids.names):,} captions")
             for reason, number in _noted_captions(results, metric).items()
@@ -170,7 +170,7 @@ class PageData:
     images: list[str]  # image ids in the order of their numbers
 
 
-def page_data(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> PageData:
+def page_data(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) -> PageData:
     """The data of these systems' captions and scores."""
     sentence_numbers, caption_ids, images, reference_sets = _Numbering(), _Numbering(), _Numbering(), _Numbering()
     columns: dict[str, list[int]] = {name: [] for name in ("system", "text", "id", "image", "references")}
@@ -276,12 +276,13 @@ def _items(results: Results, metric: str) -> Floats:
     return np.full(len(results.ids.names), np.nan)
 
 
-def _score_cells(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> list[dict[str, Any]]:
+def _score_cells(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) -> list[dict[str, Any]]:
     score_cells = []
     for metric_index, metric in enumerate(rankings):
         for system_index, (system, results) in enumerate(systems.items()):
             if metric in set(results):
-                low, high = rankings[metric].intervals.get(system, (None, None))
+                interval = rankings[metric].intervals.get(system)
+                low, high = (None, None) if interval is None else (interval.low, interval.high)
                 score = results[metric].score
                 score_cells.append(
                     {"system": system_index, "metric": metric_index, "score": score, "low": low, "high": high}

@@ -11,10 +11,9 @@ from typing import Any
 
 from capmeter.core.messages import format_count, list_names
 from capmeter.evaluation.results import Ids, Results, Scores, enclose_systems, resample_scores
-from capmeter.meta.system_ranking import SystemRanking
 from capmeter.report.tables import Table, default_digits, format_scale, name_metrics
 from capmeter.stats.bootstrap import percentile_interval
-from capmeter.stats.significance import LEVEL, significance_threshold
+from capmeter.stats.significance import LEVEL, Ranking, significance_threshold
 
 _LONGEST = 200  # letters of an entry that is a sentence, such as what to do
 
@@ -42,7 +41,7 @@ SCORED_SHARE = "scored_share"  # the part that says how many captions have a sco
 
 def score_table(
     systems: Mapping[str, Results],
-    rankings: Mapping[str, SystemRanking] | None = None,
+    rankings: Mapping[str, Ranking] | None = None,
     digits: int = 4,
     scale: float = 1,
     untested: str = "",
@@ -78,7 +77,8 @@ def score_table(
             score += f" ({format_share(scores.parts[SCORED_SHARE], len(systems[system].ids.names))})"
         if rankings is None or system not in rankings[metric].intervals:
             return [score]
-        low, high = (scale * bound for bound in rankings[metric].intervals[system])
+        interval = rankings[metric].intervals[system]
+        low, high = scale * interval.low, scale * interval.high
         return [score, f"[{low:.{digits}f}, {high:.{digits}f}]"]
 
     if len(systems) == 1 and not systems_as_rows:
@@ -105,15 +105,15 @@ def score_table(
 
 
 def _best_and_marks(
-    systems: Sequence[str], rankings: Sequence[SystemRanking]
+    systems: Sequence[str], rankings: Sequence[Ranking]
 ) -> tuple[set[tuple[int, int]], dict[tuple[int, int], str]]:
     """Where the best of each metric stand if systems are rows; and each system's letter, and those that it exceeds."""
     letters = system_letters(systems)
     best, marks = set(), {(s, 0): letter for s, letter in enumerate(letters.values())}
     for m, ranking in enumerate(rankings, 1):
-        best |= {(s, m) for s, system in enumerate(systems) if system in ranking.best}
+        best |= {(s, m) for s, system in enumerate(systems) if system in ranking.best()}
         for s, system in enumerate(systems):
-            worse_systems = ranking.significantly_worse.get(system, ())
+            worse_systems = ranking.significantly_worse(system)
             marks[s, m] = "".join(letter for other, letter in letters.items() if other in worse_systems)
     return best, marks
 
@@ -170,9 +170,7 @@ def lower_is_better_in(systems: Mapping[str, Results]) -> list[str]:
     )
 
 
-def scores_to_dict(
-    systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking] | None = None
-) -> dict[str, Any]:
+def scores_to_dict(systems: Mapping[str, Results], rankings: Mapping[str, Ranking] | None = None) -> dict[str, Any]:
     """Scores, intervals, parts, notes and signatures, in the layout of `--output` without the captions' own scores.
 
     Of several systems also whether each is among the best, and which systems it is significantly better than.
@@ -183,9 +181,9 @@ def scores_to_dict(
         ranking = None if rankings is None else rankings[metric]
         tested: dict[str, Any] = {}
         if ranking is not None and system in ranking.intervals:
-            tested = dict(zip(("low", "high"), ranking.intervals[system], strict=True))
-        if ranking is not None and ranking.best:
-            tested |= {"best": system in ranking.best, "above": sorted(ranking.significantly_worse[system])}
+            tested = {"low": ranking.intervals[system].low, "high": ranking.intervals[system].high}
+        if ranking is not None and ranking.p:
+            tested |= {"best": system in ranking.best(), "above": sorted(ranking.significantly_worse(system))}
         return {
             "score": scores.score,
             **tested,

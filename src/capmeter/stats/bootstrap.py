@@ -40,7 +40,7 @@ class Interval:
     low: float
     high: float
     level: float
-    resamples: Array = field(repr=False)
+    resamples: Array = field(repr=False, compare=False)
 
 
 class Clusters:

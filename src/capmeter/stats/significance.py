@@ -21,7 +21,7 @@ S. Holm. A simple sequentially rejective multiple test procedure. Scandinavian J
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -72,13 +72,17 @@ def required_resamples(requested: int, system_count: int) -> int:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Values by name, and for each pair of names its p and its `corrected` p, to which `level` is applied."""
+    """Values by name, and for each pair of names its p and its `corrected` p, to which `level` is applied.
+
+    Without p nothing was tested: nothing is best, or worse than another. `intervals`: of the values, where known.
+    """
 
     values: Mapping[str, float]
     p: Mapping[Pair, float]
     corrected: Mapping[Pair, float]
     level: float = LEVEL
     lower_is_better: bool = False
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
 
     @classmethod
     def from_p_values(
@@ -89,22 +93,24 @@ class Ranking:
         level: float = LEVEL,
         correct: bool = True,
         lower_is_better: bool = False,
+        intervals: Mapping[str, Interval] | None = None,
     ) -> Ranking:
-        """The ranking of these values; `correct`: apply Holm's correction. p has each pair once, in either order.
+        """The ranking of these values.
 
         Args:
             values: by name.
-            p: of each pair, once, in either order.
+            p: of each pair, once, in either order; empty: none was tested.
             level: such as 0.95.
             correct: whether Holm's correction is applied.
             lower_is_better: whether low values are best.
+            intervals: of the values, where known.
         """
         missing = [pair for pair in combinations(values, 2) if pair not in p and pair[::-1] not in p]
-        if missing:
+        if p and missing:
             raise InputError(f"expected p for every pair of {', '.join(values)}, but it is missing for {missing[:5]}")
         significance_threshold(level)
         corrected = dict(zip(p, holm_correction(list(p.values())).tolist(), strict=True)) if correct else dict(p)
-        return cls(dict(values), dict(p), corrected, level, lower_is_better)
+        return cls(dict(values), dict(p), corrected, level, lower_is_better, intervals or {})
 
     def corrected_p(self, first: str, second: str) -> float:
         """The pair's p after correction; the order of the names does not matter."""
@@ -113,7 +119,7 @@ class Ranking:
 
     def better(self, first: str, second: str) -> bool:
         """Whether the first is significantly better than the second."""
-        is_better = self._goodness(first) > self._goodness(second)
+        is_better = bool(self.p) and self._goodness(first) > self._goodness(second)
         return is_better and is_significant(self.corrected_p(first, second), self.level)
 
     def _goodness(self, name: str) -> float:
@@ -121,8 +127,9 @@ class Ranking:
         return -self.values[name] if self.lower_is_better else self.values[name]
 
     def significantly_worse(self, name: str) -> frozenset[str]:
-        """Those that are significantly worse than this one."""
-        return frozenset(other for other in self.values if other != name and self.better(name, other))
+        """Those that are significantly worse than this one; none where it has no value."""
+        names = self.values if name in self.values else ()
+        return frozenset(other for other in names if other != name and self.better(name, other))
 
     def order(self) -> list[str]:
         """The names from best to worst value; equal values keep their given order."""
@@ -141,7 +148,7 @@ class Ranking:
     def best(self) -> frozenset[str]:
         """The name with the best value, and all that are not significantly worse."""
         order = self.order()
-        return frozenset(order) - self.significantly_worse(order[0]) if order else frozenset()
+        return frozenset(order) - self.significantly_worse(order[0]) if self.p else frozenset()
 
 
 def bootstrap_p_values(intervals: Mapping[str, Interval]) -> dict[Pair, float]:
