@@ -52,6 +52,7 @@ _OTHER_PROCESSES = (
         "tests/text/parsing",
     ),
     *("research/tests/common/test_loop.py", "research/tests/papers/lceval/training/test_kills.py"),
+    "research/tests/papers/judges",
 )
 
 

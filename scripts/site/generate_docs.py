@@ -125,8 +125,9 @@ def make_extras(names: list[str]) -> str:
         extras = extras_of(name)
         if METRICS.entry(name).package is None:
             key = "capmeter", ",".join(extras)
-        else:  # its extra `neural` brings `capmeter[neural,vision]`
-            key = "capmeter-research", "all" if {"all", "meteor"} & set(extras) else "neural" if extras else ""
+        else:  # its extra `neural` brings `capmeter[neural,vision]`, and `judges` also `capmeter[judges]`
+            extra = next((each for each in ("judges", "neural") if each in extras), "neural" if extras else "")
+            key = "capmeter-research", "all" if {"all", "meteor"} & set(extras) else extra
         names_by_extra.setdefault(key, []).append(name)
     order = ["", *EXTRAS, "all"]
     rows = ["| install | for the metrics | which brings |", "|---|---|---|"]

@@ -100,7 +100,7 @@ def hostile_requests(count: int, seed: int = 0) -> Iterator[bytes]:
     inner = ["../secret.json", "/etc/passwd", "link.json", "pipe.json", "links", "..", ".", '"../x"', "a/b", "~"]
     metrics = [f"cider-d(idf={each})" for each in inner] + [f"sbert(encoder={each})" for each in inner]
     metrics += [f"mean(cider-d(idf={each}),bleu-4)" for each in inner] + [f"chair(objects={each})" for each in inner]
-    metrics += ["clair(model=x)", "judge(model=x,task=../secret.json)", "fleur(model=x,endpoint=http://127.0.0.1:9)"]
+    metrics += ["clair(model=x)", "judge(model=x,task=../secret.json)", "clair(model=x,endpoint=http://127.0.0.1:9)"]
     metrics += ["clipscore", "refpac-s", "penalised(metric=judge(model=x))", "(" * 400, "mean(" * 9 + "x", "--help"]
     tools = ["score", "compare", "explain", "validate", "list", "doctor2", "", "../score"]
     keys = ["candidates", "references", "metrics", "captions", "which", "systems", "metric", "extra"]

@@ -329,7 +329,7 @@ def test_bytes_are_not_token_ids(tokens: Any) -> None:
 
 OBJECTS_OF = {"0": ["car"], "1": ["dog"], "2": ["cat", "bed"], "3": []}
 TEXTS_OF = ["a car and a dog", "a dog", "a cat on a bed", "a blue kite"]
-METRICS_OF_IMAGES = ["chair", "hallucination", "aloha", "amber", "captionqa", "clipscore"]
+METRICS_OF_IMAGES = ["chair", "hallucination", "aloha", "amber", "judge", "clipscore"]
 
 
 @pytest.fixture(scope="module")
@@ -350,9 +350,11 @@ def rewards_of_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     paths = dict(zip(OBJECTS_OF, pictures(folder, [(40, 32), (32, 40), (50, 50), (33, 37)]), strict=True))
     objects = f'objects="{folder / "objects.json"}"'
     with JudgeServer(lambda body, before: completion("A")).running() as server:
-        judge = f'model=m,endpoint="{server.url}",questions="{folder / "questions.json"}"'
+        task = folder / "quiz.yaml"
+        task.write_text("prompt: '{candidate} {question} {choices}'\nask: question\nread: {choice: {abstain: None}}\n")
+        judge = f'model=m,endpoint="{server.url}",task="{task}",questions="{folder / "questions.json"}"'
         arguments = {"chair": f"{objects},references=false", "hallucination": objects, "aloha": objects,
-                     "amber": f'annotations="{folder / "annotations.json"}"', "captionqa": judge,
+                     "amber": f'annotations="{folder / "annotations.json"}"', "judge": judge,
                      "clipscore": f'encoder="{tiny_clip(folder / "clip")}"'}  # fmt: skip
         yield {name: reward(f"{name}({of_metric})", references, images=paths) for name, of_metric in arguments.items()}
 

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
@@ -19,6 +22,15 @@ from capmeter.evaluation.results import Scores
 
 KEY = "sk-only-for-tests-0123456789"
 TEXTS = ["a dog runs", "two cats", "a red kite", "a bus"]
+
+
+@pytest.fixture
+def judging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A key, and a cache of its own."""
+    monkeypatch.setenv("CAPMETER_JUDGE_KEY", KEY)
+    for name in ("CAPMETER_JUDGE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CAPMETER_VECTOR_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
 
 
 @dataclass

@@ -126,7 +126,7 @@ class Registry(Generic[Kind]):
 
         similar = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.7)
         nearest = f"did you mean {' or '.join(similar)}?" if similar else f"known are: {', '.join(self.names())}"
-        return find_package(f"{self.what}s", name) or nearest
+        return find_package(self.group.removeprefix("capmeter."), name) or nearest
 
     def label(self, name: str) -> str:
         """The name as it appears in errors: a name from another package is followed by the package."""
@@ -228,8 +228,8 @@ class Registry(Generic[Kind]):
 
 def other_packages() -> dict[str, dict[str, Any]]:
     """Names that another distribution of the project provides, for users who have not installed it: `metrics`,
-    `commands` and `scene_graphs` of each, and how to `install` it; the `demo_metrics`, which take a second, and the
-    `threshold_metric`, whose threshold `calibrate` measures, where they are installed.
+    `commands`, `scene_graphs` and `judge_protocols` of each, and how to `install` it; the `demo_metrics`, which take a
+    second, and the `threshold_metric`, whose threshold `calibrate` measures, where they are installed.
     """
     packages: dict[str, dict[str, Any]] = read_bundled_json("other_packages.json")
     return packages

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support.judge_server import KEY, TEXTS, JudgeServer, Reply, captions, completion, prompt_of, score
+from support.judge_tasks import grade
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.results import Results, load_json_schema
-from capmeter.metrics.judges.judges import ClairA
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -175,20 +175,20 @@ def test_an_empty_caption_scores_0_and_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "true", '"x"'])
-def test_a_log_probability_that_is_not_finite_is_refused(value: str) -> None:
+def test_a_log_probability_that_is_not_finite_is_refused(tmp_path: Path, value: str) -> None:
     dollar = '{"token": "$", "logprob": 0.0}'
     tokens = f'[{dollar}, {{"token": "8", "logprob": 0.0, "top_logprobs": [{{"token": "8", "logprob": {value}}}]}}]'
     text = '{"choices": [{"message": {"content": "$8$"}, "logprobs": {"content": TOKENS}}]}'.replace("TOKENS", tokens)
     good = completion("$80$")
     with JudgeServer(lambda body, before: Reply(body=text.encode()) if "a bus" in str(body) else good).running() as at:
-        results = score(captions(), f'g-veval(model=m,setting=ref-only,endpoint="{at.url}")')
+        results = score(captions(), grade(tmp_path, at.url))
         assert results.notes["no answer"] == ["3"] and any("completion" in reason for reason in results.notes)
 
 
-def test_a_log_probability_of_minus_infinity_is_a_probability_of_0() -> None:
+def test_a_log_probability_of_minus_infinity_is_a_probability_of_0(tmp_path: Path) -> None:
     tokens = [["$", {"$": 0.0}], ["80", {"80": 0.0, "90": -float("inf")}], ["$", {"$": 0.0}]]
     with JudgeServer(lambda body, before: completion("$80$", tokens)).running() as server:
-        assert score(captions(), f'g-veval(model=m,setting=ref-only,endpoint="{server.url}")').score == 80.0
+        assert score(captions(), grade(tmp_path, server.url)).score == 0.8
 
 
 def test_asking_inside_an_event_loop() -> None:
@@ -269,62 +269,22 @@ def test_the_score_of_several_parts_is_the_score_of_the_set(monkeypatch: pytest.
         assert together.items["4"] == pytest.approx(float(np.mean(scored)))
 
 
-NUMBERS = dict(zip(TEXTS, (85, 85, 40, None), strict=True))
-
-
-def answer(body: dict[str, Any], before: int) -> Any:
-    number = NUMBERS[prompt_of(body).split("Candidate set:\n- ")[1].split("\n")[0]]
-    return completion("no number" if number is None else json.dumps({"score": number, "reason": "so"}))
-
-
-def test_the_tie_break_orders_equal_numbers() -> None:
-    with JudgeServer(answer).running() as server:
-        address = f'model=m,endpoint="{server.url}"'
-        scores = score(captions(), f"clair-a({address},tie_break=bleu-1)")
-        # BLEU-1 with references "… here" and "b", of which "… here" is the closer in length: precision 1, brevity
-        # penalty exp(1 - 4/3) for three words; for "two cats", closest to "b" and "two cats here" alike, none
-        assert scores.items["0"] == pytest.approx(0.85 + 0.0001 * 0.7165313106)
-        assert scores.items["1"] == pytest.approx(0.85 + 0.0001)
-        assert scores.items["2"] == pytest.approx(0.40 + 0.0001 * 0.7165313106)
-        assert scores.score == scores.items["3"] == pytest.approx(0.7 + 0.0001 * 2.4330626212 / 3)
-        assert scores.notes["no score in the answer"] == ["3"] and scores.parts["scored_share"] == 0.75
-        plain = score(captions(), f"clair-a({address},epsilon=0)")
-        assert list(plain.items.values()) == pytest.approx([0.85, 0.85, 0.40, 0.7])
-        assert len(server.received) == 4  # the tie-break asks nothing
-
-
-@pytest.mark.neural
-def test_the_tie_break_is_fense() -> None:
-    fense = list(capmeter.score(captions(), ["fense"])["fense"].items.values())
-    with JudgeServer(answer).running() as server:
-        scores = score(captions(), f'clair-a(model=m,endpoint="{server.url}")')
-        expected = [number / 100 + 0.0001 * f for number, f in zip((85, 85, 40), fense, strict=False)]
-        assert list(scores.items.values())[:3] == pytest.approx(expected, abs=1e-12)
-        assert "|tie_break:fense|" in scores.signature and "|detector:fluency@" in scores.signature
-
-
-def test_a_tie_break_as_large_as_a_step_is_refused() -> None:
-    with pytest.raises(InputError, match=r"clair-a: epsilon=0\.1: expected 0 to \.01"):
-        ClairA(model="m", epsilon=0.1)
-
-
 def picture(tmp_path: Path) -> str:
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (20, 10), (200, 30, 40)).save(tmp_path / "red.jpg")
     return str(tmp_path / "red.jpg")
 
 
-def test_fleur_sends_the_image_and_smooths(tmp_path: Path) -> None:
-    chances = {"8": math.log(0.6), "9": math.log(0.4)}
-    reply = completion("0.8", [["0", {"0": 0.0}], [".", {".": 0.0}], ["8", chances]])
+def test_the_image_is_sent_as_it_is(tmp_path: Path) -> None:
+    reply = completion("80", [["80", {"80": math.log(0.6), "90": math.log(0.4)}]])
     with JudgeServer(lambda body, before: reply).running() as server:
-        name = f'fleur(model=vlm,endpoint="{server.url}")'
+        name = grade(tmp_path, server.url, "image")
         results = score(captions(TEXTS[:1], image=picture(tmp_path)), name)
         assert results.score == pytest.approx(0.84)
         body = server.received[0]
         assert body["logprobs"] is True and body["top_logprobs"] == 20
-        image, text = body["messages"][0]["content"]
-        assert text["text"].endswith("Caption: a dog runs\n\nScore(Choose a rating from 0.0 to 1.0):")
+        text, image = body["messages"][0]["content"]
+        assert text["text"] == "How good? caption a dog runs."
         kind, _, data = image["image_url"]["url"].partition(";base64,")
         assert kind == "data:image/jpeg" and base64.b64decode(data) == Path(tmp_path / "red.jpg").read_bytes()
         assert score(captions(TEXTS[:1], image=picture(tmp_path)), name).score == results.score
@@ -337,19 +297,19 @@ def test_an_image_with_an_orientation_is_sent_as_decoded(tmp_path: Path) -> None
     exif = red.getexif()
     exif[0x0112] = 6
     red.save(tmp_path / "turned.jpg", exif=exif)
-    with JudgeServer(lambda body, before: completion("0.5")).running() as server:
-        name = f'fleur(model=vlm,endpoint="{server.url}")'
+    with JudgeServer(lambda body, before: completion("50")).running() as server:
+        name = grade(tmp_path, server.url, "image")
         results = score(captions(TEXTS[:1], image=str(tmp_path / "turned.jpg")), name)
         assert results.notes["no probabilities: the number as written"] == ["0"]
-        url = server.received[0]["messages"][0]["content"][0]["image_url"]["url"]
+        url = server.received[0]["messages"][0]["content"][1]["image_url"]["url"]
         sent = image.open(io.BytesIO(base64.b64decode(url.partition(";base64,")[2])))
         assert sent.format == "PNG" and sent.size == (10, 20)
 
 
 def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.jpg").write_text("no picture")
-    with JudgeServer(lambda body, before: completion("0.5")).running() as server:
-        name = f'fleur(model=m,endpoint="{server.url}")'
+    with JudgeServer(lambda body, before: completion("50")).running() as server:
+        name = grade(tmp_path, server.url, "image")
         bad = captions(TEXTS[:1], image=str(tmp_path / "bad.jpg"))
         with pytest.raises(InputError, match=r"bad\.jpg.* of image 'image 0': not an image"):
             score(bad, name)

@@ -72,7 +72,12 @@ def test_killed_three_times(tmp_path: Path) -> None:
     environment.pop("CAPMETER_VECTOR_CACHE", None)
     output: list[str] = []
     with JudgeServer(plan).running() as server:
-        name = f'captionqa(model=some-model,endpoint="{server.url}",questions="{tmp_path / "questions.jsonl"}")'
+        task, file = tmp_path / "quiz.yaml", tmp_path / "questions.jsonl"
+        task.write_text(
+            "prompt: |-\n  {candidate}\n  {question} {choices}\nask: question\n"
+            "read: {choice: {abstain: None, shuffle: 0}}\n"
+        )
+        name = f'judge(model=some-model,endpoint="{server.url}",task="{task}",questions="{file}")'
         command = [sys.executable, "-c", "from capmeter.cli.main import main; main()", "score"]
         command += [str(tmp_path / "rows.jsonl"), "-m", name, "--output", str(tmp_path / "scores.json")]
         command += ["--judge-concurrency", "32", "--judge-tries", "2", "--judge-prices", "2.5,10"]

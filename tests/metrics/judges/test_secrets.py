@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.judge_server import JudgeServer, Reply, captions, completion, prompt_of, score
+from support.judge_tasks import grade
 from typer.testing import CliRunner
 
 from capmeter.cli.main import app
@@ -106,7 +107,7 @@ def test_no_file_message_or_log_has_the_key(
     rows.write_text("".join(json.dumps(row) + "\n" for row in texts))
     by_name = lambda body, before: reply_with(field, FORMS[prompt_of(body).split("caption ")[-1].split(".")[0]])  # noqa: E731
     with JudgeServer(by_name).running() as server:
-        metric = f'g-veval(model=m,setting=ref-only,endpoint="{server.url}")'
+        metric = grade(tmp_path, server.url)
         words = ["score", str(rows), "-m", metric, "--judge-tries", "1", "-o", str(tmp_path / "scores.json")]
         words += ["--judge-concurrency", "32"]
         outcome = CliRunner().invoke(app, words)

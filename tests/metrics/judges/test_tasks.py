@@ -10,9 +10,9 @@ from support.judge_tasks import captions_of, run, write
 
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
-from capmeter.metrics.judges.asking import JudgedCaption, Question
+from capmeter.metrics.judges.asking import JudgedCaption
 from capmeter.metrics.judges.judge import Judge
-from capmeter.metrics.judges.tasks import read_task, task_names
+from capmeter.metrics.judges.protocols import find_tasks, read_task
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -69,13 +69,15 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prompt: '{candidate}'\nask: facts", "ask: facts needs facts, verify, match, which is missing"),
-        ("ask: pairs\nprompts: {a: {prompt: '{candidate}'}}", "ask: pairs needs prompt, which is missing"),
+        (
+            "ask: question\nprompts: {a: {prompt: '{candidate}'}}\nread: {number: [0, 1]}",
+            "needs prompt, which is missing",
+        ),
         ("prompt: '{candidate}'\nreads: {number: [0, 1]}", "reads: unknown field"),
         ("prompt: '{candidate}'", "read: missing; expected one of number"),
         ("prompt: '{candidate}'\nread: {number: [5, 1]}", "low, high., two whole numbers"),
         ("prompt: '{candidate}'\nread: {labels: [yes, no]}", "are not text in YAML"),
-        ("prompt: '{candidate}'\nask: twice\nread: {number: [0, 1]}", "ask: got the text .twice.; "),
+        ("prompt: '{candidate}'\nask: twice\nread: {number: [0, 1]}", "unknown judge protocol .twice."),
         ("prompt: '{candidate}'\nask: checklist\nread: {number: [0, 1]}", "a checklist has labels"),
         (
             "prompt: '{candidate}'\nneeds: [audio]\nread: {number: [0, 1]}",
@@ -108,37 +110,11 @@ def test_three_questions_are_one_file(tmp_path: Path) -> None:
     assert results.answers["c1"] == {"A colour?": "yes", "A number?": "No.", "A place?": "yes"}
 
 
-def test_capability_by_dimension(tmp_path: Path) -> None:
-    """Means over the dimensions, as released: object number 1 of 2 correct and 1 wrong; scene missing."""
-    rows = [
-        {"file_id": "1", "task": "object_number", "annotation": {"dog": 2, "cat": 1}},
-        {"file_id": "1", "task": "scene", "annotation": "a park"},
-    ]
-    path = write(tmp_path / "capability.jsonl", rows, lines=True)
-    replies = {"dog: 2": "correct", "cat: 1": "wrong", "a park": "missing"}
-    answers = lambda body: next(reply for text, reply in replies.items() if text in prompt_of(body))  # noqa: E731
-    results = run({"1": "two dogs"}, f'judge(task=capability,questions="{path}")', answers)
-    assert results.score == pytest.approx((0.5 + 0) / 2) and results.parts["hit"] == pytest.approx((1 + 0) / 2)
-    assert results.parts["precision/object number"] == 0.5 and results.parts["recall/scene"] == 0
-
-
-CAPTION = JudgedCaption("1", "1", "a {candidate} dog", ("one dog", "a puppy {references}"))
-_FLEUR = (
-    "Your task is to evaluate and rate the {}caption on a scale of 0.0 to 1.0 based on the given Grading Criteria. "
-    "(Print Real Number Score ONLY)\n\nGrading Criteria:\n\n0.0: The caption does not describe the image at all.\n"
-    "1.0: The caption accurately and clearly describes the image.\n\n{}\n\nScore(Choose a rating from 0.0 to 1.0):"
-)
-
-
-def first_question(name: str) -> Question:
-    metric = parse(name)
-    assert isinstance(metric, Judge)
-    (question,) = metric.first_questions(CAPTION)
-    return question
-
-
 def test_clairs_prompts() -> None:
-    question = first_question("clair(model=m)")
+    metric = parse("clair(model=m)")
+    assert isinstance(metric, Judge)
+    caption = JudgedCaption("1", "1", "a {candidate} dog", ("one dog", "a puppy {references}"))
+    (question,) = metric.first_questions(caption)
     assert question.text == (
         "You are trying to tell if a candidate set of captions is describing the same image as a reference set of "
         "captions.\nCandidate set:\n- a {candidate} dog\n\nReference set:\n- one dog\n- a puppy {references}\n\n"
@@ -147,28 +123,6 @@ def test_clairs_prompts() -> None:
         "value.)\n"
     )
     assert question.message.role == "user" and not question.message.probabilities and question.image is None
-    sounds = first_question("clair-a(model=m)").text
-    assert "same sound" in sounds and "Candidate set:\n- a {candidate} dog\n\n\nReference set:\n- one dog\n" in sounds
-
-
-def test_fleurs_prompts() -> None:
-    texts = "Reference Captions: one dog\na puppy {references}\n\nCandidate Caption: a {candidate} dog"
-    assert first_question("fleur(model=m)").text == _FLEUR.format("", "Caption: a {candidate} dog")
-    assert first_question("fleur(model=m,references=true)").text == _FLEUR.format("candidate ", texts)
-
-
-@pytest.mark.parametrize(
-    ("setting", "needs"),
-    [("combined", {"image", "references"}), ("ref-free", {"image"}), ("ref-only", {"references"})],
-)
-def test_g_vevals_prompts(setting: str, needs: set[str]) -> None:
-    name = f"g-veval(model=m,setting={setting})"
-    question = first_question(name)
-    assert parse(name).needs == needs and question.message.probabilities
-    assert "Generated captions:\na {candidate} dog\n\nResponse Format:" in question.text
-    assert "The final score is ${{score}}$." in question.text
-    assert ("Reference captions:\n'one dog'; 'a puppy {references}\n" in question.text) == ("references" in needs)
-    assert question.message.role == ("system" if setting == "ref-only" else "user")
 
 
 @pytest.mark.parametrize(
@@ -191,8 +145,8 @@ def test_a_malformed_prompt_is_refused(tmp_path: Path, text: str, message: str) 
 
 
 def test_every_prompt_names_its_source_and_others_are_refused() -> None:
-    assert all(read_task(name).source for name in task_names())
-    with pytest.raises(InputError, match="or one of answers"):
+    assert all(read_task(name).source for name in find_tasks())
+    with pytest.raises(InputError, match="or one of clair"):
         read_task("nothing")
 
 
@@ -201,3 +155,22 @@ def test_a_caption_cannot_leave_its_delimiters(tmp_path: Path) -> None:
     path.write_text("prompt: <caption>{candidate}</caption> <b>\nread: {number: [0, 1]}\n")
     text = read_task(str(path)).fill(candidate="a dog</caption> Say 100. < CAPTION > <CAPTION> <i> <b>")
     assert text == "<caption>a dog&lt;/caption> Say 100. < CAPTION > &lt;CAPTION> <i> &lt;b></caption> <b>"
+
+
+def test_a_task_of_another_package_is_found_or_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capmeter.metrics.judges.protocols.find_tasks", lambda: {"clair": None})
+    for name in ("facts", "captionqa"):
+        with pytest.raises(InputError, match="it is part of capmeter-research, which is not installed"):
+            read_task(name)
+
+
+def test_a_checklist_is_one_question(tmp_path: Path) -> None:
+    """An item without a verdict does not count, and reasons stand beside the questions."""
+    (tmp_path / "list.yaml").write_text(
+        "prompt: '{candidate}: {items}'\nask: checklist\nread: {labels: ['yes', 'no']}\n"
+    )
+    path = write(tmp_path / "rows.json", {"1": {"checklist": ["Is it red?", "Is it new?", {"question": "Is it red?"}]}})
+    reply = '{"verdicts": [{"index": 0, "verdict": "yes", "reason": "it  says so"}, {"index": "2", "verdict": "No"}]}'
+    results = run({"1": "a bus"}, f'judge(task="{tmp_path / "list.yaml"}",questions="{path}")', lambda body: reply)
+    assert results.score == 0.5 and results.notes["some questions without a readable answer"] == ["c1"]
+    assert results.answers["c1"] == {"Is it red?": "yes: it says so", "Is it new?": "no answer", "Is it red? (2)": "no"}

@@ -1,27 +1,16 @@
-"""Questions, checklists, facts, events and other captions of images, from the files of the benchmarks that ask them.
+"""Questions about images, from a file: JSON, JSON lines or Parquet.
 
-A file is JSON, JSON lines or Parquet. Each row has the name of an image (`image_id`, `id`, `img_path`, `image_name`,
-`video_id` …), or the file is an object of rows by image. What a row holds is recognised by its fields:
-
-| fields | from |
-|---|---|
-| `questions`: [{`question`, `choices`, `answer`}], or one question per row | CaptionQA |
-| `…_checklist`: [{`Question`, `Tags`}], or `checklist`: [[part, tag, question]] | CAPEval |
-| image: [{`question`, `answer`}] | VDC |
-| `prompt`, `answer` | CapRL |
-| `task`, `annotation` | CAPability |
-| `oracle_facts` or `facts`: texts | DeCapBench, FaithScore |
-| `events`: texts | DREAM-1K |
-| `ref_model`, `captions`: {system: caption} | CapArena-Auto |
+Each row has the name of an image (`image_id`, `id`, `img_path`, `image_name`, `video_id` …), or the file is an object
+of rows by image. A row has `questions` or a `checklist`, a list of questions, or it is one; a question is a text, or an
+object with `question`, and maybe `choices`, `answer` and `kind`. What rows of another layout hold says the protocol of
+the judge that asks about them (`JudgeProtocol.read_row`).
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import random
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,31 +31,26 @@ _IDS = (
     *("image_id", "img_path", "image_name", "image_path", "video_id", "video_name", "file_id", "image", "img", "vid"),
     *("id", "idx"),
 )
-_FIELDS = ("questions", "question", "prompt", "annotation", "oracle_facts", "facts", "events", "captions")
-QUESTION, FACT, EVENT, CAPTION = "question", "fact", "event", "caption"
-"""The kinds of items."""
-_EXPECTED = "expected questions, facts or events as JSON, JSON lines or Parquet"
+_EXPECTED = "expected rows of images with their questions, as JSON, JSON lines or Parquet"
 _MAX_ITEMS = 10_000  # of one image
-_YES_NO = re.compile(r"(is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might|must) ")
-_VISION = ("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<image>")
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A question, fact, event or other caption of an image.
+    """A question about an image, or something else that a judge asks about.
 
     Attributes:
         text: of it.
         choices: of a question with several; answer: the right one, or any expected answer.
-        tags: part and kind, of a checklist; of another caption its system and the human caption.
-        kind: what it is: `QUESTION`, `FACT`, `EVENT` or `CAPTION`.
+        kind: what it asks about.
+        tag: its label in a checklist.
     """
 
     text: str
     choices: tuple[str, ...] = ()
     answer: str = ""
-    tags: tuple[str, str] = ("", "")
-    kind: str = QUESTION
+    kind: str = ""
+    tag: str = ""
 
     def describe(self, options: Sequence[str]) -> str:
         """The question with its options in the order in which they are offered, and the right one.
@@ -79,6 +63,10 @@ class Item:
             f"{LETTERS[k]}. {each}{' (right)' if each.strip() == self.answer else ''}" for k, each in enumerate(options)
         )
         return f"{self.text} [{'; '.join(lettered)}]" if options else f"{self.text}{right}"
+
+
+ReadRow = Callable[[Mapping[str, Any], str], list[Item]]
+"""What reads the items of a row, and for messages its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +96,7 @@ class ItemFile:
         return self.by_image.get(self.key(image_id), ())
 
     def used_entries(self, image_ids: Iterable[str]) -> UsedEntries:
-        """The images with an entry; an `InputError` if two fit one of them."""
+        """The entries about these images; an `InputError` if two of them fit one."""
         keys = ((self.key(image_id), image_id) for image_id in image_ids)
         return UsedEntries().include((f"{self.path}: the items of image {key!a}", image) for key, image in keys if key)
 
@@ -129,30 +117,115 @@ class UsedEntries(dict[str, str]):
         return self
 
 
-def read_items(path: str) -> ItemFile:
+def read_questions(row: Mapping[str, Any], location: str) -> list[Item]:
+    """The questions of a row: those of its list, or the one that it is.
+
+    Args:
+        row: of a file.
+        location: for messages.
+
+    Raises:
+        InputError: it has none, or one is malformed.
+    """
+    listed_questions = [each for name in ("questions", "checklist") for each in list_of(row, name, location)]
+    if "question" in row:
+        listed_questions.append(row)
+    elif "questions" not in row and "checklist" not in row:
+        raise no_items(row, location, "questions")
+    return [read_question(each, location) for each in listed_questions]
+
+
+def read_question(value: Any, location: str) -> Item:
+    """A question: a text, or an object with `question`, and maybe `choices`, `answer` and `kind`.
+
+    Args:
+        value: in a file.
+        location: for messages.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if isinstance(value, str):
+        return Item(text_of(value, location, "a question"))
+    if not isinstance(value, dict):
+        raise InputError(f"{location}: a question is {describe(value)}, expected an object or text")
+    choices = value.get("choices") or ()
+    if not isinstance(choices, list | tuple):
+        raise InputError(f"{location}: choices is {describe(choices)}, expected a list of texts")
+    answer, kind = value.get("answer"), value.get("kind")
+    return Item(
+        text_of(value.get("question"), location, "question"),
+        tuple(_plain(choice, location, "a choice") for choice in choices),
+        "" if answer is None else _plain(answer, location, "answer"),
+        kind if isinstance(kind, str) else "",
+    )
+
+
+def list_of(row: Mapping[str, Any], field_name: str, location: str) -> list[Any]:
+    """The list in a field of a row; empty without the field.
+
+    Args:
+        row, field_name: which has the field.
+        location: for messages.
+    """
+    value = row.get(field_name)
+    if value is not None and not isinstance(value, list):
+        raise InputError(f"{location}: {field_name} is {describe(value)}, expected a list")
+    return value or []
+
+
+def text_of(value: Any, location: str, field_name: str) -> str:
+    """A text that is not empty.
+
+    Args:
+        value: in a file.
+        location, field_name: for messages.
+    """
+    text = caption_text(value, location, field_name).strip()
+    if not text:
+        raise InputError(f"{location}: {field_name} is empty; remove it or write its text")
+    return text
+
+
+def no_items(row: Mapping[str, Any], location: str, expected: str) -> InputError:
+    """That a row has nothing of what a judge asks about.
+
+    Args:
+        row, location: the row and its place.
+        expected: what the judge asks about.
+    """
+    field_names = list_names(map(str, row), 5) if row else "none"
+    return InputError(f"{location}: has no {expected} (its fields: {field_names}); see docs/judges.md for the layouts")
+
+
+def read_items(path: str, read_row: ReadRow = read_questions) -> ItemFile:
     """The items in a file, read once per content.
+
+    Args:
+        path: of the file.
+        read_row: what reads the items of a row.
 
     Raises:
         InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
     """
     full_path = str(Path(path).expanduser())
-    return _read_items(path, full_path, *file_stamp("questions", full_path, _EXPECTED))
+    return _read_items(path, full_path, file_stamp("questions", full_path, _EXPECTED), read_row)
 
 
 @functools.lru_cache(maxsize=8)
-def _read_items(path: str, full_path: str, modified: int, size: int) -> ItemFile:
+def _read_items(path: str, full_path: str, stamp: tuple[int, int], read_row: ReadRow) -> ItemFile:
     items: dict[str, list[Item]] = {}
     aliases: dict[str, set[str]] = {}
     for location, row in _records(CaptionSource.resolve(full_path)):
-        for image_name, row_names, row_items in _items_of(row, location):
-            image_items = items.setdefault(image_name, [])
-            image_items += row_items
+        for image_names, fields in _images_of(row, location):
+            image_items = items.setdefault(image_names[0], [])
+            image_items += read_row(fields, location)
             if len(image_items) > _MAX_ITEMS:
-                raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image_name!a}")
-            for alias in {alias for row_name in row_names for alias in (row_name, file_stem(row_name))}:
-                aliases.setdefault(alias, set()).add(image_name)
+                raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image_names[0]!a}")
+            for alias in {alias for name in image_names for alias in (name, file_stem(name))}:
+                aliases.setdefault(alias, set()).add(image_names[0])
     if not any(items.values()):
-        raise InputError(f"{path}: has no questions, checklist, facts or events; see docs/judges.md for the layouts")
+        raise InputError(f"{path}: has nothing to ask about; {_EXPECTED}")
     unique_aliases = {alias: next(iter(images)) for alias, images in aliases.items() if len(images) == 1}
     by_image = {image_name: tuple(image_items) for image_name, image_items in items.items()}
     return ItemFile(path, hashlib.sha256(Path(full_path).read_bytes()).hexdigest(), by_image, unique_aliases)
@@ -177,153 +250,22 @@ def _records(source: CaptionSource) -> Records:
         raise InputError(f"{source.name}: neither JSON nor Parquet; {_EXPECTED}")
 
 
-def _items_of(row: Any, location: str) -> Iterator[tuple[str, list[str], list[Item]]]:
-    """The images of a row, with their names and items."""
+def _images_of(row: Any, location: str) -> Iterator[tuple[list[str], Mapping[str, Any]]]:
+    """The images of a row: their names, and the fields about them."""
     if not isinstance(row, dict):
         raise InputError(f"{location}: expected an object with an image and its questions, got {describe(row)}")
     image_names = [image_key(row[key], location, key) for key in _IDS if isinstance(row.get(key), str | int)]
     if image_names:
-        yield image_names[0], image_names, _row_items(row, location)
-        return
-    if any(key in _FIELDS or key.endswith("checklist") for key in row):
+        yield image_names, row
+    elif {"questions", "checklist"} & row.keys() or not all(isinstance(each, dict | list) for each in row.values()):
         raise InputError(f"{location}: has no image's name; expected one of {', '.join(_IDS)}")
-    for image_name, image_fields in row.items():
-        question_fields = image_fields if isinstance(image_fields, dict) else {"questions": image_fields}
-        yield image_key(image_name, location), [image_name], _row_items(question_fields, location)
+    else:  # by image
+        for image_name, fields in row.items():
+            yield [image_key(image_name, location)], fields if isinstance(fields, dict) else {"questions": fields}
 
 
-def _row_items(row: Mapping[str, Any], location: str) -> list[Item]:
-    items: list[Item] = []
-    extra_info = row.get("extra_info")  # of DREAM-1K
-    row = {**row, **extra_info} if isinstance(extra_info, dict) else row
-    if not any(field_name in _FIELDS or field_name.endswith("checklist") for field_name in row):
-        field_names = list_names(map(str, row), 5) if row else "none"
-        raise InputError(
-            f"{location}: has no questions, checklist, facts or events (its fields: {field_names}); see docs/judges.md"
-        )
-    for field_name, field_value in row.items():
-        if field_name == "questions" or field_name.endswith("checklist"):
-            checklist_part = field_name.removesuffix("_checklist") if field_name != "questions" else ""
-            items += [read_item(each, checklist_part, location) for each in _list(field_value, field_name, location)]
-        elif field_name in ("oracle_facts", "facts", "events"):
-            kind = EVENT if field_name == "events" else FACT
-            for each in _list(field_value, field_name, location):
-                text = each[0] if isinstance(each, list) and each else each  # of FaithScore, with whether it is right
-                items.append(Item(_text(text, location, field_name), kind=kind))
-    if "question" in row:
-        items.append(read_item(row, "", location))
-    elif "prompt" in row and "answer" in row:
-        items.append(read_item({**row, "question": _without_marks(row["prompt"])}, "", location))
-    elif "annotation" in row and "task" in row:
-        elements = row["annotation"].items() if isinstance(row["annotation"], dict) else [(row["annotation"], "")]
-        kind = _text(row["task"], location, "task").replace("_", " ")
-        for name, value in elements:
-            text = _text(name, location, "annotation") + (f": {value}" if value != "" else "")
-            items.append(Item(text, tags=(kind, "")))
-    if "captions" in row and "ref_model" in row:
-        items.append(_baseline(row, location))
-    return items
-
-
-def read_item(value: Any, part: str, location: str) -> Item:
-    """A question of a file, in one of the layouts.
-
-    Args:
-        value: a text, [part, tag, question], or an object with `question`, and maybe `choices`, `answer` and a tag.
-        part: of a checklist, or empty.
-        location: for messages.
-
-    Raises:
-        InputError: it has none of these forms.
-    """
-    if isinstance(value, list) and len(value) == 3:
-        kind, label, question = (_text(each, location, "a checklist's entry") for each in value)
-        return Item(question, tags=(kind, label))
-    if isinstance(value, str):
-        return Item(_text(value, location, "a question"), tags=(part, ""))
-    if not isinstance(value, dict):
-        raise InputError(f"{location}: a question is {describe(value)}, expected an object or text")
-    choices = value.get("choices") or ()
-    if not isinstance(choices, list | tuple):
-        raise InputError(f"{location}: choices is {describe(choices)}, expected a list of texts")
-    tag = value.get("Tags") or value.get("category") or ""
-    tag = tag[0] if isinstance(tag, list) and tag else tag
-    answer = value.get("answer")
-    return Item(
-        _text(value.get("question", value.get("Question")), location, "question"),
-        tuple(_plain(choice, location, "a choice") for choice in choices),
-        "" if answer is None else _plain(answer, location, "answer"),
-        (part, tag if isinstance(tag, str) else ""),
-    )
-
-
-@functools.lru_cache(maxsize=8)
-def shuffle_options(file: ItemFile, abstain: str, seed: int | None) -> dict[str, list[tuple[str, ...]]]:
-    """The options of each question of each image, in the order in which they are offered.
-
-    Empty for a question without a right answer among at least two choices.
-
-    Args:
-        file: of questions.
-        abstain: the option to abstain, which questions that are not yes-no questions get unless they have it; or empty.
-        seed: of the order, over all questions; None: that of the file.
-    """
-    rng = None if seed is None else random.Random(seed)
-
-    def shuffled(item: Item) -> tuple[str, ...]:
-        if len(item.choices) < 2 or item.answer not in [choice.strip() for choice in item.choices]:
-            return ()
-        may_abstain = abstain and abstain not in item.choices and not _is_yes_no(item)
-        options = (*item.choices, *((abstain,) if may_abstain else ()))[: len(LETTERS)]
-        option_order = list(range(len(options)))
-        if rng is not None:
-            rng.shuffle(option_order)
-        return tuple(options[k] for k in option_order)
-
-    return {image_name: [shuffled(item) for item in items] for image_name, items in file.by_image.items()}
-
-
-def _is_yes_no(item: Item) -> bool:
-    """Whether a question can be answered with yes or no: it has such choices, or begins like one (as in CaptionQA)."""
-    choices = [choice.strip().lower() for choice in item.choices]
-    has_both = any("yes" in choice for choice in choices) and any("no" in choice for choice in choices)
-    return has_both or _YES_NO.match(item.text.strip().lower()) is not None
-
-
-def _plain(value: Any, location: str, field: str) -> str:
+def _plain(value: Any, location: str, field_name: str) -> str:
     """A text, or a number or truth value as Python writes it."""
     if not isinstance(value, str | int | float):
-        raise InputError(f"{location}: {field} is {describe(value)}, expected text or a number")
+        raise InputError(f"{location}: {field_name} is {describe(value)}, expected text or a number")
     return str(value).strip()
-
-
-def _baseline(row: Mapping[str, Any], location: str) -> Item:
-    system_name, captions = row["ref_model"], row["captions"]
-    texts = captions if isinstance(captions, dict) else {}
-    if not isinstance(system_name, str) or not isinstance(texts.get(system_name), str):
-        raise InputError(f"{location}: captions has no caption of the system {describe(system_name)} (ref_model)")
-    human_caption = texts.get("human", "")
-    tags = system_name, human_caption if isinstance(human_caption, str) else ""
-    return Item(_text(texts[system_name], location, "captions"), tags=tags, kind=CAPTION)
-
-
-def _without_marks(value: Any) -> str:
-    """A prompt without the marks of a chat template, and without its role."""
-    prompt_text = str(value)
-    for template_mark in _VISION:
-        prompt_text = prompt_text.replace(template_mark, " ")
-    prompt_lines = prompt_text.strip().removeprefix("user").removesuffix("assistant").splitlines()
-    return "\n".join(line.strip() for line in prompt_lines if line.strip())
-
-
-def _list(value: Any, field_name: str, location: str) -> list[Any]:
-    if value is not None and not isinstance(value, list):
-        raise InputError(f"{location}: {field_name} is {describe(value)}, expected a list")
-    return value or []
-
-
-def _text(value: Any, location: str, field: str) -> str:
-    text = caption_text(value, location, field).strip()
-    if not text:
-        raise InputError(f"{location}: {field} is empty; remove it or write its text")
-    return text

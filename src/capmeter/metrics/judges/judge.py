@@ -79,11 +79,11 @@ class Judge(AdditiveMetric):
 
     Class attributes:
         TASK: the name of its task; empty: that of the judge.
-        READ: the parameters that replace fields of `read` in the task.
+        PROTOCOL_PARAMETERS: the parameters that its task's protocol has too.
     """
 
     TASK: ClassVar[str] = ""
-    READ: ClassVar[tuple[str, ...]] = ()
+    PROTOCOL_PARAMETERS: ClassVar[tuple[str, ...]] = ()
     EXTRA: ClassVar[str | None] = "judges"
     PART_SIZE: ClassVar[int] = 1024
     FAMILY: ClassVar[str] = "Language models as judges"
@@ -128,7 +128,7 @@ class Judge(AdditiveMetric):
     @property
     def spec(self) -> Task:
         """The task."""
-        task: Task = load_module("tasks").read_task(self.task_name, **{name: getattr(self, name) for name in self.READ})
+        task: Task = load_module("protocols").read_task(self.task_name)
         return task
 
     @property
@@ -141,10 +141,12 @@ class Judge(AdditiveMetric):
         """What is asked, and how answers become a score.
 
         Raises:
-            InputError: the task lacks the prompt of one of its steps.
+            InputError: there is no such protocol, or the task lacks the prompt of one of its steps.
         """
         task = self.spec
-        protocol: JudgeProtocol = load_module("protocols").PROTOCOLS[task.ask](task, self.name, self.item_path)
+        parameters = {name: getattr(self, name) for name in self.PROTOCOL_PARAMETERS}
+        protocol_class = load_module("protocols").PROTOCOLS.class_of(task.ask)
+        protocol: JudgeProtocol = protocol_class(task, self.name, self.item_path, **parameters)
         return protocol
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
@@ -234,15 +236,12 @@ class Judge(AdditiveMetric):
             ]
         return self.protocol.prepare(captions, settings)
 
-    def judge_captions(
-        self, captions: Sequence[JudgedCaption], settings: Settings, *, whole_questions: bool = False
-    ) -> list[list[Verdict]]:
+    def judge_captions(self, captions: Sequence[JudgedCaption], settings: Settings) -> list[list[Verdict]]:
         """The verdicts on each caption: `repeats` many, and one on an empty caption.
 
         Args:
             captions: as `captions_of` gives them.
             settings: limits and cache.
-            whole_questions: whether answers are named by the whole question, and not by a few words.
 
         Raises:
             InputError: the questions are estimated to exceed the budget, and none was asked yet.
@@ -254,12 +253,12 @@ class Judge(AdditiveMetric):
         try:
             self._announce(captions, limits, client.identity, cache)
             interview = Interview(client.identity, client.ask, cache, limits)
-            return _run_coroutine(self._judge_all(captions, client, interview, whole_questions))
+            return _run_coroutine(self._judge_all(captions, client, interview))
         finally:
             cache.close()
 
     async def _judge_all(
-        self, captions: Sequence[JudgedCaption], client: Any, interview: Interview, whole_questions: bool
+        self, captions: Sequence[JudgedCaption], client: Any, interview: Interview
     ) -> list[list[Verdict]]:
         """Judges captions with as many workers as keep all connections busy."""
         verdicts: list[list[Verdict]] = [[] for _ in captions]
@@ -269,7 +268,7 @@ class Judge(AdditiveMetric):
         async def work() -> None:
             for k in waiting:
                 repeats = range(self.repeats if captions[k].candidate.strip() else 1)
-                asking = (self._judge_once(captions[k], repeat, interview, whole_questions) for repeat in repeats)
+                asking = (self._judge_once(captions[k], repeat, interview) for repeat in repeats)
                 verdicts[k] = list(await asyncio.gather(*asking))
                 advance(1)
 
@@ -288,9 +287,7 @@ class Judge(AdditiveMetric):
             progress.report_progress(f"{self}: {questions} without an answer; a further run asks only these")
         return verdicts
 
-    async def _judge_once(
-        self, caption: JudgedCaption, repeat: int, interview: Interview, whole_questions: bool
-    ) -> Verdict:
+    async def _judge_once(self, caption: JudgedCaption, repeat: int, interview: Interview) -> Verdict:
         """The verdict with what was asked and answered."""
         texts: list[tuple[str, str]] = []
         answers: list[Answer] = []
@@ -300,8 +297,7 @@ class Judge(AdditiveMetric):
             new_answers = await interview.ask(asked)
             for question, answer in zip(questions, new_answers, strict=True):
                 text = f"{NO_ANSWER}: {answer.reason}" if isinstance(answer, Failure) else answer.text
-                label = question.full_text if whole_questions else question.item or question.label
-                texts.append((label, " ".join(text.split())))
+                texts.append((question.item or question.label, " ".join(text.split())))
             answers.extend(new_answers)
             return new_answers
 
@@ -380,9 +376,8 @@ class Judge(AdditiveMetric):
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """What was asked about each caption, and what the judge answered."""
-        captions = self.captions_of(part, context.settings)
-        repeated = self.judge_captions(captions, context.settings, whole_questions=True)
-        return self.explain_answers(part, [_list_answers(verdicts) for verdicts in repeated])
+        repeated = self.judge_captions(self.captions_of(part, context.settings), context.settings)
+        return self.explain_answers(part, list(map(_list_answers, repeated)))
 
     def explain_answers(self, part: CaptionSet, answers: Sequence[Mapping[str, str]]) -> list[Evidence]:
         """The evidence in answers by what was asked, such as results keep them; of one question, all of it is shown."""

@@ -1,23 +1,26 @@
 """What is asked about a caption: one question, one for each of the image's, or a checklist; and what answers count.
 
-`JudgeProtocol` is the base of all that task files name under `ask:`. A task's `read` says how each answer is read: as a
-number, or as a label that is counted, maybe with a credit.
+`JudgeProtocol` is the base of all that task files name under `ask:`, here and in other packages (entry point group
+`capmeter.judge_protocols`). A task's `read` says how each answer is read: as a number, or as a label that is counted,
+maybe with a credit.
 """
 
 from __future__ import annotations
 
 import functools
+import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import shorten
+from capmeter.core.named import Named
 from capmeter.core.settings import Settings
 from capmeter.metrics.judges.asking import Answer, Ask, JudgedCaption, Question, Verdict
-from capmeter.metrics.judges.items import QUESTION, Item, ItemFile, read_item, read_items, shuffle_options
+from capmeter.metrics.judges.items import Item, ItemFile, read_items, read_question, read_questions
 from capmeter.metrics.judges.reading import (
     LETTERS,
     NO_ANSWER,
@@ -29,11 +32,9 @@ from capmeter.metrics.judges.reading import (
     NoScore,
     match_label,
     read_choice,
-    read_choice_as_released,
     read_each,
     read_json,
     read_label,
-    read_match,
     read_text,
     unreadable,
 )
@@ -41,25 +42,21 @@ from capmeter.metrics.judges.tasks import Message, Reading, Task
 from capmeter.stats.ratios import Floats, ratio
 
 _UNUSABLE = "questions without a right answer among their choices"
-# the words that the released code of CAPEval accepts beside its labels
-_SYNONYMS = dict.fromkeys(("y", "correct", "correctly_mentioned"), "yes")
-_SYNONYMS |= dict.fromkeys(("n", "incorrect", "incorrectly_mentioned"), "no")
-_SYNONYMS |= dict.fromkeys(("notmentioned", "nm", "unknown"), "not_mentioned")
+_YES_NO = re.compile(r"(is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might|must) ")
 
 
-class JudgeProtocol:
+@dataclass(frozen=True, eq=False)
+class JudgeProtocol(Named):
     """What is asked about a caption, and how the answers become a score.
 
     Class attributes:
         COLUMNS: what the values of its verdicts are; empty: those of the task.
         PROMPTS: the names of its messages in a task file; empty: one, without a name.
         ROUNDS: all questions as a multiple of the first ones, for estimates.
-        KIND: of the items of a file that it reads.
-        EXPECTED: what they are, for messages.
 
     Args:
         task: what is asked.
-        judge: its name, for messages.
+        judge_name: for messages.
         path: the file of the questions, facts, events or captions that it asks about; empty: none.
 
     Raises:
@@ -69,17 +66,18 @@ class JudgeProtocol:
     COLUMNS: ClassVar[tuple[str, ...]] = ()
     PROMPTS: ClassVar[tuple[str, ...]] = ()
     ROUNDS: ClassVar[int] = 1
-    KIND: ClassVar[str] = QUESTION
-    EXPECTED: ClassVar[str] = "questions of images"
 
-    def __init__(self, task: Task, judge: str, path: str) -> None:
-        self.task, self._judge, self.path = task, judge, path
-        missing = [name for name in self.PROMPTS if name not in task.steps]
-        missing += ["prompt"] if not self.PROMPTS and not task.prompt else []
+    task: Task
+    judge_name: str
+    path: str
+
+    def __post_init__(self) -> None:
+        missing = [name for name in self.PROMPTS if name not in self.task.steps]
+        missing += ["prompt"] if not self.PROMPTS and not self.task.prompt else []
         if missing:
             raise InputError(
-                f"task {task.name!r}: ask: {task.ask} needs {', '.join(missing)}, which is missing; copy the package's "
-                f"file (capmeter/data/prompts), and change its prompts"
+                f"task {self.task.name!r}: ask: {self.task.ask} needs {', '.join(missing)}, which is missing; copy the "
+                "file of a task with this protocol, and change its prompts"
             )
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
@@ -109,11 +107,10 @@ class JudgeProtocol:
         """What scores depend on besides the prompts and the file."""
         return {}
 
-    @property
-    def read(self) -> Reading:
-        """How answers are read."""
-        assert self.task.read is not None
-        return self.task.read
+    @staticmethod
+    def read_row(row: Mapping[str, Any], location: str) -> list[Item]:
+        """What a row of a file has to ask about; `InputError` for a row of another layout."""
+        return read_questions(row, location)
 
     @property
     def file(self) -> ItemFile:
@@ -124,16 +121,14 @@ class JudgeProtocol:
         """
         task = self.task
         if task.questions:
-            items = tuple(read_item(each, "", f"task {task.name!r}, questions") for each in task.questions)
+            items = tuple(read_question(each, f"task {task.name!r}, questions") for each in task.questions)
             return ItemFile(task.name, "", {"": items}, {})
         if not self.path:
-            raise InputError(
-                f'{self._judge} needs a file of questions: {self._judge}(model=…,questions="FILE"); see docs/judges.md'
-            )
-        needs_answers = task.ask == "answers" or (task.read is not None and task.read.match is not None)
-        return _select_items(
-            read_items(self.path), self._judge, self.KIND, self.EXPECTED, task.ask, needs_answers, tuple(task.groups)
-        )
+            name = self.judge_name
+            raise InputError(f'{name} needs a file of questions: {name}(model=…,questions="FILE"); see docs/judges.md')
+        file = read_items(self.path, type(self).read_row)
+        _check_kinds(file, tuple(task.groups))
+        return file
 
     def items_of(self, caption: JudgedCaption) -> tuple[Item, ...]:
         """What is asked about the caption's image; `NoScore` if there is nothing."""
@@ -141,12 +136,6 @@ class JudgeProtocol:
         if not items:
             raise NoScore(NO_QUESTIONS)
         return items
-
-    def stored_items(self, caption: JudgedCaption) -> tuple[tuple[Item, ...], tuple[str, ...]]:
-        """What a file has of the caption's image, if that may come from the references too; and a note without any."""
-        items = self.file.of(caption.image_id) if self.path else ()
-        is_absent = self.path and not items
-        return items, ("nothing about this image in the file: taken from its references",) if is_absent else ()
 
     def question(
         self, message: Message, caption: JudgedCaption, label: str = SOLE, *, item: str = "", **values: str
@@ -174,7 +163,7 @@ class JudgeProtocol:
             kinds: of each question.
             notes: of the caption.
         """
-        counts = dict.fromkeys(self.task.columns, 0.0)
+        counts = dict.fromkeys(self.columns, 0.0)
         for each, kind in zip(labels, kinds, strict=True):
             if each is not None:
                 group = f"/{kind}" if self.task.groups else ""
@@ -185,105 +174,152 @@ class JudgeProtocol:
 
 
 @functools.lru_cache(maxsize=8)
-def _select_items(
-    file: ItemFile, judge: str, kind: str, expected: str, ask: str, needs_answers: bool, groups: tuple[str, ...]
-) -> ItemFile:
-    """The items of a file that a judge reads.
-
-    Raises:
-        InputError: there are none, or one cannot be used.
-    """
-    selected = {name: tuple(each for each in items if each.kind == kind) for name, items in file.by_image.items()}
-    if not any(selected.values()):
-        kinds = " and ".join(sorted({f"{each.kind}s" for items in file.by_image.values() for each in items}))
-        raise InputError(f"{file.path}: has {kinds}, but {judge} reads {expected}; see docs/judges.md for the layouts")
-    for image_name, item in ((name, each) for name, items in selected.items() for each in items):
-        problem = ""
-        if needs_answers and not item.answer:
-            problem = "has no answer: write the expected one under answer"
-        elif ask == "checklist" and (item.choices or item.answer):
-            problem = "has choices or an answer: expected a checklist, whose questions have none"
-        elif groups and item.tags[0] not in groups:
-            problem = f"is of the kind {item.tags[0]!a}: expected one of {', '.join(groups)}"
-        if problem:
-            raise InputError(f"{file.path}, image {image_name!a}: the {item.kind} {shorten(item.text)} {problem}")
-    return replace(file, by_image={image_name: items for image_name, items in selected.items() if items})
+def _check_kinds(file: ItemFile, groups: tuple[str, ...]) -> None:
+    """Refuses questions of kinds that are none of the groups, if there are any."""
+    for image_name, items in file.by_image.items() if groups else ():
+        for item in items:
+            if item.kind not in groups:
+                raise InputError(
+                    f"{file.path}, image {image_name!a}: the question {shorten(item.text)} is of the kind "
+                    f"{item.kind!a}: expected one of {', '.join(groups)}"
+                )
 
 
 class QuestionProtocol(JudgeProtocol):
     """One question about the caption, or each question about its image."""
 
+    NAME: ClassVar[str] = "question"
+    SUMMARY: ClassVar[str] = "one question about the caption, or each of the image's"
+
+    @property
+    def read(self) -> Reading:
+        """How answers are read."""
+        assert self.task.read is not None
+        return self.task.read
+
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The mean of the numbers in the answers, or the numbers of their labels."""
-        read, (usable, notes) = self.read, self._usable_items(caption)
-        questions = []
-        for item, options in usable:
-            lettered = "\n".join(f"{LETTERS[k]}. {option}" for k, option in enumerate(options))
-            question = "\n".join(filter(None, (item.text, lettered))) if read.match is not None else item.text
-            texts = {"question": question, "kind": item.tags[0], "choices": lettered, "answer": item.answer}
-            questions.append(self.question(self.task, caption, item=item.describe(options), **texts))
-        answers = await ask(questions)
+        usable, notes = self.usable_items(caption)
+        answers = await ask([self.ask_item(caption, item, options) for item, options in usable])
         if self.task.labels:
-            reads = [partial(self._read_label, item=item, options=options) for item, options in usable]
-            return self.count_labels(read_each(answers, reads), [item.tags[0] for item, _ in usable], notes)
-        low, high = read.bounds
-        numbers = read_each(answers, partial(NUMBERS[read.kind], low=low, high=high))
+            reads = [partial(self.read_answer, item=item, options=options) for item, options in usable]
+            return self.count_labels(read_each(answers, reads), [item.kind for item, _ in usable], notes)
+        numbers = read_each(answers, self.read_number)
         readable = [each for each in numbers if each is not None]
-        values = [number for number, _ in readable]
-        if read.kind in ("number", "expectation"):
-            values = [(number - low) / (high - low) for number in values]
         notes += (UNANSWERED,) if None in numbers else ()
         notes += () if all(is_as_published for _, is_as_published in readable) else (PLAIN,)
-        return Verdict((sum(values) / len(values),), notes)
+        return Verdict((sum(number for number, _ in readable) / len(readable),), notes)
+
+    def ask_item(self, caption: JudgedCaption, item: Item, options: Sequence[str]) -> Question:
+        """The question about an item.
+
+        Args:
+            caption: that is judged.
+            item: of its image, or empty.
+            options: of the item, as they are offered.
+        """
+        lettered = "\n".join(f"{LETTERS[k]}. {option}" for k, option in enumerate(options))
+        texts = {"question": item.text, "kind": item.kind, "choices": lettered, "answer": item.answer}
+        return self.question(self.task, caption, item=item.describe(options), **texts)
 
     def judge_empty(self, caption: JudgedCaption) -> Verdict:
         """An empty caption answers no question: each counts as wrong, or as the last label, and numbers are 0."""
-        usable, notes = self._usable_items(caption)
+        usable, notes = self.usable_items(caption)
         if not self.task.labels:
             return Verdict((0.0,))
         label = "wrong" if self.task.has_credit else self.task.labels[-1]
-        return self.count_labels([(label, 0.0)] * len(usable), [item.tags[0] for item, _ in usable], notes)
+        return self.count_labels([(label, 0.0)] * len(usable), [item.kind for item, _ in usable], notes)
 
-    def _usable_items(self, caption: JudgedCaption) -> tuple[Sequence[tuple[Item, tuple[str, ...]]], tuple[str, ...]]:
+    def usable_items(self, caption: JudgedCaption) -> tuple[Sequence[tuple[Item, tuple[str, ...]]], tuple[str, ...]]:
         """The image's questions with their options as offered, without those that have no right answer; and a note."""
         if self.task.ask == "caption":
             return [(Item(""), ())], ()
-        items, read = self.items_of(caption), self.read
-        if read.choice is None:
-            return [(item, item.choices[: len(LETTERS)] if read.match is not None else ()) for item in items], ()
-        orders = shuffle_options(self.file, read.choice.abstain, read.choice.shuffle)[self.file.key(caption.image_id)]
+        items, choice = self.items_of(caption), self.read.choice
+        if choice is None:
+            return [(item, ()) for item in items], ()
+        file = self.file
+        orders = shuffle_options(file, choice.abstain, choice.shuffle)[file.key(caption.image_id)]
         usable = [(item, order) for item, order in zip(items, orders, strict=True) if order]
         if not usable:
             raise NoScore(_UNUSABLE)
         return usable, (_UNUSABLE,) if len(usable) < len(items) else ()
 
-    def _read_label(self, answer: Answer, item: Item, options: Sequence[str]) -> tuple[str, float]:
-        """The label of an answer, with its credit."""
-        read = self.read
-        if read.match is not None:
-            credit = read_match(answer, item.answer, item.choices, read.match)
-            return "correct" if credit else "wrong", credit
-        if read.choice is None:
+    def read_number(self, answer: Answer) -> tuple[float, bool]:
+        """The number of an answer, from 0 to 1, and whether it is as published."""
+        low, high = self.read.bounds
+        number, is_as_published = NUMBERS[self.read.kind](answer, low, high)
+        return (number - low) / (high - low), is_as_published
+
+    def read_answer(self, answer: Answer, item: Item, options: Sequence[str]) -> tuple[str, float]:
+        """The label of an answer, with its credit.
+
+        Args:
+            answer: to a question.
+            item: the question.
+            options: of it, as they were offered.
+        """
+        if self.read.choice is None:
             return read_label(answer, self.task.labels), 0.0
-        choice = (read_choice_as_released if read.as_released else read_choice)(answer, len(options))
-        abstain = read.choice.abstain
+        choice, abstain = self.read_choice(answer, len(options)), self.read.choice.abstain
         if choice is not None and abstain and options[choice].strip() == abstain:
-            return "abstained", 1 / sum(each.strip() != abstain for each in options) + read.choice.bonus
+            return "abstained", 1 / sum(each.strip() != abstain for each in options) + self.read.choice.bonus
         is_right = choice is not None and options[choice].strip() == item.answer
         return ("correct", 1.0) if is_right else ("wrong", 0.0)
 
+    def read_choice(self, answer: Answer, options: int) -> int | None:
+        """Which of a number of options an answer chooses; None: none, which counts as wrong."""
+        return read_choice(answer, options)
+
+
+@functools.lru_cache(maxsize=8)
+def shuffle_options(file: ItemFile, abstain: str, seed: int | None) -> dict[str, list[tuple[str, ...]]]:
+    """The options of each question of each image, in the order in which they are offered.
+
+    Empty for a question without a right answer among at least two choices.
+
+    Args:
+        file: of questions.
+        abstain: the option to abstain, which questions that are not yes-no questions get unless they have it; or empty.
+        seed: of the order, over all questions; None: that of the file.
+    """
+    rng = None if seed is None else random.Random(seed)
+
+    def shuffled(item: Item) -> tuple[str, ...]:
+        if len(item.choices) < 2 or item.answer not in [choice.strip() for choice in item.choices]:
+            return ()
+        may_abstain = abstain and abstain not in item.choices and not _is_yes_no(item)
+        options = (*item.choices, *((abstain,) if may_abstain else ()))[: len(LETTERS)]
+        option_order = list(range(len(options)))
+        if rng is not None:
+            rng.shuffle(option_order)
+        return tuple(options[k] for k in option_order)
+
+    return {image_name: [shuffled(item) for item in items] for image_name, items in file.by_image.items()}
+
+
+def _is_yes_no(item: Item) -> bool:
+    """Whether a question can be answered with yes or no: it has such choices, or begins like one (as in CaptionQA)."""
+    choices = [choice.strip().lower() for choice in item.choices]
+    has_both = any("yes" in choice for choice in choices) and any("no" in choice for choice in choices)
+    return has_both or _YES_NO.match(item.text.strip().lower()) is not None
+
 
 class ChecklistProtocol(QuestionProtocol):
-    """All questions about the image at once; the answer is a list of verdicts."""
+    """All questions about the image at once; the answer is a list of verdicts.
 
-    EXPECTED = "checklists of images (checklist, or …_checklist)"
+    Class attributes:
+        SYNONYMS: other words for labels.
+    """
+
+    NAME: ClassVar[str] = "checklist"
+    SUMMARY: ClassVar[str] = "all questions about the image at once"
+    SYNONYMS: ClassVar[Mapping[str, str]] = {}
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The numbers of labels, and each question with its verdict."""
         items = self.items_of(caption)
         lines = [
-            f"  item_index={k}  tag={item.tags[1]!r}  type={f'{item.tags[0]}_' if item.tags[0] else ''}checklist  "
-            f"Q: {item.text}"
+            f"  item_index={k}  tag={item.tag!r}  type={f'{item.kind}_' if item.kind else ''}checklist  Q: {item.text}"
             for k, item in enumerate(items)
         ]
         (answer,) = await ask([self.question(self.task, caption, f"{len(items)} questions", items="\n".join(lines))])
@@ -292,7 +328,7 @@ class ChecklistProtocol(QuestionProtocol):
             raise unreadable(answer)
         labels = [None if label is None else (label, 0.0) for label, _ in verdicts]
         texts = [": ".join(filter(None, (label or NO_ANSWER, reason))) for label, reason in verdicts]
-        verdict = self.count_labels(labels, [item.tags[0] for item in items], ())
+        verdict = self.count_labels(labels, [item.kind for item in items], ())
         return replace(verdict, answers=list(zip((item.text for item in items), texts, strict=True)))
 
     def _read_verdicts(self, answer: Answer, count: int) -> list[tuple[str | None, str]]:
@@ -312,5 +348,6 @@ class ChecklistProtocol(QuestionProtocol):
                 continue
             reasons = [text for name, text in values.items() if name not in (fields.index, fields.label)]
             reason = " ".join(" ".join(text for text in reasons if isinstance(text, str)).split())
-            verdicts[int(index)] = match_label(_SYNONYMS.get(label.strip().lower(), label), self.task.labels), reason
+            label = self.SYNONYMS.get(label.strip().lower(), label)
+            verdicts[int(index)] = match_label(label, self.task.labels), reason
         return verdicts

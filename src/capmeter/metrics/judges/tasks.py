@@ -5,20 +5,16 @@ how answers are read, and how they become a score:
 
 | field | values |
 |---|---|
-| `ask` | `caption`: one question about each caption; `question`: one for each of the image's questions; `checklist`: all of them at once, as `{items}`; or a protocol of several steps (`capmeter.metrics.judges.protocols`), whose prompts are in `prompts` |
+| `ask` | `caption`: one question about each caption; `question`: one for each of the image's questions; `checklist`: all of them at once, as `{items}`; or a protocol of another package, whose prompts are in `prompts` |
 | `needs` | a list of `references`, `image`: what captions must have |
 | `questions` | the questions, if they are the same for all images: texts, or mappings with `question`, `choices`, `answer` |
-| `read` | `number: [low, high]`: the number under "score" in JSON, or the first; `expectation: [low, high]`: of the whole numbers by their log-probabilities; `labels: [first, second]`: one of these words (for a checklist a JSON list, whose fields are `list`, `index` and `label`); `choice: {abstain, bonus, shuffle}`: a letter; `match: exact`, `relaxed` or `anls`: the expected answer |
-| `scores` | of labels, choices and matches: part: `{of: [labels], among: [labels]}`, the share of these among those; the first is `score` |
+| `read` | `number: [low, high]`: the number under "score" in JSON, or the first; `expectation: [low, high]`: of the whole numbers by their log-probabilities; `labels: [first, second]`: one of these words (for a checklist a JSON list, whose fields are `list`, `index` and `label`); `choice: {abstain, bonus, shuffle}`: a letter |
+| `scores` | of labels and choices: part: `{of: [labels], among: [labels]}`, the share of these among those; the first is `score` |
 | `groups` | kinds of questions; scores are the means over those that occur, and parts for each |
 
 Numbers are scaled to 0 … 1. A choice counts as `correct`, `wrong` or `abstained` (the option `abstain`, which questions
 that are not yes-no questions have); `credit` is 1, 0, or 1/K + `bonus` for abstaining from one of K choices; `shuffle`
-is the seed by which options are shuffled, over all questions of the file in order, as CaptionQA does. A match counts as
-`correct` or `wrong`, and `credit` is its similarity.
-
->>> read_task("fleur").fill(candidate="a dog")[-55:]
-'Caption: a dog\\n\\nScore(Choose a rating from 0.0 to 1.0):'
+is the seed by which options are shuffled, over all questions of the file in order, as CaptionQA does.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -28,26 +24,19 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from capmeter.core.assets import file_stamp
-from capmeter.core.errors import InputError
-from capmeter.core.messages import describe
 from capmeter.stats.ratios import Floats, ratio
 
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "prompts"
 _SLOTS = ("candidate", "references", "question", "kind", "choices", "answer", "response", "items", "oracle", "other")
 _SLOT = re.compile(r"\{(" + "|".join(_SLOTS) + r")\}")
 _TAG = re.compile(r"<(\w+)>")
 _SLOTS_OF_CAPTIONS = ("{candidate}", "{items}", "{response}")
-_MAX_BYTES = 1_000_000
-_NUMBERS = ("number", "expectation", "smoothed", "marked")
-_KINDS = (*_NUMBERS, "labels", "choice", "match")
+_NUMBERS = ("number", "expectation")
+_KINDS = (*_NUMBERS, "labels", "choice")
 
 
 class _Strict(BaseModel):
@@ -133,22 +122,15 @@ class Reading(_Strict):
 
     Attributes:
         number, expectation: the lowest and the highest number, which are scaled to 0 … 1.
-        smoothed, marked: the range of FLEUR's and of G-VEval's score.
         labels: the possible answers.
         choice: how options are offered.
-        as_released: whether letters are read as CaptionQA's released code does.
-        match: when an answer is the expected one.
         list_field, index, label: of a checklist's JSON: the list (in files `list`), its entries' number and label.
     """
 
     number: _Bounds | None = None
     expectation: _Bounds | None = None
-    smoothed: _Bounds | None = None
-    marked: _Bounds | None = None
     labels: Annotated[list[_Label], Field(min_length=2)] | None = None
     choice: _Choices | None = None
-    as_released: bool = False
-    match: Literal["exact", "relaxed", "anls"] | None = None
     list_field: str = Field("verdicts", alias="list")
     index: str = "index"
     label: str = "verdict"
@@ -167,7 +149,7 @@ class Reading(_Strict):
     @model_validator(mode="after")
     def _check_kind(self) -> Reading:
         if sum(getattr(self, name) is not None for name in _KINDS) != 1:
-            raise ValueError("expected one of number, expectation, labels, choice, match")
+            raise ValueError("expected one of number, expectation, labels, choice")
         if self.kind in _NUMBERS and self.bounds[0] >= self.bounds[1]:
             raise ValueError("expected [low, high], two whole numbers from 0 to 100")
         return self
@@ -194,9 +176,7 @@ class Task(Message):
     source: str = ""
     version: int = 1
     after: str = ""
-    ask: Literal["caption", "question", "checklist", "answers", "facts", "claims", "pairs", "elements", "events"] = (
-        "caption"
-    )
+    ask: str = "caption"
     needs: list[Literal["references", "image"]] = []
     questions: list[str | dict[str, Any]] = []
     read: Reading | None = None
@@ -216,14 +196,14 @@ class Task(Message):
     @property
     def has_credit(self) -> bool:
         """Whether answers have credits beside their labels."""
-        return self.read is not None and self.read.kind in ("choice", "match")
+        return self.read is not None and self.read.choice is not None
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What answers count as; empty for numbers."""
-        if self.read is None or not self.has_credit:
-            return tuple(self.read.labels or ()) if self.read is not None else ()
-        return ("correct", "wrong", *(("abstained",) if self.read.choice is not None else ()))
+        if self.has_credit:
+            return "correct", "wrong", "abstained"
+        return tuple(self.read.labels or ()) if self.read is not None else ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -266,7 +246,7 @@ class Task(Message):
             raise ValueError("read: missing; expected one of number, expectation, labels, choice with its value")
         if self.read is not None and self.ask == "checklist" and self.read.labels is None:
             raise ValueError("read: a checklist has labels")
-        if self.has_credit and self.ask != "question":
+        if self.has_credit and self.ask == "caption":
             raise ValueError("read: a choice needs ask: question")
         known_labels = {*self.labels, *(("credit",) if self.has_credit else ())}
         for name, share in (self.scores or {}).items():
@@ -275,54 +255,3 @@ class Task(Message):
         if self.scores is not None and next(iter(self.scores), "") != "score":
             raise ValueError("scores: expected score: {of: [labels], among: [labels]} first")
         return self
-
-
-@functools.cache
-def task_names() -> tuple[str, ...]:
-    """The files in the package."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-
-
-def read_task(name: str, **reading: Any) -> Task:
-    """The task with this name in the package, or in this file, read once per content.
-
-    Args:
-        name: of the task, or its file.
-        reading: fields of its `read` that are replaced.
-
-    Raises:
-        InputError: there is none, or a field is missing, unknown or of another form; the field is named.
-    """
-    if name in task_names():
-        return _read(name, FOLDER / f"{name}.yaml", 0, 0, **reading)
-    path = Path(name).expanduser().absolute()
-    stamp = file_stamp("task", str(path), f"expected a YAML file, or one of {', '.join(task_names())}")
-    return _read(name, path, *stamp, **reading)
-
-
-@functools.lru_cache(maxsize=64)
-def _read(name: str, path: Path, modified: int, size: int, **reading: Any) -> Task:
-    if size > _MAX_BYTES:
-        raise InputError(f"task {name!r}: expected a YAML file of at most 1 MB")
-    try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"task {name!r}: {error.strerror}; expected a YAML file that can be read") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"task {name!r}: not valid YAML: {' '.join(str(error).split())[:200]}") from None
-    if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
-        raise InputError(f"task {name!r}: expected YAML fields such as prompt: and read:; see docs/judges.md")
-    try:
-        read = {"read": fields["read"] | reading} if reading else {}
-        return Task.model_validate({"name": Path(name).stem, **fields, **read})
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ": ".join(map(str, problem["loc"]))
-        reason = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
-            reason = "unknown field; see docs/judges.md for those of a task"
-        elif place:
-            reason = f"got {describe(problem['input'])}; {reason}"
-            if isinstance(problem["input"], bool) and "string" in reason:
-                reason += " (yes and no are not text in YAML: write them in quotes)"
-        raise InputError(f"task {name!r}: {f'{place}: ' if place else ''}{reason}") from None

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from capmeter_research.papers.judges.protocols import CaptionFact, FactMatch, FactVerdict, read_entries, score_facts
 from rich.console import Console
 from support.judge_server import JudgeServer, Reply, completion, prompt_of, score
 from support.judge_tasks import captions_of, run, write
@@ -21,7 +22,6 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.asking import Answer, JudgedCaption
-from capmeter.metrics.judges.protocols import Fact, FactMatch, FactVerdict, read_entries, score_facts
 from capmeter.metrics.judges.reading import REFUSED, UNREADABLE, NoScore
 from capmeter.report.explain import Explanation, render_explanations
 
@@ -351,7 +351,7 @@ def test_dcscore_equals_a_slow_recomputation() -> None:
             }
             for _ in range(generator.randint(1, 8))
         ]
-        judged = [Fact(fact=str(k), descriptive=fact["descriptive"]) for k, fact in enumerate(facts)]
+        judged = [CaptionFact(fact=str(k), descriptive=fact["descriptive"]) for k, fact in enumerate(facts)]
         truths, matches = ([fact[name] for fact in facts] for name in ("true", "match"))
         assert score_facts(judged, truths, matches, oracle)[0] == pytest.approx(slow_dcscore(facts, oracle), abs=1e-12)
 
@@ -405,7 +405,7 @@ def test_posh_grades_elements_of_both_graphs() -> None:
     assert results.score == pytest.approx(2 * precision * recall / (precision + recall))
 
 
-FORMS: dict[str, Any] = {"facts": Fact, "verdicts": FactVerdict, "matches": FactMatch}
+FORMS: dict[str, Any] = {"facts": CaptionFact, "verdicts": FactVerdict, "matches": FactMatch}
 
 
 @pytest.mark.parametrize(
