@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from capmeter_research.common.reference_reader import PREFIX
 
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.encoders import find_encoder
 from capmeter.encoders.text.layers import KIND, LORA_A, LORA_B, MATRICES
-from capmeter.encoders.text.reference_reader import PREFIX
-from capmeter.metrics.own import trained_networks
+from capmeter.metrics.own.trained_networks import LARGE
 
 SIZES = {"qkv": (1152, 384), "attn_out": (384, 384), "ffn_up": (1536, 384), "ffn_down": (384, 1536)}
 LOGISTIC = 10.0, -6.0
@@ -49,5 +49,5 @@ def larger_size(folder: Path) -> str:
         "weight": WEIGHT,
         "calibration": list(CALIBRATION),
     }
-    Checkpoint(kind=trained_networks.KIND, parameters=parameters, weights={}).save(folder / "large")
+    Checkpoint(kind=LARGE, parameters=parameters, weights={}).save(folder / "large")
     return str(folder / "large")

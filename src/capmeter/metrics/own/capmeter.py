@@ -24,8 +24,8 @@ Both networks and the encoder were trained on captions only: pairs of captions o
 target is the similarity of all captions of the two photos, and captions with every perturbation of
 `capmeter.transforms` and some others. No human judgments were used in training. docs/own-metric.md has the details.
 `checkpoint` is a network from `capmeter train capmeter`, on any encoder. `size=large` adds the logit of a larger
-encoder that reads the references, adapted from all-mpnet-base-v2 (`trained_networks.py`): it agrees better with people,
-most of all on captions of machines, and costs at least ten times as much; mpnet's own weights are not bundled.
+encoder that reads the references, adapted from all-mpnet-base-v2 and part of capmeter-research: it agrees better with
+people, most of all on captions of machines, and costs at least ten times as much; mpnet's own weights are not bundled.
 `uncertainty=true` adds a part that says how sure each score is (`trained_networks.py`).
 
 >>> import capmeter

@@ -4,11 +4,8 @@
 
     score = σ(slope (logit + λ_6 g_6) + offset)
 
-logit is the network's (`network.py`), g_6 that of an encoder which reads the caption together with its references
-(`capmeter.encoders.text.reference_reader`). The parts are the network's alone. λ_6, slope and offset are in a
-checkpoint of the kind `capmeter-large`, which names the network and the encoder that it was made for (`capmeter train
-capmeter-large`); the bundled one reads `mpnet-captions`, all-mpnet-base-v2 adapted to captions, and costs at least
-ten times as much as the network alone.
+logit is the network's (`network.py`), g_6 that of an encoder which reads the caption together with its references and
+is part of capmeter-research (`networks/own_metric/larger_encoder.py`). The parts are the network's alone.
 
 **Uncertainty**, how sure a score is: the probability that it is on the wrong side of .5.
 
@@ -27,6 +24,7 @@ is then probably on the wrong side.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,13 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.core.checkpoints import load_checkpoint, rebuilding
-from capmeter.core.errors import AssetError, InputError
+from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.ragged import Ragged
+from capmeter.core.registry import find_package
 from capmeter.core.settings import Settings
-from capmeter.encoders import Encoder, EncoderHandle, StateTable, find_encoder, load_encoder
-from capmeter.encoders.batches import limit_threads, parallel_map, torch_threads
-from capmeter.encoders.text.reference_reader import load_reader
+from capmeter.encoders import Encoder, EncoderHandle, PieceTable, StateTable, load_encoder
+from capmeter.encoders.batches import parallel_map, torch_threads
 from capmeter.evaluation.base import Flags, Floats, empty_candidates, note_captions, note_truncated
 from capmeter.metrics.embedding.word_pieces import UNREADABLE, find_unreadable
 from capmeter.metrics.own.inputs import (
@@ -190,10 +187,8 @@ class EncodedPart:
         pieces = self.encodings.larger_pieces
         if trained.larger is None or pieces is None:
             return np.zeros(len(self.candidates), np.float32)
-        reader = load_reader(trained.larger.encoder, settings)
-        with limit_threads(settings.threads):
-            reader_logits = reader.score(pieces, self.candidates, self.references)
-        terms: NDArray[np.float32] = np.float32(trained.larger.weight) * reader_logits
+        larger_logits = trained.larger.logits(pieces, self.candidates, self.references, settings)
+        terms: NDArray[np.float32] = np.float32(trained.larger.weight) * larger_logits
         return terms
 
     def word_logits(self, trained: TrainedCapmeter, settings: Settings) -> Iterator[tuple[int, Floats]]:
@@ -309,15 +304,16 @@ def word_probabilities(encoder: Encoder, sentence: str, pieces: Floats, count: i
     return values
 
 
-KIND = "capmeter-large"
 BASE = "base"
 """The size without a larger encoder."""
-SIZES = {BASE: "", "large": KIND}
+LARGE = "capmeter-large"
+"""The kind of checkpoint of a larger encoder, and the name of that of `size=large`."""
+SIZES = {BASE: "", "large": LARGE}
 """The sizes of `capmeter`, and the checkpoint of each one's larger encoder."""
 
 
 @dataclass(frozen=True, eq=False)
-class LargerEncoder:
+class LargerEncoder(ABC):
     """A larger encoder beside a network.
 
     Attributes:
@@ -332,6 +328,19 @@ class LargerEncoder:
     calibration: tuple[float, float]
     label: str
 
+    @abstractmethod
+    def logits(
+        self, pieces: PieceTable, candidates: NDArray[np.int64], references: Ragged, settings: Settings
+    ) -> NDArray[np.float32]:
+        """g_6 of each caption, (captions,).
+
+        Args:
+            pieces: the encoder's word pieces of all sentences.
+            candidates: of each caption, as an index of a sentence.
+            references: of each caption, as indices of sentences.
+            settings: where the encoder runs.
+        """
+
 
 def check_size(metric: str, size: str) -> None:
     """Raises `InputError` if the size that was given to a metric of this name is empty."""
@@ -340,7 +349,7 @@ def check_size(metric: str, size: str) -> None:
 
 
 def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
-    """The larger encoder of a checkpoint.
+    """The larger encoder of a checkpoint, from the package that provides such encoders (`capmeter.model_types`).
 
     Args:
         name: the checkpoint's name or folder.
@@ -348,29 +357,14 @@ def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
 
     Raises:
         AssetError: there is no such checkpoint, it was made for another network, or its encoder is not on this machine.
+        MissingBackend: the package is not installed.
     """
-    checkpoint = load_checkpoint(name, KIND)
-    with rebuilding("capmeter's larger encoder", name):
-        parameters = checkpoint.parameters
-        encoder_name, expected_sha256 = str(parameters["encoder"]), str(parameters["encoder_sha256"])
-        weight, (slope, offset) = float(parameters["weight"]), parameters["calibration"]
-        calibration = float(slope), float(offset)
-        network = str(parameters["network_sha256"])
-    if network != network_sha256:
-        raise AssetError(
-            f"capmeter: {name} was made for the network {network[:12]}, not for {network_sha256[:12]}; name the folder "
-            "that was made for this one, or make it: capmeter train capmeter-large"
-        )
-    try:
-        encoder = find_encoder(encoder_name, is_replaceable=False)
-    except AssetError as error:
-        raise AssetError(f"{error}   — or score with the base size, which needs no other encoder") from None
-    if encoder.sha256 != expected_sha256:
-        raise AssetError(
-            f"capmeter: {name} was made for other weights of {encoder_name} ({expected_sha256[:12]}) than those here "
-            f"({encoder.sha256[:12]}); make it again: capmeter train capmeter-large"
-        )
-    return LargerEncoder(encoder, weight, calibration, checkpoint.label)
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group="capmeter.model_types", name=LARGE):
+        larger: LargerEncoder = entry_point.load()(name, network_sha256)
+        return larger
+    raise MissingBackend(f"capmeter with a larger encoder: {find_package('model_types', LARGE)}")
 
 
 UNCERTAINTY = "uncertainty"

@@ -104,7 +104,8 @@ def train(options: LargerOptions) -> TrainingReport:
     from capmeter.encoders import find_encoder
     from capmeter.metrics.own.capmeter import KIND as NETWORK
     from capmeter.metrics.own.capmeter import Capmeter
-    from capmeter.metrics.own.trained_networks import KIND, LargerEncoder
+    from capmeter.metrics.own.trained_networks import LARGE
+    from capmeter_research.networks.own_metric.larger_encoder import ReadingEncoder
     from capmeter_research.networks.own_metric.run import fit_logistic
     from capmeter_research.networks.own_metric.training import PAIRWISE_ACCURACY, pairwise_accuracy
     from capmeter_research.networks.own_metric.tuning import select_trial
@@ -112,7 +113,7 @@ def train(options: LargerOptions) -> TrainingReport:
     settings, seed = options.run.settings, options.run.seed
     encoder, network = find_encoder(options.encoder), load_checkpoint(options.network, NETWORK)
     trained = Capmeter(checkpoint=options.network).load(settings)
-    trained = replace(trained, larger=LargerEncoder(encoder, 1.0, (1.0, 0.0), ""))
+    trained = replace(trained, larger=ReadingEncoder(encoder, 1.0, (1.0, 0.0), ""))
     judgments = load_selection_judgments(options.select, options.judgments)
     half = load_selection_judgments(options.select, options.judgments, limit=len(judgments.captions) // 2)
     corpora = read_corpora(options.captions, options.exclusions)
@@ -132,7 +133,7 @@ def train(options: LargerOptions) -> TrainingReport:
     is_original = np.array([row.perturbation is None for row in batch.rows])
     by_weight = {f"τ with weight {tried_weight:g}": value for value, _, tried_weight in trials}
     checkpoint = Checkpoint(
-        kind=KIND,
+        kind=LARGE,
         parameters={
             "network_sha256": network.sha256,
             "encoder": encoder.name,

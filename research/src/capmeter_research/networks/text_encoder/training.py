@@ -7,7 +7,7 @@ all captions of the two photos by the original encoder: a soft target, which no 
 clusters of similar photos, and all pairs of their captions and references; own captions have .3 of the weight of the
 loss, other pairs within a cluster .45, all others .25.
 
-An encoder that reads references (`capmeter.encoders.text.reference_reader`) has its own logit instead of that of the
+An encoder that reads references (`capmeter_research.common.reference_reader`) has its own logit instead of that of the
 cosine. A step takes the pairs within clusters, and for each photo's references captions of two photos outside.
 """
 
@@ -36,11 +36,11 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, PieceTable, SentenceVectors, load_encoder
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.layers import KIND, LAYERS, attach_factors
-from capmeter.encoders.text.reference_reader import PREFIX, ReaderWeights, ReferenceReader
 from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_research.common.loop import Learner, Run, set_seed
 from capmeter_research.common.recipe import Recipe
+from capmeter_research.common.reference_reader import PREFIX, ReaderWeights, ReferenceReader
 from capmeter_research.common.similar_photos import mean_directions, nearest_neighbours
 from capmeter_research.common.transformer.network import AdaptedLayers
 from capmeter_research.networks.text_encoder.rank_reduction import reduce_rank

