@@ -19,7 +19,7 @@ import tarfile
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class ParquetRows(Container):
         spans = (Span(start, min(start + 100 // len(starts), self._group_bounds[-1])) for start in starts)
         return [record for span in spans for _, record in self.records(names, span)]
 
-    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+    def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The rows, a few thousand in memory at a time."""
         total_size = 0
         last_row = self._group_bounds[-1] if span.stop is None else span.stop
@@ -140,48 +140,50 @@ class TarShard(Container):
 
     kind = "webdataset"
 
-    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
-        """A record for each sample that has a JSON object or a text."""
-        sample: dict[str, Any] = {}
-        finished_keys: set[int] = set()
-        name = self.source.name
+    def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The files of each sample that are a JSON object or a text: ending → name and bytes."""
+        name, key, files, finished_keys = self.source.name, "", dict[str, tuple[str, bytes]](), set[int]()
         with (
             report_damage(name, "tar", tarfile.TarError),
             self.source.open() as file,
-            tarfile.open(fileobj=file, mode="r|") as archive,
+            tarfile.open(fileobj=file, mode="r|" if self.source.compression else "r:") as archive,  # ":" skips pictures
         ):
             for member in archive:
                 folder, _, base_name = member.name.removeprefix("./").rpartition("/")
                 stem, _, ending = base_name.partition(".")
-                key, ending = f"{folder}/{stem}" if folder else stem, ending.lower()
+                member_key, ending = f"{folder}/{stem}" if folder else stem, ending.lower()
                 if ending not in ("json", "txt") or member.isdir():
                     continue
-                if sample and sample["__key__"] != key:
-                    yield f"{name}/{sample['__key__']}", sample
-                    finished_keys.add(hash(sample["__key__"]))
-                    sample = {}
-                if ending in sample or hash(key) in finished_keys:
+                if files and member_key != key:
+                    yield f"{name}/{key}", (key, files)
+                    finished_keys.add(hash(key))
+                    files = {}
+                key = member_key
+                if ending in files or hash(key) in finished_keys:
                     raise InputError(
                         f"{name}/{member.name}: a second file of the sample {key} after its first; each sample has "
                         "one .json and one .txt, which follow each other: write the shard again"
                     )
-                sample |= {"__key__": key, ending: self._content(archive, member, ending)}
-        if sample:
-            yield f"{name}/{sample['__key__']}", sample
+                files[ending] = member.name, self._content(archive, member)
+        if files:
+            yield f"{name}/{key}", (key, files)
 
-    def sample(self, names: Collection[str] | None = None) -> list[Any]:
-        """The first samples: between others stand pictures, which take long to pass."""
-        return [record for _, record in islice(self.records(), 100)]
+    def decode(self, item: Any, location: str) -> dict[str, Any]:
+        """The sample's key, its JSON object and its text."""
+        sample: dict[str, Any] = {"__key__": item[0]}
+        for ending, (member_name, content) in item[1].items():
+            text = decode(content, member_location := f"{self.source.name}/{member_name}")
+            sample[ending] = decode_json(text, member_location) if ending == "json" else text.removesuffix("\n")
+        return sample
 
-    def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo, ending: str) -> Any:
+    def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
         location = f"{self.source.name}/{member.name}"
         if not member.isfile():
             raise InputError(f"{location}: a link or a device, not a file; write the shard with the files themselves")
         if member.size > LONGEST_LINE:
             raise InputError(f"{location}: more than {LONGEST_LINE >> 20:,} MiB, too long for a row")
         content = archive.extractfile(member)
-        text = decode(b"" if content is None else content.read(), location)
-        return decode_json(text, location) if ending == "json" else text.removesuffix("\n")
+        return b"" if content is None else content.read()
 
 
 class Workbook(Container):
@@ -205,7 +207,7 @@ class Workbook(Container):
         sheets = f"{self.source.name}: {list_names(self._other_sheets)}"
         return {"sheets_not_read": sheets} if self._other_sheets else {}
 
-    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+    def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The rows that are not empty."""
         with self._rows() as (sheet_rows, _):
             for row_number, cells in enumerate(sheet_rows, 1):

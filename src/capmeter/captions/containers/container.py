@@ -2,8 +2,10 @@
 
 >>> class Words(Container):
 ...     kind = "words"
-...     def records(self, names=None):
-...         return iter([("word 1", {"caption": "dog"})])
+...     def items(self, names=None, span=WHOLE):
+...         return iter([("word 1", "dog")])
+...     def decode(self, item, location):
+...         return {"caption": item}
 >>> Words(None).sample()
 [{'caption': 'dog'}]
 """
@@ -70,8 +72,8 @@ class Container:
     def __init__(self, source: CaptionSource) -> None:
         self.source = source
 
-    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
-        """The records in their order.
+    def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The records in their order, with their places, as the file holds them.
 
         Args:
             names: the columns that are needed, for tables that are stored by column; None: all.
@@ -79,9 +81,17 @@ class Container:
         """
         raise NotImplementedError
 
+    def decode(self, item: Any, location: str) -> Any:
+        """The record that one of `items` holds."""
+        return item
+
+    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The records in their order, with their places; see `items`."""
+        return ((location, self.decode(item, location)) for location, item in self.items(names, span))
+
     def sample(self, names: Collection[str] | None = None) -> list[Any]:
-        """A hundred records or fewer, spread over all of them."""
-        return spread(record for _, record in self.records(names))
+        """A hundred records or fewer, spread over all of them; no others are decoded."""
+        return [self.decode(item, location) for location, item in spread(self.items(names))]
 
     def spans(self, rows: int) -> list[Span]:
         """The file in spans of at most so many records, where it can be read from within; else all of it."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
 from typing import Any
 
-from capmeter.captions.containers.container import WHOLE, Container, Records, Span, spread
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
@@ -21,17 +21,15 @@ class JsonLines(Container):
 
     kind = "jsonl"
 
-    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
-        """The values, one line in memory at a time."""
-        for line_number, line in span.lines(self.source):
-            if line.strip():
-                value = decode_json(line.rstrip("\r\n"), self.source.name, line_number)
-                yield f"{self.source.name}, line {line_number}", value
+    def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The numbered lines that are not blank."""
+        lines = ((line_number, line) for line_number, line in span.lines(self.source) if line.strip())
+        return ((f"{self.source.name}, line {line_number}", (line_number, line)) for line_number, line in lines)
 
-    def sample(self, names: Collection[str] | None = None) -> list[Any]:
-        """The values of a hundred lines or fewer."""
-        lines = spread((line_number, line) for line_number, line in self.source.lines() if line.strip())
-        return [decode_json(line.rstrip("\r\n"), self.source.name, line_number) for line_number, line in lines]
+    def decode(self, item: Any, location: str) -> Any:
+        """The value of a line."""
+        line_number, line = item
+        return decode_json(line.rstrip("\r\n"), self.source.name, line_number)
 
     def spans(self, rows: int) -> list[Span]:
         """Spans of lines that are not blank."""
@@ -54,22 +52,14 @@ class DelimitedRows(Container):
         self.header = [name.strip() for name in heading]
         self.refuse_repeated()
 
-    def records(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
-        """The rows, one line in memory at a time."""
-        rows = self._rows(span)
-        if span.offset == 0:
-            next(rows, None)
-        for line_number, cells in rows:
-            location = f"{self.source.name}, line {line_number}"
-            yield location, self._record(cells, location)
+    def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
+        """The cells of the rows, one line in memory at a time."""
+        rows = islice(self._rows(span), int(span.offset == 0), None)
+        return ((f"{self.source.name}, line {line_number}", cells) for line_number, cells in rows)
 
-    def sample(self, names: Collection[str] | None = None) -> list[Any]:
-        """A hundred rows or fewer, spread over all of them."""
-        rows = spread(islice(self._rows(), 1, None))
-        return [self._record(cells, f"{self.source.name}, line {line_number}") for line_number, cells in rows]
-
-    def _record(self, cells: list[str], location: str) -> dict[str, str]:
-        header = self.header or []
+    def decode(self, item: Any, location: str) -> dict[str, str]:
+        """The cells by the names of their columns."""
+        cells, header = item, self.header or []
         if self._delimiter == "|":
             cells = _bar_cells(cells, len(header))
         if len(cells) != len(header):
