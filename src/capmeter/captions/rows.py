@@ -108,7 +108,7 @@ def caption_text(value: Any, location: str, field: str) -> str:
 
 
 def candidate_text(value: Any, location: str, field: str) -> str:
-    """A candidate: a caption, also as the only item of a list, as decoders of batches write it.
+    """A candidate: a caption, also as the only item of a list, as decoders of batches write it, or in an object there.
 
     Args:
         value: of the field.
@@ -123,7 +123,7 @@ def candidate_text(value: Any, location: str, field: str) -> str:
                 f"{location}: {field} is a list of {len(value)}, expected one caption; several candidates of an image "
                 "come in a row each"
             )
-        value = value[0]
+        value = value[0].get("caption") if isinstance(value[0], Mapping) else value[0]
     return caption_text(value, location, field)
 
 

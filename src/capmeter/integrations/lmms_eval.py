@@ -31,8 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.layouts.programs import reference_texts
-from capmeter.captions.rows import image_key, reference_list
+from capmeter.captions.rows import image_key, reference_field
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names
 from capmeter.core.output_files import write_atomic
@@ -196,8 +195,7 @@ class CaptionTask:
         place = f"task {self.name}"
         image_id = image_key(_plain(self._value(self.image_id, doc)), place, "the id of a document")
         place = f"{place}, image {image_id}"
-        references = reference_texts(self._value(self.references, doc), place, "the references")
-        reference_list(references, place, "the references")
+        references = list(reference_field(self._value(self.references, doc), place, "the references"))
         part = None if self.group is None else self._value(self.group, doc)
         if self.groups and part not in self.groups:
             raise InputError(f"{place}: its part is {describe(part)}, expected one of {', '.join(self.groups)}")

@@ -17,7 +17,7 @@ from typing import Any
 
 from capmeter.captions.event_fields import read_video
 from capmeter.captions.field_names import OMITTED, Layout, Record, names_of
-from capmeter.captions.rows import FailedRequest, decode_list, is_finite
+from capmeter.captions.rows import FailedRequest, is_finite, picture_path
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, list_names
@@ -31,23 +31,12 @@ def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
     for value in record.values():
         if isinstance(value, Mapping) and "pred" in value and "image_id" in value:
             fields = {"image_id": value["image_id"], "candidate": _only_item(value["pred"], location, "pred")}
-            answers = {"references": reference_texts(value["answer"], location, "answer")} if "answer" in value else {}
-            return fields | answers
+            return fields | ({"answer": value["answer"]} if "answer" in value else {})
     fields = {
         "image_id": record.get("doc_id"),
         "candidate": _only_item(record.get("filtered_resps"), location, "filtered_resps"),
     }
-    if record.get("target"):
-        fields["references"] = reference_texts(record["target"], location, "target")
-    return fields
-
-
-def _clip_benchmark(record: Record, location: str) -> dict[Any, Any]:
-    captions = reference_texts(record.get("gen"), location, "gen")
-    if len(captions) != 1:
-        raise InputError(f"{location}: gen is {describe(record.get('gen'))}, expected a list of one caption")
-    references = reference_texts(record.get("true"), location, "true")
-    return _without(record, "gen", "true") | {"candidate": captions[0], "references": references}
+    return fields | ({"target": record["target"]} if record.get("target") else {})
 
 
 def _inspect(record: Record, location: str) -> dict[Any, Any]:
@@ -60,8 +49,7 @@ def _inspect(record: Record, location: str) -> dict[Any, Any]:
         raise FailedRequest(
             f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
         )
-    references = reference_texts(record.get("target"), location, "target")
-    return {"image_id": record.get("id"), "candidate": answer, "references": references}
+    return {"image_id": record.get("id"), "candidate": answer, "target": record.get("target")}
 
 
 def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
@@ -96,37 +84,16 @@ def _answer_text(choice: Any) -> Any:
     return content
 
 
-def _training_answer(record: Record, location: str) -> dict[Any, Any]:
+def _one_picture(record: Record, location: str) -> dict[Any, Any]:
     """A row of ms-swift: the only picture, a path or an object with one, is the image's id."""
-    labels = record.get("labels", record.get("label"))
-    fields = _without(record, "labels", "label", "images", "response")
-    fields |= {"candidate": record.get("response"), "references": reference_texts(labels, location, "the label")}
-    pictures = record.get("images")
-    if isinstance(pictures, Sequence) and not isinstance(pictures, str) and len(pictures) == 1:
-        picture = pictures[0].get("path") if isinstance(pictures[0], Mapping) else pictures[0]
-        if isinstance(picture, str) and picture.strip():
-            fields.setdefault("image_id", picture)
-    return fields
+    picture = picture_path(record.get("images"))
+    return ({} if picture is None else {"image_id": picture}) | _without(record, "images")
 
 
 def _llava(record: Record, location: str) -> dict[Any, Any]:
     """An answer, whose image is the question's number where the row does not name one."""
     fields = _without(record, "question_id", "text") | {"candidate": record.get("text")}
     return fields if {"image", "image_id"} & fields.keys() else fields | {"image_id": record.get("question_id")}
-
-
-def _opencompass(record: Record, location: str) -> dict[Any, Any]:
-    """A prediction, whose references are `gold`, if there are any."""
-    references = {"references": reference_texts(record["gold"], location, "gold")} if record.get("gold") else {}
-    return _without(record, "gold") | references
-
-
-def _vlmevalkit(record: Record, location: str) -> dict[Any, Any]:
-    fields = _without(record, "answer", "index", "image")
-    return fields | {
-        "image_id": record.get("index"),
-        "references": reference_texts(record.get("answer"), location, "answer"),
-    }
 
 
 def _conversation(record: Record, location: str) -> dict[Any, Any]:
@@ -274,25 +241,6 @@ def _only_item(value: Any, location: str, field_name: str) -> Any:
     return item
 
 
-def reference_texts(value: Any, location: str, name: str) -> list[Any]:
-    """References as a list: unchanged, of one text, or parsed from the text of a list.
-
-    Args:
-        value: a list, a text, or the text of a list.
-        location: of the row, for messages.
-        name: of the field, for messages.
-
-    Raises:
-        InputError: the value is neither.
-    """
-    value = decode_list(value, location, name) if isinstance(value, str) else value
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping) or not isinstance(value, Sequence):
-        raise InputError(f"{location}: {name} is {describe(value)}, expected a list of human captions")
-    return [item.get("caption") if isinstance(item, Mapping) else item for item in value]
-
-
 def _layout(
     name: str, holds: str, marks: str, convert: Any = None, *, without: str = "", traits: str = "", **fields: str
 ) -> Layout:
@@ -303,20 +251,22 @@ def _layout(
 
 WEBDATASET = _layout("webdataset", "samples of WebDataset", "__key__", _webdataset)
 """Tar shards, whose container names the parts of a sample."""
+_VLMEVALKIT = {"image_id": "index", "references": "answer", "image": ""}  # its picture is a number or in base64
+_SWIFT = {"candidate": "response"}
 _DCASE = {"candidate": "caption_predicted", "references": "caption_reference_#", "traits": "numbered"}
 _NO_AMBER = "image_id references labels label custom_id"
 _NO_SENTENCES = "timestamps timestamp segments candidate prediction"
 _NO_CLOTHO = "references reference reference_# ref_#"
 LAYOUTS = (
-    _layout("lmms-eval", "samples of lmms-eval", "doc_id filtered_resps", _lmms_eval),
-    _layout("vlmevalkit", "predictions of VLMEvalKit", "index prediction answer", _vlmevalkit),
-    _layout("opencompass", "predictions of OpenCompass", "origin_prompt prediction", _opencompass),
-    _layout("inspect", "a log of Inspect", "id epoch target output", _inspect),
+    _layout("lmms-eval", "samples of lmms-eval", "doc_id filtered_resps", _lmms_eval, references="target,answer"),
+    _layout("vlmevalkit", "predictions of VLMEvalKit", "index prediction answer", **_VLMEVALKIT),
+    _layout("opencompass", "predictions of OpenCompass", "origin_prompt prediction", references="gold"),
+    _layout("inspect", "a log of Inspect", "id epoch target output", _inspect, references="target"),
     _layout("batch", "answers of a batch", "custom_id response", _batch_answer),
-    _layout("clip-benchmark", "results of clip_benchmark", "gen true", _clip_benchmark),
+    _layout("clip-benchmark", "results of clip_benchmark", "gen true", candidate="gen", references="true"),
     _layout("llama-factory", "predictions of LLaMA-Factory", "predict label", candidate="predict", references="label"),
-    _layout("ms-swift", "predictions of ms-swift", "response labels", _training_answer),
-    _layout("ms-swift", "predictions of ms-swift", "response label query", _training_answer),
+    _layout("ms-swift", "predictions of ms-swift", "response labels", _one_picture, **_SWIFT, references="labels"),
+    _layout("ms-swift", "predictions of ms-swift", "response label query", _one_picture, **_SWIFT, references="label"),
     _layout("llava", "answers of LLaVA", "question_id text answer_id", _llava),
     _layout("vtimellm", "a log of VTimeLLM", "video_id task query_id answer", _vtimellm),
     _layout("llava-training", "conversations of ShareGPT4V and LLaVA", "conversations", _conversation),
