@@ -177,11 +177,7 @@ def _open_lines(source: CaptionSource, fields: FieldMap, format: str | None, fir
     if kind == "list":
         return kind, partial(_read_lines, source, fields)
     are_columns = format == "named" or not any(texts.split_line(line.rstrip("\r\n"), False) for line in lines)
-
-    def read_named(side: Side) -> Iterator[CaptionRow]:
-        return texts.read_named_lines(source.lines(), source.name, side, are_columns)
-
-    return "named", read_named
+    return "named", lambda side: texts.read_pairs(texts.split_lines(source.lines(), source.name, are_columns), side)
 
 
 def _table_kind(source: CaptionSource, first_line: bytes) -> str:
@@ -206,7 +202,8 @@ def _table_kind(source: CaptionSource, first_line: bytes) -> str:
 
 def _read_lines(source: CaptionSource, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
     fields.note("read_as_lines", f"{source.name}: a caption a line, images are numbered from 0")
-    return texts.read_lines(source.lines(), source.name, side)
+    lines = ((f"{source.name}, line {number}", line.rstrip("\r\n")) for number, line in source.lines())
+    return texts.read_list(lines, side)
 
 
 def _learn_container(container: Container, fields: FieldMap, format: str | None) -> None:

@@ -109,8 +109,13 @@ def _find_in_list(items: Sequence[Any], name: str, fields: FieldMap) -> Form:
     if all(item is None or isinstance(item, bool | int | float) for item in records):
         raise InputError(f"{name}[0]: {describe(items[0])}, expected a caption, a list of references or an object")
     if texts.are_named_pairs(items):
-        return "named", partial(texts.read_pairs, items, name)
-    return "list", partial(texts.read_list, items, name)
+        return "named", lambda side: texts.read_pairs(((place, *pair) for place, pair in _places(items, name)), side)
+    return "list", lambda side: texts.read_list(_places(items, name), side)
+
+
+def _places(items: Sequence[Any], name: str) -> Iterator[tuple[str, Any]]:
+    """The items of a list with their locations."""
+    return ((f"{name}[{k}]", item) for k, item in enumerate(items))
 
 
 def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) -> Form | None:
@@ -294,7 +299,7 @@ def _read_rows(
     if are_annotations:
         yield from _group_annotations(items, name, fields, images)
         return
-    for row in fields.read(((f"{name}[{k}]", item) for k, item in enumerate(items)), side):
+    for row in fields.read(_places(items, name), side):
         if row.split is None and row.image_id in images:
             row.split = images[row.image_id].split
         yield row

@@ -61,36 +61,21 @@ def are_named_lines(lines: Sequence[str]) -> bool:
     return len(names) == len(lines) > 0 and all(map(_IMAGE_NAME.fullmatch, names))
 
 
-def read_lines(lines: Iterable[tuple[int, str]], name: str, side: Side) -> Iterator[CaptionRow]:
-    """A row for each line, also for an empty one; the line's number, from 0, is its image.
+def split_lines(
+    lines: Iterable[tuple[int, str]], source_name: str, are_columns: bool
+) -> Iterator[tuple[str, str, Any]]:
+    """The location of each line that is not blank, the name of its image and its caption, or a list of captions.
 
     Args:
         lines: number, from 1, and text of each.
-        name: of the file, for messages.
-        side: whether a line is a candidate or the one reference of its image.
-    """
-    for line_number, line in lines:
-        text = line.rstrip("\r\n")
-        candidate, references = (text, None) if side == "candidates" else (None, (text,))
-        yield CaptionRow(f"{name}, line {line_number}", str(line_number - 1), candidate, references)
-
-
-def read_named_lines(
-    lines: Iterable[tuple[int, str]], name: str, side: Side, are_columns: bool
-) -> Iterator[CaptionRow]:
-    """A row for each line that is not blank: the name of an image and a caption of it.
-
-    Args:
-        lines: number, from 1, and text of each.
-        name: of the file, for messages.
-        side: whether captions are candidates or references.
+        source_name: of the file, for messages.
         are_columns: whether name and caption may also be in two columns, separated by a comma or a tab.
 
     Raises:
         InputError: a line is not of this form.
     """
     for line_number, line in lines:
-        location = f"{name}, line {line_number}"
+        location = f"{source_name}, line {line_number}"
         if not line.strip():
             continue
         parts = split_line(line.rstrip("\r\n"), are_columns)
@@ -98,61 +83,51 @@ def read_named_lines(
             raise InputError(
                 f"{location}: {describe(line.strip())}, expected NAME#0, a tab and a caption, or NAME.jpg and a caption"
             )
-        image_name, caption = parts
-        captions = decode_list(caption, location, "the caption") if caption[:2] in ('["', "[{", "['") else caption
-        yield _named_row(image_name, captions, location, side)
+        name, caption = parts
+        yield location, name, decode_list(caption, location, "the caption") if caption[:1] == "[" else caption
 
 
-def read_pairs(items: Any, name: str, side: Side) -> Iterator[CaptionRow]:
-    """A row for each pair of an image's name and a caption.
+def read_pairs(pairs: Iterable[tuple[str, Any, Any]], side: Side) -> Iterator[CaptionRow]:
+    """A row for each image's name and its caption, or list of captions.
 
     Args:
-        items: image and caption each.
-        name: of the source, for messages.
+        pairs: location, name and caption each.
         side: whether captions are candidates or references.
     """
-    return (_named_row(pair[0], pair[1], f"{name}[{k}]", side) for k, pair in enumerate(items))
+    for location, name, caption in pairs:
+        row = CaptionRow(location, image_key(name, location, "the name"), one_of_many=True)
+        if side == "candidates":
+            row.candidate = candidate_text(caption, location, "the caption")
+        else:
+            row.references = reference_list(caption, location, "the caption")
+        yield row
 
 
-def _named_row(name: str | int, caption: Any, location: str, side: Side) -> CaptionRow:
-    """The row of one image's name and one caption, or a list of captions."""
-    row = CaptionRow(location, image_key(name, location, "the name"), one_of_many=True)
-    if side == "candidates":
-        caption = caption[0] if isinstance(caption, list) and len(caption) == 1 else caption
-        caption = caption.get("caption") if isinstance(caption, Mapping) else caption
-        row.candidate = candidate_text(caption, location, "the caption")
-    else:
-        row.references = reference_list(caption, location, "the caption")
-    return row
-
-
-def read_list(items: Sequence[Any], name: str, side: Side) -> Iterator[CaptionRow]:
-    """A row for each entry of a list, whose position is its image: a candidate, or the references of the image.
+def read_list(entries: Iterable[tuple[str, Any]], side: Side) -> Iterator[CaptionRow]:
+    """A row for each entry of a list, or line, whose position is its image: a candidate, or the image's references.
 
     Args:
-        items: texts, or lists of texts.
-        name: of the source, for messages.
+        entries: locations, and texts or lists of texts.
         side: what the entries are read as.
 
     Raises:
         InputError: an entry of another form; `NotCandidates` if it is a list where a candidate was expected.
     """
-    for item_number, item in enumerate(items):
-        location, image_id = f"{name}[{item_number}]", str(item_number)
+    for number, (location, entry) in enumerate(entries):
         if side == "references":
-            yield CaptionRow(location, image_id, references=reference_list(item, location, "the entry"))
+            yield CaptionRow(location, str(number), references=reference_list(entry, location, "the entry"))
             continue
-        if isinstance(item, Sequence) and not isinstance(item, str):
-            if item and isinstance(item[0], Mapping):
+        if isinstance(entry, Sequence) and not isinstance(entry, str):
+            if entry and isinstance(entry[0], Mapping):
                 raise InputError(
                     f"{location}: a list of objects where one row was expected; join the lists, such as the batches of "
                     "a data loader, to one list of rows"
                 )
             raise NotCandidates(
-                f"{location}: {describe(item)} where one candidate caption was expected; are candidates and references "
-                "swapped? Several candidates of an image come as a dict {id: [caption, ...]} or as rows"
+                f"{location}: {describe(entry)} where one candidate caption was expected; are candidates and "
+                "references swapped? Several candidates of an image come as a dict {id: [caption, ...]} or as rows"
             )
-        yield CaptionRow(location, image_id, candidate=caption_text(item, location, "the entry"))
+        yield CaptionRow(location, str(number), candidate=caption_text(entry, location, "the entry"))
 
 
 def are_named_pairs(items: Any) -> bool:
