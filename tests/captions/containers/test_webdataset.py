@@ -49,6 +49,15 @@ def test_texts_of_one_tar_are_scored_against_those_of_another(tmp_path: Path) ->
     assert [each.references for each in captions] == [("the dog",), ("cats",)]
 
 
+def test_what_only_late_samples_have_is_seen(tmp_path: Path) -> None:
+    texts = ["a dog"] * 150 + [["a dog", "the dog"]] * 150
+    references = tar(
+        tmp_path / "r.tar", {f"{k}.json": json.dumps({"caption": text}).encode() for k, text in enumerate(texts)}
+    )
+    captions = capmeter.load([{"image_id": k, "caption": "a cat"} for k in range(300)], references)
+    assert captions["0"].references == ("a dog",) and captions["299"].references == ("a dog", "the dog")
+
+
 def test_a_tar_that_is_cut_off_or_holds_no_rows_is_named(tmp_path: Path) -> None:
     path = tar(tmp_path / "x.tar", {"1.json": json.dumps({"candidate": "a", "references": ["a"] * 2000}).encode()})
     path.write_bytes(path.read_bytes()[:1500])

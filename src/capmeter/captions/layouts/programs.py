@@ -1,7 +1,8 @@
 """What captioners write and benchmarks publish: one `Layout` for each program or data set, recognised by its names.
 
-Records may stand in any file: JSON lines, a JSON document, CSV, TSV, Parquet, a workbook. `docs/formats.md` cites where
-each is published.
+`data/layouts.json` has all of them, the fields as `Layout` declares them; here are the functions for what paths cannot
+say, by the layout's name. Records may stand in any file: JSON lines, a JSON document, CSV, TSV, Parquet, a workbook.
+`docs/formats.md` cites where each is published.
 
 >>> layout = find_layout([{"videoID": "v7", "enCap": ["a dog runs"], "chCap": []}])
 >>> layout.name, dict(layout.fields)
@@ -19,7 +20,7 @@ from capmeter.captions.event_fields import read_video
 from capmeter.captions.field_names import OMITTED, Layout, Record, names_of
 from capmeter.captions.rows import FailedRequest, is_finite, picture_path
 from capmeter.core.errors import InputError
-from capmeter.core.json_text import decode_json
+from capmeter.core.json_text import decode_json, read_bundled_json
 from capmeter.core.messages import describe, list_names
 
 _YES_NO = re.compile(r"\W*(?:yes|no)\W*", re.IGNORECASE)
@@ -241,99 +242,29 @@ def _only_item(value: Any, location: str, field_name: str) -> Any:
     return item
 
 
-def _layout(
-    name: str, holds: str, marks: str, convert: Any = None, *, without: str = "", traits: str = "", **fields: str
-) -> Layout:
-    """A layout; `marks`, `without` and `traits` (single, are_references, numbered) are names with blanks between."""
-    flags = dict.fromkeys(traits.split(), True)
-    return Layout(name, holds, frozenset(marks.split()), fields, convert, frozenset(without.split()), **flags)
-
-
-WEBDATASET = _layout("webdataset", "samples of WebDataset", "__key__", _webdataset)
+WEBDATASET = Layout("webdataset", "samples of WebDataset", frozenset(["__key__"]), convert=_webdataset)
 """Tar shards, whose container names the parts of a sample."""
-_VLMEVALKIT = {"image_id": "index", "references": "answer", "image": ""}  # its picture is a number or in base64
-_SWIFT = {"candidate": "response"}
-_DCASE = {"candidate": "caption_predicted", "references": "caption_reference_#", "traits": "numbered"}
-_NO_AMBER = "image_id references labels label custom_id"
-_NO_SENTENCES = "timestamps timestamp segments candidate prediction"
-_NO_CLOTHO = "references reference reference_# ref_#"
-LAYOUTS = (
-    _layout("lmms-eval", "samples of lmms-eval", "doc_id filtered_resps", _lmms_eval, references="target,answer"),
-    _layout("vlmevalkit", "predictions of VLMEvalKit", "index prediction answer", **_VLMEVALKIT),
-    _layout("opencompass", "predictions of OpenCompass", "origin_prompt prediction", references="gold"),
-    _layout("inspect", "a log of Inspect", "id epoch target output", _inspect, references="target"),
-    _layout("batch", "answers of a batch", "custom_id response", _batch_answer),
-    _layout("clip-benchmark", "results of clip_benchmark", "gen true", candidate="gen", references="true"),
-    _layout("llama-factory", "predictions of LLaMA-Factory", "predict label", candidate="predict", references="label"),
-    _layout("ms-swift", "predictions of ms-swift", "response labels", _one_picture, **_SWIFT, references="labels"),
-    _layout("ms-swift", "predictions of ms-swift", "response label query", _one_picture, **_SWIFT, references="label"),
-    _layout("llava", "answers of LLaVA", "question_id text answer_id", _llava),
-    _layout("vtimellm", "a log of VTimeLLM", "video_id task query_id answer", _vtimellm),
-    _layout("llava-training", "conversations of ShareGPT4V and LLaVA", "conversations", _conversation),
-    _layout("amber", "answers to AMBER", "id response", _amber, without=_NO_AMBER),
-    _layout(
-        "karpathy",
-        "sentences of a Karpathy dataset file",
-        "sentences",
-        _karpathy,
-        without=_NO_SENTENCES,
-        traits="are_references",
-        image="filename",
-    ),
-    _layout("hugging-face", "captions of COCO on Hugging Face", "sentences_raw", references="sentences_raw"),
-    _layout(
-        "lmms-lab",
-        "captions of lmms-lab",
-        "question_id answer image",
-        without="prediction text",
-        image_id="question_id",
-        references="answer",
-    ),
-    _layout(
-        "mdetr",
-        "captions of MDETR",
-        "file_name caption tokens_negative",
-        traits="single are_references",
-        image_id="file_name",
-        references="caption",
-    ),
-    _layout("vizwiz", "annotations of VizWiz", "image_id is_rejected", _vizwiz, traits="single"),
-    _layout("textcaps", "annotations of TextCaps", "image_id caption_str", traits="single", references="caption_str"),
-    _layout("magic", "results of MAGIC", "image_name captions", image_id="image_name", references="captions"),
-    _layout(
-        "flickr30k",
-        "captions of Flickr30k",
-        "image_name comment",
-        traits="single",
-        image_id="image_name",
-        references="comment",
-    ),
-    _layout("nwpu", "captions of NWPU", "filename raw", image_id="filename", references="raw,raw_#"),
-    _layout("r2gen", "annotations of R2Gen", "id report image_path", image_id="id", references="report"),
-    _layout("xm3600", "captions of XM3600", "image/key image/locale", _crossmodal),
-    _layout("visual-genome", "regions of Visual Genome", "regions", _regions),
-    _layout(
-        "msr-vtt",
-        "sentences of MSR-VTT",
-        "video_id caption sen_id",
-        traits="single",
-        image_id="video_id",
-        references="caption",
-    ),
-    _layout("vatex", "annotations of VATEX", "videoID enCap", references="enCap"),
-    _layout("vitt", "tags of ViTT", "id annotations", _vitt, without="image_id image filename"),
-    _layout("macs", "annotations of MACS", "filename annotations", references="annotations[].sentence"),
-    _layout(
-        "clotho",
-        "captions of Clotho",
-        "caption_#",
-        without=_NO_CLOTHO,
-        traits="numbered",
-        references="caption_#",
-    ),
-    _layout("dcase", "predictions and references of DCASE", "caption_predicted caption_reference_#", **_DCASE),
-    _layout("dcase", "predictions for DCASE", "caption_predicted", **_DCASE),
-    _layout("dcase", "references of DCASE", "caption_reference_#", **_DCASE),
+_CONVERT = {
+    "lmms-eval": _lmms_eval,
+    "inspect": _inspect,
+    "batch": _batch_answer,
+    "ms-swift": _one_picture,
+    "llava": _llava,
+    "vtimellm": _vtimellm,
+    "llava-training": _conversation,
+    "amber": _amber,
+    "karpathy": _karpathy,
+    "vizwiz": _vizwiz,
+    "xm3600": _crossmodal,
+    "visual-genome": _regions,
+    "vitt": _vitt,
+}
+LAYOUTS = tuple(
+    Layout(
+        **entry | {"marks": frozenset(entry["marks"]), "without": frozenset(entry.get("without", ()))},
+        convert=_CONVERT.get(entry["name"]),
+    )
+    for entry in read_bundled_json("layouts.json")
 )
 """Every layout; of those whose marks a file's records have, the one with most marks is used."""
 
