@@ -31,11 +31,13 @@ def capmeter(
         patch.setattr(sys, "stdin", nothing)
         patch.setattr(sys, "stdout", out)
         patch.setattr(sys, "stderr", err)
+        if added is not None:
+            patch.setattr("capmeter.cli.main._added_commands", lambda: added)
         if folder is not None:
             patch.chdir(folder)
         code = 0
         try:
-            main(added)
+            main()
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     output, errors = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]

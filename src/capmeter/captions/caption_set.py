@@ -244,39 +244,21 @@ class CaptionSet:
         self._tables: dict[Any, Any] = {}
 
     @classmethod
-    def from_captions(
-        cls,
-        captions: Iterable[Caption],
-        *,
-        notes: dict[str, list[str]] | None = None,
-        images_root: str = "",
-        regions: str = "",
-    ) -> CaptionSet:
+    def from_captions(cls, captions: Iterable[Caption], **others: Any) -> Self:
         """The set of these captions, in their order.
 
         Args:
             captions: of distinct ids.
-            notes: as in `CaptionSet`, as are the rest.
-            images_root: the folder of the images.
-            regions: the file of regions.
+            others: further arguments of `CaptionSet` for all of them: notes, images_root, regions.
 
         Raises:
             InputError: two captions have one id.
         """
         captions = tuple(captions)
-        return cls.from_columns(
-            [caption.id for caption in captions],
-            [caption.image_id for caption in captions],
-            [caption.candidate for caption in captions],
-            [caption.references for caption in captions],
-            images=[caption.image for caption in captions],
-            systems=[caption.system for caption in captions],
-            humans=[caption.human for caption in captions],
-            events=[caption.events for caption in captions],
-            notes=notes,
-            images_root=images_root,
-            regions=regions,
-        )
+        names = ("id", "image_id", "candidate", "image", "system", "human")
+        columns: dict[str, Any] = {f"{name}s": [getattr(each, name) for each in captions] for name in names}
+        columns |= {name: [getattr(each, name) for each in captions] for name in ("references", "events")}
+        return cls.from_columns(**columns, **others)
 
     @classmethod
     def from_columns(

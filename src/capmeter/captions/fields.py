@@ -60,9 +60,7 @@ from capmeter.captions.rows import (
     image_key,
     optional_text,
     picture_path,
-    ratings_of,
     reference_field,
-    reference_list,
     seconds_of,
     system_rows,
 )
@@ -400,7 +398,7 @@ class FieldMap:
             if field_name in values:
                 setattr(row, field_name, optional_text(values[field_name], location, field_name))
         if "human" in values:
-            row.human = human_ratings(ratings_of(values["human"], location), location)
+            row.human = human_ratings(values["human"], location)
         row.omitted = record.get(OMITTED) if self.layout is not None else None
         if side == "candidates":
             return self._candidate_rows(row, record, candidate_names)
@@ -524,18 +522,13 @@ class FieldMap:
             return None
         if len(names) == 1 and reference_number(names[0]) is None:
             return reference_field(record[names[0]], location, names[0])
-        are_chosen = all(name in self._chosen or without_number(name) in self._chosen for name in names)
-        if are_chosen:
-            order = {path: position for position, path in enumerate(self._chosen)}
-            names.sort(key=lambda name: (order.get(name, order.get(without_number(name), 0)), number_of(name)))
-            values = [record[name] for name in names if not (isinstance(record[name], str) and not record[name])]
-            lists = [reference_field(value, location, name) for name, value in zip(names, values, strict=False)]
-            return tuple(text for texts in lists for text in texts)
-        names.sort(key=lambda name: -1 if (name_number := reference_number(name)) is None else name_number)
-        if reference_number(names[0]) is None:
+        order = {path: position for position, path in enumerate(self._chosen)}
+        ranks = {name: order.get(name, order.get(without_number(name), -1)) for name in names}
+        names.sort(key=lambda name: (ranks[name], number_of(name)))
+        if -1 in ranks.values() and reference_number(names[0]) is None:
             raise InputError(f"{location}: both {names[0]} and {names[1]} are given; keep one of the two")
-        values = [record[name] for name in names]
-        return reference_list([v for v in values if not (isinstance(v, str) and not v)], location, "reference")
+        values = {name: record[name] for name in names if record[name] != ""}
+        return tuple(text for name, value in values.items() for text in reference_field(value, location, name))
 
     def _candidate_rows(self, row: CaptionRow, record: Record, names: list[str]) -> list[CaptionRow]:
         location = row.location

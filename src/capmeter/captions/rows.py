@@ -234,9 +234,11 @@ def _python_list(text: str) -> Any:
 
 
 def human_ratings(value: Any, location: str) -> tuple[float, ...] | None:
-    """The human scores: a number or a list of numbers."""
+    """The human scores: a number or a list of numbers, or in tables the text of either."""
     if value is None:
         return None
+    if isinstance(value, str) and value.strip()[:1] in tuple("[-0123456789"):
+        value = decode_json(value, f"{location}, column human")
     if hasattr(value, "tolist"):  # a numpy value
         value = value.tolist()
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
@@ -315,12 +317,6 @@ def seconds_of(value: Any, location: str, field: str) -> Any:
         return float(value)
     except ValueError:
         raise InputError(f"{location}: {field} is {describe(value)}, expected seconds") from None
-
-
-def ratings_of(value: Any, location: str) -> Any:
-    """Ratings, which tables hold as the text of a number or a list."""
-    is_text = isinstance(value, str) and value.strip()[:1] in tuple("[-0123456789")
-    return decode_json(value, f"{location}, column human") if is_text else value
 
 
 def reference_field(value: Any, location: str, field: str) -> tuple[str, ...]:

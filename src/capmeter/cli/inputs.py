@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load_systems
@@ -18,6 +19,8 @@ from capmeter.core.options import flat_options
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import is_needed, parse, parse_list
 from capmeter.evaluation.results import Results, read_all
+
+System = TypeVar("System")
 
 
 def name_and_path(given: str) -> tuple[str | None, str]:
@@ -46,6 +49,21 @@ def name_system(name: str | None, found: str, alone: bool, known: Collection[str
     if label in known:
         raise InputError(f"two systems have the name {label!r}; name each one: NAME=FILE")
     return label
+
+
+def open_systems(files: Iterable[str], read: Callable[[str], Mapping[str, System]]) -> dict[str, System]:
+    """The systems of these files, `FILE` or `NAME=FILE`, by name.
+
+    Args:
+        files: as given on the command line.
+        read: gives the systems of a file.
+    """
+    systems: dict[str, System] = {}
+    for given_name, path in map(name_and_path, files):
+        loaded = read(path)
+        for name, system in loaded.items():
+            systems[name_system(given_name, name, len(loaded) == 1, systems)] = system
+    return systems
 
 
 def read_stored(path: str) -> dict[str, Results] | None:
@@ -96,22 +114,15 @@ def for_metrics(options: LoadOptions, metrics: Iterable[Metric]) -> LoadOptions:
     return options if is_needed("references", metrics) else replace(options, on_missing="keep")
 
 
-def open_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, CaptionSet | Results]:
+def open_named_systems(files: Sequence[str], options: LoadOptions) -> dict[str, CaptionSet | Results]:
     """The systems of these files of captions or results, `FILE` or `NAME=FILE`, by name."""
-    systems: dict[str, CaptionSet | Results] = {}
-    named_paths = [name_and_path(named_file) for named_file in files]
-    stored_results = {path: results for _, path in named_paths if (results := read_stored(path)) is not None}
-    refuse_unused(options, stored_results, are_all=len(stored_results) == len({path for _, path in named_paths}))
-    for given_name, path in named_paths:
-        loaded_systems: Mapping[str, CaptionSet | Results] = stored_results.get(path) or load_systems(
-            path, options=options
-        )
-        for system_name, captions in loaded_systems.items():
-            systems[name_system(given_name, system_name, len(loaded_systems) == 1, systems)] = captions
-    return systems
+    paths = dict.fromkeys(name_and_path(named_file)[1] for named_file in files)
+    stored = {path: results for path in paths if (results := read_stored(path)) is not None}
+    refuse_unused(options, stored, are_all=len(stored) == len(paths))
+    return open_systems(files, lambda path: stored.get(path) or load_systems(path, options=options))
 
 
-def load_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, CaptionSet]:
+def load_named_systems(files: Sequence[str], options: LoadOptions) -> dict[str, CaptionSet]:
     """The captions of the systems of these files of captions or results, `FILE` or `NAME=FILE`, by name."""
     from capmeter.meta.comparison import load_system  # which the command `score` does not need
 

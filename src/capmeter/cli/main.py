@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, TextIO
 
@@ -114,27 +114,21 @@ def _added_commands() -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group="capmeter.commands")}
 
 
-def commands(added: Mapping[str, str] | None = None) -> dict[str, str]:
-    """All commands with the modules that hold them: capmeter's, then those that installed packages add.
-
-    Args:
-        added: the commands of other packages; by default those that are installed.
-    """
-    added = _added_commands() if added is None else added
-    own_commands = {name: f"capmeter.cli.{name}" for name in COMMANDS}
-    return own_commands | {name: added[name] for name in sorted(added)}
+def commands() -> dict[str, str]:
+    """All commands with the modules that hold them: capmeter's, then those that installed packages add."""
+    return {name: f"capmeter.cli.{name}" for name in COMMANDS} | dict(sorted(_added_commands().items()))
 
 
 class _Commands(TyperGroup):
-    """Loads a command's module when the command is used. The context's object holds the added commands."""
+    """Loads a command's module when the command is used."""
 
     _completes_names = _has_command = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(commands(ctx.obj))
+        return list(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        module_name = commands(ctx.obj).get(cmd_name)
+        module_name = commands().get(cmd_name)
         if module_name is None:
             if package := find_package("commands", cmd_name):
                 raise MissingBackend(f"`capmeter {cmd_name}`: {package}")
@@ -146,7 +140,7 @@ class _Commands(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        names: Any = dict.fromkeys(commands(ctx.obj))  # which Typer compares with a misspelt one; none is loaded for it
+        names: Any = dict.fromkeys(commands())  # which Typer compares with a misspelt one; none is loaded for it
         self.commands = names
         return super().resolve_command(ctx, args)
 
@@ -199,19 +193,15 @@ def _capmeter(
         raise typer.Exit
 
 
-def main(added: Mapping[str, str] | None = None) -> None:
-    """Runs the command line and exits with its exit code.
-
-    Args:
-        added: the commands of other packages, as for `commands`.
-    """
+def main() -> None:
+    """Runs the command line and exits with its exit code."""
     # numpy's idle OpenBLAS threads spin for 2²⁰ cycles, under a millisecond, instead of 2²⁶, .07 s of processor time
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
     gc.set_threshold(_COLLECTED)
     echo_once = functools.cache(echo)
     warnings.showwarning = lambda message, *_, **__: echo_once(f"warning: {message}")
     with _guarded_output() as standard_output:
-        exit_code = _run(added)
+        exit_code = _run()
         try:
             standard_output.flush()
         except _OutputError as problem:
@@ -220,9 +210,9 @@ def main(added: Mapping[str, str] | None = None) -> None:
     sys.exit(exit_code)
 
 
-def _run(added_modules: Mapping[str, str] | None) -> int:
+def _run() -> int:
     try:
-        app(prog_name="capmeter", obj=added_modules)
+        app(prog_name="capmeter")
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except (MissingBackend, AssetError) as problem:

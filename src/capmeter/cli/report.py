@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import name_and_path, name_system
+from capmeter.cli.inputs import name_and_path, open_systems
 from capmeter.cli.main import echo
 from capmeter.cli.options import TableOptions, resamples_option, seed_option
 from capmeter.cli.output import command_line, refuse_shared_files, show_scores
@@ -14,7 +14,7 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
-from capmeter.evaluation.results import Results, read_all
+from capmeter.evaluation.results import read_all
 from capmeter.meta.system_ranking import rank_systems
 from capmeter.report.page import MODES
 from capmeter.report.tables import FORMATS
@@ -63,7 +63,7 @@ def report(options: _ReportOptions) -> None:
     """
     check_targets(options.output)
     refuse_shared_files([name_and_path(each)[1] for each in options.results], output=options.output)
-    systems = read_results(options.results)
+    systems = open_systems(options.results, read_all)
     for results in systems.values():
         if results.captions is not None:
             results.captions.regions = options.regions
@@ -91,14 +91,3 @@ def report(options: _ReportOptions) -> None:
         f"wrote {page.path} ({page.size / 1e6:.1f} MB): {format_count(page.captions, 'caption')}, "
         f"{page.explained:,} of them explained"
     )
-
-
-def read_results(names: list[str]) -> dict[str, Results]:
-    """The systems of these files; `NAME=FILE` renames the system of a file with one system."""
-    systems: dict[str, Results] = {}
-    for named_file in names:
-        given_name, path = name_and_path(named_file)
-        saved_systems = read_all(path)
-        for system_name, results in saved_systems.items():
-            systems[name_system(given_name, system_name, len(saved_systems) == 1, systems)] = results
-    return systems

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.cli.command import Application
+from capmeter.cli.inputs import open_systems
 from capmeter.cli.main import echo
 from capmeter.cli.output import command_line, write
-from capmeter.cli.report import read_results
 from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option
 from capmeter.core.progress import show_progress
+from capmeter.evaluation.results import read_all
 
 app = Application()
 LOOPBACK = "127.0.0.1"
@@ -66,7 +67,7 @@ def view(options: _ViewOptions) -> None:
 
 def _page(options: _ViewOptions) -> bytes:
     """The page of the results."""
-    systems = read_results(options.results)
+    systems = open_systems(options.results, read_all)
     from capmeter.report.page import write_page  # after reading the files, so that errors in them come first
 
     with show_progress(), tempfile.TemporaryDirectory() as folder:

@@ -159,7 +159,6 @@ class Checkpoint:
             if hashlib.sha256(weights).hexdigest() != content.pop("weights"):
                 raise ValueError(f"{WEIGHTS} is damaged, or belongs to another checkpoint")
             del content["format"]
-            _check_types(content)
             content["data"] = tuple(TrainingData(**data_entry) for data_entry in content["data"])
             checkpoint = cls(**{**content, **{name: tuple(content[name]) for name in _LISTS}}, weights=load(weights))
             _check_numbers(checkpoint.weights)
@@ -176,18 +175,6 @@ class Checkpoint:
 
 _TORCH_ERRORS = (ArithmeticError, RuntimeError, AssertionError)
 _LISTS = ("features", "vocabulary", "data")
-_TEXTS = ("kind", "selection", "licence", "version")
-_OBJECTS = ("parameters", "training", "scores")
-
-
-def _check_types(content: Mapping[str, Any]) -> None:
-    """Raises a ValueError where a field has another type than `Checkpoint` says."""
-    field_texts = [content.get(field_name, "") for field_name in _TEXTS]
-    field_texts += [field_text for field_name in ("features", "vocabulary") for field_text in content[field_name]]
-    if not all(isinstance(field_text, str) for field_text in field_texts):
-        raise ValueError("a name, feature or word is not a text")
-    if not all(isinstance(content.get(field_name, {}), dict) for field_name in _OBJECTS):
-        raise ValueError(f"{', '.join(_OBJECTS)} are not all objects")
 
 
 def _check_numbers(weights: Weights) -> None:

@@ -117,7 +117,7 @@ def read_list(entries: Iterable[tuple[str, Any]], side: Side) -> Iterator[Captio
         if side == "references":
             yield CaptionRow(location, str(number), references=reference_list(entry, location, "the entry"))
             continue
-        if isinstance(entry, Sequence) and not isinstance(entry, str):
+        if not isinstance(entry, str) and isinstance(entry, Sequence):
             if entry and isinstance(entry[0], Mapping):
                 raise InputError(
                     f"{location}: a list of objects where one row was expected; join the lists, such as the batches of "
