@@ -321,12 +321,9 @@ def _line_ends(file: BinaryIO) -> bytes:
 @cache
 def zip_errors() -> tuple[type[Exception], ...]:
     """What Python raises for a damaged archive, or one of a kind that it does not read."""
-    import lzma
-    import struct
-    import zipfile
+    from capmeter.core.arrays import ZIP_ERRORS  # which captions in memory do not need
 
-    damage = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error, MemoryError)
-    return (*damage, NotImplementedError, RuntimeError, IndexError, KeyError, ValueError, TypeError, OverflowError)
+    return ZIP_ERRORS
 
 
 @contextmanager

@@ -224,9 +224,9 @@ class Workbook(Container):
             raise MissingBackend(
                 f"{name}: workbooks need openpyxl; install it with: pip install 'capmeter[excel]', or save as CSV"
             ) from None
-        # `SyntaxError`: of its XML; of a path openpyxl looks at the ending, too
+        # of a path openpyxl looks at the ending, too
         with (
-            report_damage(name, "Excel", *zip_errors(), SyntaxError, AttributeError),
+            report_damage(name, "Excel", *zip_errors()),
             Path(self.source.path).open("rb") as file,
         ):
             with zipfile.ZipFile(file) as archive:

@@ -81,11 +81,9 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
     elif format in ("pycocoevalcap", "clipscore"):
         form = format, _keyed_form(document, name, fields)[1]
     else:
-        form = _find(document, name, fields, 0)
-        if format == "events" and (form is None or form[0] != "events"):
-            form = _events_form(document, name)
-        form = form or _refuse_or_keyed(document, name, fields)
-    if form is None or (format not in (None, form[0], "events") and {format, form[0]} != {"json", "coco"}):
+        form = _find(document, name, fields, 0) or _refuse_or_keyed(document, name, fields)
+    kinds = ({"json", "coco"}, {"json", "events"}, {"coco", "events"})  # a list of rows may hold events
+    if form is None or (format not in (None, form[0]) and {format, form[0]} not in kinds):
         raise InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")
     return (format or form[0]), form[1]
 
@@ -156,7 +154,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         return _find(document[inner[0]], f"{name}, {inner[0]}", fields, depth + 1)
     results = next((document[key] for key in ("results", "database") if isinstance(document.get(key), Mapping)), None)
     if results and all(map(_is_empty, results.values())):  # videos in which nothing was found
-        return _events_form(document, name)
+        return "events", partial(_read_videos, results, name)
     return None
 
 
@@ -461,14 +459,6 @@ class KeyedRecord(dict[Any, Any]):
     def __init__(self, entry: Mapping[Any, Any], image_id: str) -> None:
         super().__init__({**entry, "image_id": image_id})
         self.own_names = list(entry)
-
-
-def _events_form(document: Mapping[Any, Any], name: str) -> Form:
-    """Videos with events by id, under `results` or `database` where there is one of these."""
-    inner = next((document[key] for key in ("results", "database") if isinstance(document.get(key), Mapping)), document)
-    if any(is_video(value) is False for value in _sample(list(inner.values()))):
-        raise InputError(f"{name}: {describe(document)} is not in the format events; leave the format out")
-    return "events", partial(_read_videos, inner, name)
 
 
 def _read_videos(document: Mapping[Any, Any], name: str, side: Side) -> Iterator[CaptionRow]:
