@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -71,19 +70,6 @@ def test_files_that_only_look_alike_stay(tmp_path: Path) -> None:
     assert names(tmp_path) == sorted([*similar, "a.json", link.name, pipe.name])
 
 
-def test_a_failure_leaves_the_previous_file_and_nothing_else(tmp_path: Path) -> None:
-    target = tmp_path / "a"
-    target.write_bytes(b"before")
-    target.chmod(0o640)
-    with pytest.raises(KeyError), atomic_file(target) as file:
-        file.write(b"half")
-        raise KeyError
-    assert names(tmp_path) == ["a"] and target.read_bytes() == b"before"
-    with atomic_file(target) as file:
-        file.write(b"after")
-    assert target.read_bytes() == b"after" and stat.S_IMODE(target.stat().st_mode) == 0o640
-
-
 def test_bytes_are_flushed_to_disk_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     flush, rename = os.fsync, Path.replace
@@ -92,11 +78,6 @@ def test_bytes_are_flushed_to_disk_before_the_rename(tmp_path: Path, monkeypatch
     with atomic_file(tmp_path / "a") as file:
         file.write(b"x")
     assert steps[:2] == ["flush", "rename"]
-
-
-def test_no_folder_is_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), atomic_file(tmp_path / "none" / "a"):
-        pass
 
 
 @pytest.mark.slow

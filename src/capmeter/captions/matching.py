@@ -296,12 +296,8 @@ def index_images(names: Mapping[str, Sequence[str]], key: str) -> dict[str, list
     return image_ids
 
 
-def find_unused_references(image_ids: Iterable[str], table: ReferenceTable | None) -> list[str]:
+def find_unused_references(matching: Matching, table: ReferenceTable) -> list[str]:
     """The images with references but no candidate, in the splits that the candidates belong to."""
-    return [] if table is None else _unused(find_matches(image_ids, table.rows), table)
-
-
-def _unused(matching: Matching, table: ReferenceTable) -> list[str]:
     matched_ids = {row.image_id for row in matching.rows.values()}
     splits = {row.split for row in matching.rows.values()}
     unused = (row for image_id, row in table.rows.items() if image_id not in matched_ids)
@@ -342,7 +338,7 @@ def match_captions(
     by_annotator: list[str] = []
     if table is not None:
         matching = find_matches(image_counts, table.rows)
-        unused_ids = _unused(matching, table)
+        unused_ids = find_unused_references(matching, table)
         by_annotator = [id for row, id in zip(rows, ids, strict=True) if _join(row, matching, table)]
     ids_without = [id for row, id in zip(rows, ids, strict=True) if not row.references]
     if ids_without and options.on_missing != "keep":

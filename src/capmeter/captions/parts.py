@@ -29,6 +29,7 @@ from capmeter.captions.load import match_systems
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.matching import (
     ReferenceTable,
+    find_matches,
     find_unused_references,
     open_candidates,
     read_candidates,
@@ -113,7 +114,8 @@ class Part:
 
     def find_unused(self, image_ids: Collection[str]) -> list[str]:
         """The images with references, in the splits of these images, but without a candidate among them."""
-        return find_unused_references(image_ids, _references_of(self.options))
+        table = _references_of(self.options)
+        return [] if table is None else find_unused_references(find_matches(image_ids, table.rows), table)
 
 
 def open_parts(
