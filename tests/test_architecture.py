@@ -59,9 +59,9 @@ NETWORKS = re.compile(
 # the most lines of each package outside docstrings: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
-    "src/capmeter/captions": 5_583,
-    "src/capmeter/cli": 2_836,
-    "src/capmeter/core": 2_337,
+    "src/capmeter/captions": 5_543,
+    "src/capmeter/cli": 2_828,
+    "src/capmeter/core": 2_325,
     "src/capmeter/encoders": 2_020,
     "src/capmeter/evaluation": 2_101,
     "src/capmeter/images": 524,
