@@ -160,14 +160,6 @@ def test_results_are_not_captions(results: Results, tmp_path: Path, side: str) -
         score(load(path) if side == "candidates" else load({"i1": "a dog"}, references=path), "bleu-1")
 
 
-@pytest.mark.parametrize("answers", [[1], {"i1": "text"}, {"i1": {"asked": 3}}, "text"])
-def test_saved_answers_that_are_not_texts_are_refused(results: Results, answers: object) -> None:
-    saved = json.loads(json.dumps(results.to_dict()))
-    saved["systems"]["captions"]["metrics"]["bleu-2"]["answers"] = answers
-    with pytest.raises(InputError, match="answers are not texts by caption and question"):
-        Results.from_dict(saved)
-
-
 def test_saved_values_belong_to_their_ids_in_any_order(results: Results) -> None:
     saved = json.loads(json.dumps(results.to_dict()))
     for each in saved["systems"]["captions"]["metrics"].values():

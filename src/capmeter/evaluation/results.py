@@ -465,8 +465,6 @@ def _read_system(saved: Any, where: str) -> Results:
             raise InputError(
                 f"{where}: it lacks the scores of single captions (`items`), as `--format json` prints; {EXPECTED}"
             )
-        if not all(_are_answers(saved_metric.get("answers", {})) for saved_metric in metrics.values()):
-            raise InputError(f"{where}: its answers are not texts by caption and question; score the captions again")
         images = {id: str(image) for id, image in saved.get("images", {}).items()}
         ids = Ids([], [])
         scores = []
@@ -486,12 +484,6 @@ def _read_system(saved: Any, where: str) -> Results:
         ) from problem
     notes, command = saved.get("notes"), saved.get("command")
     return Results(scores, ids, notes, captions=captions, command=command)
-
-
-def _are_answers(saved: Any) -> bool:
-    """Whether these are a judge's answers: by caption, texts by question."""
-    answers = list(saved.values()) if isinstance(saved, Mapping) else [None]
-    return all(isinstance(each, Mapping) and all(isinstance(text, str) for text in each.values()) for each in answers)
 
 
 def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) -> Scores:

@@ -252,10 +252,9 @@ class EqualLengthDifference:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """The result for one metric: the systems' intervals, the `differences` of all pairs, and their significance."""
+    """The result for one metric: the `differences` of all pairs, and the systems' intervals and significance."""
 
     metric: str
-    intervals: Mapping[str, Interval]
     differences: list[SystemDifference]
     signature: str
     significance: Ranking
@@ -266,7 +265,7 @@ class MetricComparison:
         return [
             {"system": system, "score": each.value, "low": each.low, "high": each.high, "rank": rank}
             for system, rank in self.significance.ranks().items()
-            for each in [self.intervals[system]]
+            for each in [self.significance.intervals[system]]
         ]
 
     def between(self, first: str | None = None, second: str | None = None) -> SystemDifference:
@@ -470,16 +469,16 @@ def _compare_scores(
     """The result for one metric: systems from best to worst, and the differences of all pairs."""
     lower_is_better = any(system_scores.lower_is_better for system_scores in scores.values())
     corpus_scores = {name: system_scores.score for name, system_scores in scores.items()}
-    significance = Ranking.from_p_values(corpus_scores, p, level=level, lower_is_better=lower_is_better)
-    differences = [_difference(pair, scores, intervals, significance) for pair in combinations(scores, 2)]
-    return MetricComparison(metric, intervals, differences, next(iter(scores.values())).signature, significance)
+    significance = Ranking.from_p_values(
+        corpus_scores, p, level=level, lower_is_better=lower_is_better, intervals=intervals
+    )
+    differences = [_difference(pair, scores, significance) for pair in combinations(scores, 2)]
+    return MetricComparison(metric, differences, next(iter(scores.values())).signature, significance)
 
 
-def _difference(
-    pair: tuple[str, str], scores: Mapping[str, Scores], intervals: Mapping[str, Interval], significance: Ranking
-) -> SystemDifference:
+def _difference(pair: tuple[str, str], scores: Mapping[str, Scores], significance: Ranking) -> SystemDifference:
     first_name, second_name = pair
-    interval, _ = paired_difference(intervals[first_name], intervals[second_name])
+    interval, _ = paired_difference(*(significance.intervals[name] for name in pair))
     signs = sign_with_tolerance(scores[first_name].items.array, scores[second_name].items.array)
     if significance.lower_is_better:
         signs = -signs

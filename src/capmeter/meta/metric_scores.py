@@ -30,9 +30,9 @@ from capmeter.core.messages import format_count
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.evidence import Evidence
-from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.registry import parse_list, with_required
 from capmeter.evaluation.results import EXPECTED, check_systems
-from capmeter.evaluation.runner import Evaluation
+from capmeter.evaluation.runner import Evaluation, score
 from capmeter.judgments.layouts import read_records
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
@@ -209,9 +209,6 @@ def score_judgments(
         InputError: there are no captions.
         ProtocolError: a caption lacks the references that a metric needs.
     """
-    from capmeter.evaluation.registry import with_required
-    from capmeter.evaluation.runner import score
-
     if not metrics:
         return MetricScores({}, {}, [])
     metrics = parse_list(metrics)
@@ -254,8 +251,6 @@ def _judging_rows(metric: str, parts: Mapping[str, float], settings: Settings | 
 
 def _score_corpora(judgments: JudgedPairs, metrics: Sequence[Metric], settings: Settings | None) -> MetricScores:
     """The scores of captions that are several corpora, each with document frequencies of its own."""
-    from capmeter.evaluation.runner import score
-
     score_table = {str(metric): np.zeros(len(judgments.captions)) for metric in metrics}
     signatures: dict[str, str] = {}
     for corpus_rows in judgments.corpora:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import astuple, fields
 from typing import Any
 
@@ -13,6 +14,8 @@ from capmeter.report.score_table import name_items
 from capmeter.report.tables import MetricName, Table, default_digits, format_scale, name_metrics
 from capmeter.stats.significance import is_significant, significance_threshold
 
+_Columns = list[tuple[str, Callable[[SystemDifference], str]]]
+"""Headings, and what stands below them for each difference."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -27,47 +30,31 @@ def difference_table(comparison: SystemComparison, scale: float = 1, *, neighbou
         neighbours: whether only neighbours of the ranking are shown.
     """
     many_systems, digits = len(comparison.systems) > 2, default_digits(scale)
+    first_head, second_head = ("first score", "second score") if many_systems else comparison.systems
+    pair_columns: _Columns = [("first", lambda each: each.first), ("second", lambda each: each.second)]
+    holm_columns: _Columns = [("p, Holm", lambda each: _p(each.p_holm))]
+    columns: _Columns = [
+        *(pair_columns if many_systems else []),
+        (first_head, lambda each: f"{scale * each.first_score:.{digits}f}"),
+        (second_head, lambda each: f"{scale * each.second_score:.{digits}f}"),
+        ("difference", lambda each: f"{scale * each.difference:+.{digits}f}"),
+        (
+            f"{100 * comparison.level:g}% interval",
+            lambda each: f"[{scale * each.low:+.{digits}f}, {scale * each.high:+.{digits}f}]",
+        ),
+        ("p", lambda each: _p(each.p)),
+        *(holm_columns if many_systems else []),
+        ("win/tie/loss", lambda each: f"{each.wins}/{each.ties}/{each.losses}"),
+    ]
     table_rows, short_names = [], _name_metrics(comparison)
     for metric_name, verdict in comparison.items():
-        order = verdict.significance.order()
-        differences = verdict.differences
-        if neighbours:
-            differences = [
-                verdict.between(first_name, second_name) for first_name, second_name in itertools.pairwise(order)
-            ]
-        for difference in differences:
-            difference_cells = [
-                f"{scale * difference.first_score:.{digits}f}",
-                f"{scale * difference.second_score:.{digits}f}",
-                f"{scale * difference.difference:+.{digits}f}",
-                f"[{scale * difference.low:+.{digits}f}, {scale * difference.high:+.{digits}f}]",
-                _p(difference.p),
-                *([_p(difference.p_holm)] if many_systems else []),
-                f"{difference.wins}/{difference.ties}/{difference.losses}",
-            ]
-            table_rows.append(
-                [
-                    short_names[metric_name],
-                    *([difference.first, difference.second] if many_systems else []),
-                    *difference_cells,
-                ]
-            )
-    first_name, second_name = ("first", "second") if many_systems else comparison.systems
-    columns = ["metric", *(["first", "second"] if many_systems else [])]
-    columns += [
-        f"{first_name} score" if many_systems else first_name,
-        f"{second_name} score" if many_systems else second_name,
-    ]
-    columns += ["difference", f"{100 * comparison.level:g}% interval", "p", *(["p, Holm"] if many_systems else [])]
-    columns.append("win/tie/loss")
-    label_count = 3 if many_systems else 1
-    return Table(
-        _title(comparison, scale),
-        columns,
-        table_rows,
-        [False] * label_count + [True] * (len(columns) - label_count),
-        _note(comparison),
-    )
+        neighbour_pairs = itertools.pairwise(verdict.significance.order())
+        differences = [verdict.between(*pair) for pair in neighbour_pairs] if neighbours else verdict.differences
+        table_rows += [[short_names[metric_name], *(cell(each) for _, cell in columns)] for each in differences]
+    heads = ["metric", *(head for head, _ in columns)]
+    labels = 3 if many_systems else 1
+    numeric = [False] * labels + [True] * (len(heads) - labels)
+    return Table(_title(comparison, scale), heads, table_rows, numeric, _note(comparison))
 
 
 def equal_length_table(comparison: SystemComparison, scale: float = 1) -> Table:

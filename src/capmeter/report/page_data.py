@@ -225,13 +225,6 @@ def pack_json(value: Any) -> str:
     return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
 
 
-def decimals_for(largest: float) -> int:
-    """The number of decimals that gives five digits for numbers of this size: 4 for 27.1, 5 for 0.3."""
-    if largest == 0:
-        return _DIGITS
-    return int(np.clip(_DIGITS - np.ceil(np.log10(largest)), 0, 9))
-
-
 def round_digits(values: Floats) -> list[float | None]:
     """Numbers rounded to five digits of the largest one, so that what the page shows is rounded only once, here; None
     for others.
@@ -241,8 +234,9 @@ def round_digits(values: Floats) -> list[float | None]:
 
 
 def _decimals(values: Floats) -> int:
-    finite_values = values[np.isfinite(values)]
-    return decimals_for(float(np.abs(finite_values).max()) if len(finite_values) else 1.0)
+    """The number of decimals that gives five digits for numbers of this size: 4 for 27.1, 5 for 0.3."""
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    return int(np.clip(_DIGITS - np.ceil(np.log10(largest or 1.0)), 0, 9))
 
 
 def _describe_metric(full_name: str, name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
