@@ -46,14 +46,15 @@ def token_concept(token: str) -> str | None:
 
 
 # Synonyms within a slot are joined by "/". Persons: a child may be called a boy or a girl.
-_SLOTS: dict[str, list[str]] = _WORDS["contrast sets"]
+SLOTS: dict[str, list[str]] = _WORDS["contrast sets"]
+"""The words of each slot by meaning."""
 
 
 @cache
 def _load_index() -> dict[str, tuple[tuple[str, int], ...]]:
     """Indexes every word and every stem: its slots, each with the number of its meaning there."""
     slot_index: dict[str, dict[str, int]] = {}
-    for slot, meanings in _SLOTS.items():
+    for slot, meanings in SLOTS.items():
         for meaning_number, synonyms in enumerate(meanings):
             for word in synonyms.split("/"):
                 for word_form in (word, stem(word)):
@@ -62,28 +63,19 @@ def _load_index() -> dict[str, tuple[tuple[str, int], ...]]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _find_meanings(word: str) -> tuple[tuple[str, int], ...]:
+def find_meanings(word: str) -> tuple[tuple[str, int], ...]:
+    """Returns the slots that the word fills, each with the number of its meaning there."""
     lower_word = word.lower()
     return _load_index().get(lower_word) or _load_index().get(stem(lower_word), ())
 
 
 def find_slot(word: str) -> str | None:
     """Returns the first slot that the word fills, if any."""
-    meanings = _find_meanings(word)
+    meanings = find_meanings(word)
     return meanings[0][0] if meanings else None
 
 
 def contradicts(one: str, other: str) -> bool:
     """Whether the words fill the same slot with different meanings."""
-    other_meanings = dict(_find_meanings(other))
-    return any(slot in other_meanings and other_meanings[slot] != number for slot, number in _find_meanings(one))
-
-
-def contrasting_words(word: str) -> tuple[str, ...]:
-    """Returns the words that fill a slot of this word with another meaning; the first synonym of each meaning."""
-    return tuple(
-        synonyms.split("/")[0]
-        for slot, own_number in _find_meanings(word)
-        for meaning_number, synonyms in enumerate(_SLOTS[slot])
-        if meaning_number != own_number
-    )
+    other_meanings = dict(find_meanings(other))
+    return any(slot in other_meanings and other_meanings[slot] != number for slot, number in find_meanings(one))

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter_research.papers.factual.soft_spice import SoftSpice
+from capmeter_research.papers.factual.soft_spice import SoftSpice, list_phrases
 from support.spice_parses import Recorded, official_set, recorded, use_parser
 from support.written_parses import caption
 
 import capmeter
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.stats.kendall import TauC
+from capmeter.text.scene_graphs.graph import build_scene_graph
 
 pytestmark = [pytest.mark.neural, pytest.mark.meteor]
 
@@ -24,6 +25,12 @@ PARSES = {
     "grass": caption("grass/NN/grass/0/root"),
     "well": caption("well/RB/well/0/root"),
 }
+
+
+def test_phrases_for_each_choice_of_words():
+    synsets = {"man": {1}, "guy": {1}}
+    graph = build_scene_graph([("man", "dog", "near"), ("guy", "big")], lambda word: frozenset(synsets.get(word, ())))
+    assert list_phrases(graph) == ["man", "guy", "dog", "big man", "big guy", "man near dog", "guy near dog"]
 
 
 def test_its_definition(monkeypatch):

@@ -49,7 +49,7 @@ import numpy as np
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
-from capmeter.core.errors import AssetError
+from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import (
     find_encoder,
@@ -68,7 +68,6 @@ from capmeter.metrics.own.trained_networks import (
     WORD_CALIBRATION,
     EncodedPart,
     TrainedCapmeter,
-    check_size,
     estimate_uncertainties,
     load_larger_encoder,
     note_inputs,
@@ -121,7 +120,8 @@ class Capmeter(MeanMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_size(self.name, self.size)
+        if not self.size.strip():
+            raise InputError(f"{self.name}: the size is empty; expected {', '.join(SIZES)} or a checkpoint's folder")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -33,12 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.core.errors import InputError, MissingBackend
+from capmeter.core.errors import MissingBackend
 from capmeter.core.ragged import Ragged
 from capmeter.core.registry import find_package
 from capmeter.core.settings import Settings
 from capmeter.encoders import Encoder, EncoderHandle, PieceTable, StateTable, load_encoder
-from capmeter.encoders.batches import parallel_map, torch_threads
+from capmeter.encoders.batches import batch_threads, parallel_map
 from capmeter.evaluation.base import Flags, Floats, empty_candidates, note_captions, note_truncated
 from capmeter.metrics.embedding.word_pieces import UNREADABLE, find_unreadable
 from capmeter.metrics.own.inputs import (
@@ -179,8 +179,8 @@ class EncodedPart:
                 output: MatcherOutput = network(*piece_batches, *feature_tensors)
             return rows, output._replace(score=output.score + added_terms[torch.from_numpy(rows)])
 
-        threads = (settings.threads or torch_threads()) if device == "cpu" else 1
-        yield from parallel_map(run_block, self.encodings.blocks(self.candidates, self.references), threads)
+        blocks = self.encodings.blocks(self.candidates, self.references)
+        yield from parallel_map(run_block, blocks, batch_threads(settings, device))
 
     def larger_terms(self, trained: TrainedCapmeter, settings: Settings) -> NDArray[np.float32]:
         """What the larger encoder adds to each score's logit, (captions,): λ_6 g_6; 0 without one."""
@@ -340,12 +340,6 @@ class LargerEncoder(ABC):
             references: of each caption, as indices of sentences.
             settings: where the encoder runs.
         """
-
-
-def check_size(metric: str, size: str) -> None:
-    """Raises `InputError` if the size that was given to a metric of this name is empty."""
-    if not size.strip():
-        raise InputError(f"{metric}: the size is empty; expected {', '.join(SIZES)} or a checkpoint's folder")
 
 
 def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:

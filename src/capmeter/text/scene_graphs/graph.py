@@ -23,11 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import islice, product
 from typing import Any
-
-from capmeter.core.errors import InputError
-from capmeter.core.messages import describe_failure
 
 _LONG = 32  # lists with this many concepts get an index
 
@@ -104,16 +100,6 @@ class SceneGraph:
         for subject, relation, thing in self.relations:
             yield self.objects[subject], relation, self.objects[thing]
 
-    def phrases(self) -> list[str]:
-        """Each tuple as words, "dog", "brown dog", "dog run on grass", for every choice of merged words; each once.
-
-        Of one tuple at most 1,000 are made.
-        """
-        word_choices = (
-            words for concepts in self.tuples() for words in islice(product(*(c.words for c in concepts)), 1000)
-        )
-        return list(dict.fromkeys(" ".join(reversed(words) if len(words) == 2 else words) for words in word_choices))
-
     def to_dict(self) -> dict[str, Any]:
         """The graph's words, as JSON values."""
         return {
@@ -121,38 +107,6 @@ class SceneGraph:
             "attributes": [[owner, list(concept.words)] for owner, concept in self.attributes],
             "relations": [[subject, list(concept.words), thing] for subject, concept, thing in self.relations],
         }
-
-    @classmethod
-    def from_dict(cls, saved: Any, synsets: Synsets) -> SceneGraph:
-        """The graph that `to_dict` gave; synsets are looked up again."""
-        try:
-            objects = tuple(_concept(concept_words, synsets) for concept_words in saved["objects"])
-            attributes = tuple(
-                (_number(owner, objects), _concept(concept_words, synsets))
-                for owner, concept_words in saved["attributes"]
-            )
-            relations = tuple(
-                (_number(subject, objects), _concept(concept_words, synsets), _number(thing, objects))
-                for subject, concept_words, thing in saved["relations"]
-            )
-        except (KeyError, TypeError, ValueError) as problem:
-            raise InputError(
-                f"not a scene graph ({describe_failure(problem)}); expected objects, attributes and relations "
-                "as SceneGraph.to_dict gives them"
-            ) from problem
-        return cls(objects, attributes, relations)
-
-
-def _number(object_number: Any, objects: Sequence[Concept]) -> int:
-    if type(object_number) is not int or not 0 <= object_number < len(objects):
-        raise ValueError(f"{object_number!r} is not the number of one of {len(objects)} objects")
-    return object_number
-
-
-def _concept(words: Any, synsets: Synsets) -> Concept:
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"expected a list of words, got {words!r:.80}")
-    return Concept.from_words(words, synsets)
 
 
 def synset_key(phrase: str) -> str:

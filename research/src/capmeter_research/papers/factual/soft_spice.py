@@ -15,7 +15,7 @@ predicted by a small network trained on FACTUAL (`graphs=factual`). `encoder` is
 preferably of a sentence-transformers model.
 
 >>> from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
->>> build_scene_graph([("dog", "grass", "run on"), ("dog", "brown")], no_synsets).phrases()
+>>> list_phrases(build_scene_graph([("dog", "grass", "run on"), ("dog", "brown")], no_synsets))
 ['dog', 'grass', 'brown dog', 'dog run on grass']
 
 Z. Li, Y. Chai, T. Y. Zhuo, L. Qu, G. Haffari, F. Li, D. Ji, Q. H. Tran. FACTUAL: A Benchmark for Faithful and
@@ -25,6 +25,7 @@ Consistent Textual Scene Graph Parsing. Findings of ACL 2023.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -86,7 +87,7 @@ class SoftSpice(MeanMetric):
         def phrase_ids(graph: SceneGraph) -> list[int]:
             if graph not in graph_phrases:
                 graph_phrases[graph] = [
-                    phrase_positions.setdefault(phrase, len(phrase_positions)) for phrase in graph.phrases()
+                    phrase_positions.setdefault(phrase, len(phrase_positions)) for phrase in list_phrases(graph)
                 ]
             return graph_phrases[graph]
 
@@ -119,3 +120,14 @@ class SoftSpice(MeanMetric):
         precision, recall = float(similarity.max(axis=1).mean()), float(similarity.max(axis=0).mean())
         total = precision + recall
         return [2 * precision * recall / total if total else 0.0, precision, recall]
+
+
+def list_phrases(graph: SceneGraph) -> list[str]:
+    """Each tuple as words, "dog", "brown dog", "dog run on grass", for every choice of merged words; each once.
+
+    Of one tuple at most 1,000 are made.
+    """
+    word_choices = (
+        words for concepts in graph.tuples() for words in islice(product(*(c.words for c in concepts)), 1000)
+    )
+    return list(dict.fromkeys(" ".join(reversed(words) if len(words) == 2 else words) for words in word_choices))
