@@ -178,21 +178,6 @@ def test_what_does_not_belong_to_the_run_is_refused(tmp_path: Path) -> None:
         trained(tmp_path, 1)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"lr_schedule": "fast"}, "lr_schedule"),
-        ({"precision": "half"}, "precision"),
-        ({"epochs": 0}, "epochs"),
-        ({"accumulate": 0}, "accumulate"),
-        ({"warmup": 2.0}, "warmup"),
-    ],
-)
-def test_settings_are_checked(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        replace(RECIPE, **change)
-
-
 def test_the_learning_rate_follows_its_formula() -> None:
     recipe = Recipe(lr=2.0, warmup=0.5, lr_schedule="linear", gamma=0.9)
     assert recipe.lr_at(0.25, 0) == pytest.approx(2 * 0.5 * 0.75)

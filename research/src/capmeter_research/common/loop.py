@@ -343,18 +343,15 @@ class Run(Generic[Batch]):
             state = torch.load(path, weights_only=True, map_location=device)
         except Exception as error:
             raise InputError(f"{path}: not a training state ({error}); delete it to restart") from error
+        saved, current = state["recipe"], asdict(self.recipe)
+        more_epochs = state["position"][1] == saved["epochs"] < current["epochs"]
+        if saved != current and not (more_epochs and saved | {"epochs": current["epochs"]} == current):
+            raise InputError(f"{path} belongs to a run with other settings ({saved}); use these, or another folder")
         try:
-            saved, current = state["recipe"], asdict(self.recipe)
-            more_epochs = state["position"][1] == saved["epochs"] < current["epochs"]
-            if saved != current and not (more_epochs and saved | {"epochs": current["epochs"]} == current):
-                raise InputError(f"{path} belongs to a run with other settings ({saved}); use these, or another folder")
-            try:
-                self.learner.module.load_state_dict(state["module"])
-            except RuntimeError as error:
-                raise InputError(f"{path} belongs to a run on other data; use that data, or another folder") from error
-            self._restore(state)
-        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
-            raise InputError(f"{path}: not a training state ({error!r}); delete it to restart") from error
+            self.learner.module.load_state_dict(state["module"])
+        except RuntimeError as error:
+            raise InputError(f"{path} belongs to a run on other data; use that data, or another folder") from error
+        self._restore(state)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Takes over all but the module's weights."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from capmeter.core.errors import InputError
-
 LR_SCHEDULES = ("constant", "linear", "cosine")
 PRECISIONS = ("float32", "bfloat16")
 
@@ -29,16 +27,6 @@ class Recipe:
     patience: int = 0  # stop after this many epochs without a better selection score; 0: never
     precision: str = "float32"  # `float32`, or `bfloat16` for the forward pass
     seed: int = 0  # of the initial weights, the order of the batches, and dropout
-
-    def __post_init__(self) -> None:
-        for name, choices in (("lr_schedule", LR_SCHEDULES), ("precision", PRECISIONS)):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name}: expected one of {', '.join(choices)}, but got {getattr(self, name)!r}")
-        if not 0 <= self.warmup <= 1:
-            raise InputError(f"warmup: expected a share of the run from 0 to 1, but got {self.warmup}")
-        for name in ("epochs", "accumulate"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: expected 1 or more, but got {getattr(self, name)}")
 
     def lr_at(self, progress: float, epoch: int) -> float:
         """The learning rate when a share `progress` of the run is done, in `epoch` (from 0)."""

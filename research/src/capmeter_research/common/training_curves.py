@@ -32,33 +32,17 @@ class TrainingLog:
 def read_courses(folder: Path) -> tuple[TrainingLog, ...]:
     """The runs in a folder that `capmeter train` wrote, those of its subfolders included; training without epochs
     (`--restarts`) has none.
-
-    Raises:
-        InputError: something else in a log.
     """
     return tuple(_course(log_path) for log_path in sorted(folder.rglob(LOG)))
 
 
 def _course(log_path: Path) -> TrainingLog:
-    history = []
-    for line_number, line in enumerate(log_path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-        try:
-            epoch_row = json.loads(line)
-            {"epoch": int(epoch_row["epoch"]), **_numbers(epoch_row["losses"]), **_numbers(epoch_row["scores"])}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(
-                f"{log_path}, line {line_number}: expected an epoch with its losses and scores ({type(error).__name__})"
-            ) from None
-        history.append(epoch_row)
+    history = map(json.loads, log_path.read_text(encoding="utf-8").splitlines())
     try:
         epoch = int(json.loads((log_path.parent / METRICS).read_text(encoding="utf-8"))["epoch"])
     except (OSError, ValueError, TypeError, KeyError):  # not ended yet, or the mean of several runs
         epoch = None
     return TrainingLog(log_path.parent, tuple(history), epoch)
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items()}
 
 
 @house_style()

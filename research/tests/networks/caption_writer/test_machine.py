@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from capmeter_research.common.corpus import Photo
-from capmeter_research.networks.caption_writer.machine import WrittenRow, read_places, read_rows, sample_systems, unread
-from capmeter_research.networks.caption_writer.similar import near_captions
+from capmeter_research.networks.caption_writer.machine import near_captions, read_places, sample_systems, unread
 from capmeter_research.networks.caption_writer.writer import strength_folder
 from capmeter_research.networks.caption_writer.writing import SYSTEMS, WriterSystem, named_systems, parse_writing
 
@@ -52,17 +50,6 @@ def test_near_captions_are_of_other_photos_with_the_same_words() -> None:
         assert text != photo.captions[0]
     assert near_captions(dogs[:1]) == [""]
     assert near_captions([]) == []
-
-
-def test_rows_of_files(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    row = {"source": "coco", "photo": "9", "system": "writer", "candidate": "A dog.", "read": [2], "image_id": "9"}
-    path.write_text(json.dumps(row) + "\n")
-    assert list(read_rows(path)) == [WrittenRow("coco", "9", "writer", "A dog.", (2,))]
-    for bad in ({**row, "photo": 9}, {**row, "read": ["2"]}, {**row, "read": None}, [], {"source": "coco"}):
-        path.write_text(json.dumps(row) + "\n" + json.dumps(bad) + "\n")
-        with pytest.raises(InputError, match="line 2: expected"):
-            list(read_rows(path))
 
 
 def test_ways_of_writing_have_names() -> None:

@@ -15,11 +15,10 @@ from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.parsed_captions import ParsedCaption, read_parsed_captions
 from capmeter_research.networks.parser.evaluation import evaluate_parser
 from capmeter_research.networks.parser.examples import (
-    collect_sentences,
+    learn_endings,
+    learn_lemma_rules,
     learn_vocabulary,
-    pack_sentences,
 )
-from capmeter_research.networks.parser.lemma_rules import learn_endings, learn_lemma_rules
 from support.command_line import capmeter
 
 from capmeter.core.errors import InputError
@@ -174,35 +173,6 @@ def test_evaluation_counts() -> None:
 
 def test_evaluation_of_nothing() -> None:
     assert set(asdict(evaluate_parser(FixedParser([]), [])).values()) == {0}
-
-
-def test_a_resumed_run_ends_with_the_same_weights(files: tuple[Path, Path], tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.common.loop import Run, Weights
-    from capmeter_research.networks.parser.training import ParserLearner, ParserRecipe
-
-    examples, _ = read_parsed_captions(files[0], read_exclusions(files[1]))
-    train = collect_sentences(examples)[:150]
-    vocabulary, hiding = learn_vocabulary(train)
-    packed = pack_sentences(train, vocabulary)
-    recipe = ParserRecipe(epochs=4, tokens=200, width=16, hidden=16)
-
-    def run(folder: str, *epochs: int) -> Weights:
-        for count in epochs:
-            learner = ParserLearner(packed, packed, vocabulary, hiding, recipe)
-            outcome = Run(learner, recipe, tmp_path / folder, description="parser").train(epochs=count)
-        return outcome.weights
-
-    uninterrupted, resumed = run("uninterrupted", 4), run("resumed", 1, 2, 1)
-    assert all(np.array_equal(values, resumed[name]) for name, values in uninterrupted.items())
-    other = ParserRecipe()
-    with pytest.raises(InputError, match="other settings"):
-        Run(
-            ParserLearner(packed, packed, vocabulary, hiding, other),
-            other,
-            tmp_path / "uninterrupted",
-            description="parser",
-        )
 
 
 def test_the_command_trains_a_parser_of_a_small_grammar(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -76,8 +76,6 @@ def test_the_network_for_captions_stays_as_it_is(tmp_path: Path) -> None:
     Checkpoint(DOCUMENT_KIND, {"parser": "factual@0"}, weights).save(tmp_path / "other")
     with pytest.raises(AssetError, match="was trained from factual@0"):
         FactualParser(BUNDLED, tmp_path / "other")
-    with pytest.raises(InputError, match="runs: expected 1 or more, but got 0"):
-        DocumentRecipe(runs=0)
     with pytest.raises(InputError, match="expected one at least"):
         train_document_network([], BUNDLED, tmp_path)
 

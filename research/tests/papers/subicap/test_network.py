@@ -264,10 +264,6 @@ def test_beam_search_per_token_finds_the_best_of_all_captions() -> None:
         ({"width": 17}, "even"),
         ({"heads": 3}, "divisible by 3 heads"),
         ({"geometry": 12}, "multiple of 8"),
-        ({"features": 0}, "whole number from 1"),
-        ({"decoder_layers": 1.5}, "whole number"),
-        ({"positions": 1}, "true or false"),
-        ({"dropout": 1.0}, "dropout"),
     ],
 )
 def test_sizes_that_cannot_be(wrong: dict[str, Any], said: str) -> None:

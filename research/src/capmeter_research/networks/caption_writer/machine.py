@@ -7,51 +7,20 @@ captions that the writer read. The photo's other captions are unknown to the wri
 from __future__ import annotations
 
 import hashlib
-import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from capmeter.captions.sources import text_lines
 from capmeter.core.errors import InputError
+from capmeter.text.tokenization.porter import stem
+from capmeter.transforms.perturbations import is_content, strip_punctuation
 from capmeter_research.common.corpus import Photo
-from capmeter_research.networks.caption_writer.similar import near_captions
 from capmeter_research.networks.caption_writer.writer import Writer, strength_folder
 from capmeter_research.networks.caption_writer.writing import WriterSystem
-
-
-@dataclass(frozen=True)
-class WrittenRow:
-    """A row: a system's caption of a photo, and the places of the captions that it read."""
-
-    source: str
-    photo: str
-    system: str
-    candidate: str
-    read: tuple[int, ...]
-
-
-def read_rows(path: str | Path) -> Iterator[WrittenRow]:
-    """The rows of a file of JSON lines; other keys are not looked at, and without `read` nothing was read.
-
-    Raises:
-        InputError: a line is not such a row.
-    """
-    for line_number, line in text_lines(path):
-        try:
-            row = json.loads(line)
-            row_texts = [row[field_name] for field_name in ("source", "photo", "system", "candidate")]
-            places = row.get("read", [])
-            if not all(isinstance(text, str) for text in row_texts) or not all(type(place) is int for place in places):
-                raise TypeError("source, photo, system and candidate are text, read is a list of places")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(
-                f'{path}, line {line_number}: expected {{"source", "photo", "system", "candidate", "read"}}: {error!r}'
-            ) from error
-        yield WrittenRow(row_texts[0], row_texts[1], row_texts[2], row_texts[3], tuple(places))
 
 
 def machine_captions(
@@ -150,3 +119,68 @@ def sample_systems(systems: tuple[str, ...], count: int, photo: Photo, seed: int
 
 def _number(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "little")
+
+
+AMONG = 10
+_ROWS = 500
+
+
+def near_captions(photos: Sequence[Photo], seed: int = 0) -> list[str]:
+    """For each photo, a caption of one of the `AMONG` photos most similar to it, chosen by the seed.
+
+    Similarity is the cosine of the photos' stems of content words, weighted by idf.
+
+    Args:
+        photos: of one source, at least two for anything to be found; the only photo has "".
+        seed: of the choices.
+    """
+    photo_count = len(photos)
+    if photo_count < 2:
+        return [""] * photo_count
+    stem_vectors = _weighted(photos)
+    columns = stem_vectors.T.tocsr()
+    rng = np.random.default_rng(seed)
+    neighbour_count = min(AMONG, photo_count - 1)
+    similar_captions: list[str] = []
+    for block_start in range(0, photo_count, _ROWS):
+        similarity = (stem_vectors[block_start : block_start + _ROWS] @ columns).toarray()
+        block_rows = np.arange(len(similarity))
+        similarity[block_rows, block_start + block_rows] = -1
+        nearest_photos = np.argpartition(-similarity, neighbour_count - 1, axis=1)[:, :neighbour_count]
+        sampled_photos = np.sort(nearest_photos, axis=1)[block_rows, rng.integers(0, neighbour_count, len(block_rows))]
+        similar_captions += [
+            photos[other_photo].captions[int(rng.integers(len(photos[other_photo].captions)))]
+            for other_photo in sampled_photos.tolist()
+        ]
+    return similar_captions
+
+
+def _weighted(photos: Sequence[Photo]) -> Any:
+    """Unit vectors of the photos: [photos, stems], sparse."""
+    from scipy.sparse import csr_array
+
+    word_ids: dict[str, int] = {}
+    stems: dict[str, int] = {}  # of words as they are written; -1: no content word
+    column_ids: list[int] = []
+    stem_counts: list[int] = []
+    row_offsets = [0]
+    for photo in photos:
+        document_counts: Counter[int] = Counter()
+        for caption in photo.captions:
+            for word in caption.split():
+                if word not in stems:
+                    plain_word = strip_punctuation(word)
+                    stems[word] = word_ids.setdefault(stem(plain_word), len(word_ids)) if is_content(plain_word) else -1
+                document_counts[stems[word]] += 1
+        del document_counts[-1]
+        column_ids += document_counts
+        stem_counts += document_counts.values()
+        row_offsets.append(len(column_ids))
+    csr_parts = np.array(stem_counts, np.float32), np.array(column_ids, np.int32), np.array(row_offsets, np.int32)
+    stem_vectors: Any = csr_array(csr_parts, (len(photos), len(word_ids)))
+    photo_counts = np.bincount(stem_vectors.indices, minlength=len(word_ids))
+    stem_vectors.data *= np.log(len(photos) / np.maximum(photo_counts, 1)).astype(np.float32)[stem_vectors.indices]
+    norms: npt.NDArray[np.float32] = np.sqrt(np.asarray(stem_vectors.multiply(stem_vectors).sum(axis=1)).ravel())
+    norms[norms == 0] = 1
+    stem_vectors.data *= np.repeat(1 / norms, np.diff(stem_vectors.indptr))
+    return stem_vectors

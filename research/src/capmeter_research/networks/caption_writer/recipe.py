@@ -28,16 +28,6 @@ class WriterShape:
     write_layers: int = 2
     dropout: float = 0.0
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "dropout" and not (type(value) is int and value > 0):
-                raise InputError(f"writer: {field.name}={value!r}, expected a whole number from 1")
-        if self.width % self.heads:
-            raise InputError(f"writer: width {self.width} is not divisible by {self.heads} heads")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"writer: dropout={self.dropout}, expected a share from 0 to below 1")
-
 
 STEPS_PER_EPOCH = 100
 """Epochs are a fixed number of steps (sampling with replacement)."""
@@ -78,16 +68,6 @@ class WriterRecipe(Recipe, WriterShape):
     strengths: tuple[int, ...] = STRENGTHS
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        for field_name in ("nouns", "captions", "two", "blank", "lost", "noise"):
-            if not 0 <= getattr(self, field_name) <= 1:
-                raise InputError(f"{field_name}: expected a share from 0 to 1, but got {getattr(self, field_name)}")
-        if self.nouns + self.captions > 1:
-            raise InputError(f"nouns and captions: expected at most 1 together, but got {self.nouns + self.captions}")
-        if self.photos < 0:
-            raise InputError(f"photos: expected 0 (all) or more, but got {self.photos}")
-        if self.batch < 1 or self.pieces < 300:
-            raise InputError(f"batch={self.batch}, pieces={self.pieces}: expected at least 1, and at least 300")
         invalid_strengths = [strength for strength in self.strengths if strength < 1 or strength % STEPS_PER_EPOCH]
         if invalid_strengths:
             raise InputError(

@@ -28,10 +28,10 @@ from capmeter_research.common.recipe import Recipe
 from capmeter_research.networks.parser.examples import (
     PackedSentences,
     collect_sentences,
+    learn_lemma_rules,
     learn_vocabulary,
     pack_sentences,
 )
-from capmeter_research.networks.parser.lemma_rules import learn_lemma_rules
 from capmeter_research.networks.parser.network import ParserModule
 
 Batch = tuple[int, npt.NDArray[np.int64]]

@@ -85,11 +85,6 @@ class DocumentRecipe(SceneGraphRecipe):
     naming_epochs: int = 0
     runs: int = 2  # number of runs, which differ in their seeds; their weights are averaged
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.runs < 1:
-            raise InputError(f"runs: expected 1 or more, but got {self.runs}")
-
 
 class _DocumentLearner(SceneGraphLearner):
     """Trains on the sentences of all documents; the last epoch is selected."""

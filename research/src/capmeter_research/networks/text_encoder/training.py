@@ -35,7 +35,7 @@ from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, PieceTable, SentenceVectors, load_encoder
 from capmeter.encoders.text.bert import Bert
-from capmeter.encoders.text.layers import KIND, LAYERS, attach_factors
+from capmeter.encoders.text.layers import KIND, LAYERS, LORA_A, LORA_B, attach_factors
 from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_research.common.loop import Learner, Run, set_seed
@@ -43,7 +43,6 @@ from capmeter_research.common.recipe import Recipe
 from capmeter_research.common.reference_reader import PREFIX, ReaderWeights, ReferenceReader
 from capmeter_research.common.similar_photos import mean_directions, nearest_neighbours
 from capmeter_research.common.transformer.network import AdaptedLayers
-from capmeter_research.networks.text_encoder.rank_reduction import reduce_rank
 
 
 @dataclass(frozen=True)
@@ -416,3 +415,29 @@ def embed_photos(
         for batch_start in range(0, len(sentences), _SENTENCES_PER_CALL)
     ]
     return mean_directions(np.concatenate(vector_parts), captions)
+
+
+def reduce_rank(factors: Mapping[str, NDArray[Any]], rank: int) -> dict[str, NDArray[Any]]:
+    """The factors whose product is closest to that of the given ones; unchanged where their rank is not higher.
+
+    Args:
+        factors: A (rank, inputs) and B (outputs, rank) of each matrix, by name.
+        rank: the highest rank.
+
+    >>> a, b = np.array([[3.0, 0.0], [0.0, 1.0]]), np.eye(2)
+    >>> reduced = reduce_rank({"m.down": a, "m.up": b}, 1)
+    >>> np.abs(reduced["m.up"] @ reduced["m.down"]).round(6).tolist()
+    [[3.0, 0.0], [0.0, 0.0]]
+    """
+    reduced = dict(factors)
+    for name in factors:
+        matrix, _, factor = name.rpartition(".")
+        if factor != LORA_A or len(factors[name]) <= rank:
+            continue
+        a_basis, a_triangle = np.linalg.qr(factors[name].T)
+        b_basis, b_triangle = np.linalg.qr(factors[f"{matrix}.{LORA_B}"])
+        left, singular_values, right = np.linalg.svd(b_triangle @ a_triangle.T)
+        scale = np.sqrt(singular_values[:rank])
+        reduced[name] = (a_basis @ right[:rank].T * scale).T
+        reduced[f"{matrix}.{LORA_B}"] = b_basis @ left[:, :rank] * scale
+    return reduced

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from capmeter.core.settings import Settings
+from capmeter.integrations.scst import Reward, reward
 from capmeter_research.papers.subicap.captioner import Captioner
 from capmeter_research.papers.subicap.examples import CaptionedImages
 
+CHECKED = "cider-d"
+END_WORD = "<end>"
+"""The word that ends a caption in a reward."""
 
-class CaptionScorer(Protocol):
-    """A metric with frozen references: `capmeter.reward`."""
 
-    def __call__(self, candidates: Sequence[str], image_ids: Sequence[str]) -> npt.NDArray[np.float64]:
-        """The score of each caption against the references of its image."""
+def freeze_references(
+    metric: str, pictures: CaptionedImages, settings: Settings | None = None, end: str = ""
+) -> Reward:
+    """A metric with the captions of pictures as its references: `capmeter.reward`.
+
+    Args:
+        metric: its name.
+        pictures: with captions.
+        settings: of the metric.
+        end: the word that ends a caption; "": none.
+    """
+    references: Any = pictures.references
+    return reward(metric, references=references, eos=end or None, settings=settings)
 
 
 def described(captions: Sequence[str]) -> dict[str, float]:
@@ -31,7 +44,7 @@ def described(captions: Sequence[str]) -> dict[str, float]:
     }
 
 
-def score_captioner(captioner: Captioner, pictures: CaptionedImages, scorer: CaptionScorer) -> dict[str, float]:
+def score_captioner(captioner: Captioner, pictures: CaptionedImages, scorer: Reward) -> dict[str, float]:
     """How a captioner captions pictures: `cider_d` (or what the scorer gives), `words` and `distinct`.
 
     Args:

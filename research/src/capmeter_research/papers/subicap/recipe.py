@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 
 from capmeter.core.errors import InputError
 from capmeter_research.common.recipe import Recipe
-from capmeter_research.papers.subicap.segmentation import KINDS
 
 
 @dataclass(frozen=True)
@@ -46,18 +45,10 @@ class CaptionerShape(CaptionerSizes):
     features: int = 2048
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, minimum = getattr(self, field.name), int(field.name != "geometry")
-            if field.name not in ("dropout", "positions") and not (type(value) is int and value >= minimum):
-                raise InputError(f"captioner: {field.name}={value!r}, expected a whole number from {minimum}")
-        if type(self.positions) is not bool:
-            raise InputError(f"captioner: positions={self.positions!r}, expected true or false")
         if self.width % self.heads or self.width % 2:
             raise InputError(f"captioner: width {self.width} is not even, or not divisible by {self.heads} heads")
         if self.geometry % 8:
             raise InputError(f"captioner: geometry={self.geometry}, expected a multiple of 8")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"captioner: dropout={self.dropout}, expected a share from 0 to below 1")
 
 
 @dataclass(frozen=True)
@@ -90,11 +81,6 @@ class CaptionerRecipe(Recipe, CaptionerSizes):
     checked: int = 1000
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least(1, self, "batch", "captions", "pieces", "checked")
-        _at_least(0, self, "words")
-        if self.segmentation not in KINDS:
-            raise InputError(f"segmentation: expected one of {', '.join(KINDS)}, but got {self.segmentation!r}")
         self.shape(1)
 
     def shape(self, features: int) -> CaptionerShape:
@@ -124,18 +110,6 @@ class SelfCriticalRecipe(Recipe):
     temperature: float = 1.0
     reward: str = "cider-d"
     checked: int = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least(1, self, "batch", "samples", "checked")
-        if not self.temperature > 0:
-            raise InputError(f"temperature: expected more than 0, but got {self.temperature}")
-
-
-def _at_least(least: int, recipe: Recipe, *field_names: str) -> None:
-    for field_name in field_names:
-        if getattr(recipe, field_name) < least:
-            raise InputError(f"{field_name}: expected {least} or more, but got {getattr(recipe, field_name)}")
 
 
 WORLD = CaptionerRecipe(

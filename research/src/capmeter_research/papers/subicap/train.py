@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
-from capmeter.core.settings import Settings
 from capmeter.report.tables import Table
 from capmeter_research.common.options import (
     RunOptions,
@@ -25,7 +24,6 @@ from capmeter_research.papers.subicap.segmentation import KINDS
 
 if TYPE_CHECKING:
     from capmeter_research.papers.subicap.examples import CaptionedImages
-    from capmeter_research.papers.subicap.training import Rewards
 
 SHUFFLED = "of other pictures"
 """The row of scores of captions that were written from the regions of other pictures."""
@@ -93,7 +91,7 @@ class CaptionerOptions:
         None, "Images per step of self-critical training (default: 10).", minimum=1
     )
     samples: int | None = option(None, "Captions sampled for each image (default: 5).", minimum=1)
-    temperature: float | None = option(None, "Temperature of these samples (default: 1).")
+    temperature: float | None = option(None, "Temperature of these samples (default: 1).", minimum=0.01)
     precision: str = precision_option()
     run: RunOptions = RunOptions()
 
@@ -145,8 +143,7 @@ def train(options: CaptionerOptions) -> TrainingReport:
     `capmeter train captioner --scenes 3000 --reward "mean(cider-d,bleu-4)" --output captioner/`
     """
     device = options.run.start()
-    from capmeter.integrations.scst import word_based
-    from capmeter_research.papers.subicap.training import END_WORD, train_captioner
+    from capmeter_research.papers.subicap.training import train_captioner
 
     recipe, self_critical = options.recipe, options.self_critical_recipe
     test_pictures = None
@@ -155,12 +152,11 @@ def train(options: CaptionerOptions) -> TrainingReport:
     else:
         pictures, held_out = _read_pictures(options)
     report_progress(f"{format_count(len(pictures), 'training image')}, {len(held_out):,} held out")
-    rewards = frozen_rewards(options.run.settings)
-    end = END_WORD if word_based(options.reward) else ""
-    run = train_captioner(pictures, held_out, recipe, self_critical, options.output, rewards, end=end, device=device)
+    settings = options.run.settings
+    run = train_captioner(pictures, held_out, recipe, self_critical, options.output, settings=settings, device=device)
     scores: Mapping[str, Mapping[str, float]] = run.scores
     if test_pictures is not None:
-        scores = _evaluate(options, test_pictures, rewards, list(run.scores), device)
+        scores = _evaluate(options, test_pictures, list(run.scores), device)
     columns = list(next(iter(scores.values())))
     table_rows = [
         [stage_name, *(f"{stage_scores[measure_name]:.3f}" for measure_name in columns)]
@@ -177,26 +173,15 @@ def train(options: CaptionerOptions) -> TrainingReport:
     )
 
 
-def frozen_rewards(settings: Settings) -> Rewards:
-    """Builds rewards from a metric's name, references by image, and the word that ends a caption ("": none)."""
-    from capmeter.integrations.scst import Reward, reward
-
-    def build(metric: str, references: Mapping[str, Sequence[str]], end: str) -> Reward:
-        mapping: Any = dict(references)
-        return reward(metric, references=mapping, eos=end or None, settings=settings)
-
-    return build
-
-
 def _evaluate(
-    options: CaptionerOptions, test: CaptionedImages, rewards: Rewards, stages: Sequence[str], device: str
+    options: CaptionerOptions, test: CaptionedImages, stages: Sequence[str], device: str
 ) -> dict[str, Mapping[str, float]]:
     """The scores of each stage's captions of unseen pictures, and of captions from shuffled pictures."""
     from capmeter_research.papers.subicap.captioner import Captioner
-    from capmeter_research.papers.subicap.measures import score_captioner
-    from capmeter_research.papers.subicap.training import CHECKED, CROSS_ENTROPY
+    from capmeter_research.papers.subicap.measures import CHECKED, freeze_references, score_captioner
+    from capmeter_research.papers.subicap.training import CROSS_ENTROPY
 
-    scorer = rewards(CHECKED, test.references, "")
+    scorer = freeze_references(CHECKED, test, options.run.settings)
     scores: dict[str, Mapping[str, float]] = {}
     for stage in stages:
         stage_folder = options.output / CROSS_ENTROPY if stage == CROSS_ENTROPY else options.output

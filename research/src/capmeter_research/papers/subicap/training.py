@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,14 @@ from torch.nn.functional import cross_entropy, pad
 
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.integrations.scst import Reward, word_based
 from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
 from capmeter_research.common.transformer import decoding
 from capmeter_research.common.transformer.decoding import BEGIN, END, PAD
 from capmeter_research.papers.subicap.captioner import KIND
 from capmeter_research.papers.subicap.examples import CaptionedImages
-from capmeter_research.papers.subicap.measures import CaptionScorer, described
+from capmeter_research.papers.subicap.measures import CHECKED, END_WORD, described, freeze_references
 from capmeter_research.papers.subicap.network import CaptionerModule, RegionBatch
 from capmeter_research.papers.subicap.recipe import CaptionerRecipe, SelfCriticalRecipe
 from capmeter_research.papers.subicap.segmentation import Segmentation, plain, unaltered_length
@@ -38,7 +40,7 @@ class Checked:
     """Held-out pictures and the metric, CIDEr-D, that judges their captions."""
 
     pictures: CaptionedImages
-    scorer: CaptionScorer
+    scorer: Reward
 
     def scores(self, module: CaptionerModule, segmentation: Segmentation) -> dict[str, float]:
         """CIDEr-D, words and share of distinct captions, decoded greedily."""
@@ -146,7 +148,7 @@ class SelfCriticalLearner(Learner[Rows]):
         self,
         module: CaptionerModule,
         pictures: CaptionedImages,
-        reward: CaptionScorer,
+        reward: Reward,
         end: str,
         checked: Checked,
         segmentation: Segmentation,
@@ -259,20 +261,7 @@ def _together(tokens: Sequence[Sequence[int]], longest: int) -> list[tuple[Rows,
 
 
 CROSS_ENTROPY, SELF_CRITICAL = "cross-entropy", "self-critical"
-CHECKED = "cider-d"
-END_WORD = "<end>"
-"""The word that ends a caption in a reward."""
 _SCALED_BY = 256  # pictures
-
-
-class RewardMetric(CaptionScorer, Protocol):
-    """A frozen metric that says what affects its scores."""
-
-    signature: str
-
-
-Rewards = Callable[[str, Mapping[str, Sequence[str]], str], RewardMetric]
-"""Makes a reward from a metric's name, references, and the word that ends a caption ("": none)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,9 +278,8 @@ def train_captioner(
     recipe: CaptionerRecipe,
     then: SelfCriticalRecipe | None,
     folder: Path,
-    rewards: Rewards,
     *,
-    end: str = "",
+    settings: Settings | None = None,
     device: str = "cpu",
 ) -> CaptionerRun:
     """Trains a captioner and writes its checkpoints; an interrupted run is resumed.
@@ -304,8 +292,7 @@ def train_captioner(
         recipe: settings.
         then: settings of self-critical training; None: there is none.
         folder: the output folder.
-        rewards: makes rewards: `capmeter.reward`.
-        end: the word that ends a caption for the reward, where it knows words; "": none.
+        settings: of the metrics.
         device: a torch device.
 
     Raises:
@@ -313,11 +300,12 @@ def train_captioner(
         MissingBackend: sentencepiece is not installed.
     """
     _check(pictures, held_out)
+    end = END_WORD if then is not None and word_based(then.reward) else ""
     segmentation, tokens, longest = _tokenised(pictures, recipe)
     set_seed(recipe.seed)
     module = CaptionerModule(recipe.shape(pictures.features), len(segmentation), longest + 1)
     module.scale.fill_(_size(pictures))
-    checked = Checked(_first(held_out, recipe.checked), rewards(CHECKED, held_out.references, ""))
+    checked = Checked(_first(held_out, recipe.checked), freeze_references(CHECKED, held_out, settings))
     learner = CaptionLearner(module, pictures, tokens, checked, segmentation, recipe)
     run = Run(learner, recipe, folder / CROSS_ENTROPY, description="captioner, cross-entropy", device=device)
     outcome = run.train()
@@ -334,7 +322,7 @@ def train_captioner(
         return CaptionerRun(scores)
 
     module.load_state_dict({name: torch.from_numpy(values) for name, values in outcome.weights.items()})
-    reward = rewards(then.reward, pictures.references, end)
+    reward = freeze_references(then.reward, pictures, settings, end)
     checked = Checked(_first(held_out, then.checked), checked.scorer)
     critical_learner = SelfCriticalLearner(module, pictures, reward, end, checked, segmentation, then)
     second = Run(critical_learner, then, folder / SELF_CRITICAL, description="captioner, self-critical", device=device)

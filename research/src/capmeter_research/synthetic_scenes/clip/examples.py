@@ -22,7 +22,6 @@ LENGTH = 40
 START, END, UNKNOWN = "<start>", "<end>", "<unknown>"
 ERROR_KINDS = (*CONTENT_ERRORS, "hallucinated")
 """The errors that make a caption wrong: what is only missing or clumsy is not."""
-SHARD = 500
 Ids = npt.NDArray[np.int16]
 
 
@@ -60,13 +59,7 @@ def draw_examples(split: Split, count: int, captions: int, seed: int, workers: i
         seed: of the scenes.
         workers: number of processes.
     """
-    scene_shards = render_shards(partial(_shard, captions=captions), split, count, seed, shard=SHARD, workers=workers)
-    return SceneCaptionExamples(
-        pixels=np.concatenate([scene_shard.pixels for scene_shard in scene_shards]),
-        true=np.concatenate([scene_shard.true for scene_shard in scene_shards]),
-        wrong=np.concatenate([scene_shard.wrong for scene_shard in scene_shards]),
-        digest=hashlib.sha256("".join(scene_shard.digest for scene_shard in scene_shards).encode()).hexdigest(),
-    )
+    return render_shards(partial(_shard, captions=captions), split, count, seed, workers=workers)
 
 
 def _shard(world: World, captions: int) -> SceneCaptionExamples:

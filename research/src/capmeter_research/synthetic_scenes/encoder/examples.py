@@ -18,8 +18,6 @@ LABELS = (*KINDS, *BACKGROUNDS)
 """The labels of regions: kinds, then backgrounds (of the whole picture)."""
 ATTRIBUTES = {"colour": tuple(COLOURS), "texture": ("", *TEXTURES), "size": ("", *SIZES)}
 MOST_GROUPS, MOST_REGIONS = 4, 21
-SHARD = 500
-"""Scenes per shard: shard k is a world of its own, with the seed `seed + k`, so shards can be drawn side by side."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -55,17 +53,7 @@ def draw_examples(split: Split, count: int, seed: int, workers: int = 1) -> Scen
         seed: of the scenes.
         workers: number of processes.
     """
-    scene_shards = render_shards(_shard, split, count, seed, shard=SHARD, workers=workers)
-    return SceneExamples(
-        pixels=np.concatenate([scene_shard.pixels for scene_shard in scene_shards]),
-        background=np.concatenate([scene_shard.background for scene_shard in scene_shards]),
-        regions=np.concatenate([scene_shard.regions for scene_shard in scene_shards]),
-        what=np.concatenate([scene_shard.what for scene_shard in scene_shards]),
-        groups=np.concatenate([scene_shard.groups for scene_shard in scene_shards]),
-        centres=np.concatenate([scene_shard.centres for scene_shard in scene_shards]),
-        relations=np.concatenate([scene_shard.relations for scene_shard in scene_shards]),
-        digest=hashlib.sha256("".join(scene_shard.digest for scene_shard in scene_shards).encode()).hexdigest(),
-    )
+    return render_shards(_shard, split, count, seed, workers=workers)
 
 
 def _shard(world: World) -> SceneExamples:

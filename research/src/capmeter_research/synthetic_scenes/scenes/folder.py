@@ -13,11 +13,9 @@ The same world is written with the same bytes by the same versions of capmeter, 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -32,6 +30,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.writing import save
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
+from capmeter_research.common.region_files import npz_bytes
 from capmeter_research.synthetic_scenes.scenes.captions import truth
 from capmeter_research.synthetic_scenes.scenes.scenes import Scene
 from capmeter_research.synthetic_scenes.scenes.world import World
@@ -48,7 +47,6 @@ class FeatureEncoder(Protocol):
 
 
 DESCRIPTION = "world.json"
-_THEN = (1980, 1, 1, 0, 0, 0)
 
 
 def write_world(
@@ -92,11 +90,13 @@ def _write(world: World, captions: CaptionSet, folder: Path, encoder: FeatureEnc
                 pixels = np.asarray(picture)
                 scene_arrays["features"] = encoder.regions(pixels, scene_arrays["bbox"])
                 picture_features.append(encoder.pictures([pixels])[0])
-            (folder / "regions" / f"{scene.id}.npz").write_bytes(_npz(scene_arrays))
+            (folder / "regions" / f"{scene.id}.npz").write_bytes(npz_bytes(scene_arrays))
             advance(1)
     if picture_features:
         image_ids = np.array([scene.id for scene in world])
-        (folder / "features.npz").write_bytes(_npz({"image_ids": image_ids, "features": np.stack(picture_features)}))
+        (folder / "features.npz").write_bytes(
+            npz_bytes({"image_ids": image_ids, "features": np.stack(picture_features)})
+        )
     save(captions, folder / "captions.jsonl", to="jsonl")
     with (folder / "facts.jsonl").open("w", encoding="utf-8") as facts_file:
         for scene_index, scene in enumerate(world):
@@ -123,14 +123,3 @@ def region_arrays(scene: Scene) -> dict[str, npt.NDArray[Any]]:
         "labels": np.array(regions.labels),
         "attributes": np.array([" ".join(attribute_words) for attribute_words in regions.attributes]),
     }
-
-
-def _npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
-    """The arrays as an npz whose bytes do not depend on the time."""
-    archive_buffer = io.BytesIO()
-    with zipfile.ZipFile(archive_buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for array_name, array in arrays.items():
-            array_buffer = io.BytesIO()
-            np.lib.format.write_array(array_buffer, np.asarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{array_name}.npy", _THEN), array_buffer.getvalue())
-    return archive_buffer.getvalue()

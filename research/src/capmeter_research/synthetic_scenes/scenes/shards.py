@@ -1,15 +1,23 @@
-"""Many pictures of synthetic scenes, drawn in parts of one size: the same ones for any number of workers."""
+"""Many pictures of synthetic scenes, drawn in parts of one size: the same ones for any number of workers.
+
+Part k is a world of its own, with the seed `seed + k`, so that parts can be drawn side by side.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from typing import TypeVar
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
 
 from capmeter.core.progress import task
 from capmeter_research.synthetic_scenes.scenes.world import Split, World
 
-Part = TypeVar("Part")
+Part = TypeVar("Part", bound=Any)
+_SHARD = 500  # pictures
 
 
 def render_shards(
@@ -18,20 +26,19 @@ def render_shards(
     count: int,
     seed: int,
     *,
-    shard: int,
     workers: int = 1,
-) -> list[Part]:
-    """What `work` makes of each part.
+) -> Part:
+    """What `work` makes of the parts, as one.
 
     Args:
-        work: from a small world to its examples; with several workers a function that can be pickled.
+        work: from a small world to its examples, a dataclass of arrays and of a hash, `digest`; with several workers a
+            function that can be pickled.
         split: train, dev or test.
         count: number of pictures in all.
         seed: of the first part; the following ones have the following seeds.
-        shard: pictures per part.
         workers: number of processes.
     """
-    shard_sizes = [min(shard, count - start) for start in range(0, count, shard)]
+    shard_sizes = [min(_SHARD, count - start) for start in range(0, count, _SHARD)]
     shard_worlds = [World(split=split, size=size, seed=seed + k) for k, size in enumerate(shard_sizes)]
     shard_parts: list[Part] = []
     with task("drawing", len(shard_worlds)) as advance:
@@ -44,4 +51,10 @@ def render_shards(
                 for shard_part in process_pool.map(work, shard_worlds):
                     shard_parts.append(shard_part)
                     advance(1)
-    return shard_parts
+    arrays = {
+        each.name: np.concatenate([getattr(part, each.name) for part in shard_parts])
+        for each in fields(shard_parts[0])
+        if each.name != "digest"
+    }
+    digests = "".join(part.digest for part in shard_parts)
+    return replace(shard_parts[0], **arrays, digest=hashlib.sha256(digests.encode()).hexdigest())

@@ -293,8 +293,6 @@ def test_a_distilled_ensemble_depends_less_on_the_seed(tmp_path: Path) -> None:
     again = train_lceval(examples, LcEvalRecipe(restarts=8), tmp_path / "again")
     assert Checkpoint.read(tmp_path / "again").scores == Checkpoint.read(tmp_path / "8-0").scores
     assert again.epoch == 0 and not again.history
-    with pytest.raises(InputError, match="restarts: expected 1 or more"):
-        LcEvalRecipe(restarts=0)
 
 
 def test_the_l2_penalty_is_on_weights_alone(tmp_path: Path) -> None:
@@ -322,8 +320,6 @@ def test_a_set_against_one_system_keeps_all_human_captions() -> None:
 
 
 def test_recipes_and_variants() -> None:
-    with pytest.raises(InputError, match="at most two layers"):
-        LcEvalRecipe(hidden=(1, 2, 3))
     assert set(resolve_variants(["bundled"])) == set(BUNDLED) <= set(VARIANTS)
     assert {name for name, each in resolve_variants(["study"], ["m"]).items() if each.system} == {"lceval-against-m"}
     with pytest.raises(InputError, match="unknown network 'lcevil'"):

@@ -72,22 +72,6 @@ def test_the_first_epochs_may_leave_out_long_captions() -> None:
         replace(SMALL, brief=12)
 
 
-def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
-    from capmeter_research.common.loop import Run
-    from capmeter_research.papers.leic.training.examples import as_examples, learn_vocabulary
-    from capmeter_research.papers.leic.training.training import CriticLearner
-
-    images = captioned(60)
-    recipe = replace(SMALL, epochs=4)
-    total = train_critic(images, (), recipe, tmp_path / "whole")
-    vocabulary = learn_vocabulary(images, recipe)
-    learner = CriticLearner(as_examples(images, vocabulary), None, vocabulary, recipe)
-    Run(learner, recipe, tmp_path / "parts", description="").train(epochs=2)
-    resumed = train_critic(images, (), recipe, tmp_path / "parts")
-    for name, values in total.weights.items():
-        np.testing.assert_array_equal(values, resumed.weights[name])
-
-
 def test_image_features_are_used(tmp_path: Path) -> None:
     images = captioned(300)
     words = sorted({word for image in images for word in image.human[0].split()})

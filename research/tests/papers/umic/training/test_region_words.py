@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("PIL")
 
-from capmeter_research.papers.umic.training.region_words import region_words
+from capmeter_research.papers.umic.training.examples import region_words
 from capmeter_research.synthetic_scenes.scenes import World
 from capmeter_research.synthetic_scenes.scenes.captions import true_captions
 from capmeter_research.synthetic_scenes.scenes.vocabulary import visible_words

@@ -13,15 +13,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
 from capmeter_research.common.region_files import BoxRule, write_npz_regions  # noqa: E402
-from capmeter_research.papers.umic.training.examples import file_examples  # noqa: E402
+from capmeter_research.papers.umic.training.examples import build_scene_splits, file_examples  # noqa: E402
 from capmeter_research.papers.umic.training.negatives import Negatives  # noqa: E402
-from capmeter_research.papers.umic.training.training import (  # noqa: E402  # noqa: E402
+from capmeter_research.papers.umic.training.training import (  # noqa: E402
     SCENE_RECIPE,
     StartingPoint,
     UmicLearner,
     UmicModule,
     UmicRecipe,
-    build_scene_data,
     evaluate_umic,
     train_umic,
 )
@@ -47,7 +46,7 @@ def scenes():
     torch.manual_seed(0)
     shape = WorldShape(len(KINDS), width=16, slot=8, described=8, region=64)
     checkpoint = Checkpoint(KIND, {"shape": asdict(shape)}, weights_of(WorldNetwork(shape)))
-    return build_scene_data((20, 10, 10), WorldEncoder(checkpoint))
+    return build_scene_splits((20, 10, 10), WorldEncoder(checkpoint))
 
 
 def start(scenes, seed: int = 0) -> StartingPoint:

@@ -47,17 +47,6 @@ class LcEvalRecipe(Recipe):
     restarts: int = 1
     ranking_weight: float = 0.5  # of the ranking loss, where captions are compared with their perturbed forms
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.hidden) > 2 or any(nodes < 1 for nodes in self.hidden):
-            raise InputError(f"hidden: expected at most two layers of one or more nodes, but got {self.hidden}")
-        for field_name in ("batch", "restarts"):
-            if getattr(self, field_name) < 1:
-                raise InputError(f"{field_name}: expected 1 or more, but got {getattr(self, field_name)}")
-        for field_name in ("ranking_weight", "weight_decay"):
-            if getattr(self, field_name) < 0:
-                raise InputError(f"{field_name}: expected 0 or more, but got {getattr(self, field_name)}")
-
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Features (batch, features), labels (batch), 1 for human captions, and of captions with their perturbed forms the

@@ -7,66 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capmeter.evaluation.base import Floats
 from capmeter.report.figures import COLOURS, house_style, open_figure
 
 if TYPE_CHECKING:
     from capmeter_research.papers.leic.training.capability import Capability
     from capmeter_research.papers.leic.training.submission import Scatter, SubmissionScores
     from capmeter_research.papers.leic.training.synthetic_scenes import WorldShares
-
-
-_SIZE = 7.5
-# the positions of a label relative to its point: horizontally and vertically -1, 0, 1 (before, centred, after)
-_PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
-_ALIGNED = {-1: ("right", "top"), 0: ("center", "center"), 1: ("left", "bottom")}
-
-
-def _name_points(panel: Any, names: Sequence[str], x: Floats, y: Floats) -> None:
-    """Writes each label beside its point, in the first free position, the most crowded points first."""
-    panel.autoscale_view()
-    to_pixels = panel.transData.transform
-    points = to_pixels(np.stack([x, y], axis=1))
-    pixels_per_point = panel.figure.dpi / 72
-    distances = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=2)) + np.diag(np.full(len(points), np.inf))
-    occupied_boxes = [_around(point, 5 * pixels_per_point, 5 * pixels_per_point) for point in points]
-    for point_index in np.argsort(distances.min(axis=1)) if len(points) > 1 else range(len(points)):
-        width, height = 0.62 * _SIZE * pixels_per_point * len(names[point_index]), 1.1 * _SIZE * pixels_per_point
-        other_boxes = occupied_boxes[:point_index] + occupied_boxes[point_index + 1 :]
-        label_boxes = [
-            _beside(points[point_index], position, width, height, 5 * pixels_per_point) for position in _PLACES
-        ]
-        box_overlaps = [sum(_overlap(box, other) for other in other_boxes) for box in label_boxes]
-        best_place = int(np.argmin(box_overlaps))
-        occupied_boxes.append(label_boxes[best_place])
-        x_side, y_side = _PLACES[best_place]
-        panel.annotate(
-            names[point_index],
-            (x[point_index], y[point_index]),
-            xytext=(5 * x_side, 5 * y_side),
-            textcoords="offset points",
-            ha=_ALIGNED[x_side][0],
-            va=_ALIGNED[y_side][1],
-            fontsize=_SIZE,
-        )
-
-
-_Box = tuple[float, float, float, float]  # left, bottom, right, top
-
-
-def _around(point: Any, across: float, up: float) -> _Box:
-    return (point[0] - across / 2, point[1] - up / 2, point[0] + across / 2, point[1] + up / 2)
-
-
-def _beside(point: Any, position: tuple[int, int], width: float, height: float, gap: float) -> _Box:
-    middle = point[0] + position[0] * (gap + width / 2), point[1] + position[1] * (gap + height / 2)
-    return _around(middle, width, height)
-
-
-def _overlap(one: _Box, other: _Box) -> float:
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    up = min(one[3], other[3]) - max(one[1], other[1])
-    return max(across, 0) * max(up, 0)
 
 
 @house_style()
@@ -111,7 +57,8 @@ def submission_figure(submissions: Sequence[SubmissionScores], scatter: Scatter)
     line_ends = np.array([x.min(), x.max()])
     panel.plot(line_ends, np.polyval(np.polyfit(x, y, 1), line_ends), color="#B0B0B0", linewidth=1, zorder=1)
     panel.errorbar(x, y, [spread[name] for name in names], fmt="o", color=COLOURS[0], elinewidth=1, zorder=2)
-    _name_points(panel, names, x, y)
+    for name, point in zip(names, zip(x, y, strict=True), strict=True):
+        panel.annotate(name, point, xytext=(5, 3), textcoords="offset points", fontsize=7.5)
     panel.set_xlabel("people")
     panel.set_ylabel("score: P(human)")
     panel.set_title(f"Pearson's r {scatter.pearson:.3f}, p {scatter.p:.3f}")

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from capmeter.core.errors import InputError
 from capmeter_research.common.recipe import Recipe
@@ -63,18 +63,10 @@ class CriticRecipe(Recipe):
     least: int = 5
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout: expected a share from 0 to below 1, but got {self.dropout}")
-        if self.images < 2:
-            raise InputError(f"images per batch: expected 2 or more, but got {self.images}")
-        if self.others < 1:
-            raise InputError(f"others: expected 1 caption of another image or more, but got {self.others}")
         if not 0 <= self.brief < self.epochs:
             raise InputError(
                 f"brief: expected fewer first epochs of short captions than the {self.epochs} epochs, got {self.brief}"
             )
-        check_shares(self.negatives)
 
     @property
     def sees_image(self) -> bool:
@@ -83,28 +75,8 @@ class CriticRecipe(Recipe):
 
     def shape(self, image: int) -> CriticShape:
         """The architecture, for image features of this width."""
-        return CriticShape(
-            context=self.context,
-            fusion=self.fusion,
-            hidden=self.hidden,
-            layers=self.layers,
-            width=self.width,
-            embedding=self.embedding,
-            pooled=self.pooled,
-            steps=self.steps,
-            image=image if self.sees_image else 0,
-        )
-
-
-def check_shares(shares: Shares) -> None:
-    """An `InputError` unless these are positive shares of known sources."""
-    for source, share in shares:
-        if source not in SOURCES:
-            raise InputError(f"negatives: unknown source {source!r}; expected {', '.join(SOURCES)}")
-        if not 0 < share < float("inf"):
-            raise InputError(f"negatives: the share of {source} is {share}; expected a positive number")
-    if not shares or len(dict(shares)) < len(shares):
-        raise InputError("negatives: expected one or more sources, each once, such as machine=1,permutation=0.5")
+        sizes = {each.name: getattr(self, each.name) for each in fields(CriticShape) if hasattr(self, each.name)}
+        return CriticShape(image=image if self.sees_image else 0, **sizes)
 
 
 def read_shares(text: str) -> Shares:
@@ -116,7 +88,13 @@ def read_shares(text: str) -> Shares:
             source_shares.append((source, float(share) if equals else 1.0))
         except ValueError:
             raise InputError(f"negatives: {share_text.strip()!r} is not SOURCE=SHARE, such as machine=0.5") from None
-    check_shares(tuple(source_shares))
+    for negative_source, parsed_share in source_shares:
+        if negative_source not in SOURCES:
+            raise InputError(f"negatives: unknown source {negative_source!r}; expected {', '.join(SOURCES)}")
+        if not 0 < parsed_share < float("inf"):
+            raise InputError(f"negatives: the share of {negative_source} is {parsed_share}; expected a positive number")
+    if len(dict(source_shares)) < len(source_shares):
+        raise InputError("negatives: expected one or more sources, each once, such as machine=1,permutation=0.5")
     return tuple(source_shares)
 
 

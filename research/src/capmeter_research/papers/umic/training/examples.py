@@ -8,32 +8,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.checkpoints import TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.images.regions import regions_at
 from capmeter_research.common.benchmark_exclusions import Exclusions, identify_photo, is_excluded
 from capmeter_research.common.forked_map import forked_map
 from capmeter_research.common.keywords import tag_words
-from capmeter_research.common.region_banks import FileBank, Floats, MemoryBank, RegionBank
+from capmeter_research.common.region_banks import FileBank, MemoryBank, RegionBank
 from capmeter_research.common.region_files import BoxRule
-from capmeter_research.papers.umic.training.region_words import region_words
+from capmeter_research.synthetic_scenes.encoder.encoder import WorldEncoder
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
+from capmeter_research.synthetic_scenes.scenes.scenes import Scene
+from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS, names, visible_words
 
 CAPTIONS_PER_SCENE = 5
 _SCENES_PER_JOB = 100
-
-
-class RegionEncoder(Protocol):
-    """An encoder of regions: `capmeter_research.synthetic_scenes.encoder.encoder.WorldEncoder`."""
-
-    def regions(self, pixels: npt.NDArray[np.uint8], boxes: npt.NDArray[Any]) -> Floats:
-        """Features (regions, dim) of one picture's boxes (regions, 4) in pixels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +119,7 @@ class _SceneRenderer:
         )
 
 
-def scene_examples(world: World, encoder: RegionEncoder, workers: int = 1) -> tuple[RegionExamples, str]:
+def scene_examples(world: World, encoder: WorldEncoder, workers: int = 1) -> tuple[RegionExamples, str]:
     """Synthetic scenes with their true captions, and a digest of both.
 
     The boxes are known and need no detector.
@@ -156,3 +152,49 @@ def scene_examples(world: World, encoder: RegionEncoder, workers: int = 1) -> tu
     picture = np.repeat(np.arange(len(captions)), [len(texts) for _, texts in captions])
     bank = MemoryBank.from_arrays(region_features, region_boxes)
     return RegionExamples(build_caption_set(captions), picture, bank, tags, tuple(visible_words)), digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleSplits:
+    """The examples to train on, to select by, and to evaluate on."""
+
+    train: RegionExamples
+    dev: RegionExamples
+    test: RegionExamples
+    data: tuple[TrainingData, ...]  # where they come from
+
+
+def build_scene_splits(
+    sizes: tuple[int, int, int], encoder: WorldEncoder, *, seed: int = 0, workers: int = 1
+) -> ExampleSplits:
+    """Renders synthetic scenes and encodes their regions.
+
+    Args:
+        sizes: numbers of scenes for training, selection and test.
+        encoder: of the regions.
+        seed: of the scenes.
+        workers: processes that render.
+    """
+    split_sizes = zip(("train", "dev", "test"), sizes, strict=True)
+    worlds = [World(split=name, size=size, seed=seed) for name, size in split_sizes]  # type: ignore[arg-type]
+    examples = [scene_examples(world, encoder, workers) for world in worlds]
+    data = tuple(TrainingData(str(worlds[k]), examples[k][1], len(examples[k][0])) for k in (0, 1))
+    train, dev, test = (split_examples for split_examples, _ in examples)
+    return ExampleSplits(train, dev, test, data)
+
+
+_ATTRIBUTES = ("colour", "texture", "size")
+
+
+def region_words(scene: Scene) -> tuple[frozenset[str], ...]:
+    """For each region of a scene, the words of `visible_words` that are true of it."""
+    regions, words_by_value = scene.regions(), names()
+    region_vocabularies = []
+    for label, attributes in zip(regions.labels, regions.attributes, strict=True):
+        words = words_by_value.get(("background", label), frozenset())
+        if label in KINDS:
+            words = words_by_value["kind", label] | words_by_value.get(("category", KINDS[label].category), frozenset())
+        for value in attributes:
+            words |= frozenset().union(*(words_by_value.get((name, value), frozenset()) for name in _ATTRIBUTES))
+        region_vocabularies.append(words & visible_words())
+    return tuple(region_vocabularies)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capmeter.captions.load import load_references
-from capmeter.core.checkpoints import TrainingData, load_checkpoint
+from capmeter.core.checkpoints import load_checkpoint
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
@@ -28,7 +28,7 @@ from capmeter_research.common.options import (
 from capmeter_research.papers.umic.training.negatives import Negatives, parse_negatives
 
 if TYPE_CHECKING:
-    from capmeter_research.papers.umic.training.examples import RegionExamples
+    from capmeter_research.papers.umic.training.examples import ExampleSplits
 
 _NAMES = ("epochs", "batches", "batch", "pairs", "lr", "accumulate")
 
@@ -74,16 +74,6 @@ class UmicOptions:
             raise InputError("expected the checkpoint to fine-tune: --from (import-uniter makes one)")
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """The examples to train on, to select by, and to evaluate on, and the files that they come from."""
-
-    train: RegionExamples
-    held_out: RegionExamples
-    test: RegionExamples
-    files: tuple[TrainingData, ...]
-
-
 def train(options: UmicOptions) -> TrainingReport:
     """Train UMIC: a UNITER that ranks captions above their negatives.
 
@@ -126,11 +116,11 @@ def train(options: UmicOptions) -> TrainingReport:
             checkpoint = train_umic(
                 StartingPoint.random(training_sentences, width, seed) if start is None else start,
                 data.train,
-                data.held_out,
+                data.dev,
                 variant,
                 replace(recipe, seed=seed),
                 folder,
-                data=data.files,
+                data=data.data,
                 device=device,
                 workers=options.workers,
             )
@@ -165,19 +155,18 @@ def scene_counts(scenes: int) -> tuple[int, int, int]:
     return scenes, max(20, min(1000, scenes // 10)), max(20, min(1000, scenes // 10))
 
 
-def _build_scenes(options: UmicOptions, device: str) -> _Data:
-    from capmeter_research.papers.umic.training.training import build_scene_data
+def _build_scenes(options: UmicOptions, device: str) -> ExampleSplits:
+    from capmeter_research.papers.umic.training.examples import build_scene_splits
     from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
 
-    encoder = load_world_encoder(options.encoder, device)
-    scene_data = build_scene_data(scene_counts(options.scenes), encoder, seed=options.run.seed, workers=options.workers)
-    return _Data(scene_data.train, scene_data.dev, scene_data.test, scene_data.data)
+    encoder, sizes = load_world_encoder(options.encoder, device), scene_counts(options.scenes)
+    return build_scene_splits(sizes, encoder, seed=options.run.seed, workers=options.workers)
 
 
-def _read_files(options: UmicOptions) -> _Data:
+def _read_files(options: UmicOptions) -> ExampleSplits:
     """The examples of two files of captions, without benchmark photos."""
     from capmeter_research.common.region_files import BoxRule
-    from capmeter_research.papers.umic.training.examples import file_examples
+    from capmeter_research.papers.umic.training.examples import ExampleSplits, file_examples
 
     assert options.captions and options.held_out and options.exclusions
     exclusions = read_exclusions(options.exclusions)
@@ -190,4 +179,4 @@ def _read_files(options: UmicOptions) -> _Data:
     if shared_images:
         images = format_count(len(shared_images), "image is", "images are")
         raise InputError(f"{images} both in {options.captions} and held out (the first: {min(shared_images)})")
-    return _Data(train, held_out, held_out, tuple(files))
+    return ExampleSplits(train, held_out, held_out, tuple(files))

@@ -32,12 +32,11 @@ from capmeter_research.common.loop import Learner
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.papers.umic.pairs import PairEncoder
 from capmeter_research.papers.umic.training.evaluation import pairwise_accuracy
-from capmeter_research.papers.umic.training.examples import RegionEncoder, RegionExamples, scene_examples
+from capmeter_research.papers.umic.training.examples import RegionExamples
 from capmeter_research.papers.umic.training.negatives import Negatives, NegativeSampler
 from capmeter_research.papers.umic.training.weights import initial_weights, learn_vocabulary, uniter_checkpoint
 from capmeter_research.papers.umic.uniter import PairLayout, Uniter, UniterShape, head_shapes
 from capmeter_research.papers.umic.word_piece import WordPieceTokenizer
-from capmeter_research.synthetic_scenes.scenes import World
 from capmeter_research.synthetic_scenes.scenes.vocabulary import visible_words
 
 Rows = npt.NDArray[np.int64]
@@ -527,32 +526,3 @@ def evaluate_umic(
         for head, by_kind in zip(heads, accuracies, strict=True)
         for kind, value in by_kind.items()
     }
-
-
-@dataclass(frozen=True, eq=False)
-class SceneData:
-    """Synthetic scenes for training, selection and test, with features of their regions."""
-
-    train: RegionExamples
-    dev: RegionExamples
-    test: RegionExamples
-    data: tuple[TrainingData, ...]
-
-
-def build_scene_data(
-    sizes: tuple[int, int, int], encoder: RegionEncoder, *, seed: int = 0, workers: int = 1
-) -> SceneData:
-    """Renders synthetic scenes and encodes their regions.
-
-    Args:
-        sizes: numbers of scenes for training, selection and test.
-        encoder: of the regions.
-        seed: of the scenes.
-        workers: processes that render.
-    """
-    split_sizes = zip(("train", "dev", "test"), sizes, strict=True)
-    worlds = [World(split=name, size=size, seed=seed) for name, size in split_sizes]  # type: ignore[arg-type]
-    examples = [scene_examples(world, encoder, workers) for world in worlds]
-    data = tuple(TrainingData(str(worlds[k]), examples[k][1], len(examples[k][0])) for k in (0, 1))
-    train, dev, test = (split_examples for split_examples, _ in examples)
-    return SceneData(train, dev, test, data)
