@@ -329,7 +329,7 @@ def test_bytes_are_not_token_ids(tokens: Any) -> None:
 
 OBJECTS_OF = {"0": ["car"], "1": ["dog"], "2": ["cat", "bed"], "3": []}
 TEXTS_OF = ["a car and a dog", "a dog", "a cat on a bed", "a blue kite"]
-METRICS_OF_IMAGES = ["chair", "hallucination", "aloha", "amber", "judge", "clipscore"]
+METRICS_OF_IMAGES = ["chair", "hallucination", "judge", "clipscore"]
 
 
 @pytest.fixture(scope="module")
@@ -338,10 +338,6 @@ def rewards_of_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     folder = tmp_path_factory.mktemp("rewards")
     references = {image: [f"the image of {', '.join(names) or 'nothing'}"] for image, names in OBJECTS_OF.items()}
     (folder / "objects.json").write_text(json.dumps(OBJECTS_OF))
-    rows = [{"id": int(k), "type": "generative", "truth": v, "hallu": ["dog"]} for k, v in OBJECTS_OF.items()]
-    (folder / "annotations.json").write_text(json.dumps(rows))
-    (folder / "relation.json").write_text(json.dumps({}))
-    (folder / "safe_words.txt").write_text("image")
     questions = [
         {"id": k, "questions": [{"question": f"which of {k}?", "choices": ["A", "B"], "answer": "AB"[int(k) % 2]}]}
         for k in OBJECTS_OF
@@ -353,8 +349,8 @@ def rewards_of_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
         task = folder / "quiz.yaml"
         task.write_text("prompt: '{candidate} {question} {choices}'\nask: question\nread: {choice: {abstain: None}}\n")
         judge = f'model=m,endpoint="{server.url}",task="{task}",questions="{folder / "questions.json"}"'
-        arguments = {"chair": f"{objects},references=false", "hallucination": objects, "aloha": objects,
-                     "amber": f'annotations="{folder / "annotations.json"}"', "judge": judge,
+        arguments = {"chair": f"{objects},references=false", "hallucination": objects,
+                     "judge": judge,
                      "clipscore": f'encoder="{tiny_clip(folder / "clip")}"'}  # fmt: skip
         yield {name: reward(f"{name}({of_metric})", references, images=paths) for name, of_metric in arguments.items()}
 
@@ -371,9 +367,7 @@ def test_what_belongs_to_an_image_is_found_by_its_id(
     scorer = rewards_of_images[name]
     complete = scorer([text for text, _ in batch], [image for _, image in batch])
     alone = [scorer([text], [image])[0] for text, image in batch]
-    np.testing.assert_allclose(
-        complete, alone, rtol=0, atol=1e-6 if name in ("clipscore", "hallucination", "aloha") else 1e-12
-    )
+    np.testing.assert_allclose(complete, alone, rtol=0, atol=1e-6 if name in ("clipscore", "hallucination") else 1e-12)
 
 
 def test_a_reward_of_objects_knows_right_from_wrong(rewards_of_images: dict[str, Any]) -> None:

@@ -90,8 +90,6 @@ METRICS = _MetricRegistry(
         "bertscore": Entry("capmeter.metrics.embedding.bertscore:BertScore"),
         "sbert": Entry("capmeter.metrics.embedding.sbert:Sbert"),
         "hallucination": Entry("capmeter.metrics.hallucination.hallucination:Hallucination"),
-        "aloha": Entry("capmeter.metrics.hallucination.aloha:Aloha"),
-        "amber": Entry("capmeter.metrics.hallucination.amber:Amber"),
         "chair": Entry("capmeter.metrics.hallucination.chair:Chair"),
         "capmeter": Entry("capmeter.metrics.own.capmeter:Capmeter"),
         "clipscore": Entry("capmeter.metrics.vision.clipscore:ClipScore", aliases=("clip-s",)),

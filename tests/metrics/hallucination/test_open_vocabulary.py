@@ -1,12 +1,9 @@
-"""Hallucination without an object list, ALOHa and AMBER: computed examples, properties, bad input."""
+"""Hallucination without an object list: computed examples, properties, bad input."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +12,8 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.runner import evaluate
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.meta.agreement import run
-from capmeter.metrics.hallucination.aloha import Aloha, _match_objects, _NounPhrase
-from capmeter.metrics.hallucination.amber import Amber
 from capmeter.metrics.hallucination.hallucination import (
     CaptionFindings,
     Hallucination,
@@ -34,7 +28,6 @@ from capmeter.metrics.hallucination.hallucination import (
 )
 from capmeter.metrics.own.capmeter import SentenceReading
 from capmeter.metrics.own.words import label_words
-from capmeter.text.meteor.resources import load_english_synonyms
 
 REFERENCES = ("a brown dog runs on the grass", "a dog is running outside on a lawn")
 
@@ -67,7 +60,7 @@ def test_scores_do_not_depend_on_other_captions_or_the_order_of_references() -> 
         Hallucination().measure(captions(text, references=REFERENCES[::-1]), RunContext()).values for text in texts
     ]
     assert together == pytest.approx(np.concatenate(alone), abs=1e-4)
-    assert parse("hallucination").lower_is_better and not parse("aloha").lower_is_better
+    assert parse("hallucination").lower_is_better
 
 
 def test_texts_of_several_sentences() -> None:
@@ -171,48 +164,21 @@ def test_references_without_a_word() -> None:
         assert 0.5 < row[0] <= 1
 
 
-def test_objects_are_matched_one_to_one() -> None:
-    """The largest sum, 0.9 + 0.2, and not the largest single cosine for both; the third object has no match left."""
-    objects = [_NounPhrase((name,), name, k, k + 1) for k, name in enumerate(("dog", "cat", "car"))]
-    matches = _match_objects(objects, ["puppy", "tree"], np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.1]]))
-    assert [(each.reference, each.similarity) for each in matches] == [("puppy", 0.9), ("tree", 0.2), (None, 0.0)]
-    assert _match_objects(objects[:1], [], np.zeros((1, 0)))[0].reference is None
-
-
-@pytest.mark.neural
-def test_aloha_and_what_the_released_code_does() -> None:
-    part = captions("a brown dog", "a dog with a piano", "running fast")
-    paper, released = (Aloha(as_released=flag).measure(part, RunContext()).values[:, 0] for flag in (False, True))
-    assert paper[0] == pytest.approx(1, abs=1e-4) and paper[1] < 0.6
-    assert (paper[2], released[2]) == (1, 0)
-    unsupported = captions("a brown dog", references=("running fast",))  # the released class has −inf
-    assert [Aloha(as_released=flag).measure(unsupported, RunContext()).values.item() for flag in (False, True)] == [
-        0,
-        0,
-    ]
-    crowded = captions("a dog, a cat and a car", "a dog", references=("a dog",))
-    (note,) = Aloha().measure(crowded, RunContext()).notes.items()
-    assert note == ("more objects than its references name: 0 whatever they are", ["0"])
-    (evidence,) = Aloha().explain(captions("a dog with a piano"), RunContext())
-    assert evidence.candidate[int(np.argmin(evidence.word_scores))] == "piano"
-
-
 @pytest.mark.neural
 @pytest.mark.meteor
 def test_objects_of_a_file_support_words(tmp_path: Path) -> None:
     path = tmp_path / "objects.json"
     path.write_text(json.dumps({"1": ["Piano", "dining table"]}))
     part = captions("a dog runs on the piano", "a dog runs on the sofa")
-    for name in ("hallucination", "aloha"):
-        (alone, with_file) = (parse(name), parse(name).with_objects(str(path)))
-        before, after = (metric.measure(part, RunContext()).values[:, 0] for metric in (alone, with_file))
-        change = (after - before) if with_file.lower_is_better else (before - after)
-        assert change[0] < -0.1 and abs(change[1]) < abs(change[0])
-        facts = with_file.signature_facts(RunContext())
-        assert facts["objects"].startswith("objects.json/") and "objects" not in alone.signature_facts(RunContext())
-        other = CaptionSet.from_captions([Caption("1", "2", "a dog", REFERENCES)])
-        with pytest.raises(InputError, match=r"objects.json: it has no objects of 1 of the images, 2"):
-            with_file.measure(other, RunContext())
+    (alone, with_file) = (parse("hallucination"), parse("hallucination").with_objects(str(path)))
+    before, after = (metric.measure(part, RunContext()).values[:, 0] for metric in (alone, with_file))
+    change = after - before
+    assert change[0] < -0.1 and abs(change[1]) < abs(change[0])
+    facts = with_file.signature_facts(RunContext())
+    assert facts["objects"].startswith("objects.json/") and "objects" not in alone.signature_facts(RunContext())
+    other = CaptionSet.from_captions([Caption("1", "2", "a dog", REFERENCES)])
+    with pytest.raises(InputError, match=r"objects.json: it has no objects of 1 of the images, 2"):
+        with_file.measure(other, RunContext())
     assert [mark for each in Hallucination(objects=str(path)).explain(part, RunContext()) for mark in each.marks]
 
 
@@ -232,56 +198,6 @@ def test_objects_of_a_file_support_words_of_documents(tmp_path: Path) -> None:
     assert logits == pytest.approx([2 * (2 * 3 - 2) / 6.5, 2 * (2 * 2 - 2) / 6.5])
 
 
-AMBER = {
-    "generative": {"1": {"truth": ["dog", "grass"], "hallu": ["ball"]}, "2": {"truth": ["car"], "hallu": []}},
-    "associations": {"dog": ["puppy"], "grass": ["lawn"], "ball": ["frisbee"], "car": [], "tree": []},
-    "safe_words": ["tree"],
-}
-
-
-@pytest.mark.meteor
-def test_amber_by_hand(tmp_path: Path) -> None:
-    """Caption 1 names puppy (dog), frisbee (ball, invented), tree (safe); caption 2 names a dog, which is not shown."""
-    path = tmp_path / "amber.json"
-    path.write_text(json.dumps(AMBER))
-    rows = [
-        Caption("1", "1", "A puppy chases a frisbee near the tree and the river.", ()),
-        Caption("2", "2", "An automobile and a dog.", ()),
-    ]
-    metric = Amber(annotations=str(path))
-    part = CaptionSet.from_captions(rows)
-    assert metric.measure(part, RunContext()).values.tolist() == [[3, 1, 1, 2, 1, 1, 1], [1, 1, 0, 1, 1, 0, 0]]
-    parts = evaluate(part, [metric])[metric].parts
-    assert parts == pytest.approx({"chair": 2 / 4, "cover": 1 / 3, "hal": 1.0, "cog": 1.0})
-    with pytest.raises(InputError, match="it has no description of image 9"):
-        evaluate(CaptionSet.from_captions([Caption("1", "9", "a dog", ())]), [metric])
-    path.write_text("[1]")
-    with pytest.raises(InputError, match="not AMBER's annotations"):
-        evaluate(part, [Amber(annotations=str(path))])
-    with pytest.raises(InputError, match="name the file of annotations"):
-        evaluate(part, [Amber()])
-    with pytest.raises(InputError, match=r"annotations='no.*where.json'"):
-        evaluate(part, [Amber(annotations="no\0where.json")])
-
-
-@pytest.mark.meteor
-def test_amber_counts_the_words_of_every_list_and_each_once(tmp_path: Path) -> None:
-    """Neither boat nor kite is in the associations: the boat is covered, the kite invented."""
-    path = tmp_path / "amber.json"
-    image = {"truth": ["boat", "boat", "dog"], "hallu": ["kite", "kite"]}
-    path.write_text(json.dumps({"generative": {"1": image}, "associations": {"dog": ["puppy"]}, "safe_words": []}))
-    metric = Amber(annotations=str(path))
-    part = CaptionSet.from_captions([Caption("1", "1", "A boat and a kite.", ())])
-    assert metric.measure(part, RunContext()).values.tolist() == [[2, 1, 1, 2, 1, 1, 1]]
-    facts = metric.signature_facts(RunContext())
-    assert facts["annotations"].startswith("amber.json/") and facts["dictionary"] == "meteor-1.5" and facts["parser"]
-    path.write_text(json.dumps(AMBER))
-    assert metric.signature_facts(RunContext())["annotations"] != facts["annotations"]
-    path.write_text(json.dumps(AMBER | {"generative": {"1": {"truth": "dog", "hallu": []}}}))
-    with pytest.raises(InputError, match="'dog' is not a list of words"):
-        evaluate(part, [metric])
-
-
 @pytest.mark.neural
 @pytest.mark.meteor
 def test_hallucinated_captions_of_hat_are_found(shared: Path) -> None:
@@ -292,80 +208,3 @@ def test_hallucinated_captions_of_hat_are_found(shared: Path) -> None:
     report = run("hallucination", benchmark="hat", data=path, sample=True, resamples=50)
     value, (length,) = report["hallucination"].value, report.of("length")
     assert value is not None and length.value is not None and value > max(63, length.value)
-
-
-def count_as_the_program(
-    nouns: Sequence[str], image: Mapping[str, Sequence[str]], amber: Mapping[str, Any]
-) -> list[int]:
-    """Mentions, hallucinated, covered, truths, whether any is hallucinated, invented and hallus, by AMBER's loops."""
-    synonyms = load_english_synonyms()
-    nouns = [noun for noun in nouns if noun in amber["associations"] or noun in chain(*amber["associations"].values())]
-    covered, invented = [0] * len(image["truth"]), [0] * len(image["hallu"])
-
-    def mark(objects: Sequence[str], marks: list[int], noun: str, similar: bool) -> bool:
-        words = [(word, k) for k, each in enumerate(objects) for word in amber["associations"][each]]
-        for word, k in [*words, *((each, k) for k, each in enumerate(objects))]:
-            if noun == word or (similar and synonyms.synsets(noun) & synonyms.synsets(word)):
-                marks[k] = 1
-                return True
-        return False
-
-    wrong = 0
-    for noun in nouns:
-        if noun in amber["safe_words"] or mark(image["truth"], covered, noun, False):
-            continue
-        mark(image["hallu"], invented, noun, False)
-        mark(image["hallu"], invented, noun, True)
-        wrong += not mark(image["truth"], covered, noun, True)
-    return [len(nouns), wrong, sum(covered), len(covered), int(wrong > 0), sum(invented), len(invented)]
-
-
-@pytest.mark.meteor
-def test_amber_as_released_counts_as_the_program(tmp_path: Path) -> None:
-    """400 captions of 100 images, with synonyms, safe words, objects listed twice and capital letters."""
-    rng = np.random.default_rng(0)
-    words = "car automobile dog puppy boat ship sofa couch child kid bike bicycle plane airplane tree rock stone street"
-    others = "road flower hat cup mug bag purse table chair bed lamp bird cat horse man woman"
-    nouns = [*words.split(), *others.split()]
-    associations = {word: rng.choice(nouns, 2, replace=False).tolist() for word in nouns[:26]}
-    keys = list(associations)
-    draws = [rng.choice(keys, 9).tolist() for _ in range(100)]
-    images = {str(k): {"truth": each[:5], "hallu": each[5:]} for k, each in enumerate(draws)}
-    amber = {"generative": images, "associations": associations, "safe_words": ["tree", "street", "man"]}
-    (tmp_path / "amber.json").write_text(json.dumps(amber))
-    mentioned = [rng.choice(nouns, 6).tolist() for _ in range(400)]
-    for row in mentioned[::3]:
-        row[2] = row[2].capitalize()
-    texts = [f"There is a {' and a '.join(each)}." for each in mentioned]
-    part = CaptionSet.from_captions(Caption(str(k), str(k % 100), text, ()) for k, text in enumerate(texts))
-    released, plain = (Amber(annotations=str(tmp_path / "amber.json"), as_released=flag) for flag in (True, False))
-    expected = [count_as_the_program(each, images[str(k % 100)], amber) for k, each in enumerate(mentioned)]
-    results = evaluate(part, [released, plain])
-    assert results[str(released)].values.tolist() == expected
-    mentions, wrong, covered, truths, captions, invented, hallus = np.sum(expected, axis=0).tolist()
-    parts = {"chair": wrong / mentions, "cover": covered / truths, "hal": captions / 400, "cog": invented / hallus}
-    assert results[str(released)].parts == pytest.approx(parts, abs=1e-9)
-    assert all(abs(results[str(plain)].parts[name] - parts[name]) > 1e-3 for name in ("chair", "cover", "cog"))
-
-
-@pytest.mark.meteor
-@pytest.mark.parametrize(
-    ("caption", "released", "plain"),
-    [
-        ("A puppy runs.", [1, 0, 1, 2, 0, 0, 1], [1, 0, 2, 2, 0, 0, 1]),  # of both truths the first
-        ("A Puppy runs.", [0, 0, 0, 2, 0, 0, 1], [1, 0, 2, 2, 0, 0, 1]),
-        ("A tree stands.", [1, 0, 0, 2, 0, 0, 1], [1, 0, 1, 2, 0, 0, 1]),  # is safe, and a word of the second
-        ("A seashore.", [1, 0, 1, 2, 0, 1, 1], [1, 0, 1, 2, 0, 0, 1]),  # similar to a truth and to a hallucination
-    ],
-)
-def test_what_amber_counts_otherwise_as_released(
-    caption: str, released: list[int], plain: list[int], tmp_path: Path
-) -> None:
-    image = {"truth": ["dog", "coast"], "hallu": ["shore"]}
-    associations = {"dog": ["puppy"], "coast": ["puppy", "tree"], "shore": ["seashore"], "seashore": []}
-    content = {"generative": {"1": image}, "associations": associations, "safe_words": ["tree"]}
-    (tmp_path / "amber.json").write_text(json.dumps(content))
-    part = CaptionSet.from_captions([Caption("1", "1", caption, ())])
-    for flag, expected in ((True, released), (False, plain)):
-        metric = Amber(annotations=str(tmp_path / "amber.json"), as_released=flag)
-        assert metric.measure(part, RunContext()).values.tolist() == [expected]

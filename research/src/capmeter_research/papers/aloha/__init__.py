@@ -1,0 +1,1 @@
+"""ALOHa (Petryk et al. 2024): the least supported object of a caption."""

@@ -1,0 +1,1 @@
+"""AMBER (Wang et al. 2023): objects that descriptions of its images invent."""
