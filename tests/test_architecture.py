@@ -61,7 +61,7 @@ NETWORKS = re.compile(
 MOST_LINES = {
     "src/capmeter/captions": 5_543,
     "src/capmeter/cli": 2_828,
-    "src/capmeter/core": 2_325,
+    "src/capmeter/core": 2_322,
     "src/capmeter/encoders": 2_020,
     "src/capmeter/evaluation": 2_087,
     "src/capmeter/images": 524,

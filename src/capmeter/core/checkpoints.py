@@ -117,11 +117,7 @@ class Checkpoint:
         save = _safetensors().save
         weights = save({array_name: np.asarray(array, order="C") for array_name, array in self.weights.items()})
         content = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "weights"}
-        content |= {
-            "parameters": dict(self.parameters),
-            "training": dict(self.training),
-            "scores": dict(self.scores),
-        }
+        content |= {name: dict(content[name]) for name in _DICTS}
         content["data"] = [asdict(each) for each in self.data]
         head = {"format": FORMAT, "weights": hashlib.sha256(weights).hexdigest(), **content}
         checkpoint_text = _a_line_each({**head, "checksum": _checksum(head)})
@@ -160,7 +156,8 @@ class Checkpoint:
                 raise ValueError(f"{WEIGHTS} is damaged, or belongs to another checkpoint")
             del content["format"]
             content["data"] = tuple(TrainingData(**data_entry) for data_entry in content["data"])
-            checkpoint = cls(**{**content, **{name: tuple(content[name]) for name in _LISTS}}, weights=load(weights))
+            content |= {name: tuple(content[name]) for name in _LISTS} | {name: dict(content[name]) for name in _DICTS}
+            checkpoint = cls(**content, weights=load(weights))
             _check_numbers(checkpoint.weights)
         except OSError as error:
             raise AssetError(f"checkpoint {folder}: cannot read it ({error.strerror or error})") from error
@@ -174,7 +171,7 @@ class Checkpoint:
 
 
 _TORCH_ERRORS = (ArithmeticError, RuntimeError, AssertionError)
-_LISTS = ("features", "vocabulary", "data")
+_LISTS, _DICTS = ("features", "vocabulary", "data"), ("parameters", "training", "scores")
 
 
 def _check_numbers(weights: Weights) -> None:
