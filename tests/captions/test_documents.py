@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,3 +111,40 @@ def test_ids_that_every_split_counts_anew_are_not_joined(order: tuple[str, str])
         assert capmeter.load_references(document, split=split) == {"0": (f"{split} 0",), "1": (f"{split} 1",)}
     with pytest.raises(InputError, match="no image belongs to the split 'val'; the splits are test, train"):
         capmeter.load_references(document, split="val")
+
+
+COLUMNS = {"image_id": ["7", "a"], "caption": ["a dog runs", "a cat sits"]}
+
+
+@pytest.mark.parametrize(
+    ("document", "ids"),
+    [
+        (COLUMNS, ["7", "a"]),
+        ({name: dict(zip("01", column, strict=True)) for name, column in COLUMNS.items()}, ["7", "a"]),
+        ({"captions": COLUMNS["caption"], "references": [["a dog"], ["a cat"]]}, ["0", "1"]),
+        ({"file_name": ["1.jpg", "2.jpg"], "score": [0.1, 0.2], "caption": COLUMNS["caption"]}, ["1.jpg", "2.jpg"]),
+    ],
+)
+def test_columns_as_data_frames_write_them(document: Any, ids: list[str], tmp_path: Path) -> None:
+    (tmp_path / "columns.json").write_text(json.dumps(document))
+    references = None if "references" in document else {id: ["a dog"] for id in ids}
+    for source in (document, tmp_path / "columns.json"):
+        captions = capmeter.load(source, references)
+        assert [(each.image_id, each.candidate) for each in captions] == list(zip(ids, COLUMNS["caption"], strict=True))
+
+
+def test_a_row_of_equal_lists_and_captions_by_id_are_no_columns() -> None:
+    assert capmeter.load_references({"image": "a.jpg", "caption": ["a dog", "a cat"]}) == {"a.jpg": ("a dog", "a cat")}
+    events = {"v": {"timestamps": [[0, 1], [2, 3]], "sentences": ["a dog", "a cat"]}}
+    assert [each.candidate for each in capmeter.load(events, events)] == ["a dog a cat"]
+    with pytest.raises(InputError, match="image_urls"):
+        capmeter.load({"image_urls": ["u", "v"], "captions": ["a dog", "a cat"]}, {"u": ["a dog"], "v": ["a cat"]})
+
+
+def test_lines_that_begin_with_the_name_of_a_clip(tmp_path: Path) -> None:
+    lines = ["mv89psg6zh4_33_46 a bird sings", "mv89psg6zh4_33_46 a bird is in a sink", "_0nX-El-ySo_83_93 a man runs"]
+    (tmp_path / "msvd.txt").write_text("\n".join(lines))
+    expected = {"mv89psg6zh4_33_46": ("a bird sings", "a bird is in a sink"), "_0nX-El-ySo_83_93": ("a man runs",)}
+    assert capmeter.load_references(tmp_path / "msvd.txt") == expected
+    (tmp_path / "plain.txt").write_text("2 dogs run\na4 paper lies here\nthree cats sit")
+    assert capmeter.load_references(tmp_path / "plain.txt")["1"] == ("a4 paper lies here",)

@@ -106,11 +106,26 @@ def test_contributions_to_a_learned_score_are_shown_largest_first() -> None:
     assert [each["input"] for each in remaining["inputs"]] == ["meteor", "spice"]
     packed = PackedEvidence()
     packed.add(0, 3, evidence)
-    kinds, ((*place, record),) = packed.to_dict().values()
-    (values,) = record.values()
-    ((kind, (base, start, logit, inputs)),) = values[-1].items()
-    assert place == [0, 3] and kinds[kind] == ("base", "base_logit", "logit", "inputs")
-    assert (base, start, logit, len(inputs)) == ("the mean caption", -0.5, 1, 2)
+    table = packed.to_dict()
+    ((metric, row, record),) = table["records"]
+    assert (metric, row, unpack(record, table)) == (0, 3, evidence.to_dict())
+
+
+def unpack(value, table):
+    """As the page's script reads packed evidence."""
+    if isinstance(value, list):
+        return [unpack(each, table) for each in value]
+    if not isinstance(value, dict) or not value:
+        return value
+    ((kind, content),) = value.items()
+    if kind == "words":
+        return list(table["sequences"][content])
+    rows = unpack(content, table)
+    return (
+        rows[0]
+        if kind == "one"
+        else [dict(zip(table["kinds"][kind], row, strict=True)) for row in zip(*rows, strict=True)]
+    )
 
 
 def test_a_long_name_of_a_metric_leaves_the_width_to_the_words() -> None:

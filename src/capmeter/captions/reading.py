@@ -29,22 +29,10 @@ from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe
 
-NAMES = {
-    "jsonl": "native rows, one JSON object per line",
-    "json": "native rows, a JSON list",
-    "csv": "native rows, comma separated, with a header",
-    "tsv": "native rows, tab separated, with a header",
-    "parquet": "native rows, columns",
-    "webdataset": "native rows, tar shards of KEY.json and KEY.txt",
-    "xlsx": "native rows, the first sheet of an Excel workbook",
-    "coco": "COCO results [{image_id, caption}]; as references, annotations {images, annotations}",
-    "pycocoevalcap": "{id: [caption, ...]}",
-    "clipscore": "{image: caption}; as references {image: [caption, ...]}",
-    "karpathy": "dataset_coco.json and similar files: references by split",
-    "events": "videos with events in time: ActivityNet's results and ground truth, YouCook2, VidChapters",
-    "list": "a list of captions, or a caption a line; as references a list of lists; ids are positions",
-    "named": "an image's name and a caption: lines (Flickr8k.token.txt, 10.jpg a dog), or a JSON list of pairs",
-}
+NAMES = (
+    *("jsonl", "json", "csv", "tsv", "parquet", "webdataset", "xlsx", "coco", "pycocoevalcap", "clipscore", "karpathy"),
+    *("events", "list", "named"),
+)
 FORMATS = (*NAMES, *dict.fromkeys(layout.name for layout in LAYOUTS if layout.name not in NAMES))
 """The formats, and the layouts of programs, which `--input-format` names where recognition fails."""
 _PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")

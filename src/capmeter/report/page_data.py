@@ -338,11 +338,13 @@ Row = tuple[str, int]
 class PackedEvidence:
     """`Evidence.to_dict()` of captions, without the words of matches, which the page's script takes from their places.
 
-    A mapping is `{kind: [its values]}`, and the names that all mappings of a kind have stand once in a table.
+    A list of mappings with the same names is `{kind: [a list of values for each name]}`, and the names of a kind stand
+    once in a table; so do sequences of words, whose place there is `{"words": number}`. One mapping is `{"one": list}`.
     """
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, ...], int] = {}
+        self._sequences: dict[tuple[str, ...], int] = {}
         self._records: list[list[Any]] = []
 
     def add(self, metric: int, row: int, evidence: Evidence) -> None:
@@ -356,18 +358,24 @@ class PackedEvidence:
         self._records.append([metric, row, self._pack(evidence.to_dict())])
 
     def _pack(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            derived = {"words", "reference_words"} if "reference_words" in value else set()
-            names = [name for name in value if name not in derived]
-            kind = self._kinds.setdefault(tuple(names), len(self._kinds))
-            return {kind: [self._pack(value[name]) for name in names]}
-        if isinstance(value, list):
-            return list(map(self._pack, value))
+        if isinstance(value, Mapping) and value:
+            return {"one": self._pack([value])}
+        if isinstance(value, list) and value:
+            if all(isinstance(each, str) for each in value):
+                return {"words": self._sequences.setdefault(tuple(value), len(self._sequences))}
+            kinds = {tuple(each) if isinstance(each, Mapping) else () for each in value}
+            if len(kinds) > 1 or () in kinds:
+                return list(map(self._pack, value))
+            (names,) = kinds
+            if "reference_words" in names:
+                names = tuple(name for name in names if name not in ("words", "reference_words"))
+            kind = self._kinds.setdefault(names, len(self._kinds))
+            return {kind: [[self._pack(each[name]) for each in value] for name in names]}
         return _short(value) if isinstance(value, float) else value
 
     def to_dict(self) -> dict[str, Any]:
         """The table as JSON values."""
-        return {"kinds": list(self._kinds), "records": self._records}
+        return {"kinds": list(self._kinds), "sequences": list(self._sequences), "records": self._records}
 
 
 def _short(value: float) -> float:

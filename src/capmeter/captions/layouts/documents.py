@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from capmeter.captions.event_fields import is_video, read_video
-from capmeter.captions.field_names import IMAGE_NAMES, OTHER_NAMES, suggest_names
+from capmeter.captions.field_names import IMAGE_NAMES, OTHER_NAMES, TIMES, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.programs import find_layout
@@ -75,6 +75,9 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
         if hasattr(document, "columns"):
             advice = "; read data frames with capmeter.integrations.frames.read"
         raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object{advice}")
+    if isinstance(document, Mapping) and (rows := _rows_of_columns(document)):
+        document = rows
+        fields.note("columns", "an object of columns, as data frames are written; its k-th values are a row")
     form: Form | None
     if isinstance(document, Sequence):
         form = None if format in ("pycocoevalcap", "clipscore") else _find_in_list(document, name, fields)
@@ -86,6 +89,19 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
     if form is None or (format not in (None, form[0]) and {format, form[0]} not in kinds):
         raise InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")
     return (format or form[0]), form[1]
+
+
+def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
+    """The rows of a table by columns: for each name a list, or an object by row; none if an object is no such table."""
+    columns, names_images = list(document.values()), not document.keys().isdisjoint(IMAGE_NAMES)
+    if document.keys().isdisjoint({"candidate", "references", *_TEXT_KEYS}) or not all(columns):
+        return []
+    if names_images and all(isinstance(column, Mapping) and column.keys() == columns[0].keys() for column in columns):
+        return [{name: column[place] for name, column in document.items()} for place in columns[0]]
+    has_rows = names_images or (len(columns) > 1 and document.keys().isdisjoint({"timestamps", *TIMES}))
+    if not has_rows or not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        return []
+    return [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
 def _sample(items: Sequence[Item]) -> list[Item]:
@@ -173,20 +189,20 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
         raise InputError(
             f"{name}: it has images, but neither annotations (COCO) nor sentences (Karpathy): it holds no captions"
         )
-    lists = [key for key, value in document.items() if _are_rows(value)]
+    lists = [
+        key
+        for key, value in document.items()
+        if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in _sample(value))
+    ]
     if len(lists) == 1 and len(document) > 1 and not any(isinstance(value, str) for value in document.values()):
         return _rows_form(document[lists[0]], f"{name}, {lists[0]}", fields, format="json")
     return _keyed_form(document, name, fields)
 
 
-def _are_rows(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in _sample(value))
-
-
 def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object is one row, as by the columns that the user named, rather than captions keyed by image."""
     layout = find_layout([document])
-    return (
+    return not _rows_of_columns(document) and (
         any(column in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
         or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))

@@ -1,7 +1,8 @@
 """Texts without fields: lists of captions, pairs of an image's name and a caption, and lines of either.
 
 Lines begin with `NAME#k` before a tab or blank (`Flickr8k.token.txt`, COCO-CN), with a file's name such as `10.jpg`, or
-are two columns without a heading (ROCO; Oscar, whose second column is a list in JSON).
+are two columns without a heading (ROCO; Oscar, whose second column is a list in JSON), or all begin with a word of
+letters and digits (MSVD, `mv89psg6zh4_33_46 a bird ...`).
 
 >>> are_named_lines(["10.jpg#0\\tA dog runs .", "10.jpg#1\\tIt runs ."]), are_named_lines(["A dog .", "A cat ."])
 (True, False)
@@ -33,13 +34,16 @@ _IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
 _MARK = r"(?:#[a-z]{2,4})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
 _MARKED = re.compile(rf"([^\t,|;]{{1,1000}}?){_MARK}\t(.*)|([^\s,|;]{{1,1000}}?){_MARK} (.*)", re.DOTALL)
 _NAMED = re.compile(rf"({_FILE_NAME})[\t ]\s*(\S.*)", re.DOTALL)
+_CODED = re.compile(r"(?=[^\s,|;]*[A-Za-z])(?=\S*\d)([^\s,|;]{4,1000}) +(\S.*)", re.DOTALL)
 _COLUMNS = re.compile(r"([^\t]{1,1000})\t([^\t]*)", re.DOTALL)
 _LONGEST = 10_000  # letters of a line that are looked at
 
 
 def split_line(line: str, are_columns: bool = True) -> tuple[str, str] | None:
     """The name and the caption of a line; None if it has no name."""
-    match = _MARKED.fullmatch(line) or _NAMED.fullmatch(line) or (_COLUMNS.fullmatch(line) if are_columns else None)
+    match = _MARKED.fullmatch(line) or _NAMED.fullmatch(line)
+    if match is None and are_columns:
+        match = _COLUMNS.fullmatch(line) or _CODED.fullmatch(line)
     if match is None:
         return None
     name, caption = (group.strip() for group in match.groups() if group is not None)
@@ -55,6 +59,9 @@ def are_named_lines(lines: Sequence[str]) -> bool:
     file_named = [line for line in lines if _MARKED.fullmatch(line) is None and _NAMED.fullmatch(line)]
     count, has_tabs = 2 * (marked + len(file_named)), all("\t" in line for line in file_named)
     if lines and (2 * marked >= len(lines) or count > len(lines) or (file_named and has_tabs and count >= len(lines))):
+        return True
+    uncommented = [line for line in lines if not line.startswith("#")]
+    if len(uncommented) > 2 and all(map(_CODED.fullmatch, uncommented)):
         return True
     columns = [split_line(line) for line in lines if _COLUMNS.fullmatch(line)]
     names = [column[0] for column in columns if column is not None]

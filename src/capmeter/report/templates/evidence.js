@@ -9,12 +9,16 @@ capmeter.evidence = (captions) => {
     if (!byRow.has(r)) byRow.set(r, new Map());
     byRow.get(r).set(m, rest);
   }
-  // mappings are { kind: [values] }; the names of their values are those of the kind
+  // mappings of a list are { kind: columns }; the names of the columns are those of the kind
   const unpack = (value) => {
     if (Array.isArray(value)) return value.map(unpack);
     if (value === null || typeof value !== "object") return value;
-    const [[kind, values]] = Object.entries(value);
-    return Object.fromEntries(evidence.kinds[kind].map((name, k) => [name, unpack(values[k])]));
+    const [[kind, content] = []] = Object.entries(value);
+    if (kind === undefined) return value;
+    if (kind === "words") return evidence.sequences[content];
+    if (kind === "one") return unpack(content)[0];
+    const columns = content.map(unpack);
+    return columns[0].map((_, row) => Object.fromEntries(evidence.kinds[kind].map((name, k) => [name, columns[k][row]])));
   };
   // the side of a mark or sentence: -1 for the caption, else the number of the reference
   const sideOf = (each) => (each.side === "candidate" ? -1 : each.reference_index ?? -1);
