@@ -51,8 +51,8 @@ ARTEFACTS = {
     "HTML such as <br> or &amp;": re.compile(
         rf"</?(?:{_HTML_TAGS})\b[^<>]{{0,200}}>|&(?:amp|lt|gt|quot|nbsp|apos|#\d{{1,6}});", re.IGNORECASE
     ),
-    "Markdown such as **bold**, a list or a table (--clean markdown reads what it renders; without it capmeter, spice, "
-    "soft-spice and capture do so in documents, and other metrics count the marks)": re.compile(
+    "Markdown such as **bold**, a list or a table (--clean markdown reads what it renders; without it capmeter "
+    "and metrics of scene graphs do so in documents, and other metrics count the marks)": re.compile(
         r"\*\*[^*\s][^*]{0,200}\*\*|^ {0,3}#{1,6} \S|^ {0,3}(?:[-*+]|\d{1,3}[.)]) +\S.*\n|```|\]\(https?:"
         r"|^ {0,3}\|.*\|[ \t]*\n",
         re.MULTILINE,

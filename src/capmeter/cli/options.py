@@ -100,8 +100,8 @@ def instances_option() -> Any:
     """The objects of the images."""
     return option(
         None,
-        "Which objects images show, for chair, hallucination and aloha: COCO's file of instances, or a JSON of objects "
-        "by image.",
+        "Which objects images show, for chair, hallucination and others: COCO's file of instances, or a JSON of "
+        "objects by image.",
     )
 
 

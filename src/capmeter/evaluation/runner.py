@@ -305,7 +305,7 @@ def _note_lengths(part: CaptionSet, metric: Metric, lengths: npt.NDArray[np.int6
         return {}
     note = (
         f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for detailed captions use "
-        "capmeter, spice or capture(ownership=true)"
+        "capmeter or spice"
     )
     long_ids = [part.ids[row] for row in np.flatnonzero(lengths > metric.MAX_WORDS).tolist()]
     return {note: long_ids} if long_ids else {}

@@ -58,7 +58,7 @@ class UniversalEncoder:
             raise AttributeError(name)
         raise InputError(
             f"encoder {self.handle.name!r} gives one vector for a text and none for its words; use it with sbert "
-            "(or fense, soft-spice, capture), and name another multilingual encoder for metrics of words"
+            "(or fense), and name another multilingual encoder for metrics of words"
         )
 
     def vectors(self, pieces: PieceTable) -> Floats:
