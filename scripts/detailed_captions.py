@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from capmeter_research.networks.own_metric.perturbations import contrasting_words
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.report.explain import explain
-from capmeter.text.concepts import contrasting_words, find_slot, token_concept
+from capmeter.text.concepts import find_slot, token_concept
 from capmeter.text.tokenization.document_splitting import document_sentences
 
 METRICS = "bleu-4,cider-d,meteor,spice,bertscore,sbert,capture(graphs=stanford,ownership=true),capmeter"

@@ -150,9 +150,9 @@ def perturb(sentence: str, kind: str, random: np.random.Generator) -> str | None
     if kind == "exchange":
         # "a" contrasts with numbers only if other words say so; alone it is an article
         contrasts = {
-            k: _contrasting_words(bare_word)
+            k: contrasting_words(bare_word)
             for k, bare_word in enumerate(map(strip_punctuation, core))
-            if bare_word not in _ARTICLES and _contrasting_words(bare_word)
+            if bare_word not in _ARTICLES and contrasting_words(bare_word)
         }
         if not contrasts:
             return None
@@ -201,7 +201,7 @@ def _compare_words(sentence: str, perturbed_text: str, kind: str) -> tuple[float
     )
 
 
-def _contrasting_words(word: str) -> tuple[str, ...]:
+def contrasting_words(word: str) -> tuple[str, ...]:
     """Returns the words that fill a slot of this word with another meaning; the first synonym of each meaning."""
     meanings = ((synonyms, k != own) for slot, own in find_meanings(word) for k, synonyms in enumerate(SLOTS[slot]))
     return tuple(synonyms.split("/")[0] for synonyms, is_other in meanings if is_other)
