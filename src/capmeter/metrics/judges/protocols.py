@@ -3,7 +3,7 @@
 A package adds protocols through the entry point group `capmeter.judge_protocols` (name = "module:Class"), and tasks as
 YAML files in a folder `prompts` beside the module.
 
->>> read_task("clair").fill(candidate="a dog")[120:154]
+>>> read_task("clair").fill(candidate="a dog")[115:148]
 'Candidate set:\\n- a dog\\n\\nReference'
 """
 
