@@ -75,9 +75,6 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
         if hasattr(document, "columns"):
             advice = "; read data frames with capmeter.integrations.frames.read"
         raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object{advice}")
-    if isinstance(document, Mapping) and (rows := _rows_of_columns(document)):
-        document = rows
-        fields.note("columns", "an object of columns, as data frames are written; its k-th values are a row")
     form: Form | None
     if isinstance(document, Sequence):
         form = None if format in ("pycocoevalcap", "clipscore") else _find_in_list(document, name, fields)
@@ -93,9 +90,9 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
 
 def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     """The rows of a table by columns: for each name a list, or an object by row; none if an object is no such table."""
-    columns, names_images = list(document.values()), not document.keys().isdisjoint(IMAGE_NAMES)
-    if document.keys().isdisjoint({"candidate", "references", *_TEXT_KEYS}) or not all(columns):
+    if document.keys().isdisjoint({"candidate", "references", *_TEXT_KEYS}) or not all(document.values()):
         return []
+    columns, names_images = list(document.values()), not document.keys().isdisjoint(IMAGE_NAMES)
     if names_images and all(isinstance(column, Mapping) and column.keys() == columns[0].keys() for column in columns):
         return [{name: column[place] for name, column in document.items()} for place in columns[0]]
     has_rows = names_images or (len(columns) > 1 and document.keys().isdisjoint({"timestamps", *TIMES}))
@@ -136,6 +133,9 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
     """The form of an object; None if no captions are found in it."""
     if depth > _DEPTH:
         return None
+    if rows := _rows_of_columns(document):
+        fields.note("columns", "an object of columns, as data frames are written; its k-th values are a row")
+        return _rows_form(rows, name, fields)
     if is_row(document, fields):
         return _rows_form([document], name, fields, format="json")
     row_keys = _find_row_keys(document, fields)
