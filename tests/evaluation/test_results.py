@@ -134,8 +134,8 @@ def test_a_saved_value_that_is_not_a_finite_number_is_refused(results: Results, 
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("row", [[1e308] * 6, [3, 2], []])
-def test_rows_of_another_length_or_size_are_refused(results: Results, row: list[float]) -> None:
+@pytest.mark.parametrize("row", [[-1, -1, 3, 2, 3, 3], [-5, 2, 3, 2, 3, 4], [1e308] * 6, [3, 2], []])
+def test_rows_that_do_not_give_the_saved_scores_are_refused(results: Results, row: list[float]) -> None:
     saved = json.loads(json.dumps(results.to_dict()))
     saved["systems"]["captions"]["metrics"]["bleu-2"]["rows"]["i0"] = row
     with pytest.raises(InputError, match="bleu-2: not a results file of capmeter"):
@@ -245,3 +245,11 @@ def test_text_in_place_of_files_is_refused_with_an_example(call) -> None:  # typ
 def test_a_missing_file_is_still_a_missing_file() -> None:
     with pytest.raises(InputError, match="there is no such file"):
         score("my captions.json", "rouge-l")
+
+
+@pytest.mark.parametrize("answers", [[1], {"i1": "text"}, {"i1": {"asked": 3}}, "text"])
+def test_saved_answers_that_are_not_texts_are_refused(results: Results, answers: object) -> None:
+    saved = json.loads(json.dumps(results.to_dict()))
+    saved["systems"]["captions"]["metrics"]["bleu-2"]["answers"] = answers
+    with pytest.raises(InputError, match="bleu-2: not a results file"):
+        Results.from_dict(saved)

@@ -28,7 +28,7 @@ from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.captions.layouts.programs import is_results
 from capmeter.captions.rows import MAX_NUMBER
 from capmeter.captions.sources import read_text
-from capmeter.core.errors import CapmeterError, InputError, MissingBackend
+from capmeter.core.errors import CapmeterError, InputError, MetricError, MissingBackend
 from capmeter.core.json_text import decode_json, read_bundled_json
 from capmeter.core.messages import describe_failure, format_count
 from capmeter.core.output_files import atomic_writer
@@ -478,7 +478,7 @@ def _read_system(saved: Any, where: str) -> Results:
         captions = None
         if saved.get("captions") is not None:
             captions = _captions_from_dict(saved["captions"], ids.names, ids.images)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, MetricError) as problem:
         raise InputError(
             f"{location}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
         ) from problem
@@ -494,11 +494,10 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
     saved_scores = _read_numbers({**saved_metric["parts"], "score": saved_metric["score"]}, names)
     corpus_scores = dict(zip(names, saved_scores.tolist(), strict=True))
     metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
-    if metric is not None and values is not None:
-        notes, signature = saved_metric["notes"], saved_metric["signature"]
-        scores = Scores.from_rows(metric, ids, values, notes, signature)
-        return replace(scores, answers=saved_metric.get("answers", {}))
-    return Scores(
+    answers = saved_metric.get("answers", {})
+    if not all(isinstance(text, str) for by_question in answers.values() for text in by_question.values()):
+        raise ValueError("its answers are not texts by caption and question")
+    stored = Scores(
         name=metric_name,
         score=corpus_scores.pop("score"),
         items=items,
@@ -506,9 +505,23 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
         part_items=part_items,
         notes=saved_metric["notes"],
         signature=saved_metric["signature"],
-        answers=saved_metric.get("answers", {}),
+        answers=answers,
         metric=metric,
     )
+    if metric is None or values is None:
+        return stored
+    with np.errstate(all="ignore"):  # rows that are damaged may give no finite score
+        computed = Scores.from_rows(metric, ids, values, stored.notes, stored.signature)
+    if not np.allclose(_all_numbers(computed), _all_numbers(stored), rtol=1e-9, atol=1e-15):
+        raise ValueError("its rows do not give its scores")  # no resample of them would mean anything
+    return replace(computed, answers=answers)
+
+
+def _all_numbers(scores: Scores) -> Floats:
+    """The score, its parts, and both of each caption, in the order of the parts' names."""
+    items = [scores.items, *(scores.part_items[part] for part in sorted(scores.part_items))]
+    corpus_scores = [scores.score, *(scores.parts[part] for part in sorted(scores.parts))]
+    return np.concatenate([corpus_scores, *(each.array for each in items)])
 
 
 def _read_rows(
