@@ -82,6 +82,9 @@ def test_capability(folder: Path) -> None:
         (("--hidden", "wide"), "expected widths joined by +"),
         (("--fusion", "bilinear", "--context", "none"), "bilinear pooling multiplies context and candidate"),
         (("--layers", "9"), "1 to 4 LSTM layers"),
+        (("--lr", "-1"), "got -1"),
+        (("--dropout", "2"), "got 2"),
+        (("--gamma", "-2"), "got -2"),
     ],
 )
 def test_mistakes_get_a_sentence(folder: Path, changed: tuple[str, ...], message: str) -> None:

@@ -80,13 +80,15 @@ class CaptionerOptions:
         minimum=0,
     )
     epochs: int | None = option(None, "Epochs of cross-entropy (default: 30).", minimum=1)
-    lr: float | None = option(None, "Highest learning rate of cross-entropy (default: 5e-4).")
+    lr: float | None = option(None, "Highest learning rate of cross-entropy (default: 5e-4).", minimum=1e-8)
     batch: int | None = option(None, "Images per step of cross-entropy (default: 15).", minimum=1)
     reward: str = option("cider-d", 'The metric of self-critical training, such as "mean(cider-d,spice)".')
     self_critical_epochs: int | None = option(
         None, "Epochs of self-critical training; 0: none (default: 15).", minimum=0
     )
-    self_critical_lr: float | None = option(None, "Learning rate of self-critical training (default: 2e-5).")
+    self_critical_lr: float | None = option(
+        None, "Learning rate of self-critical training (default: 2e-5).", minimum=1e-8
+    )
     self_critical_batch: int | None = option(
         None, "Images per step of self-critical training (default: 10).", minimum=1
     )

@@ -74,11 +74,11 @@ class CriticOptions:
     )
     images: int | None = option(None, "Images per batch.", minimum=2)
     epochs: int | None = option(None, "Number of epochs.", minimum=1)
-    lr: float | None = option(None, "Learning rate.")
-    gamma: float | None = option(None, "Factor of the learning rate after every epoch.")
+    lr: float | None = option(None, "Learning rate.", minimum=1e-8)
+    gamma: float | None = option(None, "Factor of the learning rate after every epoch.", minimum=0)
     lr_schedule: str | None = option(None, "How the learning rate falls.", choices=LR_SCHEDULES)
     max_grad_norm: float | None = option(None, "Gradients are clipped to this norm; 0: no clipping.", minimum=0)
-    dropout: float | None = option(None, "Dropout.")
+    dropout: float | None = option(None, "Dropout.", minimum=0, maximum=0.99)
     run: RunOptions = CpuRunOptions()
 
     @property

@@ -58,7 +58,7 @@ class UmicOptions:
         minimum=1,
     )
     accumulate: int = option(1, "Gradient-accumulation steps.", minimum=1)
-    lr: float | None = option(None, "Highest learning rate.")
+    lr: float | None = option(None, "Highest learning rate.", minimum=1e-8)
     precision: str | None = precision_option(None, " (default: bfloat16 on a GPU, else float32)")
     runs: int = runs_option()
     ablate: bool = option(False, "Also train without each kind of negatives, and compare.")
