@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from capmeter_research.papers.infometic.infometic import COLUMNS, word_scores
+from capmeter_research.papers.infometic.infometic import COLUMNS, InfoMetICHead, word_scores
 from capmeter_research.papers.infometic.regressor import Regressor
 from support.vision_models import captioned, pictures, tiny_blip, tiny_clip, tiny_siglip
 
@@ -239,3 +240,14 @@ def test_a_head_that_does_not_say_what_it_reads_is_refused(tmp_path: Path, chang
     Checkpoint("regressor", SPEC | changed, {"mean": np.zeros(1)}).save(tmp_path)
     with pytest.raises(AssetError, match=r"the checkpoint has no text|the checkpoint's shape is 'cube'"):
         _ = Regressor(checkpoint=str(tmp_path)).needs
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"width": 10**9}, {"layers": 10**7}, {"regions": 2**40}, {"heads": 0}, {"width": "8"}]
+)
+def test_sizes_are_compared_with_the_weights_before_memory_is_taken(tmp_path: Path, sizes: dict[str, Any]) -> None:
+    network = InfoMetIC(HeadShape(4, 6, 5, 7, width=8, layers=1, heads=2))
+    weights = {name: each.numpy() for name, each in network.state_dict().items()}
+    checkpoint = Checkpoint("regressor", {"network": asdict(network.shape) | sizes}, weights)
+    with pytest.raises(AssetError, match="expected a whole number from"):
+        InfoMetICHead.from_checkpoint(checkpoint, SimpleNamespace(shape=(4, 6, 5, 7)), "x")  # type: ignore[arg-type]

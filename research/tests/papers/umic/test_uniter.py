@@ -102,6 +102,8 @@ def test_layout_by_hand() -> None:
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
+        ({"layers": 10**9}, "layers: expected a whole number from 0 to"),
+        ({"width": 2.5}, "width: expected a whole number"),
         ({"features": 13}, r"img_linear.weight: expected the shape \[16, 13\], but got \[16, 12\]"),
         ({"heads": 3}, "do not fit"),
     ],

@@ -23,7 +23,7 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.progress import task
 from capmeter.core.ragged import Ragged
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.text.layers import load_module
+from capmeter.encoders.text.layers import check_sizes, load_module
 from capmeter_research.common.transformer.decoding import PAD
 from capmeter_research.networks.caption_writer.reading import (
     FORMS,
@@ -69,6 +69,8 @@ class Writer:
             self.nouns = frozenset(checkpoint_content.parameters["nouns"])
             self.styles: tuple[str, ...] = tuple(checkpoint_content.parameters["styles"])
             shape = WriterShape(**checkpoint_content.parameters["shape"])
+            layer_counts = {"read_layers": shape.read_layers, "write_layers": shape.write_layers}
+            check_sizes(layer_counts, checkpoint_content.weights)
             module = load_module(lambda: WriterModule(shape, len(self.subwords)), checkpoint_content.weights)
         self.module = module.to(device)
         self.device = device

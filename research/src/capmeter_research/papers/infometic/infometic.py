@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.checkpoints import Checkpoint, rebuilding
 from capmeter.core.errors import AssetError
-from capmeter.encoders.text.layers import load_module
+from capmeter.encoders.text.layers import check_sizes, load_module
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.evidence import Evidence, Mark, RegionEvidence
 from capmeter_research.papers.infometic.joint_states import StateEncoder
@@ -57,6 +57,7 @@ class InfoMetICHead:
         from capmeter_research.papers.infometic.network import HeadShape, InfoMetIC
 
         with rebuilding("a regressor", name):
+            check_sizes(checkpoint.parameters["network"], checkpoint.weights)
             shape = HeadShape(**checkpoint.parameters["network"])
             network = load_module(lambda: InfoMetIC(shape), checkpoint.weights)
         expected_shape = (shape.regions, shape.region, shape.piece, shape.features)

@@ -20,7 +20,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.named import Named, read_parameters, split_name
 from capmeter.core.progress import task
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.text.layers import load_module
+from capmeter.encoders.text.layers import check_sizes, load_module
 from capmeter_research.papers.subicap.examples import CaptionedImages
 from capmeter_research.papers.subicap.recipe import CaptionerShape
 from capmeter_research.papers.subicap.segmentation import Segmentation
@@ -96,6 +96,8 @@ class Captioner:
             segmentation_parameters = checkpoint_content.parameters["segmentation"]
             self.segmentation = Segmentation(segmentation_parameters["kind"], segmentation_parameters["model"])
             self.shape = CaptionerShape(**checkpoint_content.parameters["shape"])
+            layer_counts = {"encoder_layers": self.shape.encoder_layers, "decoder_layers": self.shape.decoder_layers}
+            check_sizes(layer_counts, checkpoint_content.weights)
             self.longest = int(checkpoint_content.parameters["longest"])
             network_sizes = self.shape, len(self.segmentation), self.longest + 1
             module = load_module(lambda: CaptionerModule(*network_sizes), checkpoint_content.weights)

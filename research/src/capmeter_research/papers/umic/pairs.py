@@ -20,7 +20,7 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Precision, Rows, batch_threads, batch_tokens, run_batches
-from capmeter.encoders.text.layers import check_shapes
+from capmeter.encoders.text.layers import check_shapes, check_sizes
 from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter_research.papers.umic.uniter import HEADS, KIND, PairLayout, Uniter, UniterShape, head_shapes
 from capmeter_research.papers.umic.word_piece import WordPieceTokenizer
@@ -53,6 +53,7 @@ class PairEncoder:
 
         self.device, self.dtype, self.label = precision.device, precision.dtype, checkpoint.label
         with rebuilding("a UNITER", checkpoint.label):
+            check_sizes(checkpoint.parameters["shape"], checkpoint.weights)
             self.shape = UniterShape(**checkpoint.parameters["shape"])
             self.tokenizer = WordPieceTokenizer(checkpoint.vocabulary, bool(checkpoint.parameters["lowercase"]))
             if len(checkpoint.vocabulary) > self.shape.vocabulary or self.shape.width % self.shape.heads:
