@@ -33,7 +33,7 @@ def test_research_is_of_the_same_version_and_needs_the_library(project: dict[str
     assert research["requires-python"] == project["requires-python"]
     groups = research["entry-points"]
     elsewhere = other_packages()["capmeter-research"]
-    for kind in ("metrics", "commands", "scene_graphs", "judge_protocols", "model_types"):
+    for kind in ("metrics", "commands", "scene_graphs", "judge_protocols", "larger_encoders"):
         assert set(elsewhere[kind]) == set(groups[f"capmeter.{kind}"]), "what the library says is elsewhere"
     assert {*elsewhere["demo_metrics"], elsewhere["threshold_metric"]} <= set(elsewhere["metrics"])
 

@@ -228,7 +228,7 @@ class Registry(Generic[Kind]):
 
 def other_packages() -> dict[str, dict[str, Any]]:
     """Names that another distribution of the project provides, for users who have not installed it: `metrics`,
-    `commands`, `scene_graphs`, `judge_protocols` and `model_types` of each, and how to `install` it; the
+    `commands`, `scene_graphs`, `judge_protocols` and `larger_encoders` of each, and how to `install` it; the
     `demo_metrics`, which take a second, and the `threshold_metric`, whose threshold `calibrate` measures, where they
     are installed.
     """

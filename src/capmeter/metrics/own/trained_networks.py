@@ -343,7 +343,7 @@ class LargerEncoder(ABC):
 
 
 def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
-    """The larger encoder of a checkpoint, from the package that provides such encoders (`capmeter.model_types`).
+    """The larger encoder of a checkpoint, from the package that provides such encoders (`capmeter.larger_encoders`).
 
     Args:
         name: the checkpoint's name or folder.
@@ -355,10 +355,10 @@ def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
     """
     from importlib.metadata import entry_points
 
-    for entry_point in entry_points(group="capmeter.model_types", name=LARGE):
+    for entry_point in entry_points(group="capmeter.larger_encoders", name=LARGE):
         larger: LargerEncoder = entry_point.load()(name, network_sha256)
         return larger
-    raise MissingBackend(f"capmeter with a larger encoder: {find_package('model_types', LARGE)}")
+    raise MissingBackend(f"capmeter with a larger encoder: {find_package('larger_encoders', LARGE)}")
 
 
 UNCERTAINTY = "uncertainty"
