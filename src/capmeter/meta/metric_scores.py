@@ -316,6 +316,7 @@ def restrict_to_scored(judgments: Systems, scores: Mapping[str, Floats]) -> tupl
     return judgments, {metric_name: values[scored_rows] for metric_name, values in scores.items()}
 
 
+_ROUNDING = 1e-6  # of cosines in single precision
 _BLAMED = ("hallucinated", "contradicted", "unsupported", "unmatched")
 
 
@@ -323,16 +324,19 @@ def blamed_words(evidence: Evidence) -> list[str]:
     """The words that a metric blames most, as letters and digits.
 
     They are those with the lowest score, of a metric that scores words; else those that it marks as hallucinated,
-    contradicted, unsupported or unmatched, the first of these kinds that occurs.
+    contradicted, unsupported or unmatched, the first of these kinds that occurs. Scores that differ by rounding
+    alone are equal.
 
     >>> blamed_words(Evidence(("a", "red", "dog", "."), (), word_scores=(0.9, 0.2, 0.8, 0.1)))
     ['red']
+    >>> blamed_words(Evidence(("a", "dog"), (), word_scores=(1.0, 0.99999994)))
+    ['a', 'dog']
     """
     words = [keep_letters_and_digits(token) for token in evidence.candidate]
     if evidence.word_scores:
-        scores = [score for word, score in zip(words, evidence.word_scores, strict=True) if word]
-        scored_words = zip(words, evidence.word_scores, strict=True)
-        return [word for word, score in scored_words if word and score == min(scores)]
+        scored_words = [(word, score) for word, score in zip(words, evidence.word_scores, strict=True) if word]
+        lowest = min((score for _, score in scored_words), default=0.0)
+        return [word for word, score in scored_words if score <= lowest + _ROUNDING]
     for mark_kind in _BLAMED:
         word_positions = [
             word_position
