@@ -58,6 +58,28 @@ def test_systems_gives_a_table_and_both_figures(run, folder: Path) -> None:
     assert ours["centroid"]["caption"] not in _without_labels(run, command, folder)
 
 
+def test_the_files_of_the_leic_authors_are_read_as_they_are(run, folder: Path) -> None:
+    """Their archive has captions by the picture's file name beside the Karpathy split."""
+    names = [f"COCO_val2014_{k:012d}.jpg" for k in range(len(REFERENCES))]
+    images = [
+        {"filename": name, "cocoid": k, "split": "val", "sentences": [{"raw": text} for text in REFERENCES[k]]}
+        for k, name in enumerate(names)
+    ]
+    for file, content in (
+        ("dataset_coco.json", {"images": images, "dataset": "coco"}),
+        ("neuraltalk_all_captions.json", dict(zip(names, MACHINE, strict=True))),
+        ("human_all_captions.json", {name: texts[0] for name, texts in zip(names, REFERENCES, strict=True)}),
+    ):
+        (folder / file).write_text(json.dumps(content))
+    given = ("--hold-out", "-e", "minilm", "--format", "json")
+    theirs = ("ours=neuraltalk_all_captions.json", "--human", "human=human_all_captions.json", "-r", "dataset_coco.json")
+    rows = ("ours=machine.jsonl", "--human", "human.jsonl")
+    found, expected = (json.loads(run("systems", *files, *given)[1])["by_system"] for files in (theirs, rows))
+    for each in (found, expected):
+        each["ours"]["centroid"].pop("id")
+    assert found["ours"] == expected["ours"] and found["human"]["mean"] == expected["human"]["mean"]
+
+
 def _without_labels(run, command: tuple[str, ...], folder: Path) -> str:
     assert run(*command, "--no-labels")[0] == 0
     return (folder / "systems.svg").read_text(encoding="utf-8")
