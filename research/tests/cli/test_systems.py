@@ -72,7 +72,8 @@ def test_the_files_of_the_leic_authors_are_read_as_they_are(run, folder: Path) -
     ):
         (folder / file).write_text(json.dumps(content))
     given = ("--hold-out", "-e", "minilm", "--format", "json")
-    theirs = ("ours=neuraltalk_all_captions.json", "--human", "human=human_all_captions.json", "-r", "dataset_coco.json")
+    human = ("--human", "human=human_all_captions.json")
+    theirs = ("ours=neuraltalk_all_captions.json", *human, "-r", "dataset_coco.json")
     rows = ("ours=machine.jsonl", "--human", "human.jsonl")
     found, expected = (json.loads(run("systems", *files, *given)[1])["by_system"] for files in (theirs, rows))
     for each in (found, expected):
