@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from capmeter_research.papers.smurf.mima import Mima, Spurts, information_flow, redundancy
+from capmeter_research.papers.smurf.mima import Mima, Spurts, information_flow, layer_flow
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,7 +132,7 @@ def test_an_encoder_without_padding_hides_no_stop_words(monkeypatch: pytest.Monk
     encoder = load_encoder(find_encoder("minilm"))
     monkeypatch.setattr(encoder.tokenizer, "pad_id", -1)
     with pytest.raises(AssetError, match="no padding token to replace stop words"):
-        redundancy(["a dog runs"], encoder, content_only=True)
+        layer_flow(["a dog runs"], encoder, content_only=True)
 
 
 def test_names() -> None:

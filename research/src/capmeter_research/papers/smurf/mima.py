@@ -72,8 +72,8 @@ def _entropy(masses: npt.NDArray[Any]) -> Floats:
     return entropy
 
 
-def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool) -> tuple[Floats, npt.NDArray[Any]]:
-    """median_layer(max_head I) of sentences, (n,), and which of them were truncated, (n,).
+def layer_flow(sentences: Sequence[str], encoder: Encoder, *, content_only: bool) -> tuple[Floats, npt.NDArray[Any]]:
+    """max_head I of each layer of sentences, (n, layers), and which of them were truncated, (n,).
 
     Args:
         sentences: texts.
@@ -81,11 +81,11 @@ def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool
         content_only: whether to mask stop words and drop punctuation, as SPURTS does.
     """
     piece_table, masks = _encode_pieces(sentences, encoder, content_only=content_only)
-    median_flow = np.zeros(len(sentences))
+    flow = np.zeros((len(sentences), encoder.layers))
     for batch in encoder.encode_ids(piece_table, masks=masks, attentions=True):
         if batch.attentions is not None:
-            median_flow[batch.rows] = np.median(information_flow(batch.attentions).max(axis=2), axis=1)
-    return median_flow, piece_table.truncated
+            flow[batch.rows] = information_flow(batch.attentions).max(axis=2)
+    return flow, piece_table.truncated
 
 
 def _encode_pieces(
@@ -155,9 +155,9 @@ class _Typicality(MeanMetric):
     def _scores(self, sentences: Sequence[str], context: RunContext) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """The score of every sentence, (n,), and which of them were truncated, (n,)."""
         encoder = load_encoder(find_encoder(self.encoder), context.settings)
-        sentence_redundancy, truncated = redundancy(sentences, encoder, content_only=self.content_only)
+        flow, truncated = layer_flow(sentences, encoder, content_only=self.content_only)
         nonempty = np.array([bool(normalise_caption(sentence)) for sentence in sentences], np.bool_)
-        return np.where(nonempty, self._score(sentence_redundancy), 0.0), truncated
+        return np.where(nonempty, self._score(np.median(flow, axis=1)), 0.0), truncated
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """The words that raise and those that lower the score: by how much it changes when the word is left out."""

@@ -2,7 +2,12 @@
 
 Sentences are sampled from a text. An increasing fraction of the words of each is replaced by random words of the
 text's vocabulary; a replaced word stays replaced. The mean MIMA is taken at every step: a good language model should
-find each step less typical than the previous one.
+find each step less typical than the previous one. Beside it stands the mean distance from the typical set, of which the
+paper holds that f_MIMA is proportional to its negative (Eq. 4 and 5):
+
+    D_typical(y) = ‖F(y) − E[F(x)]‖
+
+F is the largest information flow of each layer of the encoder, and x are the sampled sentences themselves, but y's own.
 
 >>> replace_words("two dogs run along".split(), ["x", "y"], [0, 0.5, 1], np.random.default_rng(1))
 ['two dogs run along', 'x x run along', 'x x y y']
@@ -17,17 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.load import load
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
+from capmeter.encoders.handle import find_encoder
+from capmeter.encoders.text.encoder import load_encoder
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.runner import evaluate
 from capmeter.report.figures import house_style, open_figure, series_style
 from capmeter.report.tables import Table
 from capmeter.stats.bootstrap import bootstrap_interval, mean_statistic
-from capmeter_research.papers.smurf.mima import Mima
+from capmeter_research.papers.smurf.mima import layer_flow
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LEAST_WORDS = 4
@@ -35,13 +40,15 @@ _LEAST_WORDS = 4
 
 @dataclass(frozen=True, eq=False)
 class DegradationStudy:
-    """Mean MIMA at each fraction of replaced words, with the interval over sentences: per encoder float64[steps]."""
+    """Mean MIMA at each fraction of replaced words, with the interval over sentences, and the mean distance from the
+    typical set: per encoder float64[steps]."""
 
     fractions: Floats
     sentences: int
     means: dict[str, Floats]
     low: dict[str, Floats]
     high: dict[str, Floats]
+    distances: dict[str, Floats]
     example: tuple[str, ...]
 
 
@@ -116,22 +123,31 @@ def degradation(
     sampled_indices = random.permutation(len(long_sentences))[:sample]
     fractions = np.linspace(0, 1, steps + 1)
     sentence_rows = [replace_words(long_sentences[k], vocabulary, fractions.tolist(), random) for k in sampled_indices]
-    captions = CaptionSet.from_captions(
-        Caption(f"{sentence_number}/{step}", str(sentence_number), text)
-        for sentence_number, step_texts in enumerate(sentence_rows)
-        for step, text in enumerate(step_texts)
-    )
-    metrics = [Mima(encoder=encoder) for encoder in encoders]
-    results = evaluate(captions, metrics, settings=settings)
-    means, low, high = {}, {}, {}
-    for encoder, metric in zip(encoders, metrics, strict=True):
-        scores = results[metric].items.array.reshape(len(sentence_rows), steps + 1)
-        means[encoder] = scores.mean(axis=0)
+    texts = [text for step_texts in sentence_rows for text in step_texts]
+    means, low, high, distances = {}, {}, {}, {}
+    for name in encoders:
+        encoder = load_encoder(find_encoder(name), settings or Settings())
+        flow, _ = layer_flow(texts, encoder, content_only=False)
+        flow = flow.reshape(len(sentence_rows), steps + 1, -1)
+        scores = 1 - np.median(flow, axis=2)
+        means[name], distances[name] = scores.mean(axis=0), typical_distance(flow).mean(axis=0)
         rows = range(len(sentence_rows))
         intervals = [bootstrap_interval(mean_statistic(column), rows, resamples, seed) for column in scores.T]
-        low[encoder] = np.array([each.low for each in intervals])
-        high[encoder] = np.array([each.high for each in intervals])
-    return DegradationStudy(fractions, len(sentence_rows), means, low, high, tuple(sentence_rows[0]))
+        low[name] = np.array([each.low for each in intervals])
+        high[name] = np.array([each.high for each in intervals])
+    return DegradationStudy(fractions, len(sentence_rows), means, low, high, distances, tuple(sentence_rows[0]))
+
+
+def typical_distance(flow: Floats) -> Floats:
+    """D_typical of each sentence at each step, (n, steps).
+
+    Args:
+        flow: F, (n, steps, layers), of two sentences or more; the first step is the sentence itself.
+    """
+    originals = flow[:, :1]
+    expected = (originals.sum(axis=0) - originals) / (len(flow) - 1)
+    distance: Floats = np.linalg.norm(flow - expected, axis=2)
+    return distance
 
 
 def degradation_table(study: DegradationStudy) -> Table:
@@ -140,15 +156,20 @@ def degradation_table(study: DegradationStudy) -> Table:
         [
             f"{fraction:.0%}",
             *(
-                f"{study.means[encoder][k]:.4f} [{study.low[encoder][k]:.4f}, {study.high[encoder][k]:.4f}]"
+                cell
                 for encoder in study.means
+                for cell in (
+                    f"{study.means[encoder][k]:.4f} [{study.low[encoder][k]:.4f}, {study.high[encoder][k]:.4f}]",
+                    f"{study.distances[encoder][k]:.4f}",
+                )
             ),
         ]
         for k, fraction in enumerate(study.fractions)
     ]
     title = f"mean MIMA of {study.sentences} sentences as words are replaced at random"
     note = "in brackets: 95% interval, sentences resampled; the paper has a curve without numbers (Figure 5)"
-    return Table(title, ["replaced", *study.means], table_rows, [True] * (1 + len(study.means)), note)
+    heads = ["replaced", *(head for encoder in study.means for head in (encoder, "D_typical"))]
+    return Table(title, heads, table_rows, [True] * len(heads), note)
 
 
 def degradation_to_dict(study: DegradationStudy) -> dict[str, Any]:
@@ -161,6 +182,7 @@ def degradation_to_dict(study: DegradationStudy) -> dict[str, Any]:
                 "mima": study.means[encoder].tolist(),
                 "low": study.low[encoder].tolist(),
                 "high": study.high[encoder].tolist(),
+                "distance": study.distances[encoder].tolist(),
             }
             for encoder in study.means
         },
