@@ -26,20 +26,23 @@ pytestmark = pytest.mark.usefixtures("judging")
         ("", "neither JSON nor Parquet"),
         ("[1]", "row 1: expected an object with an image"),
         ('[{"id": "1"}]', "has no questions"),
-        ('[{"id": "1", "questions": 3}]', "row 1: questions is the number 3, expected a list"),
-        ('[{"id": "1", "questions": [{"question": ""}]}]', "row 1: question is empty"),
+        ('[{"id": "1", "questions": 3}]', "row 1: questions: got the number 3; .*valid list"),
+        (
+            '[{"id": "1", "questions": [{"question": ""}]}]',
+            'row 1: questions: 0: question: got the text ""; .*at least 1',
+        ),
         (
             '[{"id": "1", "questions": [{"question": 3}]}]',
-            "row 1: question is the number 3, expected a caption as text",
+            "row 1: questions: 0: question: got the number 3; .*valid string",
         ),
-        ('[{"id": "1", "questions": [{"question": "q", "choices": "ab"}]}]', "choices is the text"),
+        ('[{"id": "1", "questions": [{"question": "q", "choices": "ab"}]}]', "choices: got the text"),
         ('[{"id": " ", "questions": []}]', "id is empty"),
         ('{"id": "1", "question": "a"}\n{"id": "2", "question"', "line 2"),
         ("[" * 100_000, "nested too deeply"),
         ('[{"questions": ["q"]}]', "row 1: has no image's name"),
         ('[{"id": "1", "question_list": ["q"]}, {"id": "2", "questions": ["q"]}]', "row 1: has no questions"),
-        ('[{"id": "1", "questions": [{"question": "q", "answer": ["a"]}]}]', "answer is a list of 1, expected text"),
-        ('[{"id": "1", "questions": [{"question": "q", "choices": ["a", null]}]}]', "a choice is missing"),
+        ('[{"id": "1", "questions": [{"question": "q", "answer": ["a"]}]}]', "answer: got a list of 1; .*valid string"),
+        ('[{"id": "1", "questions": [{"question": "q", "choices": ["a", null]}]}]', "choices: 1: got missing"),
     ],
 )
 def test_a_malformed_question_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -57,7 +60,7 @@ def test_question_files_in_other_forms(tmp_path: Path) -> None:
     rows = [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}]
     parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(json.dumps(rows[0]).encode()))
-    expected = (Item("q?", ("a", "b"), "a"),)
+    expected = (Item(text="q?", choices=("a", "b"), answer="a"),)
     assert read_items(str(tmp_path / "rows.parquet")).of("1") == expected
     assert read_items(str(tmp_path / "rows.jsonl.gz")).of("1") == expected
     with pytest.raises(InputError, match="No such file"):

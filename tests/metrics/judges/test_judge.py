@@ -6,6 +6,8 @@ import base64
 import io
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,14 @@ def test_repeated_asking_measures_consistency() -> None:
         assert results.parts["consistency"] == pytest.approx((1 + 0 + 3 + 1) / 12)
         assert len(server.received) == 12 and all(body["temperature"] == 0.7 for body in server.received)
         assert results.parts["input_tokens"] == 300.0
+    refuse = lambda body, before: completion("I can't." if candidate(body) == "a bus" else '{"score": 40}')  # noqa: E731
+    with JudgeServer(refuse).running() as server:
+        results = score(captions(), f'clair(model=m,endpoint="{server.url}",repeats=2)')
+        assert (
+            results.score == pytest.approx(0.4)
+            and results.notes["refused"] == ["3"]
+            and results.parts["consistency"] == 1.0
+        )
 
 
 def test_captions_that_instruct_the_judge_are_flagged() -> None:
@@ -313,3 +323,13 @@ def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
         bad = captions(TEXTS[:1], image=str(tmp_path / "bad.jpg"))
         with pytest.raises(InputError, match=r"bad\.jpg.* of image 'image 0': not an image"):
             score(bad, name)
+
+
+def test_without_the_extra_the_metric_can_be_listed() -> None:
+    program = (
+        "import sys; sys.modules |= dict.fromkeys(('pydantic', 'openai', 'yaml', 'httpx2'))\n"
+        "from capmeter.metrics.judges.judges import Clair\n"
+        "try: Clair(model='m').needs\nexcept Exception as error: print(Clair.NAME, error)"
+    )
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert output.stdout == "clair judges need yaml: pip install 'capmeter[judges]'\n", output.stderr

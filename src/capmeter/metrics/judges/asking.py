@@ -73,10 +73,9 @@ class Question:
     temperature: float = 0.0
     repeat: int = 0
 
-    @property
-    def full_text(self) -> str:
-        """What is asked, in one line: the question of a file, else the whole prompt."""
-        return self.item or " ".join(f"{self.message.system} {self.text}".split())
+    def __str__(self) -> str:
+        image = f"[image {self.image.image_id}]" if self.image is not None else ""
+        return "\n".join(filter(None, (self.message.system, image, self.text)))
 
     def digest(self, judge: str) -> bytes:
         """The hash of everything that the answer depends on: the question, and the judge of this name."""
@@ -154,16 +153,14 @@ class Verdict:
     Attributes:
         values: one number for each of the judge's columns; none if the caption has no score.
         notes: what to note of this caption, such as why it has no score.
-        answers: what was asked, with what was answered.
-        failures: why questions have no answer.
-        used: the number of input and output tokens of the answers.
+        texts: what is shown of the answers, by what was asked; empty: all of them.
+        answers: all answers, with what was asked.
     """
 
     values: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
-    answers: Sequence[tuple[str, str]] = ()
-    failures: Sequence[str] = ()
-    used: tuple[int, int] = (0, 0)
+    texts: Sequence[tuple[str, str]] = ()
+    answers: Sequence[tuple[str, Answer]] = ()
 
 
 class AnswerCache:
@@ -178,42 +175,37 @@ class AnswerCache:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "answers.sqlite"
-        try:
+        with self._reporting():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            free_bytes = shutil.disk_usage(folder).free
+            if (free_bytes := shutil.disk_usage(folder).free) < _LEAST_FREE:
+                raise ValueError(f"the disk is full: {free_bytes:,} bytes are free")
             self._claims = open(folder / "answers.lock", "a+b")  # noqa: PTH123, SIM115  open as long as the cache is
-        except (OSError, ValueError) as error:
-            raise self._unusable(getattr(error, "strerror", None) or error) from None
-        if free_bytes < _LEAST_FREE:
-            raise self._unusable(f"the disk is full: {free_bytes:,} bytes are free")
-        try:
             self._database = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
             self.path.chmod(0o600)
-            self._execute("PRAGMA journal_mode=WAL")
-            self._execute("PRAGMA synchronous=NORMAL")
-            self._execute(
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.execute(
                 "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
             )
-            self.put(b"", Answer("the cache can be written"))
-        except (sqlite3.Error, OSError) as error:
-            raise self._unusable(error) from None
+        self.put(b"", Answer("the cache can be written"))
 
-    def _unusable(self, reason: object) -> AssetError:
-        return AssetError(
-            f"answers of judges cannot be kept in {self.path} ({reason}); nothing more was asked: make room there, "
-            "remove what is damaged, or name another folder in CAPMETER_VECTOR_CACHE"
-        )
-
-    def _execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Raises an `AssetError` where the file cannot be used in the block."""
         try:
-            return self._database.execute(statement, values)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+            yield
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise AssetError(
+                f"answers of judges cannot be kept in {self.path} ({getattr(error, 'strerror', None) or error}); "
+                "nothing more was asked: make room there, remove what is damaged, or name another folder in "
+                "CAPMETER_VECTOR_CACHE"
+            ) from None
 
     def get(self, key: bytes) -> Answer | None:
         """The answer with this key, if it is there."""
-        row = self._execute("SELECT answer FROM answers WHERE key = ?", key).fetchone()
-        return None if row is None else Answer.from_json(row[0])
+        with self._reporting():
+            row = self._database.execute("SELECT answer FROM answers WHERE key = ?", [key]).fetchone()
+            return None if row is None else Answer.from_json(row[0])
 
     def put(self, key: bytes, answer: Answer) -> None:
         """Keeps an answer.
@@ -221,7 +213,8 @@ class AnswerCache:
         Raises:
             AssetError: the disk is full, or the file is damaged.
         """
-        self._execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", key, answer.to_json())
+        with self._reporting():
+            self._database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", [key, answer.to_json()])
 
     @contextlib.contextmanager
     def claim(self, key: bytes) -> Iterator[bool]:
@@ -258,7 +251,8 @@ class Interview:
 
     Attributes:
         error: why nothing more is asked: the key is rejected, or the disk is full.
-        cached: the number of questions that were answered from the cache.
+        asked, cached: the number of questions that were sent, and that were answered from the cache.
+        spent: the number of input and output tokens of what was sent.
         unanswered: the questions in progress, and those that have no answer.
     """
 
@@ -267,9 +261,10 @@ class Interview:
     cache: AnswerCache
     limits: JudgeLimits
     error: CapmeterError | None = None
+    asked: int = 0
     cached: int = 0
+    spent: tuple[int, int] = (0, 0)
     unanswered: dict[bytes, asyncio.Task[Answer]] = field(default_factory=dict)
-    _sent: int = 0
     _failures_in_a_row: int = 0
 
     def __post_init__(self) -> None:
@@ -282,35 +277,29 @@ class Interview:
     async def _answer(self, question: Question) -> Answer:
         key = question.digest(self.identity)
         if key not in self.unanswered:
-            if (answer := self._look_up(key)) is not None:
-                return answer
             self.unanswered[key] = asyncio.create_task(self._ask_once(key, question))
         answer = await self.unanswered[key]
         if not isinstance(answer, Failure):
             self.unanswered.pop(key, None)
         return answer
 
-    def _look_up(self, key: bytes) -> Answer | None:
-        try:
-            answer = self.cache.get(key)
-        except CapmeterError as error:
-            self.error = self.error or error
-            return None
-        self.cached += answer is not None
-        return answer
-
     async def _ask_once(self, key: bytes, question: Question) -> Answer:
-        """Asks, unless another process does: then its answer is waited for."""
-        while True:
-            async with self._free:
-                if self.error is not None:
-                    return Failure(reason="not asked, after an error")
-                with self.cache.claim(key) as is_claimed:
-                    if (answer := self._look_up(key)) is not None:
-                        return answer
-                    if is_claimed:
-                        return await self._send(key, question)
-            await asyncio.sleep(_WAIT)
+        """Asks what the cache does not answer, unless another process does: then its answer is waited for."""
+        try:
+            while True:
+                async with self._free:
+                    if self.error is not None:
+                        return Failure(reason="not asked, after an error")
+                    with self.cache.claim(key) as is_claimed:
+                        if (answer := self.cache.get(key)) is not None:
+                            self.cached += 1
+                            return answer
+                        if is_claimed:
+                            return await self._send(key, question)
+                await asyncio.sleep(_WAIT)
+        except CapmeterError as error:  # raised again when the questions in progress are answered
+            self.error = self.error or error
+            return Failure(reason="not answered, after an error")
 
     async def _send(self, key: bytes, question: Question) -> Answer:
         usage = self.limits.usage
@@ -319,18 +308,15 @@ class Interview:
         if self._failures_in_a_row >= max(_MOST_FAILURES, self.limits.concurrency):
             return Failure(reason="not asked: the server stopped answering")
         usage.questions += 1
-        self._sent += 1
-        if self._sent < self.limits.concurrency:  # the first ones begin one by one: so do their answers come
-            await asyncio.sleep(_START * self._sent)
-        try:
-            answer = await self.send(question)
-            is_silent = isinstance(answer, Failure) and answer.is_of_server
-            self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
-            if not isinstance(answer, Failure):
-                self.cache.put(key, answer)
-                usage.input_tokens += answer.used[0]
-                usage.output_tokens += answer.used[1]
-            return answer
-        except CapmeterError as error:  # raised again when the questions in progress are answered
-            self.error = self.error or error
-            return Failure(reason="not answered, after an error")
+        self.asked += 1
+        if self.asked < self.limits.concurrency:  # the first ones begin one by one: so do their answers come
+            await asyncio.sleep(_START * self.asked)
+        answer = await self.send(question)
+        is_silent = isinstance(answer, Failure) and answer.is_of_server
+        self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
+        if not isinstance(answer, Failure):
+            self.cache.put(key, answer)
+            usage.input_tokens += answer.used[0]
+            usage.output_tokens += answer.used[1]
+            self.spent = self.spent[0] + answer.used[0], self.spent[1] + answer.used[1]
+        return answer

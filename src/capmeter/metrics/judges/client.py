@@ -15,9 +15,11 @@ import asyncio
 import base64
 import json
 import logging
+import math
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import httpx2
@@ -47,7 +49,7 @@ _FILTERS = ("content_filter", "content_policy", "safety")
 
 class _Token(BaseModel):
     token: str
-    logprob: float = Field(strict=True)
+    logprob: float = Field(strict=True, lt=math.inf)  # nor NaN; minus infinity is a probability of 0
     top_logprobs: Annotated[list[_Token], Field(max_length=MAX_ALTERNATIVES)] | None = None
 
 
@@ -60,7 +62,7 @@ class _Completion(BaseModel):
 
     message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
     content: Annotated[str, Field(max_length=MAX_CHARACTERS)] | None = _from("choices", 0, "message", "content")
-    refusal: str | None = _from("choices", 0, "message", "refusal")
+    refusal: Annotated[str, Field(max_length=MAX_CHARACTERS)] | None = _from("choices", 0, "message", "refusal")
     finish_reason: str | None = _from("choices", 0, "finish_reason")
     tokens: Annotated[list[_Token], Field(max_length=MAX_TOKENS)] | None = _from("choices", 0, "logprobs", "content")
     input_tokens: Annotated[int, Field(ge=0, le=1 << 40)] | None = _from("usage", "prompt_tokens")
@@ -71,11 +73,12 @@ class _UnusableResponse(OpenAIError):
     """A response that would not get better if it were asked for again."""
 
 
-class NoCompletion(Exception):
+@dataclass(frozen=True, slots=True)
+class NoCompletion(Failure):
     """A response that is not a chat completion: it is asked for again."""
 
 
-class _JudgeTransport(httpx2.AsyncBaseTransport):
+class _JudgeTransport(httpx2.AsyncHTTPTransport):
     """Receives whole responses of a bounded size, in a bounded time.
 
     Args:
@@ -84,18 +87,14 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, limits: JudgeLimits) -> None:
         context = httpx2.create_ssl_context(trust_env=False)
-        if limits.certificates is not None:
-            try:
+        try:
+            if limits.certificates is not None:
                 context.load_verify_locations(limits.certificates)
-            except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-                reason = getattr(error, "strerror", None) or "not a file of certificates in PEM form"
-                raise InputError(f"--judge-certificates {limits.certificates}: {reason}") from None
-        self._transport = httpx2.AsyncHTTPTransport(
-            verify=context,
-            trust_env=False,
-            limits=httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=0),
-            proxy=limits.proxy,
-        )
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            reason = getattr(error, "strerror", None) or "not a file of certificates in PEM form"
+            raise InputError(f"--judge-certificates {limits.certificates}: {reason}") from None
+        connections = httpx2.Limits(max_connections=limits.concurrency, max_keepalive_connections=0)
+        super().__init__(verify=context, trust_env=False, limits=connections, proxy=limits.proxy)
         self._timeout = limits.timeout
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -109,20 +108,12 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
             del request.headers[name]
         request.headers.update({"Accept-Encoding": "identity", "Connection": "close"})
         try:
-            status, headers, content = await asyncio.wait_for(self._receive(request), self._timeout)
+            return await asyncio.wait_for(self._receive(request), self._timeout)
         except (TimeoutError, asyncio.TimeoutError):
             raise httpx2.ReadTimeout("too late") from None
-        retry_headers = {name: headers[name] for name in ("retry-after", "retry-after-ms") if name in headers}
-        if status >= 500 and any(word in content[:5000].decode("latin-1") for word in _FORMAT_WORDS):
-            retry_headers["x-should-retry"] = "false"  # a server that fails on a schema does so every time
-        return httpx2.Response(status, headers=retry_headers, content=content)
 
-    async def aclose(self) -> None:
-        """Closes all connections."""
-        await self._transport.aclose()
-
-    async def _receive(self, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
-        response = await self._transport.handle_async_request(request)
+    async def _receive(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
         content = bytearray()
         try:
             if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -133,7 +124,10 @@ class _JudgeTransport(httpx2.AsyncBaseTransport):
                     raise _UnusableResponse(f"the answer is larger than {MAX_BYTES / 1e6:g} MB")
         finally:
             await response.aclose()
-        return response.status_code, response.headers, bytes(content)
+        headers = {name: each for name, each in response.headers.items() if name in ("retry-after", "retry-after-ms")}
+        if response.status_code >= 500 and any(word in content[:5000].decode("latin-1") for word in _FORMAT_WORDS):
+            headers["x-should-retry"] = "false"  # a server that fails on a schema does so every time
+        return httpx2.Response(response.status_code, headers=headers, content=bytes(content))
 
 
 class _OpenAI(AsyncOpenAI):
@@ -161,23 +155,18 @@ class ServerJudge:
 
     def __init__(self, address: str, model: str, key: ApiKey, limits: JudgeLimits) -> None:
         self.address, self.model, self._key, self._limits = address, model, key, limits
+        self.identity = f"{model} at {describe_server(address)}"  # what answers depend on besides the question
         # what some servers do not accept is left out after their first refusal
         self._token_limit, self._accepts_schema = "max_tokens", True
         self._client: Any = None
 
-    @property
-    def identity(self) -> str:
-        """What answers depend on besides the question."""
-        return f"{self.model} at {describe_server(self.address)}"
-
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[ServerJudge]:
         """Makes the client for one event loop; libraries below log no header of a server meanwhile."""
-        loggers = [logging.getLogger(name) for name in ("httpcore2", "httpx2", "openai")]
-        levels = [logger.level for logger in loggers]
-        for logger in loggers:
-            logger.setLevel(logging.WARNING)
-        try:
+        with ExitStack() as stack:
+            for logger in map(logging.getLogger, ("httpcore2", "httpx2", "openai")):
+                stack.callback(logger.setLevel, logger.level)
+                logger.setLevel(logging.WARNING)
             transport = _JudgeTransport(self._limits)
             async with (
                 httpx2.AsyncClient(transport=transport, timeout=self._limits.timeout, trust_env=False) as http_client,
@@ -189,9 +178,6 @@ class ServerJudge:
                 ) as self._client,
             ):
                 yield self
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
 
     async def ask(self, question: Question) -> Answer:
         """The answer, or why there is none.
@@ -200,17 +186,16 @@ class ServerJudge:
             AssetError: the key is rejected, or the server does not have the model.
             InputError: the image cannot be read.
         """
-        body, reason = self._body(question), ""
-        tries = min(_MOST_ATTEMPTS, self._limits.tries)
+        body, tries = self._body(question), 0
         try:
-            for _ in range(tries):
+            while True:
                 # not `chat.completions.create`, which takes as long for every message as sending it
                 response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
-                try:
-                    return self.read(response.content)
-                except NoCompletion as error:
-                    reason = str(error)
-            return Failure(reason=f"{reason} (tried {format_count(tries, 'time')})")
+                answer, tries = self.read(response.content), tries + 1
+                if not isinstance(answer, NoCompletion):
+                    return answer
+                if tries == min(_MOST_ATTEMPTS, self._limits.tries):
+                    return Failure(reason=f"{answer.reason} (tried {format_count(tries, 'time')})")
         except APIStatusError as error:
             return await self._refused(question, body, error.response.status_code, error.response.content)
         except APIConnectionError as error:
@@ -247,7 +232,11 @@ class ServerJudge:
         message, *kinds = (self._key.mask_message(text, self.model) for text in _read_error(_parse_object(content)))
         description = " ".join(filter(None, [f"status {status}", f"({', '.join(kinds)})" if kinds else ""]))
         description = f"{description}: {message or _describe_body(content)}"
-        if self._drop_unsupported(body, description):
+        if "max_tokens" in body and "max_completion_tokens" in description:
+            self._token_limit = "max_completion_tokens"
+            return await self.ask(question)
+        if "response_format" in body and any(word in description for word in _FORMAT_WORDS):
+            self._accepts_schema = False
             return await self.ask(question)
         if status in _FATAL:
             raise AssetError(
@@ -258,42 +247,23 @@ class ServerJudge:
             return Answer(message or "refused", refused=True)
         return Failure(reason=description, is_of_server=status == 429 or status >= 500)
 
-    def _drop_unsupported(self, body: Mapping[str, Any], message: str) -> bool:
-        """Whether the server refused an option that can be left out, which it then is from now on."""
-        if "max_completion_tokens" in message and "max_tokens" in body:
-            self._token_limit = "max_completion_tokens"
-            return True
-        if "response_format" in body and any(word in message for word in _FORMAT_WORDS):
-            self._accepts_schema = False
-            return True
-        return False
-
     def read(self, content: bytes) -> Answer:
-        """The answer in a response with status 200: its text without the key, and the numbers in it.
-
-        Raises:
-            NoCompletion: the response is something else.
-        """
+        """The answer in a response with status 200: its text without the key, and the numbers in it."""
         try:
             completion = _Completion.model_validate_json(content)
         except ValidationError:
             body = _parse_object(content)
             if "choices" in body:
                 return Failure(reason=f"a malformed completion: {_describe_body(content)}")
-            message = _read_error(body)[0]
-            detail = self._key.mask_message(message) if message else _describe_body(content)
-            raise NoCompletion(f"an answer that is not a completion: {detail}") from None
+            detail = self._key.mask_message(_read_error(body)[0]) or _describe_body(content)
+            return NoCompletion(reason=f"an answer that is not a completion: {detail}")
         is_refused = bool(completion.refusal) or completion.finish_reason == "content_filter"
         text = completion.content
         if text is None:
             if not is_refused:
                 return Failure(reason="a completion without content")
             text = completion.refusal or ""
-        try:
-            numbers = _read_numbers(text, completion.tokens or [])
-        except ValueError as error:
-            return Failure(reason=f"a malformed completion: {error}")
-        masked = self._key.mask(text[:MAX_CHARACTERS])
+        numbers, masked = _read_numbers(text, completion.tokens or []), self._key.mask(text)
         return Answer(
             masked,
             numbers if masked == text else (),  # whose places are those in the text
@@ -304,11 +274,7 @@ class ServerJudge:
 
 
 def _read_numbers(text: str, tokens: list[_Token]) -> tuple[NumberToken, ...]:
-    """The tokens that are short numbers, as long as the tokens spell the text.
-
-    Raises:
-        ValueError: a log-probability is NaN or infinite.
-    """
+    """The tokens that are short numbers, as long as the tokens spell the text."""
     numbers: list[NumberToken] = []
     start = 0
     for token in tokens:

@@ -3,29 +3,41 @@
 Each row has the name of an image (`image_id`, `id`, `img_path`, `image_name`, `video_id` …), or the file is an object
 of rows by image. A row has `questions` or a `checklist`, a list of questions, or it is one; a question is a text, or an
 object with `question`, and maybe `choices`, `answer` and `kind`. What rows of another layout hold says the protocol of
-the judge that asks about them (`JudgeProtocol.read_row`).
+the judge that asks about them (`JudgeProtocol.list_items`).
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from string import ascii_uppercase
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from capmeter.captions.containers.binary import ParquetRows
 from capmeter.captions.containers.container import Records
 from capmeter.captions.containers.lines import JsonLines
 from capmeter.captions.matching import file_stem
-from capmeter.captions.rows import caption_text, image_key
+from capmeter.captions.rows import image_key
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import describe, list_names
-from capmeter.metrics.judges.reading import LETTERS
+from capmeter.core.messages import describe, list_names, shorten
 
 _IDS = (
     *("image_id", "img_path", "image_name", "image_path", "video_id", "video_name", "file_id", "image", "img", "vid"),
@@ -34,39 +46,79 @@ _IDS = (
 _EXPECTED = "expected rows of images with their questions, as JSON, JSON lines or Parquet"
 _MAX_ITEMS = 10_000  # of one image
 
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+"""A text that is not empty."""
+Plain = Annotated[
+    str,
+    BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),
+    StringConstraints(strip_whitespace=True),
+]
+_Word = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
 
-@dataclass(frozen=True, slots=True)
-class Item:
+
+def describe_problem(error: ValidationError) -> str:
+    """The first problem that pydantic found, in one sentence: where, what was found, what was expected."""
+    problem = error.errors(include_url=False)[0]
+    place, reason = ": ".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        reason = "unknown field; see docs/judges.md for those of a task"
+    elif problem["type"] != "value_error":
+        reason = f"got {describe(problem['input'])}; {reason}"
+        if isinstance(problem["input"], bool) and "string" in reason:
+            reason += " (yes and no are not text in YAML: write them in quotes)"
+    return f"{place}: {reason}" if place else reason
+
+
+class Item(BaseModel):
     """A question about an image, or something else that a judge asks about.
 
     Attributes:
-        text: of it.
+        text: of it (in files `question`).
         choices: of a question with several; answer: the right one, or any expected answer.
         kind: what it asks about.
         tag: its label in a checklist.
     """
 
-    text: str
-    choices: tuple[str, ...] = ()
-    answer: str = ""
-    kind: str = ""
-    tag: str = ""
+    model_config = ConfigDict(frozen=True, validate_by_name=True)
 
-    def describe(self, options: Sequence[str]) -> str:
-        """The question with its options in the order in which they are offered, and the right one.
+    text: Text = Field(validation_alias="question")
+    choices: tuple[Plain, ...] = ()
+    answer: Plain = ""
+    kind: _Word = ""
+    tag: _Word = ""
 
-        >>> Item("Which?", ("red", "blue"), "red").describe(("blue", "red"))
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: each for name, each in value.items() if each is not None or name == "question"}
+        return {"question": value} if isinstance(value, str) else value
+
+    @property
+    def lettered(self) -> list[str]:
+        """The choices with their letters."""
+        return [f"{letter}. {choice}" for letter, choice in zip(ascii_uppercase, self.choices, strict=False)]
+
+    @property
+    def description(self) -> str:
+        """The question with its choices and the right one.
+
+        >>> Item(text="Which?", choices=("blue", "red"), answer="red").description
         'Which? [A. blue; B. red (right)]'
         """
         right = f" [right: {self.answer}]" if self.answer else ""
-        lettered = (
-            f"{LETTERS[k]}. {each}{' (right)' if each.strip() == self.answer else ''}" for k, each in enumerate(options)
-        )
-        return f"{self.text} [{'; '.join(lettered)}]" if options else f"{self.text}{right}"
+        marked = [f"{each} (right)" if each[3:] == self.answer else each for each in self.lettered]
+        return f"{self.text} [{'; '.join(marked)}]" if marked else f"{self.text}{right}"
 
 
-ReadRow = Callable[[Mapping[str, Any], str], list[Item]]
-"""What reads the items of a row, and for messages its place."""
+def list_questions(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The lists of questions of a row, by field, and the question that it is."""
+    listed = {name: row[name] for name in ("questions", "checklist") if row.get(name) is not None}
+    return {**listed, "row": [row]} if "question" in row else listed
+
+
+ListItems = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""What lists the items of a row by field."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,109 +169,51 @@ class UsedEntries(dict[str, str]):
         return self
 
 
-def read_questions(row: Mapping[str, Any], location: str) -> list[Item]:
-    """The questions of a row: those of its list, or the one that it is.
-
-    Args:
-        row: of a file.
-        location: for messages.
-
-    Raises:
-        InputError: it has none, or one is malformed.
-    """
-    listed_questions = [each for name in ("questions", "checklist") for each in list_of(row, name, location)]
-    if "question" in row:
-        listed_questions.append(row)
-    elif "questions" not in row and "checklist" not in row:
-        raise no_items(row, location, "questions")
-    return [read_question(each, location) for each in listed_questions]
-
-
-def read_question(value: Any, location: str) -> Item:
-    """A question: a text, or an object with `question`, and maybe `choices`, `answer` and `kind`.
-
-    Args:
-        value: in a file.
-        location: for messages.
-
-    Raises:
-        InputError: it is something else.
-    """
-    if isinstance(value, str):
-        return Item(text_of(value, location, "a question"))
-    if not isinstance(value, dict):
-        raise InputError(f"{location}: a question is {describe(value)}, expected an object or text")
-    choices = value.get("choices") or ()
-    if not isinstance(choices, list | tuple):
-        raise InputError(f"{location}: choices is {describe(choices)}, expected a list of texts")
-    answer, kind = value.get("answer"), value.get("kind")
-    return Item(
-        text_of(value.get("question"), location, "question"),
-        tuple(_plain(choice, location, "a choice") for choice in choices),
-        "" if answer is None else _plain(answer, location, "answer"),
-        kind if isinstance(kind, str) else "",
-    )
-
-
-def list_of(row: Mapping[str, Any], field_name: str, location: str) -> list[Any]:
-    """The list in a field of a row; empty without the field.
-
-    Args:
-        row, field_name: which has the field.
-        location: for messages.
-    """
-    value = row.get(field_name)
-    if value is not None and not isinstance(value, list):
-        raise InputError(f"{location}: {field_name} is {describe(value)}, expected a list")
-    return value or []
-
-
-def text_of(value: Any, location: str, field_name: str) -> str:
-    """A text that is not empty.
-
-    Args:
-        value: in a file.
-        location, field_name: for messages.
-    """
-    text = caption_text(value, location, field_name).strip()
-    if not text:
-        raise InputError(f"{location}: {field_name} is empty; remove it or write its text")
-    return text
-
-
-def no_items(row: Mapping[str, Any], location: str, expected: str) -> InputError:
-    """That a row has nothing of what a judge asks about.
-
-    Args:
-        row, location: the row and its place.
-        expected: what the judge asks about.
-    """
-    field_names = list_names(map(str, row), 5) if row else "none"
-    return InputError(f"{location}: has no {expected} (its fields: {field_names}); see docs/judges.md for the layouts")
-
-
-def read_items(path: str, read_row: ReadRow = read_questions) -> ItemFile:
+def read_items(
+    path: str, list_items: ListItems = list_questions, form: type[Item] = Item, kinds: tuple[str, ...] = ()
+) -> ItemFile:
     """The items in a file, read once per content.
 
     Args:
         path: of the file.
-        read_row: what reads the items of a row.
+        list_items: which lists of items a row has, by field.
+        form: of the items.
+        kinds: of which each item is one; empty: any.
 
     Raises:
         InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
     """
     full_path = str(Path(path).expanduser())
-    return _read_items(path, full_path, file_stamp("questions", full_path, _EXPECTED), read_row)
+    return _read_items(path, full_path, file_stamp("questions", full_path, _EXPECTED), list_items, form, kinds)
 
 
 @functools.lru_cache(maxsize=8)
-def _read_items(path: str, full_path: str, stamp: tuple[int, int], read_row: ReadRow) -> ItemFile:
+def _read_items(
+    path: str, full_path: str, stamp: tuple[int, int], list_items: ListItems, form: type[Item], kinds: tuple[str, ...]
+) -> ItemFile:
     items: dict[str, list[Item]] = {}
     aliases: dict[str, set[str]] = {}
-    for location, row in _records(CaptionSource.resolve(full_path)):
-        for image_names, fields in _images_of(row, location):
+    lists = TypeAdapter(dict[str, list[form]])  # type: ignore[valid-type]
+    for row_location, row in _records(CaptionSource.resolve(full_path)):
+        for location, image_names, fields in _images_of(row, row_location):
+            if not (listed := list_items(fields)):
+                field_names = list_names(map(str, fields)) or "none"
+                raise InputError(
+                    f"{location}: has no questions for this judge (its fields: {field_names}); see docs/judges.md for "
+                    "the layouts"
+                )
+            try:
+                row_items: list[Item] = [*chain.from_iterable(lists.validate_python(listed).values())]
+            except ValidationError as error:
+                raise InputError(f"{location}: {describe_problem(error)}") from None
+            for item in row_items if kinds else ():
+                if item.kind not in kinds:
+                    raise InputError(
+                        f"{location}: the question {shorten(item.text)} is of the kind {item.kind!a}: expected one of "
+                        f"{', '.join(kinds)}"
+                    )
             image_items = items.setdefault(image_names[0], [])
-            image_items += read_row(fields, location)
+            image_items += row_items
             if len(image_items) > _MAX_ITEMS:
                 raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image_names[0]!a}")
             for alias in {alias for name in image_names for alias in (name, file_stem(name))}:
@@ -232,40 +226,30 @@ def _read_items(path: str, full_path: str, stamp: tuple[int, int], read_row: Rea
 
 
 def _records(source: CaptionSource) -> Records:
-    """The rows of a file with their places; of an object of rows by image, each as an object of one."""
+    """The rows of a file with their places; an object of rows by image is one."""
     first_line, second_line = source.first_lines()
     if first_line.startswith(b"PAR1"):
         rows = ParquetRows(source)
-        yield from rows.records([name for name in rows.header or () if name not in ("images", "image")])
-    elif first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line:
-        yield from JsonLines(source).records()
-    elif first_line[:1] in (b"{", b"["):
-        value = decode_json(source.read_text(), source.name)
-        if isinstance(value, dict) and not any(key in value for key in _IDS):
-            yield from ((f"{source.name}, image {name!a}", {name: row}) for name, row in value.items())
-        else:
-            rows_of_list = value if isinstance(value, list) else [value]
-            yield from ((f"{source.name}, row {number}", row) for number, row in enumerate(rows_of_list, 1))
-    else:
+        return rows.records([name for name in rows.header or () if name not in ("images", "image")])
+    if first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line:
+        return JsonLines(source).records()
+    if first_line[:1] not in (b"{", b"["):
         raise InputError(f"{source.name}: neither JSON nor Parquet; {_EXPECTED}")
+    document = decode_json(source.read_text(), source.name)
+    listed_rows = document if isinstance(document, list) else [document]
+    return ((f"{source.name}, row {number}", row) for number, row in enumerate(listed_rows, 1))
 
 
-def _images_of(row: Any, location: str) -> Iterator[tuple[list[str], Mapping[str, Any]]]:
-    """The images of a row: their names, and the fields about them."""
+def _images_of(row: Any, location: str) -> Iterator[tuple[str, list[str], Mapping[str, Any]]]:
+    """The images of a row: their places, their names, and the fields about them."""
     if not isinstance(row, dict):
         raise InputError(f"{location}: expected an object with an image and its questions, got {describe(row)}")
     image_names = [image_key(row[key], location, key) for key in _IDS if isinstance(row.get(key), str | int)]
     if image_names:
-        yield image_names, row
+        yield location, image_names, row
     elif {"questions", "checklist"} & row.keys() or not all(isinstance(each, dict | list) for each in row.values()):
         raise InputError(f"{location}: has no image's name; expected one of {', '.join(_IDS)}")
     else:  # by image
-        for image_name, fields in row.items():
-            yield [image_key(image_name, location)], fields if isinstance(fields, dict) else {"questions": fields}
-
-
-def _plain(value: Any, location: str, field_name: str) -> str:
-    """A text, or a number or truth value as Python writes it."""
-    if not isinstance(value, str | int | float):
-        raise InputError(f"{location}: {field_name} is {describe(value)}, expected text or a number")
-    return str(value).strip()
+        for name, fields in row.items():
+            place = f"{location}, image {name!a}"
+            yield place, [image_key(name, location)], fields if isinstance(fields, dict) else {"questions": fields}

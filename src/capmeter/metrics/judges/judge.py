@@ -17,10 +17,10 @@ import contextvars
 import importlib
 import re
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from capmeter.core import progress
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.messages import format_count, list_names, shorten
 from capmeter.core.settings import JudgeLimits, Settings, cache_folder, format_cost
-from capmeter.evaluation.base import EMPTY, AdditiveMetric, CorpusState, Floats, Measurement, RunContext
+from capmeter.evaluation.base import EMPTY, AdditiveMetric, Answers, CorpusState, Floats, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.images.reading import ContentHashes
 from capmeter.metrics.judges import server
@@ -44,14 +44,13 @@ from capmeter.metrics.judges.asking import (
     Question,
     Verdict,
 )
-from capmeter.metrics.judges.items import UsedEntries
 from capmeter.metrics.judges.reading import NO_ANSWER, NO_QUESTIONS, SOLE, NoScore
 from capmeter.stats.ratios import ratio
 
 if TYPE_CHECKING:
     from capmeter.evaluation.results import Scores
-    from capmeter.metrics.judges.questions import JudgeProtocol
-    from capmeter.metrics.judges.tasks import Task
+    from capmeter.metrics.judges.items import UsedEntries
+    from capmeter.metrics.judges.protocols import JudgeProtocol
 
 _SHOWN_QUESTIONS = 3  # by `preview`
 _MAX_REASONS = 5  # error messages shown at most: a server may word each one differently
@@ -75,15 +74,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Judge(AdditiveMetric):
-    """A metric whose score is what a language model answers. A subclass names a task, or overrides `judge`.
+    """A metric whose score is what a language model answers: to the task of its name, unless it says otherwise."""
 
-    Class attributes:
-        TASK: the name of its task; empty: that of the judge.
-        PROTOCOL_PARAMETERS: the parameters that its task's protocol has too.
-    """
-
-    TASK: ClassVar[str] = ""
-    PROTOCOL_PARAMETERS: ClassVar[tuple[str, ...]] = ()
     EXTRA: ClassVar[str | None] = "judges"
     PART_SIZE: ClassVar[int] = 1024
     FAMILY: ClassVar[str] = "Language models as judges"
@@ -118,7 +110,7 @@ class Judge(AdditiveMetric):
     @property
     def task_name(self) -> str:
         """The task's name or file."""
-        return self.TASK or self.NAME
+        return self.NAME
 
     @property
     def item_path(self) -> str:
@@ -126,15 +118,9 @@ class Judge(AdditiveMetric):
         return str(getattr(self, "questions", ""))
 
     @property
-    def spec(self) -> Task:
-        """The task."""
-        task: Task = load_module("protocols").read_task(self.task_name)
-        return task
-
-    @property
     def needs(self) -> frozenset[str]:
         """What the task declares."""
-        return frozenset(self.spec.needs)
+        return frozenset(load_module("protocols").read_task(self.task_name).needs)
 
     @property
     def protocol(self) -> JudgeProtocol:
@@ -143,10 +129,9 @@ class Judge(AdditiveMetric):
         Raises:
             InputError: there is no such protocol, or the task lacks the prompt of one of its steps.
         """
-        task = self.spec
-        parameters = {name: getattr(self, name) for name in self.PROTOCOL_PARAMETERS}
-        protocol_class = load_module("protocols").PROTOCOLS.class_of(task.ask)
-        protocol: JudgeProtocol = protocol_class(task, self.name, self.item_path, **parameters)
+        module = load_module("protocols")
+        task = module.read_task(self.task_name)
+        protocol: JudgeProtocol = module.PROTOCOLS.class_of(task.ask)(task, self)
         return protocol
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
@@ -170,21 +155,27 @@ class Judge(AdditiveMetric):
         """The values of each caption that has a verdict, else zeros."""
         captions = self.captions_of(part, context.settings)
         repeated = self.judge_captions(captions, context.settings)
-        rows = [self._row(caption, verdicts) for caption, verdicts in zip(captions, repeated, strict=True)]
-        values = np.array(rows, np.float64).reshape(len(captions), len(self.columns))
-        answers = {caption.id: _list_answers(verdicts) for caption, verdicts in zip(captions, repeated, strict=True)}
-        return Measurement(values, _list_notes(captions, repeated), answers)
+        rows = np.array(list(map(self._list_values, captions, repeated)), np.float64).reshape(len(captions), -1)
+        answers: Answers = {}
+        for caption, verdicts in zip(captions, repeated, strict=True):
+            shown = answers[caption.id] = {}
+            label_counts: Counter[str] = Counter()
+            for label, text in chain.from_iterable(verdict.texts or _show(verdict.answers) for verdict in verdicts):
+                label_counts[label] += 1  # from the second to the same question on they are numbered
+                shown[f"{label} ({label_counts[label]})" if label_counts[label] > 1 else label] = text
+        return Measurement(rows, _list_notes(captions, repeated), answers)
 
-    def _row(self, caption: JudgedCaption, verdicts: Sequence[Verdict]) -> list[float]:
-        """The caption's row: the mean of the verdicts."""
+    def _list_values(self, caption: JudgedCaption, verdicts: Sequence[Verdict]) -> list[float]:
+        """The caption's values in the order of `columns`: the means of the verdicts, and counts."""
         scored = [each.values for each in verdicts if each.values]
-        means = np.mean(scored, axis=0).tolist() if scored else [0.0] * (len(self.columns) - len(_COUNTS))
-        used = (sum(each.used[k] for each in verdicts) for k in (0, 1))
-        row = [*means, bool(scored), bool(scored) and not caption.candidate.strip(), *used]
+        means = np.mean(scored, axis=0).tolist() if scored else [0.0] * len(self.protocol.columns)
+        used = [answer.used for verdict in verdicts for _, answer in verdict.answers]
+        values = [*means, bool(scored), bool(scored) and not caption.candidate.strip()]
+        values += [sum(inputs for inputs, _ in used), sum(outputs for _, outputs in used)]
         if self.repeats > 1:
             pairs = [(a, b) for k, a in enumerate(scored) for b in scored[:k]]
-            row += [sum(a == b for a, b in pairs), len(pairs)]
-        return row
+            values += [sum(a == b for a, b in pairs), len(pairs)]
+        return values
 
     def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
         """Refuses captions none of which has a score, empty candidates apart.
@@ -208,32 +199,26 @@ class Judge(AdditiveMetric):
     def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """The formulas; captions without a verdict get those of the others. The shares and tokens are per caption."""
         formulas = self.protocol.formulas
-        columns = {column_name: sums[..., k] for k, column_name in enumerate(self.columns)}
-        scored_counts = columns["scored"]
-        overall_scores = formulas({column_name: np.asarray(values.sum()) for column_name, values in columns.items()})
-        judge_scores = {
-            column_name: np.where(scored_counts > 0, values, overall_scores[column_name])
-            for column_name, values in formulas(columns).items()
-        }
+        columns = {name: sums[..., k] for k, name in enumerate(self.columns)}
+        is_scored = columns["scored"] > 0
+        overall_scores = formulas({name: np.asarray(values.sum()) for name, values in columns.items()})
+        scores = {name: np.where(is_scored, values, overall_scores[name]) for name, values in formulas(columns).items()}
         if self.repeats > 1:
-            judge_scores["consistency"] = np.where(
-                scored_counts > 0, ratio(columns["equal_pairs"], columns["pairs"]), 1.0
-            )
-        judge_scores["scored_share"] = scored_counts / counts
-        return judge_scores | {
-            column_name: columns[column_name] / counts for column_name in ("input_tokens", "output_tokens")
-        }
+            scores["consistency"] = np.where(is_scored, ratio(columns["equal_pairs"], columns["pairs"]), 1.0)
+        scores["scored_share"] = columns["scored"] / counts
+        return scores | {name: columns[name] / counts for name in ("input_tokens", "output_tokens")}
 
     def captions_of(self, part: CaptionSet, settings: Settings) -> list[JudgedCaption]:
         """The captions of a part as the judge gets them: with images and scene graphs if these are needed."""
-        captions = [JudgedCaption(each.id, each.image_id, each.candidate, each.references) for each in part]
+        images: list[Any] = [()] * len(part)
         if "image" in self.needs:
             pool = part.image_pool
             hashes = pool.analyse(ContentHashes()).hashes
-            captions = [
-                replace(each, image=pool[k], image_hash=hashes[k])
-                for each, k in zip(captions, part.image_indices.tolist(), strict=True)
-            ]
+            images = [(pool[k], hashes[k]) for k in part.image_indices.tolist()]
+        captions = [
+            JudgedCaption(each.id, each.image_id, each.candidate, each.references, *image)
+            for each, image in zip(part, images, strict=True)
+        ]
         return self.protocol.prepare(captions, settings)
 
     def judge_captions(self, captions: Sequence[JudgedCaption], settings: Settings) -> list[list[Verdict]]:
@@ -249,13 +234,31 @@ class Judge(AdditiveMetric):
         """
         limits, address = settings.judging, server.find_server(self.endpoint)
         client = load_module("client").ServerJudge(address, self.model, server.read_key(), limits)
-        cache = AnswerCache(settings.cache or cache_folder("judge"))
-        try:
-            self._announce(captions, limits, client.identity, cache)
+        with contextlib.closing(AnswerCache(settings.cache or cache_folder("judge"))) as cache:
             interview = Interview(client.identity, client.ask, cache, limits)
+            self._check_budget(captions, interview)
             return _run_coroutine(self._judge_all(captions, client, interview))
-        finally:
-            cache.close()
+
+    def _check_budget(self, captions: Iterable[JudgedCaption], interview: Interview) -> None:
+        """Reports what it takes to ask what the cache does not answer.
+
+        Raises:
+            InputError: nothing was asked yet, and it exceeds the budget. Of a later part or metric, what the budget
+                leaves is asked, and the rest listed.
+        """
+        limits, identity, cache = interview.limits, interview.identity, interview.cache
+        new_questions = (each for each in self._list_first(captions) if cache.get(each.digest(identity)) is None)
+        count, cost, estimate = self._estimate(new_questions, limits, f" to {identity}")
+        if not count:
+            return
+        progress.report_progress(f"{self}: {estimate}")
+        reason = ""
+        if limits.max_cost is not None and cost > limits.max_cost:
+            reason = f"more than --max-cost {limits.max_cost:g}"
+        elif limits.max_requests is not None and count > limits.max_requests:
+            reason = f"more than --max-requests {limits.max_requests:,}"
+        if reason and not limits.usage.questions:
+            raise InputError(f"{self}: {estimate}: {reason}; nothing was asked")
 
     async def _judge_all(
         self, captions: Sequence[JudgedCaption], client: Any, interview: Interview
@@ -263,7 +266,6 @@ class Judge(AdditiveMetric):
         """Judges captions with as many workers as keep all connections busy."""
         verdicts: list[list[Verdict]] = [[] for _ in captions]
         waiting = iter(range(len(captions)))
-        limits, before = interview.limits, replace(interview.limits.usage)
 
         async def work() -> None:
             for k in waiting:
@@ -274,14 +276,13 @@ class Judge(AdditiveMetric):
 
         with progress.task(f"asking for {self}", total=len(captions)) as advance:
             async with client.connected():
-                await asyncio.gather(*(work() for _ in range(min(2 * limits.concurrency, len(captions)))))
+                await asyncio.gather(*(work() for _ in range(min(2 * interview.limits.concurrency, len(captions)))))
         if interview.error is not None:
             raise interview.error
-        if (asked := limits.usage.questions - before.questions) > 0:
-            inputs, outputs = (getattr(limits.usage, k) - getattr(before, k) for k in ("input_tokens", "output_tokens"))
+        if interview.asked:
             cached = f", {interview.cached:,} from the cache" if interview.cached else ""
-            spent = _describe_cost(limits, inputs, outputs)
-            progress.report_progress(f"{self}: {format_count(asked, 'question')} asked{cached}; spent {spent}")
+            asked, spent = format_count(interview.asked, "question"), _describe_cost(interview.limits, *interview.spent)
+            progress.report_progress(f"{self}: {asked} asked{cached}; spent {spent}")
         if interview.unanswered:
             questions = format_count(len(interview.unanswered), "question")
             progress.report_progress(f"{self}: {questions} without an answer; a further run asks only these")
@@ -289,26 +290,19 @@ class Judge(AdditiveMetric):
 
     async def _judge_once(self, caption: JudgedCaption, repeat: int, interview: Interview) -> Verdict:
         """The verdict with what was asked and answered."""
-        texts: list[tuple[str, str]] = []
-        answers: list[Answer] = []
+        asked: list[tuple[str, Answer]] = []
 
         async def ask(questions: Sequence[Question]) -> list[Answer]:
-            asked = [replace(each, repeat=repeat, temperature=self.temperature) for each in questions]
-            new_answers = await interview.ask(asked)
-            for question, answer in zip(questions, new_answers, strict=True):
-                text = f"{NO_ANSWER}: {answer.reason}" if isinstance(answer, Failure) else answer.text
-                texts.append((question.item or question.label, " ".join(text.split())))
-            answers.extend(new_answers)
-            return new_answers
+            answers = await interview.ask([replace(q, repeat=repeat, temperature=self.temperature) for q in questions])
+            asked.extend((q.item or q.label, answer) for q, answer in zip(questions, answers, strict=True))
+            return answers
 
         try:
             is_empty = not caption.candidate.strip()
             verdict = self.protocol.judge_empty(caption) if is_empty else await self.judge(ask, caption)
         except NoScore as reason:
             verdict = Verdict((), (str(reason),))
-        failures = [each.reason for each in answers if isinstance(each, Failure)]
-        used = sum(each.used[0] for each in answers), sum(each.used[1] for each in answers)
-        return replace(verdict, answers=verdict.answers or texts, failures=failures, used=used)
+        return replace(verdict, answers=asked)
 
     def first_questions(self, caption: JudgedCaption) -> list[Question]:
         """The questions that a caption's judgment begins with; nothing is asked."""
@@ -321,52 +315,27 @@ class Judge(AdditiveMetric):
         if caption.candidate.strip():
             with contextlib.suppress(NoScore, StopIteration):
                 self.judge(ask, caption).send(None)
-        return [
-            replace(each, repeat=repeat, temperature=self.temperature)
-            for repeat in range(self.repeats)
-            for each in first
-        ]
+        repeats = range(self.repeats)
+        return [replace(each, repeat=k, temperature=self.temperature) for k in repeats for each in first]
 
-    def _announce(
-        self,
-        captions: Iterable[JudgedCaption],
-        limits: JudgeLimits,
-        identity: str,
-        cache: AnswerCache | None = None,
-    ) -> str:
-        """Reports about how many questions and tokens it takes, without what the cache answers, and returns it.
+    def _list_first(self, captions: Iterable[JudgedCaption]) -> Iterator[Question]:
+        return (question for caption in captions for question in self.first_questions(caption))
 
-        Raises:
-            InputError: nothing was asked yet, and it exceeds the budget. Of a later part or metric, what the budget
-                leaves is asked, and the rest listed.
-        """
-        counts, rounds = np.zeros(3), self.protocol.ROUNDS
-        for caption in captions:
-            for question in self.first_questions(caption):
-                if cache is None or cache.get(question.digest(identity)) is None:
-                    counts += (1, *question.estimate_tokens())
-        questions, inputs, outputs = (round(rounds * count) for count in counts)
+    def _estimate(self, first: Iterable[Question], limits: JudgeLimits, to: str = "") -> tuple[int, float, str]:
+        """About how many questions there are if these are the first ones; what they cost; and both in words."""
+        rounds, counts = self.protocol.ROUNDS, np.zeros(3)
+        for question in first:
+            counts += (1, *question.estimate_tokens())
+        count, *tokens = (round(rounds * each) for each in counts)
         about = "about " if rounds != 1 else ""
-        to = f" to {identity}" if identity else ""
-        summary = f"{about}{format_count(questions, 'question')}{to}, about {_describe_cost(limits, inputs, outputs)}"
-        if cache is not None and questions:
-            progress.report_progress(f"{self}: {summary}")
-            cost, reason = limits.cost(inputs, outputs) or 0.0, ""
-            if limits.max_cost is not None and cost > limits.max_cost:
-                reason = f"more than --max-cost {limits.max_cost:g}"
-            elif limits.max_requests is not None and questions > limits.max_requests:
-                reason = f"more than --max-requests {limits.max_requests:,}"
-            if reason and not limits.usage.questions:
-                raise InputError(f"{self}: {summary}: {reason}; nothing was asked")
-        return summary
+        estimate = f"{about}{format_count(count, 'question')}{to}, about {_describe_cost(limits, *tokens)}"
+        return count, limits.cost(*tokens) or 0.0, estimate
 
     def preview(self, part: CaptionSet, settings: Settings) -> tuple[list[str], str]:
         """The first questions as they would be asked, and the estimate for all captions; nothing is asked."""
         captions = self.captions_of(part, settings)
-        first = islice((each for caption in captions for each in self.first_questions(caption)), _SHOWN_QUESTIONS)
-        pictured = [(each, f"[image {each.image.image_id}]" if each.image is not None else "") for each in first]
-        texts = ["\n".join(filter(None, (each.message.system, image, each.text))) for each, image in pictured]
-        return texts, self._announce(captions, settings.judging, "")
+        texts = list(map(str, islice(self._list_first(captions), _SHOWN_QUESTIONS)))
+        return texts, self._estimate(self._list_first(captions), settings.judging)[-1]
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The server, the prompts' hashes, that of the file, and the scene-graph parser if there is one."""
@@ -376,8 +345,8 @@ class Judge(AdditiveMetric):
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """What was asked about each caption, and what the judge answered."""
-        repeated = self.judge_captions(self.captions_of(part, context.settings), context.settings)
-        return self.explain_answers(part, list(map(_list_answers, repeated)))
+        answers = self.measure(part, context).answers
+        return self.explain_answers(part, [answers[caption_id] for caption_id in part.ids])
 
     def explain_answers(self, part: CaptionSet, answers: Sequence[Mapping[str, str]]) -> list[Evidence]:
         """The evidence in answers by what was asked, such as results keep them; of one question, all of it is shown."""
@@ -385,7 +354,8 @@ class Judge(AdditiveMetric):
         for each, texts in zip(part, answers, strict=True):
             caption = JudgedCaption(each.id, each.image_id, each.candidate, each.references)
             if SOLE in texts and (first := self.first_questions(caption)):
-                texts = {label.replace(SOLE, first[0].full_text, 1): text for label, text in texts.items()}
+                question = first[0].item or " ".join(str(first[0]).split())
+                texts = {label.replace(SOLE, question, 1): text for label, text in texts.items()}
             references = tuple(tuple(text.split()) for text in each.references)
             evidence.append(Evidence(tuple(each.candidate.split()), references, facts={**texts}))
         return evidence
@@ -407,14 +377,11 @@ class _EntryState(CorpusState):
         return self.judge.protocol.file.used_entries(part.image_ids)
 
 
-def _list_answers(verdicts: Iterable[Verdict]) -> dict[str, str]:
-    """Answers by what was asked, numbered from the second to the same."""
-    label_counts: Counter[str] = Counter()
-    answers: dict[str, str] = {}
-    for label, text in (each for verdict in verdicts for each in verdict.answers):
-        label_counts[label] += 1
-        answers[f"{label} ({label_counts[label]})" if label_counts[label] > 1 else label] = text
-    return answers
+def _show(answers: Iterable[tuple[str, Answer]]) -> Iterator[tuple[str, str]]:
+    """Answers in one line each."""
+    for label, answer in answers:
+        text = f"{NO_ANSWER}: {answer.reason}" if isinstance(answer, Failure) else answer.text
+        yield label, " ".join(text.split())
 
 
 def _list_notes(captions: Sequence[JudgedCaption], repeated: Sequence[Sequence[Verdict]]) -> dict[str, list[str]]:
@@ -423,8 +390,8 @@ def _list_notes(captions: Sequence[JudgedCaption], repeated: Sequence[Sequence[V
     for caption, verdicts in zip(captions, repeated, strict=True):
         reasons = [_ADDRESSES_JUDGE] if _addresses_judge(caption.candidate) else []
         for verdict in verdicts:
-            reasons += [NO_ANSWER] if verdict.failures else []
-            reasons += [*(f"{NO_ANSWER}: {failure}" for failure in verdict.failures), *verdict.notes]
+            failures = [f"{NO_ANSWER}: {each.reason}" for _, each in verdict.answers if isinstance(each, Failure)]
+            reasons += [*([NO_ANSWER] if failures else []), *failures, *verdict.notes]
         for reason in reasons:
             is_told = reason in notes or not reason.startswith(f"{NO_ANSWER}: ")
             if is_told or sum(each.startswith(f"{NO_ANSWER}: ") for each in notes) < _MAX_REASONS:

@@ -1,4 +1,7 @@
-"""The protocols that task files name under `ask:`, and the task files: capmeter's, and those of other packages.
+"""What is asked about a caption: one question, one for each of the image's, or a checklist; and what answers count.
+
+`JudgeProtocol` is the base of all that task files name under `ask:`. A task's `read` says how each answer is read: as a
+number, or as a label that is counted, maybe with a credit.
 
 A package adds protocols through the entry point group `capmeter.judge_protocols` (name = "module:Class"), and tasks as
 YAML files in a folder `prompts` beside the module.
@@ -10,29 +13,341 @@ YAML files in a folder `prompts` beside the module.
 from __future__ import annotations
 
 import functools
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import yaml
 from pydantic import ValidationError
 
 from capmeter.core.assets import file_stamp, package_folder
 from capmeter.core.errors import InputError
-from capmeter.core.messages import describe
+from capmeter.core.named import Named
 from capmeter.core.registry import Entry, Registry, find_package
-from capmeter.metrics.judges.questions import JudgeProtocol
-from capmeter.metrics.judges.tasks import Task
+from capmeter.core.settings import Settings
+from capmeter.metrics.judges.asking import Answer, Ask, JudgedCaption, Question, Verdict
+from capmeter.metrics.judges.items import Item, ItemFile, describe_problem, list_questions, read_items
+from capmeter.metrics.judges.reading import (
+    LETTERS,
+    NO_ANSWER,
+    NO_QUESTIONS,
+    PLAIN,
+    SOLE,
+    UNANSWERED,
+    NoScore,
+    match_label,
+    read_choice,
+    read_each,
+    read_expectation,
+    read_json,
+    read_label,
+    read_number,
+    read_text,
+    unreadable,
+)
+from capmeter.metrics.judges.tasks import Message, Reading, Task
+from capmeter.stats.ratios import Floats, ratio
 
+Counts = Mapping[str, float]
+"""What an answer counts, by column; a name that is not a column is noted."""
+_NO_ITEM = Item.model_construct(text="")
 _FOLDER = Path(__file__).resolve().parents[2] / "data" / "prompts"
 _MAX_BYTES = 1_000_000
+_UNUSABLE = "questions without a right answer among their choices"
+_YES_NO = re.compile(r"(is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might|must) ")
+
+
+@dataclass(frozen=True, eq=False)
+class JudgeProtocol(Named):
+    """What is asked about a caption, and how the answers become a score.
+
+    Class attributes:
+        COLUMNS: what the values of its verdicts are; empty: those of the task.
+        PROMPTS: the names of its messages in a task file; empty: one, without a name.
+        ROUNDS: all questions as a multiple of the first ones, for estimates.
+        ITEM: what it asks about.
+
+    Args:
+        task: what is asked.
+        metric: the judge, whose parameters it may have.
+
+    Raises:
+        InputError: the task lacks the prompt of one of its steps.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    PROMPTS: ClassVar[tuple[str, ...]] = ()
+    ROUNDS: ClassVar[int] = 1
+    ITEM: ClassVar[type[Item]] = Item
+
+    task: Task
+    metric: Any
+
+    def __post_init__(self) -> None:
+        missing = [name for name in self.PROMPTS if name not in self.task.steps]
+        missing += ["prompt"] if not self.PROMPTS and not self.task.prompt else []
+        if missing:
+            raise InputError(
+                f"task {self.task.name!r}: ask: {self.task.ask} needs {', '.join(missing)}, which is missing; copy the "
+                "file of a task with this protocol, and change its prompts"
+            )
+
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """Asks about a caption that is not empty; `NoScore` if the answers give no score."""
+        raise NotImplementedError
+
+    def judge_empty(self, caption: JudgedCaption) -> Verdict:
+        """The verdict on an empty candidate, about which nothing is asked; `NoScore` if there is none."""
+        return Verdict((0.0,) * len(self.columns))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the values of verdicts are."""
+        return self.COLUMNS or self.task.columns
+
+    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The score and its parts, from the sums of the columns: those of the task, or the means over captions."""
+        if not self.COLUMNS:
+            return self.task.compute_scores(sums)
+        return {column_name: ratio(sums[column_name], sums["scored"]) for column_name in self.columns}
+
+    def prepare(self, captions: list[JudgedCaption], settings: Settings) -> list[JudgedCaption]:
+        """The captions with all that questions about them need."""
+        return captions
+
+    def signature_facts(self) -> dict[str, str]:
+        """What scores depend on besides the prompts and the file."""
+        return {}
+
+    @staticmethod
+    def list_items(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The lists in a row of its file of what it asks about, by field; empty for a row of another layout."""
+        return list_questions(row)
+
+    @property
+    def file(self) -> ItemFile:
+        """The items that are asked about.
+
+        Raises:
+            InputError: no file is named, it is malformed, or it is of another judge.
+        """
+        if self.task.questions:
+            return ItemFile(self.task.name, "", {"": tuple(self.task.questions)}, {})
+        if not self.metric.item_path:
+            name = self.metric.name
+            raise InputError(f'{name} needs a file of questions: {name}(model=…,questions="FILE"); see docs/judges.md')
+        return read_items(self.metric.item_path, type(self).list_items, self.ITEM, tuple(self.task.groups))
+
+    def items_of(self, caption: JudgedCaption) -> tuple[Item, ...]:
+        """What is asked about the caption's image; `NoScore` if there is nothing."""
+        items = self.file.of(caption.image_id)
+        if not items:
+            raise NoScore(NO_QUESTIONS)
+        return items
+
+    def question(
+        self, message: Message, caption: JudgedCaption, label: str = SOLE, *, item: str = "", **values: str
+    ) -> Question:
+        """A question from a prompt, with the caption's candidate, references and image where it has slots for them.
+
+        Args:
+            message: the prompt, with slots.
+            caption: whose texts fill `{candidate}` and `{references}`.
+            label: what is asked, in a few words.
+            item: the question of a file that is asked, with its options.
+            values: the texts of other slots.
+        """
+        slot_values = {"candidate": caption.candidate, "references": message.list_references(caption.references)}
+        image, image_hash = (caption.image, caption.image_hash) if message.image else (None, "")
+        return Question(message, message.fill(**slot_values | values), label, item, image, image_hash)
+
+    def count(self, items: Sequence[Item], counted: Sequence[Counts | None], notes: tuple[str, ...] = ()) -> Verdict:
+        """The sums of what answers count, by the kinds of questions if there are groups; of numbers the mean.
+
+        Args:
+            items: that were asked about.
+            counted: what the answer to each counts; None: it cannot be read.
+            notes: of the caption.
+        """
+        totals = dict.fromkeys(self.columns, 0.0)
+        names = dict.fromkeys(notes)
+        for item, counts in zip(items, counted, strict=True):
+            for name, value in (counts or {UNANSWERED: 0.0}).items():
+                column = f"{name}/{item.kind}" if self.task.groups else name
+                if column in totals:
+                    totals[column] += value
+                else:
+                    names[name] = None
+        count = len(counted) - list(counted).count(None) if self.task.read and self.task.read.bounds else 1
+        return Verdict(tuple(total / count for total in totals.values()), tuple(names))
+
+
+class QuestionProtocol(JudgeProtocol):
+    """Each question about the caption's image."""
+
+    NAME: ClassVar[str] = "question"
+    SUMMARY: ClassVar[str] = "each of the image's questions"
+
+    @property
+    def read(self) -> Reading:
+        """How answers are read."""
+        assert self.task.read is not None
+        return self.task.read
+
+    @property
+    def file(self) -> ItemFile:
+        """The questions, with their options as they are offered."""
+        file, choice = super().file, self.read.choice
+        return file if choice is None else _offer_options(file, choice.abstain, choice.shuffle)
+
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """The mean of the numbers in the answers, or the numbers of their labels."""
+        items, notes = self._usable_items(caption)
+        answers = await ask([self.ask_item(caption, item) for item in items])
+        counted = read_each(list(zip(answers, items, strict=True)), lambda asked: self.read_answer(*asked))
+        return self.count(items, counted, notes)
+
+    def judge_empty(self, caption: JudgedCaption) -> Verdict:
+        """An empty caption answers no question: each counts as wrong, or as the last label, and numbers are 0."""
+        items, notes = self._usable_items(caption)
+        label = "wrong" if self.read.choice is not None else self.read.outcomes[-1]
+        return self.count(items, [{label: 0.0 if self.read.bounds else 1.0}] * len(items), notes)
+
+    def _usable_items(self, caption: JudgedCaption) -> tuple[list[Item], tuple[str, ...]]:
+        """The image's questions without those that have no right answer, and a note if there are such."""
+        items = self.items_of(caption)
+        usable = [item for item in items if item.choices or self.read.choice is None]
+        if not usable:
+            raise NoScore(_UNUSABLE)
+        return usable, (_UNUSABLE,) if len(usable) < len(items) else ()
+
+    def ask_item(self, caption: JudgedCaption, item: Item) -> Question:
+        """The question about an item of the caption's image."""
+        texts = {"question": item.text, "kind": item.kind, "choices": "\n".join(item.lettered), "answer": item.answer}
+        return self.question(self.task, caption, item=item.description, **texts)
+
+    def read_answer(self, answer: Answer, item: Item) -> Counts:
+        """What the answer to a question about an item counts: its label, maybe with a credit, or a number."""
+        read = self.read
+        if read.labels is not None:
+            return {read_label(answer, read.labels): 1.0}
+        if read.choice is None:
+            low, high = read.bounds
+            number, is_as_published = (read_number if read.number else read_expectation)(answer, low, high)
+            return count_number((number - low) / (high - low), is_as_published)
+        chosen = self.read_choice(answer, len(item.choices))
+        option, abstain = None if chosen is None else item.choices[chosen], read.choice.abstain
+        if abstain and option == abstain:
+            return {"abstained": 1.0, "credit": 1 / sum(each != abstain for each in item.choices) + read.choice.bonus}
+        return {"correct": 1.0, "credit": 1.0} if option == item.answer else {"wrong": 1.0}
+
+    def read_choice(self, answer: Answer, options: int) -> int | None:
+        """Which of a number of options an answer chooses; None: none, which counts as wrong."""
+        return read_choice(answer, options)
+
+
+class CaptionProtocol(QuestionProtocol):
+    """One question about the caption."""
+
+    NAME: ClassVar[str] = "caption"
+    SUMMARY: ClassVar[str] = "one question about the caption"
+
+    def items_of(self, caption: JudgedCaption) -> tuple[Item, ...]:
+        """None: the prompt is the question."""
+        return (_NO_ITEM,)
+
+
+def count_number(number: float, is_as_published: bool) -> Counts:
+    """What a number counts that is read as published, or as it is written, which is noted."""
+    return {"score": number} if is_as_published else {"score": number, PLAIN: 0.0}
+
+
+@functools.lru_cache(maxsize=8)
+def _offer_options(file: ItemFile, abstain: str, seed: int | None) -> ItemFile:
+    """The questions with their options in an order of this seed over all questions, or in that of the file.
+
+    A question that is not a yes-no question may have the option to abstain, once. A question without a right answer
+    among at least two choices loses them.
+    """
+    rng = None if seed is None else random.Random(seed)
+
+    def offer(item: Item) -> Item:
+        choices = list(item.choices if len(item.choices) > 1 and item.answer in item.choices else ())
+        if choices and abstain and abstain not in choices and not _is_yes_no(item):
+            choices.append(abstain)
+        del choices[len(LETTERS) :]
+        if rng is not None:
+            rng.shuffle(choices)
+        return item.model_copy(update={"choices": tuple(choices)})
+
+    return replace(file, by_image={name: tuple(map(offer, items)) for name, items in file.by_image.items()})
+
+
+def _is_yes_no(item: Item) -> bool:
+    """Whether a question can be answered with yes or no: it has such choices, or begins like one (as in CaptionQA)."""
+    choices = " ".join(item.choices).lower()
+    return ("yes" in choices and "no" in choices) or _YES_NO.match(item.text.lower()) is not None
+
+
+class ChecklistProtocol(QuestionProtocol):
+    """All questions about the image at once; the answer is a list of verdicts.
+
+    Class attributes:
+        SYNONYMS: other words for labels.
+    """
+
+    NAME: ClassVar[str] = "checklist"
+    SUMMARY: ClassVar[str] = "all questions about the image at once"
+    SYNONYMS: ClassVar[Mapping[str, str]] = {}
+
+    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
+        """The numbers of labels, and each question with its verdict."""
+        items = self.items_of(caption)
+        lines = [
+            f"  item_index={k}  tag={item.tag!r}  type={f'{item.kind}_' if item.kind else ''}checklist  Q: {item.text}"
+            for k, item in enumerate(items)
+        ]
+        (answer,) = await ask([self.question(self.task, caption, f"{len(items)} questions", items="\n".join(lines))])
+        verdicts = self._read_verdicts(answer, len(items))
+        if not any(label for label, _ in verdicts):
+            raise unreadable(answer)
+        texts = [": ".join(filter(None, (label or NO_ANSWER, reason))) for label, reason in verdicts]
+        verdict = self.count(items, [{label: 1.0} if label else None for label, _ in verdicts])
+        return replace(verdict, texts=list(zip((item.text for item in items), texts, strict=True)))
+
+    def _read_verdicts(self, answer: Answer, count: int) -> list[tuple[str | None, str]]:
+        """The label of each of a number of items, None for those that have none; and the reason for it, if any."""
+        fields = self.read
+        verdicts: list[tuple[str | None, str]] = [(None, "")] * count
+        entries = read_json(answer, fields.list_field)
+        if not isinstance(entries, list):  # damaged JSON: the entries that are whole
+            pattern = rf'"{re.escape(fields.index)}"\s{{0,9}}:\s{{0,9}}"?(\d{{1,6}})"?\s{{0,9}},\s{{0,9}}'
+            pattern += rf'"{re.escape(fields.label)}"\s{{0,9}}:\s{{0,9}}"([^"\n]{{1,40}})"'
+            pairs = re.findall(pattern, read_text(answer))
+            entries = [{fields.index: index, fields.label: label} for index, label in pairs]
+        for entry in entries:
+            values = entry if isinstance(entry, dict) else {}
+            index, label = str(values.get(fields.index)), values.get(fields.label)
+            if not re.fullmatch(r"\d{1,6}", index, re.ASCII) or int(index) >= count or not isinstance(label, str):
+                continue
+            reasons = [text for name, text in values.items() if name not in (fields.index, fields.label)]
+            reason = " ".join(" ".join(text for text in reasons if isinstance(text, str)).split())
+            label = self.SYNONYMS.get(label.strip().lower(), label)
+            verdicts[int(index)] = match_label(label, self.read.outcomes), reason
+        return verdicts
+
 
 PROTOCOLS: Registry[JudgeProtocol] = Registry(
     "judge protocol",
     JudgeProtocol,
     "capmeter.judge_protocols",
     {
-        "caption": Entry("capmeter.metrics.judges.questions:QuestionProtocol"),
-        "question": Entry("capmeter.metrics.judges.questions:QuestionProtocol"),
-        "checklist": Entry("capmeter.metrics.judges.questions:ChecklistProtocol"),
+        "caption": Entry("capmeter.metrics.judges.protocols:CaptionProtocol"),
+        "question": Entry("capmeter.metrics.judges.protocols:QuestionProtocol"),
+        "checklist": Entry("capmeter.metrics.judges.protocols:ChecklistProtocol"),
     },
 )
 """The protocols by their names in task files."""
@@ -77,13 +392,4 @@ def _read(name: str, path: Path, stamp: tuple[int, int]) -> Task:
     try:
         return Task.model_validate({"name": Path(name).stem, **fields})
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ": ".join(map(str, problem["loc"]))
-        reason = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
-            reason = "unknown field; see docs/judges.md for those of a task"
-        elif place:
-            reason = f"got {describe(problem['input'])}; {reason}"
-            if isinstance(problem["input"], bool) and "string" in reason:
-                reason += " (yes and no are not text in YAML: write them in quotes)"
-        raise InputError(f"task {name!r}: {f'{place}: ' if place else ''}{reason}") from None
+        raise InputError(f"task {name!r}: {describe_problem(error)}") from None

@@ -29,6 +29,7 @@ NO_ANSWER, NO_QUESTIONS = "no answer", "no questions about this image"
 PLAIN, UNANSWERED = "no probabilities: the number as written", "some questions without a readable answer"
 SOLE = "answer"  # the label of a judge's only question
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+Answered = TypeVar("Answered")
 Value = TypeVar("Value")
 _REFUSAL = re.compile(
     r"\b(i'?m sorry|i am sorry|sorry|i (can(no|')t|am unable|won'?t)|unable to (help|assist|comply)|as an ai)\b", re.I
@@ -61,24 +62,21 @@ def unreadable(answer: Answer) -> NoScore:
     return NoScore(TRUNCATED if answer.truncated else UNREADABLE)
 
 
-def read_each(
-    answers: Sequence[Answer],
-    read: Callable[[Answer], Value] | Sequence[Callable[[Answer], Value]],
-) -> list[Value | None]:
+def read_each(answers: Sequence[Answered], read: Callable[[Answered], Value]) -> list[Value | None]:
     """What each answer says; None for those that cannot be read.
 
     Args:
-        answers: to several questions.
-        read: what reads an answer; or one for each answer.
+        answers: to several questions, maybe with what was asked.
+        read: what reads an answer.
 
     Raises:
         NoScore: none can be read; the reason of the first that was answered.
     """
     values: list[Value | None] = []
     reasons: list[NoScore] = []
-    for answer, read_one in zip(answers, [read] * len(answers) if callable(read) else read, strict=True):
+    for answer in answers:
         try:
-            values.append(read_one(answer))
+            values.append(read(answer))
         except NoScore as reason:
             reasons.append(reason)
             values.append(None)
@@ -129,13 +127,6 @@ def read_expectation(answer: Answer, low: int, high: int, number: re.Match[str] 
     if token is None or token[0] != number[1] or total <= 0:  # a number of several tokens has no distribution
         return value, False
     return sum(int(digits) * p for digits, p in probabilities.items()) / total, True
-
-
-NUMBERS: dict[str, Callable[[Answer, int, int], tuple[float, bool]]] = {
-    "number": read_number,
-    "expectation": read_expectation,
-}
-"""What reads a number between two, and whether it is as published, by the name in task files."""
 
 
 def read_choice(answer: Answer, options: int) -> int:
@@ -200,14 +191,9 @@ def number_probabilities(alternatives: Mapping[str, float]) -> dict[str, float]:
 
     Args:
         alternatives: of a token, with their log-probabilities; that of minus infinity is a probability of 0.
-
-    Raises:
-        ValueError: a log-probability is NaN or infinite.
     """
     probabilities: dict[str, float] = {}
     for text, log_probability in alternatives.items():
-        if math.isnan(log_probability) or log_probability == math.inf:
-            raise ValueError("a log-probability is not finite")
         digits = text.strip()
         if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS and log_probability > -math.inf:
             probabilities[digits] = probabilities.get(digits, 0.0) + math.exp(min(log_probability, 0.0))

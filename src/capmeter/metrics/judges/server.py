@@ -9,8 +9,8 @@ read. The address must be named once: nothing is sent anywhere else.
 | CAPMETER_JUDGE_KEY | its key; a server on this machine may need none |
 
 >>> key = ApiKey("sk-live-0123456789")
->>> key.mask("Incorrect API key: sk%2Dlive%2D0123456789"), key.mask("key 012345... or c2stbGl2ZS0wMTIzNDU2Nzg5")
-('Incorrect API key: [key]', 'key [key]... or [key]')
+>>> key.mask("Incorrect API key: sk%2Dlive%2D0123456789"), key.mask("as c2stbGl2ZS0wMTIzNDU2Nzg5, or 012345...")
+('Incorrect API key: [key]', 'as [key]...')
 """
 
 from __future__ import annotations
@@ -46,20 +46,26 @@ class ApiKey:
     value: str = field(repr=False)
 
     def mask(self, text: str) -> str:
-        """The text with the key, and parts of it of six letters and digits or more, replaced by `[key]`.
+        """The text with `[key]` from the first to the last part of the key, of six letters and digits or more.
 
         The key is recognised whatever stands between its characters, in any case, with percent, JSON, HTML and
         quoted-printable escapes, reversed and in rot13; and from nine characters on in hexadecimal digits, decimal
         codes, base32, base64 and base85, and these once more in base64.
         """
-        decoded = _decode_escapes(text)
-        text = decoded if any(self._mark(decoded)) else text
-        pieces, position = [], 0
-        for match in re.finditer(b"\1+", self._mark(text)):
-            if match.end() > position:  # with what is left of the word, which may encode its ends
-                pieces += [text[position : match.start()].rstrip(_ENCODING), MASK]
-                position = len(text) - len(text[match.end() :].lstrip(_ENCODING))
-        return "".join([*pieces, text[position:]])
+        for form in (unicodedata.normalize("NFKC", _decode_escapes(text)), text):
+            places = [k for k, character in enumerate(form) if self._parts and _is_letter(character)]
+            letters = "".join(form[k] for k in places).lower()
+            starts = [
+                (k, length)
+                for length in (_PART, _ENCODED_PART)
+                for k in range(len(letters) - length + 1)
+                if letters[k : k + length] in self._parts
+            ]
+            if starts:  # with what is left of the word, which may encode its ends
+                before = form[: places[min(starts)[0]]].rstrip(_ENCODING)
+                after = form[places[max(map(sum, starts)) - 1] + 1 :].lstrip(_ENCODING)
+                return f"{before}{MASK}{after}"
+        return text
 
     def mask_message(self, message: str, expected: str = "") -> str:
         """A message of a server for people: decoded, masked, without long words that may hold anything, then cut.
@@ -82,20 +88,9 @@ class ApiKey:
         encoded += [each for text in encoded for each in _encode_bytes(base64.b64encode, 3, 4, text.encode())]
         parts = set()
         for length, texts in ((_PART, plain), (_ENCODED_PART, encoded)):
-            for letters in ("".join(letter for letter, _ in _letters(text)) for text in texts):
+            for letters in ("".join(filter(_is_letter, text)).lower() for text in texts):
                 parts |= {letters[k : k + length] for k in range(len(letters) - length + 1)}
         return frozenset(parts)
-
-    def _mark(self, text: str) -> bytearray:
-        """1 for each character of the key and what stands between them, 0 for all others."""
-        marks, placed = bytearray(len(text)), [*_letters(text)] if self._parts else []
-        letters = "".join(letter for letter, _ in placed)
-        for length in (_PART, _ENCODED_PART):
-            for k in range(len(letters) - length + 1):
-                if letters[k : k + length] in self._parts:
-                    first, last = placed[k][1], placed[k + length - 1][1]
-                    marks[first : last + 1] = b"\1" * (last + 1 - first)
-        return marks
 
 
 def find_server(address: str = "") -> str:
@@ -112,18 +107,14 @@ def find_server(address: str = "") -> str:
         )
     try:
         parts = urlsplit(address)
-        host = parts.hostname or ""
-        labels = host.encode("idna").decode("ascii").split(".") if not host.startswith("[") else [host]
-        is_valid = parts.scheme in ("http", "https") and all(labels) and (parts.port is None or parts.port > 0)
-        is_valid = (
-            is_valid and address.isascii() and address.isprintable() and " " not in address and "\\" not in address
-        )
-        has_secret = parts.username is not None or parts.password is not None or parts.query or parts.fragment
+        labels = (parts.hostname or "").encode("idna").split(b".")
+        is_valid = parts.scheme in ("http", "https") and all(labels) and parts.port != 0
+        is_valid = is_valid and address.isascii() and address.isprintable() and not {" ", "\\"} & set(address)
     except ValueError:
-        is_valid, has_secret = False, ""
+        is_valid = False
     if not is_valid:
         raise InputError("the judge's server: expected an address such as http://127.0.0.1:8000/v1 (endpoint=)")
-    if has_secret:
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise InputError(
             "the judge's server: its address contains a user name, a password or a query; the key comes from "
             f"{KEY_VARIABLE} in the environment"
@@ -158,16 +149,8 @@ def _is_plain(word: str, expected: str) -> bool:
     return all(len(each) <= 20 and _WORD.fullmatch(each) is not None for each in re.split(r"[^A-Za-z0-9]+", rest))
 
 
-def _letters(text: str) -> Iterator[tuple[str, int]]:
-    """The letters and digits of a text in lower case, with their places."""
-    for place, character in enumerate(text):
-        if character.isascii():
-            if character.isalnum():
-                yield character.lower(), place
-        else:
-            for each in unicodedata.normalize("NFKC", character):  # of full-width and mathematical letters
-                if each.isascii() and each.isalnum():
-                    yield each.lower(), place
+def _is_letter(character: str) -> bool:
+    return character.isascii() and character.isalnum()
 
 
 def _decode_escapes(text: str) -> str:

@@ -29,14 +29,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from capmeter.metrics.judges.items import Item
 from capmeter.stats.ratios import Floats, ratio
 
 _SLOTS = ("candidate", "references", "question", "kind", "choices", "answer", "response", "items", "oracle", "other")
 _SLOT = re.compile(r"\{(" + "|".join(_SLOTS) + r")\}")
 _TAG = re.compile(r"<(\w+)>")
 _SLOTS_OF_CAPTIONS = ("{candidate}", "{items}", "{response}")
-_NUMBERS = ("number", "expectation")
-_KINDS = (*_NUMBERS, "labels", "choice")
 
 
 class _Strict(BaseModel):
@@ -136,21 +135,21 @@ class Reading(_Strict):
     label: str = "verdict"
 
     @property
-    def kind(self) -> str:
-        """The way."""
-        return next(name for name in _KINDS if getattr(self, name) is not None)
+    def bounds(self) -> list[int]:
+        """The lowest and the highest number; empty for labels and choices."""
+        return self.number or self.expectation or []
 
     @property
-    def bounds(self) -> list[int]:
-        """The lowest and the highest number."""
-        bounds: list[int] = getattr(self, self.kind)
-        return bounds
+    def outcomes(self) -> tuple[str, ...]:
+        """What answers count as: labels, of a choice also a credit, or a number."""
+        choice_labels = ("correct", "wrong", "abstained", "credit")
+        return choice_labels if self.choice is not None else tuple(self.labels or ("score",))
 
     @model_validator(mode="after")
     def _check_kind(self) -> Reading:
-        if sum(getattr(self, name) is not None for name in _KINDS) != 1:
+        if [self.number, self.expectation, self.labels, self.choice].count(None) != 3:
             raise ValueError("expected one of number, expectation, labels, choice")
-        if self.kind in _NUMBERS and self.bounds[0] >= self.bounds[1]:
+        if self.bounds and self.bounds[0] >= self.bounds[1]:
             raise ValueError("expected [low, high], two whole numbers from 0 to 100")
         return self
 
@@ -178,7 +177,7 @@ class Task(Message):
     after: str = ""
     ask: str = "caption"
     needs: list[Literal["references", "image"]] = []
-    questions: list[str | dict[str, Any]] = []
+    questions: list[Item] = []
     read: Reading | None = None
     scores: dict[str, _Share] | None = None
     groups: list[str] = []
@@ -194,42 +193,35 @@ class Task(Message):
         return {**({self.name: self} if self.prompt else {}), **self.steps}
 
     @property
-    def has_credit(self) -> bool:
-        """Whether answers have credits beside their labels."""
-        return self.read is not None and self.read.choice is not None
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """What answers count as; empty for numbers."""
-        if self.has_credit:
-            return "correct", "wrong", "abstained"
-        return tuple(self.read.labels or ()) if self.read is not None else ()
-
-    @property
     def columns(self) -> tuple[str, ...]:
-        """The score, or the number of each label, also of each group, and the sum of credits."""
-        labels = (*self.labels, *(("credit",) if self.has_credit else ()))
-        return tuple(f"{label}{group}" for group in self._group_suffixes for label in labels) or ("score",)
+        """What answers count as, also for each group."""
+        counted = ("score",) if self.read is None else self.read.outcomes
+        return tuple(f"{name}{group}" for group in self._group_suffixes for name in counted)
 
     @property
     def _group_suffixes(self) -> list[str]:
         return [f"/{group}" for group in self.groups] or [""]
 
-    def score_labels(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The declared shares, else that of the first label or the credit; over groups their mean."""
-        first_label = "credit" if self.has_credit else self.labels[0]
-        declared_shares = self.scores or {"score": _Share(of=[first_label], among=list(self.labels))}
+    def compute_scores(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The mean number; or the declared shares, else that of the first label or the credit, over groups their mean.
+
+        Args:
+            sums: of the columns, and `scored`, the number of captions.
+        """
+        if self.read is None or self.read.bounds:
+            return {"score": ratio(sums["score"], sums["scored"])}
+        *labels, last = self.read.outcomes
+        default = _Share(of=[last], among=labels) if last == "credit" else _Share(of=labels[:1], among=[*labels, last])
         scores: dict[str, Floats] = {}
         parts: dict[str, Floats] = {}
-        for name, share in declared_shares.items():
-            totals = {group: sum(sums[f"{label}{group}"] for label in share.among) for group in self._group_suffixes}
-            shares = {
-                group: ratio(sum(sums[f"{label}{group}"] for label in share.of), total)
-                for group, total in totals.items()
-            }
-            occurring = sum(np.asarray(total) > 0 for total in totals.values())
-            scores[name] = ratio(sum(shares.values()), occurring) if self.groups else shares[""]
-            parts |= {f"{name}{group}": each for group, each in shares.items() if group}
+        for name, share in (self.scores or {"score": default}).items():
+            totals = [sum(sums[f"{label}{group}"] for label in share.among) for group in self._group_suffixes]
+            counts = [sum(sums[f"{label}{group}"] for label in share.of) for group in self._group_suffixes]
+            shares = [ratio(count, total) for count, total in zip(counts, totals, strict=True)]
+            scores[name] = shares[0]
+            if self.groups:
+                scores[name] = ratio(sum(shares), sum(np.asarray(total) > 0 for total in totals))
+                parts |= {f"{name}/{group}": each for group, each in zip(self.groups, shares, strict=True)}
         return scores | parts
 
     @model_validator(mode="before")
@@ -246,9 +238,9 @@ class Task(Message):
             raise ValueError("read: missing; expected one of number, expectation, labels, choice with its value")
         if self.read is not None and self.ask == "checklist" and self.read.labels is None:
             raise ValueError("read: a checklist has labels")
-        if self.has_credit and self.ask == "caption":
+        if self.read is not None and self.read.choice is not None and self.ask == "caption":
             raise ValueError("read: a choice needs ask: question")
-        known_labels = {*self.labels, *(("credit",) if self.has_credit else ())}
+        known_labels = set() if self.read is None or self.read.bounds else {*self.read.outcomes}
         for name, share in (self.scores or {}).items():
             if not {*share.of, *share.among} <= known_labels:
                 raise ValueError(f"scores: {name}: expected labels of {', '.join(sorted(known_labels))}")

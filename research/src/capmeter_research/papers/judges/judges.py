@@ -168,7 +168,6 @@ class CaptionQa(FileJudge):
 
     NAME: ClassVar[str] = "captionqa"
     SUMMARY: ClassVar[str] = "multiple-choice questions answered from the caption"
-    PROTOCOL_PARAMETERS: ClassVar[tuple[str, ...]] = ("as_released",)
     FORMULA: ClassVar[tuple[str, ...]] = (
         r"\text{score} = \frac{\text{right} + \sum_{\text{abstained}} (1/K + .05)}{\text{answered}}",
     )
@@ -210,7 +209,6 @@ class CaprlQa(FileJudge):
 
     NAME: ClassVar[str] = "caprl-qa"
     SUMMARY: ClassVar[str] = "questions about the image answered from the caption"
-    PROTOCOL_PARAMETERS: ClassVar[tuple[str, ...]] = ("match",)
     FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{right}}{\text{answered}}",)
 
     match: Annotated[Literal["exact", "relaxed", "anls"], "when an answer is right"] = "exact"

@@ -27,12 +27,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError
 
-from capmeter.core.errors import InputError
-from capmeter.core.messages import describe
 from capmeter.core.settings import Settings
 from capmeter.metrics.judges.asking import Answer, Ask, Failure, JudgedCaption, Verdict
-from capmeter.metrics.judges.items import Item, list_of, no_items, text_of
-from capmeter.metrics.judges.questions import JudgeProtocol
+from capmeter.metrics.judges.items import Item, Text
+from capmeter.metrics.judges.protocols import JudgeProtocol
 from capmeter.metrics.judges.reading import (
     PLAIN,
     UNANSWERED,
@@ -45,7 +43,7 @@ from capmeter.metrics.judges.reading import (
     unreadable,
 )
 from capmeter.stats.ratios import Floats, f1, ratio
-from capmeter_research.papers.judges.question_protocols import read_answered_questions
+from capmeter_research.papers.judges.question_protocols import AnsweredQuestion
 from capmeter_research.papers.judges.reading import read_texts
 
 _NO_FACTS = "no facts in the caption: scored 0"
@@ -66,11 +64,7 @@ class Answers(JudgeProtocol):
     COLUMNS = ("score", "grade")
     PROMPTS = ("answer", "match")
     ROUNDS = 2
-
-    @staticmethod
-    def read_row(row: Mapping[str, Any], location: str) -> list[Item]:
-        """The questions with their answers."""
-        return read_answered_questions(row, location)
+    ITEM = AnsweredQuestion
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The share of answers that match, and their mean grade."""
@@ -114,7 +108,7 @@ def _as_none(value: Any) -> Any:
 class CaptionFact(BaseModel):
     """A fact of a caption, and whether it describes the image."""
 
-    fact: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    fact: Text
     descriptive: bool = True
 
 
@@ -169,26 +163,20 @@ def read_entries(answer: Answer, key: str, form: type[Entry]) -> list[Entry]:
         raise unreadable(answer) from None
 
 
+def _list_first(listed: Any) -> Any:
+    """The texts of a list, some of which are the first of a list."""
+    is_list = isinstance(listed, list)
+    return [each[0] if isinstance(each, list) and each else each for each in listed] if is_list else listed
+
+
 class _ListedProtocol(JudgeProtocol):
     """A protocol about texts that a file lists for each image, or that are taken from the references."""
 
-    FIELDS: ClassVar[tuple[str, ...]] = ()  # of a row, which may have these texts
-
-    @classmethod
-    def read_listed(cls, row: Mapping[str, Any], location: str) -> list[Item]:
-        """The texts in the fields of a row, or in those of its `extra_info` (DREAM-1K)."""
-        extra_info = row.get("extra_info")
-        row = {**row, **extra_info} if isinstance(extra_info, dict) else row
-        if not any(field_name in row for field_name in cls.FIELDS):
-            raise no_items(row, location, " or ".join(cls.FIELDS))
-        listed_texts = [(name, each) for name in cls.FIELDS for each in list_of(row, name, location)]
-        firsts = [(name, each[0] if isinstance(each, list) and each else each) for name, each in listed_texts]
-        return [Item(text_of(each, location, name)) for name, each in firsts]
-
     def stored_items(self, caption: JudgedCaption) -> tuple[tuple[Item, ...], tuple[str, ...]]:
         """What the file has of the caption's image, if there is one; and a note where it has nothing."""
-        items = self.file.of(caption.image_id) if self.path else ()
-        is_absent = self.path and not items
+        path = self.metric.item_path
+        items = self.file.of(caption.image_id) if path else ()
+        is_absent = path and not items
         return items, ("nothing about this image in the file: taken from its references",) if is_absent else ()
 
 
@@ -200,12 +188,11 @@ class Facts(_ListedProtocol):
     COLUMNS = ("score", "precision", "recall", "f1", "f1_descriptive")
     PROMPTS = ("facts", "verify", "match")
     ROUNDS = 3
-    FIELDS = ("oracle_facts", "facts")
 
     @staticmethod
-    def read_row(row: Mapping[str, Any], location: str) -> list[Item]:
+    def list_items(row: Mapping[str, Any]) -> Mapping[str, Any]:
         """The facts of an image (of FaithScore each with whether it is right)."""
-        return Facts.read_listed(row, location)
+        return {name: _list_first(row[name]) for name in ("oracle_facts", "facts") if name in row}
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The scores of `score_facts`."""
@@ -321,17 +308,13 @@ class Pairs(JudgeProtocol):
     COLUMNS = ("wins", "ties", "losses", "consistent", "swapped")
 
     @staticmethod
-    def read_row(row: Mapping[str, Any], location: str) -> list[Item]:
+    def list_items(row: Mapping[str, Any]) -> Mapping[str, Any]:
         """The caption of a baseline system (kind: its name), and the human caption (tag)."""
-        if not {"captions", "ref_model"} <= row.keys():
-            raise no_items(row, location, "captions of a baseline (ref_model and captions: {system: caption})")
-        system_name, captions = row["ref_model"], row["captions"]
-        texts = captions if isinstance(captions, dict) else {}
-        if not isinstance(system_name, str) or not isinstance(texts.get(system_name), str):
-            raise InputError(f"{location}: captions has no caption of the system {describe(system_name)} (ref_model)")
-        human_caption = texts.get("human", "")
-        human_caption = human_caption if isinstance(human_caption, str) else ""
-        return [Item(text_of(texts[system_name], location, "captions"), kind=system_name, tag=human_caption)]
+        captions, system = row.get("captions"), row.get("ref_model")
+        if not isinstance(captions, dict):
+            return {}
+        text = captions.get(system) if isinstance(system, str) else None
+        return {f"captions: {system} (ref_model)": [{"question": text, "kind": system, "tag": captions.get("human")}]}
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The numbers of outcomes, of pairs with the same winner in both orders, and of pairs."""
@@ -467,12 +450,13 @@ class Events(_ListedProtocol):
     COLUMNS = ("precision", "recall")
     PROMPTS = ("events", "entailment")
     ROUNDS = 2
-    FIELDS = ("events",)
 
     @staticmethod
-    def read_row(row: Mapping[str, Any], location: str) -> list[Item]:
-        """The events of a video."""
-        return Events.read_listed(row, location)
+    def list_items(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The events of a video, also in `extra_info` (DREAM-1K)."""
+        extra_info = row.get("extra_info")
+        row = {**row, **extra_info} if isinstance(extra_info, dict) else row
+        return {"events": _list_first(row["events"])} if "events" in row else {}
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The shares of the caption's and of the reference's events that the other text entails."""
