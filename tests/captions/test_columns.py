@@ -118,7 +118,7 @@ def test_candidates_and_references_have_columns_of_their_own(tmp_path: Path) -> 
     "rows",
     [
         [{"image_id": 1, "text": "a dog"}],
-        [{"img": 1, "caption": "a dog"}],
+        [{"photo": 1, "caption": "a dog"}],
         [{"image_id": 1, "references": ["a"], "t": 1}],
     ],
 )
@@ -371,12 +371,12 @@ def test_many_headings_of_another_case_take_linear_time() -> None:
 
 
 def test_messages_name_the_option_that_was_given_and_a_way_out(tmp_path: Path) -> None:
-    rows = [{"gt": "a dog runs", "pred": "a dog"}]
+    rows = [{"human": "a dog runs", "machine": "a dog"}]
     with pytest.raises(InputError, match="need none: --column candidate=NAME --column references=NAME"):
         capmeter.load(rows)
-    (caption,) = capmeter.load(rows, columns={"gt": "references", "pred": "candidate"})
+    (caption,) = capmeter.load(rows, columns={"human": "references", "machine": "candidate"})
     assert (caption.candidate, caption.references) == ("a dog", ("a dog runs",))
-    assert describe_note("rows_without_image", capmeter.load(rows, columns={"gt": "references", "pred": "candidate"}).notes[
+    assert describe_note("rows_without_image", capmeter.load(rows, columns={"human": "references", "machine": "candidate"}).notes[
         "rows_without_image"]).endswith("--column image_id=NAME names their column")  # fmt: skip
     with pytest.raises(InputError, match="--reference-column id: expected FIELD=NAME"):
         parse_columns(["id"], flag="--reference-column")
@@ -388,7 +388,7 @@ def test_messages_name_the_column_that_is_missing() -> None:
     with pytest.raises(InputError, match=r"or their column \(--column references=NAME; not used: gt_caption\)"):
         load(rows)
     assert load(rows, columns={"gt_caption": "references"})["7"].references == ("the dog",)
-    rows = [{"image_id": "7", "model_output": "a dog", "references": ["the dog"]}]
+    rows = [{"image_id": "7", "machine": "a dog", "references": ["the dog"]}]
     with pytest.raises(InputError, match="or say which field is the candidate: --column candidate=NAME"):
         load(rows)
-    assert load(rows, columns={"model_output": "candidate"})["7"].candidate == "a dog"
+    assert load(rows, columns={"machine": "candidate"})["7"].candidate == "a dog"

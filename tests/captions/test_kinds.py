@@ -197,7 +197,7 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
     [
         ({"v": [{"timestamp": "0:18 - 0:22", "caption": "a"}]}, r"timestamp is the text .* expected \[start, end\]"),
         ({"video_id": "v", "timestamp": "0:18 - 0:22", "caption": "a"}, r"timestamp is the text .* expected \[start"),
-        ({"model": {"name": "x"}, "answers": [{"image": "1", "response": "a"}]}, r"answers\[0\]: candidate is missing"),
+        ({"model": {"name": "x"}, "answers": [{"image": "1", "said": "a"}]}, r"answers\[0\]: candidate is missing"),
         ([{"index": 1, "prediction": "a", "answer": "['a dog' 'a cat']"}], r"numpy array, write \.tolist\(\)"),
         ([{"response": "a", "labels": "['x y'\n 'z']"}], "numpy array"),
         ({"version": 2, "status": "error", "eval": {}, "samples": []}, "log of Inspect with the status error"),
@@ -335,3 +335,16 @@ def test_times_of_vtimellm_are_hundredths_of_the_video() -> None:
 def test_captions_to_degrade_are_texts(values: Any) -> None:
     with pytest.raises(InputError, match="key '1': the value"):
         capmeter.robustness(values, "bleu-1")
+
+
+def test_times_pictures_numbers_and_errors_of_fresh_files(tmp_path: Path) -> None:
+    timed = capmeter.load({"v": [{"time": [0, 4], "response": "it eats"}]}, {"v": ["it eats"]})
+    assert timed.events[0] is not None and timed.events[0].candidate.times == ((0.0, 4.0),)
+    pictures = [{"img": {"bytes": b"x", "path": "7.jpg"}, "caption": ["a", "b"]}]
+    assert capmeter.load_references(pictures) == {"7.jpg": ("a", "b")}
+    hidden = {"image": {"bytes": b"x", "path": None}, "image_path": "7.jpg", "caption": "a"}
+    assert capmeter.load([hidden], on_missing="keep").image_ids == ("7.jpg",)
+    (tmp_path / "lines.txt").write_text("7 a dog runs\n9 two cats sleep\n11 a bus stops\n")
+    assert "begins with a number of its own" in examine(tmp_path / "lines.txt").warnings[0]
+    for text in ("requests.exceptions.ConnectionError: x", "<error>", "503 Service Unavailable", "content_filter"):
+        assert "error messages" in examine([{"image_id": 1, "caption": text}]).warnings[0], text

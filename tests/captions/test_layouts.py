@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.caption_sets import read_parts, shuffled
 
 import capmeter
+from capmeter.captions.field_names import SHORT_NAMES
 from capmeter.captions.layouts.programs import LAYOUTS
 from capmeter.captions.validation import examine
 from capmeter.core.errors import InputError
@@ -158,6 +159,95 @@ RESULTS["vLLM batch"] = lines([batch_line(id, text) for id, text in SAID.items()
 RESULTS["completions"] = lines(
     [{"custom_id": id, "response": {"body": {"choices": [{"text": text}]}}, "error": None} for id, text in SAID.items()]
 )
+
+
+def gemini_line(image: str, parts: list[Any], **fields: Any) -> dict[str, Any]:
+    return {"key": image, "response": {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}, **fields}
+
+
+def anthropic_line(image: str, content: list[Any]) -> dict[str, Any]:
+    message = {"type": "message", "role": "assistant", "content": content, "stop_reason": "end_turn"}
+    return {"custom_id": image, "result": {"type": "succeeded", "message": message}}
+
+
+def parts(text: str) -> list[dict[str, Any]]:
+    return [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": text[:3]},
+        {"type": "text", "text": text[3:]},
+    ]
+
+
+OLLAMA = {"model": "llava", "created_at": "2026-11-01T00:00:00Z", "done": True}
+RESULTS["Gemini batch"] = lines(
+    [gemini_line(id, [{"text": "hm", "thought": True}, *parts(t)]) for id, t in SAID.items()]
+)
+RESULTS["Anthropic batch"] = lines([anthropic_line(id, parts(text)) for id, text in SAID.items()])
+RESULTS["Ollama"] = lines([{**OLLAMA, "response": text, "image": id} for id, text in SAID.items()])
+RESULTS["Ollama chat"] = [{**OLLAMA, "message": {"content": text}, "image_id": id} for id, text in SAID.items()]
+RESULTS["an answer in a row"] = lines(
+    [{"img": id, "response": gemini_line(id, parts(t))["response"]} for id, t in SAID.items()]
+)
+RESULTS["messages"] = [
+    {"images": [id], "messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}]}
+    for id, text in SAID.items()
+]
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ({"key": "11", "error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}, "RESOURCE_EXHAUSTED"),
+        ({"key": "11", "response": {"promptFeedback": {"blockReason": "SAFETY"}}}, "SAFETY"),
+        ({"key": "11", "response": {"candidates": [{"finishReason": "MAX_TOKENS"}]}}, "MAX_TOKENS"),
+        ({"custom_id": "11", "result": {"type": "expired"}}, "expired"),
+        (
+            {"custom_id": "11", "result": {"type": "errored", "error": {"error": {"type": "overloaded"}}}},
+            "errored, over",
+        ),
+        ({"error": "model not found"}, "model not found"),
+        ({**OLLAMA, "response": "a", "done": False}, "a part of an answer"),
+    ],
+)
+def test_failed_requests_are_named(record: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    name = "Gemini batch" if "key" in record else "Anthropic batch" if "custom_id" in record else "Ollama"
+    with pytest.raises(InputError, match=rf"line 3: .*{sentence}.*"):
+        capmeter.load(write_file(tmp_path, RESULTS[name] + lines([record])), {"7": DOG, "9": CATS})
+    if "error" in record:  # where all have failed no row has an answer
+        with pytest.raises(InputError, match=r"failed .*1 more failed: line 2"):
+            capmeter.load(write_file(tmp_path, lines([{"id": "7", **record}, {"id": "9", **record}])), [DOG, CATS])
+
+
+@pytest.mark.parametrize("candidate", [name for name, field in SHORT_NAMES.items() if field == "candidate"])
+@pytest.mark.parametrize("reference", [name for name, field in SHORT_NAMES.items() if field == "references"])
+def test_short_names(candidate: str, reference: str, tmp_path: Path) -> None:
+    rows = [{"image": id, candidate: text, reference: WHOLE[id][1]} for id, text in SAID.items()]
+    by_image = {id: {candidate: [text], reference: list(WHOLE[id][1])} for id, text in SAID.items()}
+    by_field = {candidate: SAID, reference: {**{id: each[1] for id, each in WHOLE.items()}, "11": ["a bus"]}}
+    for content in (rows, lines(rows), {"results": rows, "time": 3}, by_image, by_field):
+        assert texts_by_image(capmeter.load(write_file(tmp_path, content))) == WHOLE
+    assert texts_by_image(capmeter.load(write_file(tmp_path, lines(rows[:1])))) == {"7": WHOLE["7"]}
+    assert set(capmeter.load_references(write_file(tmp_path, by_field))) == {"7", "9"}
+    table_rows = [{"IMG": id, candidate.title(): text, reference: DOG[0]} for id, text in SAID.items()]
+    assert [each.candidate for each in capmeter.load(write_file(tmp_path, table(table_rows)))] == list(SAID.values())
+
+
+def test_short_names_come_last() -> None:
+    row = {"image_id": "7", "caption": "a dog", "references": ["the dog"]}
+    (caption,) = capmeter.load([{**row, **dict.fromkeys(SHORT_NAMES, "no")}])
+    assert (caption.candidate, caption.references) == ("a dog", ("the dog",))
+    with pytest.raises(InputError, match=r"answer and pred are all given.* --column candidate=answer"):
+        capmeter.load([{"image_id": "7", "answer": "a", "pred": "b", "gt": ["c"]}])
+    with pytest.raises(InputError, match=r"both gt and refs are given; .* --column references=gt"):
+        capmeter.load([{"image_id": "7", "pred": "b", "gt": ["c"], "refs": ["d"]}])
+    with pytest.raises(InputError, match="are the two files swapped"):
+        capmeter.load_references([{"image_id": "7", "response": "b"}])
+    for name in ("answer", "description"):
+        assert capmeter.load_references([{"image_id": "7", name: "b"}]) == {"7": ("b",)}
+    categories = {"results": [{"image_id": "7", "caption": "a"}], "categories": [{"id": 1, "description": "a person"}]}
+    assert capmeter.load(categories, {"7": ["b"]}).ids == ("7",)
+    with pytest.raises(InputError, match=r"several keys \(targets, said\)"):
+        capmeter.load_references({"targets": {"7": DOG, "9": CATS}, "said": SAID})
 
 
 ALONE = {

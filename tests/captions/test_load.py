@@ -261,7 +261,7 @@ def test_repeated_candidates_are_noted() -> None:
 def test_unknown_fields_are_remembered(tmp_path: Path) -> None:
     reading = open_rows([{**ROWS[0], "category": "x"}, {**ROWS[1], "split": "test"}])
     list(reading.rows("candidates"))
-    assert reading.ignored == {"category"}
+    assert reading.fields.ignored == {"category"}
 
 
 def test_strange_but_honest_text_stays_as_it_is(tmp_path: Path) -> None:

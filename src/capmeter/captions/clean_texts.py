@@ -44,7 +44,7 @@ _ROLE_OF_QUESTION = re.compile(r"\s*(?:#{1,4} ?)?(?:user|human|system|instructio
 _ROLE_OF_ANSWER = re.compile(r"(?:#{1,4} ?response|(?:#{1,4} ?)?\bassistant)\s?:", re.IGNORECASE)
 _FIRST_ROLES = re.compile(rf"\A(?:{_ROLE})+", re.IGNORECASE)
 _ENCLOSED = re.compile(
-    r"\s*<(answer|captions?|description|response|output|result|summary|final_answer)>(.*)</\1>\s*",
+    r"\s*<(answer|captions?|description|response|output|result|summary|final|final_answer)>(.*)</\1>\s*",
     re.IGNORECASE | re.DOTALL,
 )
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*$\n?|```", re.MULTILINE)

@@ -21,20 +21,16 @@ from dataclasses import replace
 from typing import Any
 
 from capmeter.captions.caption_set import Events
+from capmeter.captions.field_names import NAMES, SHORT_NAMES
 from capmeter.captions.rows import CaptionRow, caption_text, is_finite
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe
 
-TIME_NAMES = ("timestamps", "timestamp", "segments", "segment", "interval")
-TEXT_NAMES = (
-    *("sentences", "sentence", "captions", "caption", "candidate", "texts", "text", "descriptions", "description"),
-    *("labels", "label", "tag"),
-)
-_STARTS = dict.fromkeys(("start", "start_time", "start_sec", "start_seconds", "begin", "t_start", "onset"))
-_ENDS = ("end", "end_time", "end_sec", "end_seconds", "t_end", "offset")
-EVENT_LISTS = ("events", "annotations", "chapters", "segments", "timestamps", "captions", "sentences")
-EVENT_NAMES = frozenset((*TIME_NAMES, *EVENT_LISTS)) - {"captions", "sentences"}
+TIME_NAMES: list[str] = NAMES["time"]
+TEXT_NAMES: list[str] = NAMES["text"]
+EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"captions", "sentences"}
 """Names by which a record may hold events."""
+_STARTS = frozenset(NAMES["start"])
 _SPAN_TEXT = re.compile(r"\s*[\[(]\s*\d+(?:\.\d+)?\s*,\s*\d+(?:\.\d+)?\s*[\])]\s*", re.ASCII)
 _TIME_TEXT = re.compile(r"\s*\d+(?:[:.]\d+)*\s*(?:s|sec|seconds)?\s*(?:-|–|—|,|to)\s*\d+(?:[:.]\d+)*", re.ASCII)
 
@@ -123,10 +119,10 @@ def time_names(names: Collection[Any]) -> tuple[str, str] | None:
     >>> time_names({"onset": 0.0, "offset": 1.5}), time_names(["start_time", "caption"])
     (('onset', 'offset'), None)
     """
-    if _STARTS.keys().isdisjoint(names):  # of nearly all rows
+    if _STARTS.isdisjoint(names):  # of nearly all rows
         return None
-    start = next((name for name in _STARTS if name in names), None)
-    end = next((name for name in _ENDS if name in names), None)
+    start = next((name for name in NAMES["start"] if name in names), None)
+    end = next((name for name in NAMES["end"] if name in names), None)
     return None if start is None or end is None else (start, end)
 
 
@@ -138,7 +134,7 @@ def find_lists(record: Mapping[Any, Any]) -> tuple[Any, Any, tuple[str, str]] | 
             text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), None)
             if text_name is not None and not _is_span(times):
                 return times, record[text_name], (time_name, text_name)
-    for list_name in EVENT_LISTS:
+    for list_name in NAMES["events"]:
         entries = record.get(list_name)
         objects = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
         if any(_start_of(entry) is not None for entry in objects):
@@ -176,7 +172,8 @@ def _read_objects(entries: Any, duration: Any, location: str) -> Events:
     times, texts = [], []
     for k, entry in enumerate(entries):
         start = _start_of(entry) if isinstance(entry, Mapping) else None
-        text_name = next((name for name in TEXT_NAMES if isinstance(entry, Mapping) and name in entry), None)
+        names = (*TEXT_NAMES, *SHORT_NAMES) if isinstance(entry, Mapping) else ()
+        text_name = next((name for name in names if name in entry), None)
         if start is None or text_name is None:
             raise InputError(
                 f"{location}, event {k}: {describe(entry)}, expected an object with its time (timestamp: [start, end], "

@@ -20,6 +20,7 @@ from typing import Any
 
 from capmeter.captions.rows import LONGEST_ID
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.messages import describe, list_names, shorten
 
 Record = Mapping[Any, Any]
@@ -28,30 +29,15 @@ FIELDS = ("id", "image_id", "candidate", "references", "image", "system", "human
 TIMES = ("start", "end")
 """Start and end in seconds of a row that is one event of its video."""
 ALL_FIELDS = (*FIELDS, *TIMES, "box", "annotator")
-OTHER_NAMES = {
-    "caption": "candidate",
-    "prediction": "candidate",
-    "hypothesis": "candidate",
-    "reference": "references",
-    "ground_truth": "references",
-    "ground_truths": "references",
-    "annotator_id": "annotator",
-}
+NAMES: dict[str, Any] = read_bundled_json("field_names.json")
+"""The names that programs give to fields, and to the lists that hold them"""
+OTHER_NAMES: dict[str, str] = NAMES["other"]
 """Other names of fields."""
-IMAGE_PATHS = ("image", "image_path", "img_path", "image_name", "image_file")
-_CLIP_IDS = (
-    *("video_id", "audio_id", "clip_id", "youtube_id", "videoID", "cocoid", "img_id", "image/key"),
-    *("open_images_id", "open-images-id"),
-)
-_FILE_NAMES = (
-    *("video", "audio", "image_path", "img_path", "image_name", "image_file"),
-    *("video_name", "audio_name", "sound_name", "video_path", "audio_path", "file_name", "filename", "fname", "wav"),
-)
-IMAGE_NAMES = ("image_id", "image", *_CLIP_IDS, "id", *_FILE_NAMES, "uid", "key", "imgid")
+SHORT_NAMES: dict[str, str] = NAMES["short"]
+"""Names that hold a field, as text, where no name of the file's records above does."""
+IMAGE_NAMES: list[str] = NAMES["image"]
 """Names of what a caption is of, in the order of preference."""
-ALIASES = ("image", "file_name", "filename", "image_path", "img_path", "image_name")
 KNOWN_NAMES = dict.fromkeys((*FIELDS, *OTHER_NAMES, "captions"))
-_NUMBERED = re.compile(r"(?:ref|reference)s?_?(\d{1,9})")
 _NUMBER = re.compile(r"(.*?)_?(\d{1,9})")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
 LONGEST_NAME = 100
@@ -97,6 +83,7 @@ def names_of(record: Record) -> frozenset[str]:
     return frozenset(names | {without_number(name) for name in names if name[-1:].isdigit()})
 
 
+@lru_cache(maxsize=1024)  # called for every row
 def without_number(name: str) -> str:
     """`caption_#` for `caption_1`; a name that ends in no number as it is."""
     match = _NUMBER.fullmatch(name[:LONGEST_NAME])
@@ -173,24 +160,24 @@ def parse_columns(texts: Sequence[str], flag: str = "--column") -> dict[str, str
     return column_mapping
 
 
-def reference_number(name: Any) -> int | None:
-    """The number in `reference_1`, `ref0` and similar names."""
-    return _parse_number(name) if isinstance(name, str) else None
+def known_field(name: str) -> str | None:
+    """The field that a name holds in files alike: its own one, another's, or references for `ref1`, `reference_2` …"""
+    field_name = name if name in ALL_FIELDS else OTHER_NAMES.get(name)
+    return "references" if field_name is None and is_numbered_reference(name) else field_name
 
 
-@lru_cache(maxsize=1024)  # called for every row
-def _parse_number(column_name: str) -> int | None:
-    match = _NUMBERED.fullmatch(column_name)
-    return int(match[1]) if match else None
+def is_numbered_reference(name: str) -> bool:
+    """Whether this is the name of one of several columns of references."""
+    return name[-1:].isdigit() and without_number(name) in NAMES["numbered"]
 
 
 def close_name(name: Any) -> str | None:
     """The known name that was probably meant by an unknown one."""
     from difflib import get_close_matches  # which only mistakes need
 
-    if not isinstance(name, str) or name in KNOWN_NAMES or name in IMAGE_NAMES or reference_number(name) is not None:
+    if not isinstance(name, str) or name in KNOWN_NAMES or name in IMAGE_NAMES:
         return None
-    if without_number(name) == "caption_#":
+    if without_number(name) in ("caption_#", *NAMES["numbered"]):
         return None
     return next(iter(get_close_matches(name[:40].strip().lower().replace(" ", "_"), KNOWN_NAMES, 1, 0.75)), None)
 

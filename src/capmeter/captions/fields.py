@@ -1,7 +1,8 @@
 """How a record becomes rows of captions: which of its names or paths hold which field, and the checks of every field.
 
 The native row is `{"id"?, "image_id", "candidate", "references": [...], "image"?, "system"?, "human"?, "split"?}`. The
-user's names (`--column FIELD=PATH`) come first, then those of a `Layout`, then `OTHER_NAMES` and `IMAGE_NAMES`.
+user's names (`--column FIELD=PATH`) come first, then those of a `Layout`, then `OTHER_NAMES` and `IMAGE_NAMES`, and
+`SHORT_NAMES` where no other name holds the field.
 
 >>> fields, record = FieldMap({"s[].raw": "references"}), {"video_id": 7, "s": [{"raw": "a"}, {"raw": "b"}]}
 >>> fields.learn([record])
@@ -27,25 +28,24 @@ from capmeter.captions.event_fields import (
     time_names,
 )
 from capmeter.captions.field_names import (
-    ALIASES,
-    ALL_FIELDS,
     IMAGE_NAMES,
-    IMAGE_PATHS,
     IN_PYTHON,
     KNOWN_NAMES,
     LONGEST_NAME,
+    NAMES,
     OMITTED,
-    OTHER_NAMES,
+    SHORT_NAMES,
     TIMES,
     Layout,
     Record,
     can_name_image,
     close_name,
     fold_name,
+    is_numbered_reference,
+    known_field,
     names_of,
     number_of,
     path_root,
-    reference_number,
     resolve_path,
     suggest_names,
     without_number,
@@ -56,6 +56,7 @@ from capmeter.captions.rows import (
     NotCandidates,
     Side,
     candidate_text,
+    holds_text,
     human_ratings,
     image_key,
     optional_text,
@@ -78,7 +79,6 @@ class FieldMap:
     mapping: the user's paths and their fields, which come before all others.
     name: the file, for messages.
     numbered: whether rows with a candidate and references, but without an image, are numbered.
-    has_key: records stand under the id of their image.
     ids_are_other: `id` is not the caption's: in lists of COCO's results it is a running number.
     ignored: the unknown names met so far.
     used: the paths of `mapping` met so far.
@@ -90,6 +90,7 @@ class FieldMap:
     aliases: other names of what the captions are of, by which references may be found.
     keep: the columns whose values are carried through with the rows; None: neither values nor numbers are.
     names: with `keep`, the names of all columns met so far.
+    finds_short: whether a part of a document is taken for captions by `SHORT_NAMES` alone.
     """
 
     mapping: Mapping[str, str] = field(default_factory=dict)
@@ -106,20 +107,25 @@ class FieldMap:
     paths: dict[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     names: dict[str, None] = field(default_factory=dict)
+    finds_short: bool = True
     _fields: dict[str, str | None] = field(default_factory=dict)
     _chosen: dict[str, str] = field(default_factory=dict)
     _all_names: set[str] = field(default_factory=set)
     _lists: set[str] = field(default_factory=set)
+    _short: set[str] = field(default_factory=set)
     _image_field: str | None = None
     _plain_names: frozenset[str] = frozenset()
 
-    def learn(self, records: Sequence[Any], layout: Layout | None = None, header: Iterable[str] = ()) -> None:
+    def learn(
+        self, records: Sequence[Any], layout: Layout | None = None, header: Iterable[str] = (), *, short: bool = True
+    ) -> None:
         """Decides by a sample of the records which name holds what.
 
         Args:
             records: the sample.
             layout: the layout that they have.
             header: names that all records have, of tables.
+            short: whether `SHORT_NAMES` may hold fields.
 
         Of the user's names, those that are absent in this file do not hide its own.
         """
@@ -129,7 +135,8 @@ class FieldMap:
         self._chosen = {
             path: field_name
             for path, field_name in self.mapping.items()
-            if path_root(path) in self._all_names or not self._all_names.isdisjoint(self._equal_paths(path))
+            if path_root(path) in self._all_names
+            or any(path.casefold() in (name.casefold(), fold_name(name)) for name in self._all_names)
         }
         for field_name, layout_paths in (layout.fields if layout else {}).items():
             if field_name not in self._chosen.values():
@@ -137,10 +144,11 @@ class FieldMap:
                 self._chosen |= dict.fromkeys(paths, field_name)
         self.paths = {p: p for p in self._chosen if p not in self._all_names and ("." in p or "[" in p)}
         if layout is not None and layout.convert is not None:
-            records = [converted for record in records if (converted := self._try_convert(record)) is not None]
+            records = [converted for record in records if (converted := self._convert(record)) is not None]
         names = {name for record in records for name in record if isinstance(name, str)}
         captions = [record["caption"] for record in records if isinstance(record.get("caption"), list | tuple)]
         self._lists = {"caption"} if any(len(texts) != 1 for texts in captions) else set()
+        self._short = self._find_short(records, names.union(header)) if short else set()
         self._image_field = None
         self._choose_image(records, names)
         is_plain = layout is None and not self._chosen and self.keep is None and self.image_name == "image_id"
@@ -148,12 +156,22 @@ class FieldMap:
         self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
         self.ignored |= unused_names - {"id"} if is_plain else set()
 
-    def _try_convert(self, record: Record) -> Record | None:
-        """A record of the sample with native names; as it is where it has a mistake, which is reported on reading."""
-        try:
-            return self._convert(record, "")
-        except InputError:
-            return record
+    def _find_short(self, records: Sequence[Record], names: Iterable[str]) -> set[str]:
+        """The short names, in lower case, that hold a field that no other name does, as texts."""
+        folded_names = {fold_name(name): name for name in sorted(names)}  # a name in lower case comes last
+        if SHORT_NAMES.keys().isdisjoint(folded_names):
+            return set()
+        held: set[str | None] = {*self._chosen.values(), *map(known_field, folded_names)}
+        held |= {self.field(name, record[name]) for record in records for name in _BY_VALUE if name in record}
+        if not EVENT_NAMES.isdisjoint(folded_names) or time_names(folded_names):
+            held |= {"candidate"} if folded_names.keys() & set(TEXT_NAMES) else set()
+        short_names = set()
+        for name in SHORT_NAMES.keys() & folded_names.keys():
+            values = [value for record in records if (value := record.get(folded_names[name])) is not None]
+            is_text = not records or any(holds_text(value, SHORT_NAMES[name]) for value in values)
+            if is_text and SHORT_NAMES[name] not in held and (name != "description" or "references" not in held):
+                short_names.add(name)
+        return short_names
 
     def _choose_image(self, records: Sequence[Record], names: set[str]) -> None:
         """Chooses the name of what the captions are of: the first that most records have, else the first that any has.
@@ -162,7 +180,7 @@ class FieldMap:
         """
         self.image_name = None
         fields = set(self._chosen.values())
-        self.aliases = tuple(name for name in ALIASES if name in names and name not in self._chosen)
+        self.aliases = tuple(name for name in NAMES["alias"] if name in names and name not in self._chosen)
         if "image_id" in fields:
             self.image_name = next(path for path, field_name in self._chosen.items() if field_name == "image_id")
             self._image_field = "image_id"
@@ -180,10 +198,14 @@ class FieldMap:
         }
         known = [name for name in candidates if counts[name] or fold_name(name) == "image_id"]
         chosen = next((name for name in known if 2 * counts[name] >= len(records) > 0), next(iter(known), None))
-        if chosen is None and "image" in names and any(picture_path(record.get("image")) for record in records):
-            chosen = "image"
+        pictures = (name for name in ("image", "img") if any(picture_path(record.get(name)) for record in records))
+        chosen = next(pictures, None) if chosen is None else chosen
         if chosen is None:
-            are_complete = 2 * sum(map(self._is_complete, records)) >= len(records) > 0
+            are_complete = (
+                2 * sum({"candidate", "references"} <= self.find_fields(record) for record in records)
+                >= len(records)
+                > 0
+            )
             is_numbered = self.layout is not None and self.layout.numbered
             if is_numbered or (
                 self.numbered and are_complete and not any(close_name(each) == "image_id" for each in list(names)[:100])
@@ -194,11 +216,10 @@ class FieldMap:
                 )
             return
         self.image_name = chosen
-        known_field = self._chosen.get(chosen)
-        self._image_field = known_field or ("image" if fold_name(chosen) in IMAGE_PATHS else "image_id")
-        if known_field is None and fold_name(chosen) == "id":
-            self._image_field = "id"
-        if known_field is None and fold_name(chosen) != "image_id" and self.layout is None:
+        folded_name = fold_name(chosen)
+        own_field = "image" if folded_name in NAMES["picture"] else "id" if folded_name == "id" else "image_id"
+        self._image_field = self._chosen.get(chosen, own_field)
+        if chosen not in self._chosen and folded_name != "image_id" and self.layout is None:
             self.note("images_by", chosen)
         self.aliases = tuple(name for name in self.aliases if name != chosen)
 
@@ -211,10 +232,6 @@ class FieldMap:
     def _value(self, record: Record, name: str) -> Any:
         return resolve_path(record, name, self.name) if name in self.paths else record.get(name)
 
-    def _is_complete(self, record: Record) -> bool:
-        """Whether a record has a candidate and references."""
-        return {"candidate", "references"} <= self.find_fields(record)
-
     def find_fields(self, record: Record) -> set[str | None]:
         """The fields that a record of the sample has."""
         fields = {self.field(name, record[name]) for name in record if isinstance(name, str)}
@@ -222,16 +239,11 @@ class FieldMap:
 
     def field(self, name: str, value: Any = None) -> str | None:
         """The field that a name holds; None where the name is not known. Lists of captions are references."""
-        if name in _BY_VALUE:
-            if name in self._chosen:
-                return self._remember(name)
+        if name in _BY_VALUE and name not in self._chosen:
             if name == "captions":
                 return "candidate" if isinstance(value, Mapping | str) or value is None else "references"
             if name in self._lists and not isinstance(value, str):
                 return "references"
-        return self._remember(name)
-
-    def _remember(self, name: str) -> str | None:
         if name not in self._fields:
             self._fields[name] = self._find_field(name)
         return self._fields[name]
@@ -245,23 +257,16 @@ class FieldMap:
             elif known_name == self.image_name and self._image_field:
                 field_name = self._image_field
             else:
-                field_name = known_name if known_name in ALL_FIELDS else OTHER_NAMES.get(known_name)
-                field_name = (
-                    "references" if field_name is None and reference_number(known_name) is not None else field_name
-                )
+                field_name = SHORT_NAMES[known_name] if known_name in self._short else known_field(known_name)
                 field_name = None if field_name in self._chosen.values() else field_name
-                if field_name == "id" and self.ids_are_other:
+                is_other = known_name == "image" and self._image_field == "image" and self.image_name != "image"
+                if is_other or (field_name == "id" and self.ids_are_other):
                     return None
             if field_name is not None:
                 if known_name != name:
                     self.note("headings_read_without_case", f"{shorten(name)[1:-1]} as {known_name}")
                 return field_name
         return None
-
-    def _equal_paths(self, path: str) -> set[str]:
-        """The path itself, and the names in the file that equal it but for their case."""
-        folded_path = path.casefold()
-        return {path, *(name for name in self._all_names if folded_path in (name.casefold(), fold_name(name)))}
 
     def _equal_without_case(self, name: str) -> list[str]:
         """The known names that this one equals but for its case, unless the records have these names, too."""
@@ -271,7 +276,7 @@ class FieldMap:
         equal_names = (
             [n for n in self._chosen if n.casefold() in (folded_name, name.casefold())] if self._chosen else []
         )
-        is_known = folded_name in ALL_FIELDS or folded_name in OTHER_NAMES or reference_number(folded_name) is not None
+        is_known = folded_name in self._short or known_field(folded_name) is not None
         return [
             n for n in (*equal_names, *([folded_name] if is_known else ())) if n != name and n not in self._all_names
         ]
@@ -361,7 +366,11 @@ class FieldMap:
             self.note(f"{reason}_left_out", str(record.get("id", location)))
             return []
         if self.paths:
-            fields = {**fields, **self._resolve_paths(record, location)}
+            resolved = {
+                path: value for path in self.paths if (value := resolve_path(record, path, location)) is not None
+            }
+            self.used.update(resolved.keys() & self.mapping.keys())
+            fields = {**fields, **resolved}
         caption_rows = self._make_rows(fields, location, side, number)
         if self.keep is not None:
             self.names.update(dict.fromkeys(record))
@@ -369,22 +378,17 @@ class FieldMap:
                 row.number, row.kept = number, tuple(record.get(column_name) for column_name in self.keep)
         return caption_rows
 
-    def _convert(self, record: Record, location: str) -> Record | None:
-        """The record with native names, beside those that the user named."""
+    def _convert(self, record: Record, location: str = "") -> Record | None:
+        """The record with native names, beside those that the user named; of the sample, as it is with a mistake."""
         assert self.layout is not None and self.layout.convert is not None
         named_fields = {name: record[name] for name in self.mapping if name in record}
         try:
             fields = self.layout.convert(record, location)
         except InputError:
-            if not named_fields and not self.paths:
+            if location and not named_fields and not self.paths:
                 raise
             return record
         return fields if fields is None else {**fields, **named_fields}
-
-    def _resolve_paths(self, record: Record, location: str) -> dict[str, Any]:
-        resolved_values = {path: resolve_path(record, path, location) for path in self.paths}
-        self.used.update(path for path, value in resolved_values.items() if value is not None and path in self.mapping)
-        return {path: value for path, value in resolved_values.items() if value is not None}
 
     def _make_rows(self, record: Record, location: str, side: Side, number: int) -> list[CaptionRow]:
         values, candidate_names, reference_names = self._sort_fields(record, location)
@@ -406,17 +410,15 @@ class FieldMap:
             names = (row.image, *(picture_path(record.get(name)) for name in self.aliases))
             row.aliases = tuple(dict.fromkeys(name for name in names if name and name != row.image_id))
         is_single = self.layout is not None and self.layout.single
-        one_text = len(reference_names) == 1 and isinstance(record[reference_names[0]], str)
-        one_text = one_text and len(row.references or ()) == 1 and not candidate_names
-        row.one_of_many = is_single or one_text
+        is_text = not candidate_names and len(reference_names) == 1 and isinstance(record[reference_names[0]], str)
+        row.one_of_many = is_single or (is_text and len(row.references or ()) == 1)
         return [self._reference_row(row, record, candidate_names)]
 
     def _sort_fields(self, record: Record, location: str) -> tuple[dict[str, Any], list[str], list[str]]:
         """The values of fields that occur once, and the names of the candidates and of the references."""
         values: dict[str, Any] = {}
         names: dict[str, str] = {}
-        candidate_names: list[str] = []
-        reference_names: list[str] = []
+        text_names: dict[str | None, list[str]] = {"candidate": [], "references": []}
         known_fields = self._fields
         for name, value in record.items():
             if name in known_fields and name not in _BY_VALUE:  # nearly always
@@ -426,10 +428,8 @@ class FieldMap:
             else:
                 self.ignored.add(f"({type(name).__name__})")
                 continue
-            if field_name == "candidate":
-                candidate_names.append(name)
-            elif field_name == "references":
-                reference_names.append(name)
+            if field_name in text_names:
+                text_names[field_name].append(name)
             elif field_name is None:
                 is_event = name in EVENT_NAMES or (name in TEXT_NAMES and "timestamps" in record)
                 if name != OMITTED and name not in self.aliases and not is_event:
@@ -442,7 +442,7 @@ class FieldMap:
                 values[field_name] = value
         if "image" in values and not isinstance(values["image"], str | int | None):
             values["image"] = picture_path(values["image"])
-        return values, candidate_names, reference_names
+        return values, text_names["candidate"], text_names["references"]
 
     def _image_id(self, values: dict[str, Any], record: Record, location: str, number: int) -> str:
         """The row's image; rows with a candidate and references may be numbered."""
@@ -520,13 +520,16 @@ class FieldMap:
         names = [name for name in names if record[name] is not None]
         if not names:
             return None
-        if len(names) == 1 and reference_number(names[0]) is None:
+        if len(names) == 1 and not is_numbered_reference(names[0]):
             return reference_field(record[names[0]], location, names[0])
         order = {path: position for position, path in enumerate(self._chosen)}
         ranks = {name: order.get(name, order.get(without_number(name), -1)) for name in names}
         names.sort(key=lambda name: (ranks[name], number_of(name)))
-        if -1 in ranks.values() and reference_number(names[0]) is None:
-            raise InputError(f"{location}: both {names[0]} and {names[1]} are given; keep one of the two")
+        if -1 in ranks.values() and not is_numbered_reference(names[0]):
+            raise InputError(
+                f"{location}: both {names[0]} and {names[1]} are given; keep one of the two, or say which holds the "
+                f"references: --column references={names[0]}"
+            )
         values = {name: record[name] for name in names if record[name] != ""}
         return tuple(text for name, value in values.items() for text in reference_field(value, location, name))
 
@@ -550,6 +553,8 @@ class FieldMap:
         if row.events is not None and (not names or row.single_event or isinstance(record[names[0]], list)):
             row.candidate = row.events.paragraph
             return [row]
+        if not names and record.get("error"):
+            raise FailedRequest.at(location, *([record["error"]] if isinstance(record["error"], str) else []))
         if not names:
             raise NotCandidates(
                 f"{location}: candidate is missing, expected a caption as text; {self._hint(row, record)}"
@@ -577,7 +582,7 @@ class FieldMap:
         if row.references is not None:
             return row
         caption_name = candidates[0] if len(candidates) == 1 else ""
-        if caption_name and (caption_name.casefold() == "caption" or caption_name in self.mapping):
+        if caption_name and (caption_name.casefold() in NAMES["either_side"] or caption_name in self.mapping):
             value = record[caption_name]
             row.references = (candidate_text(value, row.location, caption_name),)
             row.one_of_many = True

@@ -354,7 +354,9 @@ def match_captions(
     }
     scores_absent = options.on_absent == "empty"
     if scores_absent and table is not None:
-        rows += [_empty_candidate(table.rows[image_id]) for image_id in unused_ids]
+        for image in (table.rows[image_id] for image_id in unused_ids):
+            events = Events() if image.reference_events else None
+            rows.append(replace(image, candidate="", id=None, system=None, human=None, events=events))
         ids += unused_ids
     notes |= {
         f"normalised to Unicode {options.unicode}": _normalise(rows, ids, options.unicode) if options.unicode else [],
@@ -402,12 +404,6 @@ def _order_events(rows: Sequence[CaptionRow], ids: Sequence[str], event_order: s
         if len(events.times) > (events.predicted_count or len(events.times)):
             notes[_MORE_EVENTS].append(id)
     return notes
-
-
-def _empty_candidate(image: CaptionRow) -> CaptionRow:
-    """The empty candidate of an image that has references alone."""
-    events = Events() if image.reference_events else None
-    return replace(image, candidate="", id=None, system=None, human=None, events=events)
 
 
 def make_set(rows: Sequence[CaptionRow], ids: Sequence[str], notes: Notes | None, options: LoadOptions) -> CaptionSet:
@@ -506,7 +502,7 @@ def _refuse_absent_columns(reader: RowReader, table: ReferenceTable | None, opti
     chosen_columns = {**(options.columns or {}), **(options.reference_columns or {})}
     used = reader.fields.used.union(*(each.fields.used for each in (table.readers if table is not None else ())))
     if absent := [column for column in chosen_columns if column not in used]:
-        unused_columns = list_names(sorted(reader.ignored), 8)
+        unused_columns = list_names(sorted(reader.fields.ignored), 8)
         others = f"the columns that are not used are {unused_columns}" if unused_columns else "all columns are used"
         raise InputError(
             f"{reader.name}: no row has the column {list_names(absent)} that was chosen for "
@@ -565,7 +561,7 @@ def _missing_error(
     can_skip = options.on_missing != "skip" and not are_all
     shown_images = ", ".join(map(shorten, first_images[:5])) + " and more" * (len(first_images) > 5)
     if table is None:
-        ignored = list_names(sorted(reader.ignored), 8)
+        ignored = list_names(sorted(reader.fields.ignored), 8)
         columns = f"or their column (--column references=NAME; not used: {ignored}), " if ignored else ""
         return InputError(
             f"{message}: {shown_images}. Name a file of references (references=, --references), {columns}"
@@ -574,10 +570,11 @@ def _missing_error(
     message += f" in {table.name}: {shown_images}."
     omitted_ids = [id for id in first_images[:5] if id in matching.rows and matching.rows[id].omitted is not None]
     if omitted_ids:
-        image_count = format_count(sum(not table.rows[image_id].references for image_id in table.omitted), "image")
+        omitted_count = sum(not table.rows[image_id].references for image_id in table.omitted)
+        be, image_count = "is" if omitted_count == 1 else "are", format_count(omitted_count, "image")
         message += (
             f" All references of {list_names(omitted_ids)} are left out, as VizWiz's evaluation does "
-            f"({', '.join(sorted(set(table.omitted.values())))}); there are {image_count} like that."
+            f"({', '.join(sorted(set(table.omitted.values())))}); there {be} {image_count} like that."
         )
     if matching.ambiguous:
         names = ", ".join(map(shorten, next(iter(matching.ambiguous.values()))[:5]))

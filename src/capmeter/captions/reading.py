@@ -18,7 +18,15 @@ from typing import Any
 from capmeter.captions.containers.container import WHOLE, Container, Span, spread
 from capmeter.captions.containers.lines import DelimitedRows, JsonLines
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
-from capmeter.captions.field_names import IMAGE_NAMES, IN_PYTHON, OTHER_NAMES, TIMES, fold_name, suggest_names
+from capmeter.captions.field_names import (
+    IMAGE_NAMES,
+    IN_PYTHON,
+    OTHER_NAMES,
+    TIMES,
+    fold_name,
+    path_root,
+    suggest_names,
+)
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.documents import Form, find_form, is_row
@@ -60,11 +68,6 @@ class RowReader:
     label: str = "candidates"
     path: Path | None = None
     container: Container | None = None
-
-    @property
-    def ignored(self) -> set[str]:
-        """The names of the rows read so far that capmeter does not know."""
-        return self.fields.ignored
 
     def rows(self, side: Side, span: Span = WHOLE) -> Iterator[CaptionRow]:
         """The rows, read as candidates or as references; of a container, those of some of its records."""
@@ -262,8 +265,14 @@ def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
     """The columns that hold a field, a path's root, or what a layout converts."""
     if fields.layout is not None and fields.layout.convert is not None:
         return set(header)
-    roots = {re.split(r"[.\[]", path)[0] for path in fields.paths}
-    names = {*roots, *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, "captions", *(fields.keep or ())}
+    names = {
+        *map(path_root, fields.paths),
+        *fields.aliases,
+        *EVENT_NAMES,
+        *TEXT_NAMES,
+        "captions",
+        *(fields.keep or ()),
+    }
     return {name for name in header if name in names or fields.field(name, []) is not None}
 
 

@@ -31,6 +31,7 @@ _QUOTED = re.compile(r"\[\s*[bru]?['\"]|(?:np\.)?array\(\s*\[")
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
 
 
+_ANSWER_NAMES = ("choices", "candidates", "message", "content", "parts", "text")
 LONGEST_ID = 1000
 """Letters of an id; a longer text in its place is a picture."""
 
@@ -41,6 +42,14 @@ class NotCandidates(InputError):
 
 class FailedRequest(InputError):
     """A row has no caption, since the program that was asked for it failed."""
+
+    @classmethod
+    def at(cls, location: str, *details: str) -> FailedRequest:
+        """The error of the row here, with what is known of its cause."""
+        cause = f" ({', '.join(details or ['status None'])})"
+        return cls(
+            f"{location}: the request failed{cause}, so there is no caption; ask for it again, or leave the row out"
+        )
 
 
 @dataclass(slots=True)
@@ -108,7 +117,8 @@ def caption_text(value: Any, location: str, field: str) -> str:
 
 
 def candidate_text(value: Any, location: str, field: str) -> str:
-    """A candidate: a caption, also as the only item of a list, as decoders of batches write it, or in an object there.
+    """A candidate: a caption, also as the only item of a list, as decoders of batches write it, or in an object there;
+    or the answer of a server.
 
     Args:
         value: of the field.
@@ -124,7 +134,58 @@ def candidate_text(value: Any, location: str, field: str) -> str:
                 "come in a row each"
             )
         value = value[0].get("caption") if isinstance(value[0], Mapping) else value[0]
+    if is_answer(value):
+        value = answer_text(value, location)
     return caption_text(value, location, field)
+
+
+def is_answer(value: Any) -> bool:
+    """Whether this is an answer of OpenAI, Gemini, Anthropic or Ollama."""
+    return isinstance(value, Mapping) and not value.keys().isdisjoint(_ANSWER_NAMES[:4])
+
+
+def holds_text(value: Any, field: str) -> bool:
+    """Whether a value is a text, an answer of a server, or a list of texts or, as references, of COCO's objects."""
+    if isinstance(value, list):
+        return all(isinstance(each, str | Mapping if field == "references" else str) for each in value)
+    return isinstance(value, str) or is_answer(value)
+
+
+def answer_text(answer: Any, location: str) -> Any:
+    """The text of an answer: of the message of its only choice or candidate, as text or in parts, without thoughts."""
+    for _ in _ANSWER_NAMES:
+        if not isinstance(answer, Mapping):
+            break
+        name = next((each for each in _ANSWER_NAMES if answer.get(each)), "text")
+        answer = answer.get(name)
+        if name in ("choices", "candidates"):
+            answer = only_item(answer, location, name)
+            answer = answer if isinstance(answer, Mapping) else None
+    if isinstance(answer, list) and all(isinstance(part, Mapping | str) for part in answer):
+        texts = [part if isinstance(part, str) else not part.get("thought") and part.get("text") for part in answer]
+        return "".join(text for text in texts if isinstance(text, str))
+    return answer
+
+
+def only_item(value: Any, location: str, field: str) -> Any:
+    """The only item of a list, of lists of lists too: a model's answers, of which a captioner gives one.
+
+    Args:
+        value: of the field.
+        location, field: of the value, for messages.
+
+    Raises:
+        InputError: a list of another length.
+    """
+    item = value
+    for _ in range(3):
+        if isinstance(item, Sequence) and not isinstance(item, str):
+            if len(item) != 1:
+                raise InputError(
+                    f"{location}: {field} is {describe(value)}, expected the one caption that the model gave"
+                )
+            item = item[0]
+    return item
 
 
 def image_key(value: Any, location: str, field: str = "image_id") -> str:
@@ -137,24 +198,20 @@ def image_key(value: Any, location: str, field: str = "image_id") -> str:
     Raises:
         InputError: the value is empty, or neither a text nor a whole number.
     """
-    if type(value) is int:
-        return _whole_number(value, location, field)
-    if isinstance(value, str):
-        if value.strip():
-            return caption_text(value, location, field)
-        raise InputError(f"{location}: {field} is empty, expected the image's id as text or number")
-    if isinstance(value, Real) and is_finite(value) and value == int(value):
-        return str(int(value))
-    if isinstance(value, Integral) and value is not True and value is not False:
-        return _whole_number(int(value), location, field)
-    raise InputError(f"{location}: {field} is {describe(value)}, expected the id as text or a whole number")
-
-
-def _whole_number(value: int, location: str, field: str) -> str:
     try:
-        return str(value)
+        if type(value) is int:
+            return str(value)
+        if isinstance(value, str):
+            if value.strip():
+                return caption_text(value, location, field)
+            raise InputError(f"{location}: {field} is empty, expected the image's id as text or number")
+        if isinstance(value, Real) and is_finite(value) and value == int(value):
+            return str(int(value))
+        if isinstance(value, Integral) and value is not True and value is not False:
+            return str(int(value))
     except ValueError:  # Python writes no integer of more than 4,300 digits
         raise InputError(f"{location}: {field} is a whole number of thousands of digits, which is not an id") from None
+    raise InputError(f"{location}: {field} is {describe(value)}, expected the id as text or a whole number")
 
 
 def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ import re
 import stat
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -417,28 +418,24 @@ class PictureFiles:
 
     def find(self, image_id: str) -> str | None:
         """The name of the image's file in the folder, or None."""
-        for files in self._files:
-            if (file_name := files.get(image_id)) is not None:
-                return file_name
-        return None
+        return self._files.get(image_id)
 
     @cached_property
-    def _files(self) -> tuple[dict[str, str | None], ...]:
-        """Files by their name, by their name without its ending, and by number; None where two have the same."""
+    def _files(self) -> dict[str, str]:
+        """Files by their name, by their name without its ending, and by number; none where two have the same."""
         try:
-            file_names = sorted(
+            names = sorted(
                 entry.name for entry in os.scandir(self.folder) if Path(entry.name).suffix.lower() in ENDINGS
             )
         except OSError:
-            file_names = []
-        files_by_stem: dict[str, str | None] = {}
-        files_by_number: dict[str, str | None] = {}
-        for file_name in file_names:
-            file_stem = Path(file_name).stem
-            files_by_stem[file_stem] = None if file_stem in files_by_stem else file_name
-            if (number_match := _NUMBER.fullmatch(file_stem)) is not None:
-                files_by_number[number_match[1]] = None if number_match[1] in files_by_number else file_name
-        return {file_name: file_name for file_name in file_names}, files_by_stem, files_by_number
+            names = []
+        stems = {name: Path(name).stem for name in names}
+        numbers = {name: match[1] for name, stem in stems.items() if (match := _NUMBER.fullmatch(stem)) is not None}
+        files: dict[str, str] = {}
+        for keys in (numbers, stems):
+            counts = Counter(keys.values())
+            files |= {key: name for name, key in keys.items() if counts[key] == 1}
+        return files | {name: name for name in names}
 
 
 def with_picture_files(captions: CaptionSet, folder: str | os.PathLike[str]) -> CaptionSet:

@@ -1,9 +1,10 @@
 """What makes scores misleading, seen in the texts: leftovers of machines, other languages, references of other images.
 
-`check_captions` gives the reasons with the ids of the captions, for `validate` and for the notes of `score`. A check of
-single texts is an entry of `ARTEFACTS` or `_TESTS`. `ReferenceFit` compares the words and lengths of candidates and
-references: two mistakes give scores near 0 without any error, references of other images (then a candidate shares no
-more words with its own references than with those of any other image), and references joined into one text.
+`check_captions` gives the reasons with the ids of the captions, for `validate` and the notes of `score`. A check of
+single texts is a pattern of `data/phrases.json` or an entry of `_TESTS`. `ReferenceFit` compares the words and lengths
+of candidates and references: two mistakes give scores near 0 without any error, references of other images (then a
+candidate shares no more words with its own references than with those of any other image), and references joined into
+one text.
 
 >>> find_artefacts("a dog runs<|im_end|>"), find_artefacts("a dog runs")
 (['special tokens such as <eos>, which would be scored as words'], [])
@@ -27,69 +28,21 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.clean_texts import MARKS, REASONING, TOKENS
 from capmeter.captions.words import split_words
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.ragged import distinct
 
-_HTML_TAGS = "p|br|div|span|b|i|u|em|strong|a|li|ul|ol|h[1-6]|img|table|tr|td"
-_TAG_NAMES = (
-    "answer|captions?|description|response|output|result|summary|final_answer|ref|box|quad|point|phrase|obj(?:ect)?"
-)
+_PHRASES = read_bundled_json("phrases.json")
 ARTEFACTS = {
     "reasoning such as <think>…</think>, which would be scored as part of the caption": REASONING,
     "special tokens such as <eos>, which would be scored as words": TOKENS,
     "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
-    "tags such as <answer>…</answer> or <box>, which would be scored as words": re.compile(
-        rf"</?(?:{_TAG_NAMES})\b[^<>]{{0,40}}>", re.IGNORECASE
-    ),
-    "tokens for times and places such as <0.5s> or <loc_12>, which would be scored as words": re.compile(
-        r"<(?:loc|bin|t|s|e|x|y|time|time_token|timestamp|patch_index|vid|frame|seg|pos)[_ =]?\d[\d.]*>"
-        r"|<\d+(?:\.\d+)?(?: ?s(?:ec(?:ond)?s?)?)?>|\[\d+(?:\.\d+)?(?:, ?\d+(?:\.\d+)?){3}\]|<(?:time|timestamp|loc)>",
-        re.IGNORECASE,
-    ),
-    'a heading such as "Caption:" before the caption': re.compile(
-        r"\A\W*(?:(?:image|video|audio|short|detailed) )?(?:caption|description|answer|response|output)\W{0,3}:", re.I
-    ),
-    "HTML such as <br> or &amp;": re.compile(
-        rf"</?(?:{_HTML_TAGS})\b[^<>]{{0,200}}>|&(?:amp|lt|gt|quot|nbsp|apos|#\d{{1,6}});", re.IGNORECASE
-    ),
-    "Markdown such as **bold**, a list or a table (--clean markdown reads what it renders; without it capmeter "
-    "and metrics of scene graphs do so in documents, and other metrics count the marks)": re.compile(
-        r"\*\*[^*\s][^*]{0,200}\*\*|^ {0,3}#{1,6} \S|^ {0,3}(?:[-*+]|\d{1,3}[.)]) +\S.*\n|```|\]\(https?:"
-        r"|^ {0,3}\|.*\|[ \t]*\n",
-        re.MULTILINE,
-    ),
-    'JSON or Python such as {"caption": …} around a caption': re.compile(
-        r"""\A\s*(?:\{\s*["']\w+["']\s*:|\[\s*["']|b(["']).*\1\s*\Z)""", re.DOTALL
-    ),
-    "escape sequences such as \\n or \\u00e9, which would be scored as words": re.compile(
-        r"""\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt](?![a-z])|["'])"""
-    ),
-    "wrongly decoded characters such as Ã© for é": re.compile(
-        "[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|\u00f0\u0178"
-    ),
-    "control or replacement characters": re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffd]"),
-    "invisible characters, such as a zero-width space": re.compile(
-        r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
-    ),
+    **{reason: re.compile(pattern) for reason, pattern in _PHRASES["artefacts"].items()},
 }
 _PLAIN = re.compile(r"(?! *b['\"])[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
-_ERROR_WORDS = re.compile("error|fail|exce|limit|unavail|gateway|memory|requests|traceback|timed|blocked|filter")
-_ERROR = re.compile(
-    r"\A\W*(?:failed to (?:obtain|get|generate|fetch|load|process|connect|parse|call)\b"
-    r"|(?:(?:api|network|connection|request|internal server|server|runtime|value|type|key|http|decoding|timeout|cuda|"
-    r"openai|api ?connection|bad ?request|rate ?limit|authentication|permission)[ _]?(?:error|exception)|error code)\b"
-    r"|\[?(?:error|exception)\]?\s*[:\]]|(?:api )?rate limit\b|too many requests|service (?:temporarily )?unavailable"
-    r"|bad gateway|gateway time-?out|(?:[45]\d\d )?internal server error|traceback \(most|(?:cuda )?out of memory"
-    r"|(?:the )?(?:request|connection|api|server|call|generation|inference)(?: \w+)? (?:timed out|failed|was blocked)\b"
-    r"|(?:an? |unexpected )*(?:\w+ )?error (?:has |have )?occurr?ed\b|you exceeded your current quota"
-    r"|(?:the |your )?(?:response|content|prompt|output|request) (?:was |is |has been )?(?:filtered|blocked)\b"
-    r"|max(?:imum)? retries exceeded)"
-)
-_REFUSAL_WORDS = re.compile("sorry|can|unable|not able|an ai|apologi|please")  # each refusal has one of them
-_REFUSAL = re.compile(
-    r"(?:\A|[.!?])\W*(?:i['’]?m|i am|we are) (?:really |very |so )?sorry\b|\bas an ai\b|\bi apologi[sz]e\b"
-    r"|\bi(?: can(?: ?no|['’])?t|(?: am|['’]?m) (?:unable|not able) to) (?:see|view|help|assist|provide|describe|"
-    r"identify|process|analy[sz]e|access|determine)|\bplease (?:provide|upload|attach) (?:an|the|your) image"
-)
+_ERROR_WORDS = re.compile("|".join(_PHRASES["words of errors"]))  # each error has one of them
+_ERROR = re.compile(rf"\A\W*(?:{'|'.join(_PHRASES['errors'])})")
+_REFUSAL_WORDS = re.compile("|".join(_PHRASES["words of refusals"]))
+_REFUSAL = re.compile("|".join(_PHRASES["refusals"]))
 _PLACEHOLDER = re.compile(
     r"none|null|nan|n/?a|nil|undefined|\[\]|\{\}|\d{2,20}|\S{1,190}\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|mkv|webm|wav|mp3|flac)",
     re.IGNORECASE,
@@ -102,6 +55,7 @@ _MOST_WORDS = 5000
 _FEWEST_WORDS, _GRAM = 20, 4
 _LONGEST_PLACEHOLDER = 200
 _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
+_NUMBER_FIRST, _FEWEST_NUMBERED = re.compile(r"(\d{1,15})[.:)]? \w+ \w"), 3
 _OTHER_LANGUAGE = "in another language than its references"
 _ONE_SIDE = "on one side only, so that equal words count as different; see"
 _LONG_WORDS, _LENGTH_RATIO = 60, 3
@@ -126,25 +80,7 @@ _FULL_WIDTH = re.compile("[\uff01-\uff5e]")
 _ONE_SCRIPT = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "BOPOMOFO"), "CJK")
 
 # frequent function words; those of several languages count for each
-_FUNCTION_WORDS = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": "a the of in on with and is are at to his her their its by from an that it he she they while for two",
-        "de": "der die das ein eine einen einem einer und mit auf im dem den ist sind am vor von zwei sich zu aus",
-        "fr": "un une le la les des dans avec sur est et du qui au aux deux sont son sa en sous devant pour",
-        "es": "un una el la los las con del y está en por que dos de su al se sobre unos unas para",
-        "it": "un una il lo la gli con di su che due del della sono è nel nella al dei sulla e per",
-        "pt": "um uma o os as com de em que dois duas do da no na está ao e sobre para seu sua",
-        "nl": "een de het van met op en zijn is in aan voor twee die bij naar staat uit door",
-        "sv": "en ett och med på är av som det den två för till vid i sitter står har",
-        "pl": "na w z i jest się do przez nad pod przed obok dwa dwie po ze który która",
-        "tr": "bir ve ile bu için üzerinde içinde olan iki de da adam yanında gibi",
-        "id": "seorang di dan yang dengan sebuah dari sedang ke pada dua untuk para ini",
-        "vi": "một đang và trên có của với những người trong cho các ở đi",
-    }.items()
-}
-
-
+_FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _PHRASES["function words"].items()}
 _LANGUAGES: dict[str, list[str]] = {}  # those of which a word is a function word
 for _language_name, _words in _FUNCTION_WORDS.items():
     for _word in _words:
@@ -277,44 +213,29 @@ def check_texts(ids: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]
     return ids_by_reason
 
 
-def _refuses(text: str) -> bool:
+def _says(text: str, words: re.Pattern[str], phrases: re.Pattern[str]) -> bool:
     start = text[:1000].lower()
-    return bool(_REFUSAL_WORDS.search(start) and _REFUSAL.search(start))
-
-
-def _is_error(text: str) -> bool:
-    start = text[:1000].lower()
-    return bool(_ERROR_WORDS.search(start) and _ERROR.search(start))
-
-
-def _is_placeholder(text: str) -> bool:
-    return len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()) is not None
-
-
-def _has_more_emoji(text: str) -> bool:
-    return not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text))
-
-
-def _has_no_ends(text: str) -> bool:
-    return len(text) >= 2 * _LONG_WORDS and not _ENDS.search(text) and len(text.split()) >= _LONG_WORDS
-
-
-def _is_very_long(text: str) -> bool:
-    return len(text) > 2 * _MOST_WORDS and len(text.split()) > _MOST_WORDS
-
-
-def _loops(text: str) -> bool:
-    return text.count(" ") >= _FEWEST_WORDS and _repeats(text.lower().split())
+    return bool(words.search(start) and phrases.search(start))
 
 
 _TESTS: dict[str, Callable[[str], bool]] = {
-    "refusals, which say nothing of the image": _refuses,
-    "error messages of a program or a server in place of a caption": _is_error,
-    "None, a number or a file name in place of a caption": _is_placeholder,
-    "more emoji than words, which are left out or taken for unknown words": _has_more_emoji,
-    "60 words and more without the end of a sentence, which are read as one sentence": _has_no_ends,
-    "more than 5,000 words: is it a caption?": _is_very_long,
-    "repeated phrases, as of a model that loops": _loops,
+    "refusals, which say nothing of the image": lambda text: _says(text, _REFUSAL_WORDS, _REFUSAL),
+    "error messages of a program or a server in place of a caption": lambda text: _says(text, _ERROR_WORDS, _ERROR),
+    "None, a number or a file name in place of a caption": lambda text: (
+        len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()) is not None
+    ),
+    "more emoji than words, which are left out or taken for unknown words": lambda text: (
+        not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text))
+    ),
+    "60 words and more without the end of a sentence, which are read as one sentence": lambda text: (
+        len(text) >= 2 * _LONG_WORDS and not _ENDS.search(text) and len(text.split()) >= _LONG_WORDS
+    ),
+    "more than 5,000 words: is it a caption?": lambda text: (
+        len(text) > 2 * _MOST_WORDS and len(text.split()) > _MOST_WORDS
+    ),
+    "repeated phrases, as of a model that loops": lambda text: (
+        text.count(" ") >= _FEWEST_WORDS and _repeats(text.lower().split())
+    ),
 }
 
 
@@ -416,6 +337,13 @@ def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
     """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of the model."""
     candidate_indices = set(captions.candidates.tolist())
     beginnings = {k: " ".join(captions.pool[k].split(maxsplit=_BEGINNING)[:_BEGINNING]) for k in candidate_indices}
+    numbers = {k: match[1] for k in candidate_indices if (match := _NUMBER_FIRST.match(captions.pool[k]))}
+    if len(set(numbers.values())) == len(candidate_indices) >= _FEWEST_NUMBERED:
+        return {
+            'begins with a number of its own, as all do: the image? A tab after it, or "#0" and a tab, says so': [
+                *captions.ids
+            ]
+        }
     if len(beginnings) < _FEWEST:
         return {}
     beginning, beginning_count = Counter(beginnings.values()).most_common(1)[0]

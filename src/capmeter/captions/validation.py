@@ -6,7 +6,7 @@ There are two kinds of findings: a *problem* prevents scoring or makes scores wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -97,8 +97,8 @@ def examine(
             findings.facts["layout"] = reader.fields.layout.holds
         for assumption, details in reader.fields.notes.items():
             findings.facts[assumption.replace("_", " ")] = list(details)
-        if reader.ignored:
-            findings.facts["fields not used"] = sorted(reader.ignored)
+        if reader.fields.ignored:
+            findings.facts["fields not used"] = sorted(reader.fields.ignored)
     except InputError as error:
         findings.problems.append(str(error))
     return findings
@@ -153,7 +153,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
     if "matched_by" in notes:
         facts["images matched by"] = notes["matched_by"][0]
     facts["distinct candidates"] = len(candidate_texts)
-    blank_ids = _ids_of(captions, {k for k, candidate_text in candidate_texts.items() if is_blank(candidate_text)})
+    blank_ids = _ids_with(captions, is_blank)
     facts["empty candidates"] = len(blank_ids)
     findings.warn("empty candidates, which get the lowest score", blank_ids)
     findings.warn(
@@ -161,9 +161,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         notes.get("repeated_candidates", []),
     )
     _check_endings(captions, findings)
-    unsegmented_ids = _ids_of(
-        captions, {k for k, candidate_text in candidate_texts.items() if is_unsegmented(candidate_text)}
-    )
+    unsegmented_ids = _ids_with(captions, is_unsegmented)
     if 2 * len(unsegmented_ids) > len(captions):
         findings.warn(
             "candidates without spaces between words, as in Chinese, Japanese or Thai",
@@ -215,11 +213,10 @@ def _check_texts(ids: Sequence[str], texts: Sequence[str], side: Side, findings:
         findings.warnings.append(f"{problem}: in {len(problem_ids):,} of the {side} ({listed_ids})")
 
 
-def _ids_of(captions: CaptionSet, candidate_indices: set[int]) -> list[str]:
-    """The ids of the captions with these candidates."""
-    if not candidate_indices:
-        return []
-    return [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if k in candidate_indices]
+def _ids_with(captions: CaptionSet, test: Callable[[str], bool]) -> list[str]:
+    """The ids of the captions whose candidates pass a test, each of which is tested once."""
+    passed = {k for k in set(captions.candidates.tolist()) if test(captions.pool[k])}
+    return [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if k in passed]
 
 
 def _compare_words(captions: CaptionSet, findings: Findings) -> None:

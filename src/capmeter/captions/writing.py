@@ -38,9 +38,7 @@ REFERENCES = {
     "clipscore": ("image_id", "references"),
     "karpathy": ("image_id", "references", "image", "split"),
 }
-"""The formats of files of candidates and of references, and the fields that they hold."""
-WITH_EVENTS = ("jsonl", "json")
-"""The formats that hold events in time; the others hold their paragraphs."""
+"""The formats of files of candidates and of references, and the fields that they hold; JSON's hold events, too."""
 ROWS = ("jsonl", "json", "csv", "tsv", "parquet")
 TARGETS = (*ROWS, *dict.fromkeys([*CANDIDATES, *REFERENCES]))
 _BATCH = 1 << 14
@@ -122,7 +120,7 @@ def convert(
         rows = read_candidates(reader, options)
         rows, _, _ = match_captions(rows, reader, read_references(options), options)
     _write(rows, path, to, references_path, summary)
-    summary.ignored = sorted(reader.ignored)
+    summary.ignored = sorted(reader.fields.ignored)
     return summary
 
 
@@ -161,7 +159,7 @@ def _write(
     with ExitStack() as files:
         if to in ROWS:
             _write_rows(rows, [name for name in FIELDS if counts[name]], to, files.enter_context(atomic_writer(path)))
-            held_fields.update(FIELDS, ["events"] if to in WITH_EVENTS else [])
+            held_fields.update(FIELDS, ["events"] if to.startswith("json") else [])
             summary.files[str(path)] = ("rows", len(rows))
         elif to in CANDIDATES and counts["candidate"]:
             files.enter_context(atomic_writer(path)).write(_lines(_candidates_document(rows, to)))
@@ -223,12 +221,12 @@ def _event_lists(events: Events) -> dict[str, Any]:
 
 def _lines(document: Any) -> bytes:
     """A JSON document, an entry a line."""
-    if isinstance(document, dict):
-        entries = [
-            f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(v, ensure_ascii=False)}" for key, v in document.items()
-        ]
-        return "\n".join(["{", ",\n".join(entries), "}\n"]).encode()
-    return "\n".join(["[", ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in document), "]\n"]).encode()
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    is_object = isinstance(document, dict)
+    entries = (
+        [f"{encode(key)}: {encode(value)}" for key, value in document.items()] if is_object else map(encode, document)
+    )
+    return "\n".join(["{" if is_object else "[", ",\n".join(entries), "}\n" if is_object else "]\n"]).encode()
 
 
 def _number_or_text(image_id: str) -> int | str:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from capmeter.captions.event_fields import is_video, read_video
-from capmeter.captions.field_names import IMAGE_NAMES, OTHER_NAMES, TIMES, suggest_names
+from capmeter.captions.field_names import IMAGE_NAMES, NAMES, OTHER_NAMES, SHORT_NAMES, TIMES, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.programs import find_layout
@@ -37,22 +37,20 @@ from capmeter.core.messages import describe, list_names, shorten
 Form = tuple[str, Callable[[Side], Iterator[CaptionRow]]]
 """The format that captions in a document have, and what reads them."""
 Item = TypeVar("Item")
-_WRAPPERS = {
-    *("annotations", "captions", "data", "generations", "hypotheses", "items", "logs", "outputs", "predictions"),
-    *("preds", "records", "responses", "result", "results", "rows", "samples", "sentences", "imgToEval", "database"),
-    *("files", "images"),
-}
+_WRAPPERS = frozenset(NAMES["rows"])
 """Keys that files of results have for their rows; one of them alone is not an image."""
-_SPLITS = {
-    *("train", "training", "restval", "trainval", "val", "valid", "validation", "dev", "minival", "test", "testing"),
-}
+_SPLITS = frozenset(NAMES["splits"])
 """Keys of lists that are splits."""
-_TABLES = ("images", "videos", "audio samples", "audios", "clips")
-"""Keys of lists that describe what the captions under another key are of."""
 _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
 _SAMPLE, _DEPTH, _MOST_KEYS = 100, 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
+_FIELD_OF = {
+    **dict.fromkeys(NAMES["candidates"], "candidate"),
+    "references": "references",
+    **OTHER_NAMES,
+    **SHORT_NAMES,
+}
 _TEXT_KEYS = {"captions", "timestamps", *OTHER_NAMES}
 
 
@@ -81,16 +79,38 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
     elif format in ("pycocoevalcap", "clipscore"):
         form = format, _keyed_form(document, name, fields)[1]
     else:
-        form = _find(document, name, fields, 0) or _refuse_or_keyed(document, name, fields)
+        form = _find_captions(document, name, fields) or _refuse_or_keyed(document, name, fields)
     kinds = ({"json", "coco"}, {"json", "events"}, {"coco", "events"})  # a list of rows may hold events
     if form is None or (format not in (None, form[0]) and {format, form[0]} not in kinds):
         raise InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")
     return (format or form[0]), form[1]
 
 
+def _find_captions(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form | None:
+    """The form of an object, by `SHORT_NAMES` alone only where no captions are found without them."""
+    failures: list[InputError] = []
+    for fields.finds_short in (False, True):
+        try:
+            form = _find(document, name, fields, 0)
+        except InputError as error:
+            failures.append(error)
+        else:
+            if form is not None:
+                return form
+    if failures:
+        raise failures[0]
+    return None
+
+
 def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     """The rows of a table by columns: for each name a list, or an object by row; none if an object is no such table."""
-    if document.keys().isdisjoint({"candidate", "references", *_TEXT_KEYS}) or not all(document.values()):
+    short_fields = {
+        SHORT_NAMES[name]
+        for name, column in document.items()
+        if name in SHORT_NAMES and isinstance(column, list) and column and not isinstance(column[0], Mapping)
+    }
+    is_known = len(short_fields) == 2 or not document.keys().isdisjoint({"candidate", "references", *_TEXT_KEYS})
+    if not is_known or not all(document.values()):
         return []
     columns, names_images = list(document.values()), not document.keys().isdisjoint(IMAGE_NAMES)
     if names_images and all(isinstance(column, Mapping) and column.keys() == columns[0].keys() for column in columns):
@@ -109,7 +129,7 @@ def _sample(items: Sequence[Item]) -> list[Item]:
 def _probe(records: Sequence[Any], fields: FieldMap) -> FieldMap:
     """What a sample of records says about their fields, by the user's names and a layout."""
     probe = FieldMap(fields.mapping, numbered=False)
-    probe.learn(records, find_layout(records))
+    probe.learn(records, find_layout(records), short=fields.finds_short)
     return probe
 
 
@@ -138,6 +158,8 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         return _rows_form(rows, name, fields)
     if is_row(document, fields):
         return _rows_form([document], name, fields, format="json")
+    if (rows := _rows_of_both(document, fields)) and not depth:
+        return _rows_form(rows, name, fields)
     row_keys = _find_row_keys(document, fields)
     annotations = document.get("annotations")
     if not row_keys and isinstance(annotations, list) and all(isinstance(entry, Mapping) for entry in annotations):
@@ -155,10 +177,14 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value
     ]
     inner: list[str] = []
+    texts_of_images: list[str] = []
     for key in inner_keys if len(inner_keys) <= _MOST_KEYS else ():
-        form = _find(document[key], f"{name}, {key}", FieldMap(fields.mapping, name), depth + 1)
-        if form is not None and (key in _WRAPPERS or form[0] != "clipscore"):
-            inner.append(key)
+        form = _find(
+            document[key], f"{name}, {key}", FieldMap(fields.mapping, name, finds_short=fields.finds_short), depth + 1
+        )
+        if form is not None:
+            (inner if key in _WRAPPERS or form[0] != "clipscore" else texts_of_images).append(key)
+    inner += [key for key in texts_of_images if any(not document[key].keys().isdisjoint(document[o]) for o in inner)]
     inner = [key for key in inner if key in _WRAPPERS] or inner
     if len(inner) > 1:
         raise InputError(
@@ -172,6 +198,19 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
     if results and all(map(_is_empty, results.values())):  # videos in which nothing was found
         return "events", partial(_read_videos, results, name)
     return None
+
+
+def _rows_of_both(document: Mapping[Any, Any], fields: FieldMap) -> list[dict[Any, Any]]:
+    """The rows of candidates by image, and references by image, under names of these two fields."""
+    named = [key for key, value in document.items() if key in _FIELD_OF and isinstance(value, Mapping)]
+    columns = {_FIELD_OF[key]: document[key] for key in named}
+    candidates, references = columns.get("candidate", {}), columns.get("references", {})
+    if len(named) > 2 or not candidates or not candidates.keys() <= references.keys():
+        return []
+    fields.ignore(document, named)
+    for image_id in references.keys() - candidates.keys():
+        fields.note("references_without_candidate", str(image_id))
+    return [{"image_id": key, "candidate": text, "references": references[key]} for key, text in candidates.items()]
 
 
 def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form:
@@ -202,11 +241,15 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
 def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object is one row, as by the columns that the user named, rather than captions keyed by image."""
     layout = find_layout([document])
+    has_short = any(isinstance(document.get(name), str) for name in SHORT_NAMES)
+    firsts = (value[0] if isinstance(value, list) and value else value for value in document.values())
+    has_objects = any(isinstance(first, Mapping) for first in firsts)
     return not _rows_of_columns(document) and (
         any(column in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
         or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
         or (layout is not None and len(layout.marks) > 1)
+        or (has_short and not has_objects and not document.keys().isdisjoint(IMAGE_NAMES))
     )
 
 
@@ -250,7 +293,9 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
     rivals = [key for key in others if _rows_of(document[key], fields)]
     if len(row_keys) == 1 and not rivals:
         (key,) = row_keys
-        table = next((other for other in _TABLES if other != key and isinstance(document.get(other), list)), None)
+        table = next(
+            (other for other in NAMES["images"] if other != key and isinstance(document.get(other), list)), None
+        )
         fields.ignore(document, [key, table])
         status = document.get("status")
         if key == "samples" and "eval" in document and status not in (None, "success"):

@@ -17,25 +17,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capmeter.captions.event_fields import read_video
-from capmeter.captions.field_names import OMITTED, Layout, Record, names_of
-from capmeter.captions.rows import FailedRequest, is_finite, picture_path
+from capmeter.captions.field_names import OMITTED, OTHER_NAMES, SHORT_NAMES, Layout, Record, names_of, resolve_path
+from capmeter.captions.rows import FailedRequest, answer_text, is_finite, only_item, picture_path
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json, read_bundled_json
 from capmeter.core.messages import describe, list_names
 
 _YES_NO = re.compile(r"\W*(?:yes|no)\W*", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
+_CODES = ("code", "type", "status", "blockReason")
+_REFERENCE_NAMES = {"references", *(name for name, each in (OTHER_NAMES | SHORT_NAMES).items() if each == "references")}
 
 
 def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
     """A sample's entry for a metric has the caption, the references and the image; tasks without one have `target`."""
     for value in record.values():
         if isinstance(value, Mapping) and "pred" in value and "image_id" in value:
-            fields = {"image_id": value["image_id"], "candidate": _only_item(value["pred"], location, "pred")}
+            fields = {"image_id": value["image_id"], "candidate": only_item(value["pred"], location, "pred")}
             return fields | ({"answer": value["answer"]} if "answer" in value else {})
     fields = {
         "image_id": record.get("doc_id"),
-        "candidate": _only_item(record.get("filtered_resps"), location, "filtered_resps"),
+        "candidate": only_item(record.get("filtered_resps"), location, "filtered_resps"),
     }
     return fields | ({"target": record["target"]} if record.get("target") else {})
 
@@ -45,7 +47,7 @@ def _inspect(record: Record, location: str) -> dict[Any, Any]:
     output = record.get("output")
     answer = output.get("completion") if isinstance(output, Mapping) else None
     if answer is None and isinstance(output, Mapping) and output.get("choices"):
-        answer = _answer_text(output["choices"][0] if isinstance(output["choices"], list) else None)
+        answer = answer_text(output["choices"][0] if isinstance(output["choices"], list) else None, location)
     if answer is None and isinstance(record.get("error"), Mapping):
         raise FailedRequest(
             f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
@@ -54,35 +56,41 @@ def _inspect(record: Record, location: str) -> dict[Any, Any]:
 
 
 def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
-    """A line of a batch output: the answer is in the body of the response; failed requests are refused."""
-    response = record.get("response")
-    body = response.get("body") if isinstance(response, Mapping) else None
-    if record.get("error") is not None or not isinstance(body, Mapping) or body.get("error") is not None:
-        status = response.get("status_code") if isinstance(response, Mapping) else None
-        problem = record.get("error") or (body.get("error") if isinstance(body, Mapping) else None)
-        code = problem.get("code") or problem.get("type") if isinstance(problem, Mapping) else None
-        details = f"status {status}, {code}" if isinstance(code, str) else f"status {status}"
-        raise FailedRequest(
-            f"{location}: the request failed ({details}), so there is no caption; ask for it again, or leave the row "
-            "out"
-        )
-    choices = body.get("choices")
-    return {
-        "image_id": record.get("custom_id"),
-        "candidate": _answer_text(_only_item(choices, location, "choices")) if choices else None,
-    }
+    """A line of a batch output of OpenAI, vLLM, Gemini or Anthropic; failed requests are refused."""
+    response = record.get("response", record.get("result"))
+    fields = response if isinstance(response, Mapping) else {}
+    body = response if isinstance(response, str) else fields.get("body")
+    if "body" not in fields and fields.keys() & {"candidates", "promptFeedback", "message", "choices"}:
+        body = fields
+    answer, outcome = answer_text(body, location), fields.get("type", "succeeded")
+    problems = [record.get("error"), fields.get("error")]
+    if isinstance(body, Mapping):
+        problems.append(body.get("error"))
+        if answer is None:
+            problems += [body.get("promptFeedback"), resolve_path(body, "candidates[0].finishReason", location)]
+    problem = next((each for each in problems if each is not None), None)
+    if problem is not None or outcome != "succeeded" or not isinstance(body, Mapping | str):
+        details = [str(outcome)] if outcome != "succeeded" else []
+        details += [f"status {fields['status_code']}"] if "status_code" in fields else []
+        raise FailedRequest.at(location, *details, *_codes(problem))
+    return {"image_id": record.get("custom_id", record.get("key")), "candidate": answer}
 
 
-def _answer_text(choice: Any) -> Any:
-    """The text of a choice: its message, as text or in parts, or that of the older completions interface."""
-    if not isinstance(choice, Mapping):
-        return None
-    message = choice.get("message")
-    content = message.get("content") if isinstance(message, Mapping) else choice.get("text")
-    if isinstance(content, list) and all(isinstance(part, Mapping | str) for part in content):
-        texts = [part if isinstance(part, str) else part.get("text") for part in content]
-        return "".join(text for text in texts if isinstance(text, str))
-    return content
+def _codes(problem: Any) -> list[str]:
+    """The code of a failed request, which programs name differently."""
+    while isinstance(problem, Mapping) and isinstance(problem.get("error"), Mapping):
+        problem = problem["error"]
+    values = [problem.get(name) for name in _CODES] if isinstance(problem, Mapping) else [problem]
+    return [value for value in values if isinstance(value, str)][:1]
+
+
+def _ollama(record: Record, location: str) -> dict[Any, Any]:
+    """An answer of Ollama, of `generate` or of `chat`."""
+    if record.get("error") is not None:
+        raise FailedRequest.at(location, *_codes(record["error"]))
+    if record.get("done") is False:
+        raise InputError(f'{location}: a part of an answer, as Ollama streams it; ask with "stream": false')
+    return _without(record, "response", "message") | {"candidate": record.get("response", record.get("message"))}
 
 
 def _one_picture(record: Record, location: str) -> dict[Any, Any]:
@@ -99,13 +107,14 @@ def _llava(record: Record, location: str) -> dict[Any, Any]:
 
 def _conversation(record: Record, location: str) -> dict[Any, Any]:
     """A row of training data: the last answer of the model is the caption."""
-    turns = record.get("conversations")
-    answers = (
-        [turn.get("value") for turn in turns if isinstance(turn, Mapping) and turn.get("from") == "gpt"]
-        if (isinstance(turns, list))
-        else []
-    )
-    return _without(record, "conversations") | {"caption": answers[-1] if answers else None}
+    turns = record.get("conversations", record.get("messages"))
+    answers = [
+        turn.get("value", turn.get("content"))
+        for turn in (turns if isinstance(turns, list) else [])
+        if isinstance(turn, Mapping) and turn.get("from", turn.get("role")) in ("gpt", "assistant")
+    ]
+    caption = answer_text(answers[-1], location) if answers else None
+    return _one_picture(_without(record, "conversations", "messages"), location) | {"caption": caption}
 
 
 def _vtimellm(record: Record, location: str) -> dict[Any, Any] | None:
@@ -141,7 +150,8 @@ def _amber(record: Record, location: str) -> dict[Any, Any] | None:
     answer = record.get("response")
     if isinstance(answer, str) and _YES_NO.fullmatch(answer):
         return None
-    return {"image_id": record.get("id"), "candidate": answer}
+    references = {name: value for name, value in record.items() if name in _REFERENCE_NAMES}
+    return references | {"image_id": record.get("id"), "candidate": answer}
 
 
 def _vizwiz(record: Record, location: str) -> dict[Any, Any]:
@@ -229,25 +239,13 @@ def _without(record: Record, *names: str) -> dict[Any, Any]:
     return {field_name: value for field_name, value in record.items() if field_name not in names}
 
 
-def _only_item(value: Any, location: str, field_name: str) -> Any:
-    """The only text of a list, of lists of lists too: a model's answers, of which a captioner gives one."""
-    item = value
-    for _ in range(3):
-        if isinstance(item, Sequence) and not isinstance(item, str):
-            if len(item) != 1:
-                raise InputError(
-                    f"{location}: {field_name} is {describe(value)}, expected the one caption that the model gave"
-                )
-            item = item[0]
-    return item
-
-
 WEBDATASET = Layout("webdataset", "samples of WebDataset", frozenset(["__key__"]), convert=_webdataset)
 """Tar shards, whose container names the parts of a sample."""
 _CONVERT = {
     "lmms-eval": _lmms_eval,
     "inspect": _inspect,
     "batch": _batch_answer,
+    "ollama": _ollama,
     "ms-swift": _one_picture,
     "llava": _llava,
     "vtimellm": _vtimellm,
