@@ -135,10 +135,10 @@ def test_files_that_are_no_network_get_a_sentence(tmp_path: Path, resnet50: tupl
     with pytest.raises(AssetError, match="has no weights"):
         VisionNetwork(tmp_path, "cpu")
     (tmp_path / "bad.pth").write_bytes(resnet50[1].read_bytes()[:5000])
-    with pytest.raises(AssetError, match="cannot be read"):
+    with pytest.raises(AssetError, match="cannot read it as a state dict"):
         VisionNetwork(tmp_path / "bad.pth", "cpu")
     (tmp_path / "code.pth").write_bytes(pickle.dumps(Path("x")))
-    with pytest.raises(AssetError, match="cannot be read"):
+    with pytest.raises(AssetError, match="never loaded"):
         VisionNetwork(tmp_path / "code.pth", "cpu")
     weights = torch.load(resnet50[1], weights_only=True)
     torch.save({name: each for name, each in weights.items() if "layer3.2" not in name}, tmp_path / "short.pth")

@@ -21,7 +21,8 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.report.figures import save_figures
 from capmeter_research.common.image_features import FeatureFile
 from capmeter_research.common.options import output_option, runs_option
-from capmeter_research.papers.leic.experiments import figures, report
+from capmeter_research.common.study_table import Part, part_figure, part_table, part_to_dict
+from capmeter_research.papers.leic.experiments import report
 from capmeter_research.papers.leic.training.recipe import VARIED, WORLD_CAPTIONS
 from capmeter_research.papers.leic.training.train import CriticImages, CriticOptions, features_option
 
@@ -85,7 +86,7 @@ def submission(options: SubmissionOptions, table: FormatOptions) -> None:
     if options.plot:
         if scatter is None:
             raise InputError("--plot plots scores against human scores: give --human, for at least 3 submissions")
-        save_figures(figures.submission_figure(scores, scatter), options.plot)
+        save_figures(report.submission_figure(scores, scatter), options.plot)
     show(report.submission_table(scores, scatter), report.submission_to_dict(scores, scatter), table.format)
 
 
@@ -128,9 +129,7 @@ def capability(options: CapabilityOptions, table: FormatOptions) -> None:
             data=images.data,
             device=device,
         )
-    if options.plot:
-        save_figures(figures.capability_figure(results), options.plot)
-    show(report.capability_table(results, len(images.held_out)), report.capability_to_dict(results), table.format)
+    show_part(results, options.plot, table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +236,7 @@ def scenes(options: SceneStudyOptions, table: FormatOptions) -> None:
     from capmeter_research.papers.leic.training.synthetic_scenes import (
         contexts_on_world,
         critic_on_world,
+        world_part,
         write_features,
     )
     from capmeter_research.synthetic_scenes.scenes import parse_world
@@ -262,9 +262,20 @@ def scenes(options: SceneStudyOptions, table: FormatOptions) -> None:
                 captions=options.captions,
                 device=device,
             )
-    if options.plot:
-        save_figures(figures.world_figure(results), options.plot)
-    show(report.world_table(results, len(test)), report.world_to_dict(results), table.format)
+    show_part(world_part(results, len(test)), options.plot, table)
+
+
+def show_part(part: Part, plot: list[Path], table: FormatOptions) -> None:
+    """Prints a study's table, and saves its figure.
+
+    Args:
+        part: the table.
+        plot: files of the figure.
+        table: what is printed.
+    """
+    if plot:
+        save_figures(part_figure(part), plot)
+    show(part_table(part), part_to_dict(part), table.format)
 
 
 def _split_names(text: str) -> list[str]:

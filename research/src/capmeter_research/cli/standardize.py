@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from capmeter.captions.load_options import LoadOptions
@@ -15,7 +15,6 @@ from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.report.tables import Table
-from capmeter_research.papers.smurf.estimation import constants_to_dict
 from capmeter_research.papers.smurf.estimation import estimate_normalisation as estimate
 from capmeter_research.papers.smurf.held_out import hold_out_candidates, load_human_captions
 
@@ -64,10 +63,9 @@ def standardize(options: StandardizeOptions) -> None:
             settings=options.compute.settings(),
         )
     constants.save(options.output)
-    components = constants_to_dict(constants)
-    table_rows = [[name, f"{mean:.6f}", f"{deviation:.6f}"] for name, (mean, deviation) in components.items()]
+    component_values = {name: asdict(getattr(constants, name)) for name in ("sparcs", "mima", "spurts")}
+    table_rows = [[name, *(f"{value:.6f}" for value in scale.values())] for name, scale in component_values.items()]
     title = f"{format_count(constants.captions, 'human caption')}; {encoder}; written to {options.output}"
     table = Table(title, ["component", "mean", "deviation"], table_rows, [False, True, True])
-    component_values = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in components.items()}
     source_facts = {"captions": constants.captions, "source": constants.source, "encoder": encoder}
     show(table, {**source_facts, **component_values}, options.format)

@@ -17,21 +17,14 @@ from capmeter.cli.options import (
     seed_option,
 )
 from capmeter.cli.output import show
-from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.report.figures import save_figures
 from capmeter_research.cli.leic_study import app as leic_app
+from capmeter_research.cli.leic_study import show_part
 from capmeter_research.cli.paper_tables import PaperOptions, write_paper
-from capmeter_research.papers.lceval.experiments.study import (
-    PARTS,
-    Networks,
-    Study,
-    part_figure,
-    part_table,
-    part_to_dict,
-)
+from capmeter_research.papers.lceval.experiments.study import PARTS, Networks, Study, run_part
 from capmeter_research.papers.smurf.experiments.degradation import degradation as measure_degradation
 from capmeter_research.papers.smurf.experiments.degradation import (
     degradation_figure,
@@ -134,12 +127,8 @@ def lceval(options: LcEvalStudyOptions, table: FormatOptions) -> None:
     `capmeter study lceval architectures --data composite.jsonl.gz --networks networks/`
     """
     check_targets(*options.plot)
-    if options.part not in PARTS:
-        raise InputError(f"unknown part {options.part!r} of this study; expected one of {', '.join(PARTS)}")
     with show_progress():
         networks = Networks(options.networks)
         study = Study(options.data, networks, options.protocol, options.sample, options.compute.settings())
-        part = PARTS[options.part][1](study)
-    if options.plot:
-        save_figures(part_figure(part), options.plot)
-    show(part_table(part), part_to_dict(part), table.format)
+        part = run_part(options.part, study)
+    show_part(part, options.plot, table)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import load_named_systems, name_and_path, name_system
+from capmeter.cli.inputs import load_named_systems
 from capmeter.cli.main import echo
 from capmeter.cli.options import DeviceOptions, format_option, plot_option, seed_option, systems_argument
 from capmeter.cli.output import show
@@ -35,13 +35,9 @@ class SystemsOptions:
     hold_out: bool = option(False, "Remove each image's human caption from the references, for all systems.")
     encoder: str = option("distilbert+distilroberta", f"{_PARAMETERS['encoder'].help}.", "--encoder", "-e")
     standard: str | None = option(None, f"{_PARAMETERS['standard'].help}.")
-    scored: bool = option(
-        False, "The files are results that `capmeter score --output` wrote (sparcs, mima, spurts).", "--scored"
-    )
     plot: list[Path] = plot_option()
     sample: int = option(100, "Number of images to sample for the points of the plot.", minimum=1)
     seed: int = seed_option()
-    labels: bool = option(True, "Print names and centroid captions in the figure.", "--labels/--no-labels")
     compute: DeviceOptions = DeviceOptions()
     format: str = format_option()
 
@@ -64,7 +60,7 @@ def systems(options: SystemsOptions) -> None:
         summaries = comparison.summarise_systems(components, human, constants)
         if options.plot:
             points = comparison.sample_points(summaries, options.sample, options.seed)
-            save_figures(system_figure(summaries, points, labels=options.labels), options.plot)
+            save_figures(system_figure(summaries, points), options.plot)
     show(system_table(summaries), {"human": human, "by_system": systems_to_dict(summaries)}, options.format)
     echo(f"note: constants: {constants.label} ({constants.source})")
 
@@ -75,14 +71,6 @@ def _components(options: SystemsOptions, metric: Smurf) -> tuple[dict[str, compa
     human_file = Path(human).exists() or "=" in human
     if human_file:
         system_files.append(human)
-    if options.scored:
-        components: dict[str, comparison.Components] = {}
-        for named_file in system_files:
-            given_name, path = name_and_path(named_file)
-            saved_systems = comparison.read_components(path, given_name)
-            for system_name, system_components in saved_systems.items():
-                components[name_system(None, system_name, len(saved_systems) == 1, components)] = system_components
-        return components, list(components)[-1] if human_file else human
     captions = load_named_systems(system_files, options.load)
     human = list(captions)[-1] if human_file else human
     comparison.require_human_system(captions, human)

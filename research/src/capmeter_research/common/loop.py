@@ -51,9 +51,11 @@ class Learner(ABC, Generic[Batch]):
         module: the network. The constructor initialises its weights, after `set_seed(seed)`.
         select: the score of `evaluate` whose maximum selects the epoch; empty: the last epoch is selected.
         save_seconds: the training state is saved whenever this many seconds have passed.
+        betas: of Adam.
     """
 
     module: nn.Module
+    betas: tuple[float, float] = (0.9, 0.999)
     select: str = ""
     save_seconds: float = 60.0
 
@@ -77,11 +79,11 @@ class Learner(ABC, Generic[Batch]):
         """Scores on held-out data by name, after an epoch, in evaluation mode and without gradients."""
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
-        """The optimiser (Adam with torch's defaults unless overridden).
+        """The optimiser (Adam unless overridden).
 
         The `lr_scale` of a parameter group multiplies its learning rate.
         """
-        return torch.optim.Adam(self.module.parameters(), lr=lr)
+        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=self.betas)
 
     @property
     def device(self) -> torch.device:
@@ -111,6 +113,15 @@ class DeviceTensors:
             self._tensors = tuple(values.to(device) for values in self._tensors)
         index = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(device)
         return tuple(values[index] for values in self._tensors)
+
+
+def split_rows(rows: npt.NDArray[np.int64], size: int) -> list[npt.NDArray[np.int64]]:
+    """The rows in batches of this size; the last one may be smaller.
+
+    >>> [batch.tolist() for batch in split_rows(np.array([4, 2, 7]), 2)]
+    [[4, 2], [7]]
+    """
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def set_seed(seed: int) -> None:

@@ -6,13 +6,13 @@ labels}]}`.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.sources import text_lines
 from capmeter.core.errors import InputError
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter_research.common.benchmark_exclusions import Exclusions, is_excluded
@@ -43,7 +43,7 @@ def read_parsed_captions(path: Path, exclusions: Exclusions) -> tuple[list[Parse
     """
     captions: list[ParsedCaption] = []
     excluded_count = 0
-    for line_number, row in read_gzipped_rows(path, "parsed captions"):
+    for line_number, row in read_json_rows(path, "parsed captions"):
         try:
             parse = CaptionParse.from_dict(row)
             caption = ParsedCaption(row["source"], str(row["photo"]), row["form"], row["caption"], parse)
@@ -59,19 +59,18 @@ def read_parsed_captions(path: Path, exclusions: Exclusions) -> tuple[list[Parse
     return captions, excluded_count
 
 
-def read_gzipped_rows(path: Path, content: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Line numbers and objects of gzipped JSON lines.
+def read_json_rows(path: Path, content: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Line numbers and objects of JSON lines.
 
     Args:
         path: the file.
         content: what the rows are, for the error message.
 
     Raises:
-        InputError: the file cannot be read or is not gzipped JSON lines.
+        InputError: the file cannot be read or is not JSON lines.
     """
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line_number, line in enumerate(lines, start=1):
-                yield line_number, json.loads(line)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected gzipped JSON lines of {content}: {error}") from error
+    for line_number, line in text_lines(path):
+        try:
+            yield line_number, json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path}, line {line_number}: expected JSON lines of {content}: {error}") from error

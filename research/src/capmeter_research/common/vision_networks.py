@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.encoders.batches import Precision, device_name, to_numpy
 from capmeter.encoders.preprocessing import Pixels, Preprocessing
 from capmeter.encoders.text.encoder import load_complete_model
+from capmeter_research.common.state_dicts import read_tensors
 
 FeatureMap = npt.NDArray[np.float32]
 MAX_PIXELS = 1 << 24
@@ -152,7 +152,7 @@ def _load_resnet(path: Path) -> Any:
     """The transformers library's ResNet with torchvision's weights."""
     from transformers import ResNetConfig, ResNetModel
 
-    weights = _read_weights(path)
+    weights = read_tensors(path)
     depths = tuple(len({name.split(".")[1] for name in weights if name.startswith(f"layer{k}.")}) for k in range(1, 5))
     if depths not in _RESNETS or "layer1.0.conv3.weight" not in weights:
         supported_names = ", ".join(_RESNETS.values())
@@ -166,22 +166,6 @@ def _load_resnet(path: Path) -> Any:
     except (RuntimeError, ValueError) as error:
         raise AssetError(f"vision network {path}: weights are missing or of another shape ({error})") from error
     return resnet_model.eval()
-
-
-def _read_weights(path: Path) -> Mapping[str, Any]:
-    import torch
-
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged or hostile file makes readers fail in every way
-        raise AssetError(f"vision network {path}: cannot be read ({error}); fetch it again") from error
-    if not isinstance(state, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
-        raise AssetError(f"vision network {path}: holds no state dict; save model.state_dict()")
-    return {str(weight_name): tensor for weight_name, tensor in state.items()}
 
 
 def _hub_name(weight_name: str) -> str:

@@ -129,10 +129,10 @@ def train_scene_clip(options: SceneClipOptions) -> TrainingReport:
     `capmeter train scene-clip --output scene-clip/ --encoder scene-encoder/ --epochs 10`
     """
     device, seed = options.run.start(), options.run.seed
-    from capmeter_research.synthetic_scenes.clip.evaluation import shares_right
     from capmeter_research.synthetic_scenes.clip.examples import draw_examples
     from capmeter_research.synthetic_scenes.clip.training import WorldClipRecipe, train_world_clip
     from capmeter_research.synthetic_scenes.encoder.encoder import load_world_encoder
+    from capmeter_research.synthetic_scenes.evaluation import clip_shares
     from capmeter_research.synthetic_scenes.scenes.world import World
 
     option_names = ("epochs", "pictures", "batch", "wrong", "lr", "width", "layers", "slot", "precision")
@@ -146,7 +146,7 @@ def train_scene_clip(options: SceneClipOptions) -> TrainingReport:
     outcome = train_world_clip(training_examples, held_out, recipe, scene_encoder, options.output, device=device)
     scores: dict[str, Mapping[str, float]] = {"dev": dict(outcome.scores)}
     if options.evaluate:
-        scores["test"] = shares_right(str(options.output), World(split="test", size=options.evaluate, seed=seed))
+        scores["test"] = clip_shares(str(options.output), World(split="test", size=options.evaluate, seed=seed))
     names = dict.fromkeys(name for each in scores.values() for name in each)
     table_rows = [[name, *(f"{each[name]:.3f}" if name in each else "" for each in scores.values())] for name in names]
     return TrainingReport(

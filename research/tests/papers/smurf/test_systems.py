@@ -14,7 +14,6 @@ from capmeter_research.papers.smurf.systems import (
     Components,
     clip_polygon,
     ellipse_outline,
-    extract_components,
     polygon_area,
     sample_points,
     summarise_systems,
@@ -24,7 +23,6 @@ from hypothesis import strategies as st
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.evaluation.results import Results, enclose_systems
 
 UNIT = NormalisationConstants("made up", 10, "minilm", "minilm", Scale(0, 1), Scale(0, 1), Scale(0, 1))
 SQUARE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
@@ -46,7 +44,7 @@ def shipped(shared: Path) -> dict[str, Components]:
     parts = {
         name: [scores[f"shipped_{each}"][k::4] for each in ("SPARCS", "MIMA", "SPURTS")] for k, name in enumerate(NAMES)
     }
-    return {name: Components(*each, encoders, ids, ids) for name, each in parts.items()}  # type: ignore[call-arg]
+    return {name: Components(*each, encoders, ids, ids, ids) for name, each in parts.items()}  # type: ignore[call-arg]
 
 
 def test_equals_the_released_analysis(shared: Path) -> None:
@@ -120,27 +118,13 @@ def test_what_cannot_be_analysed_says_why() -> None:
 
 def test_sample_draws_the_same_images_everywhere_and_again() -> None:
     one = made([0, 1, 2, 3], [0, 1, 0, 1])
-    other = Components(one.sparcs[::-1] + 10, one.mima, one.spurts[::-1], one.encoders, one.ids[::-1], one.images[::-1])
+    other = Components(one.sparcs[::-1] + 10, one.mima, one.spurts[::-1], one.encoders, *[one.ids[::-1]] * 3)
     analysed = summarise_systems({"one": one, "other": other}, "one", UNIT)
     points = sample_points(analysed, 3, seed=4)
     np.testing.assert_array_equal(points["one"] + [10, 0], points["other"])
     assert points["one"].shape == (3, 2)
     np.testing.assert_array_equal(points["one"], sample_points(analysed, 3, seed=4)["one"])
     assert len(sample_points(analysed, 100, seed=0)["one"]) == 4
-
-
-def test_components_of_saved_results_need_all_three() -> None:
-    metrics = {
-        name: {"score": 0.5, "signature": "", "parts": {}, "items": {"1": 0.5}, "notes": {}}
-        for name in ("sparcs", "mima(encoder=minilm)", "spurts")
-    }
-    assert extract_components(Results.from_dict(enclose_systems({"x": {"metrics": metrics}})), "x").encoders == (
-        "minilm",
-        "distilroberta",
-    )
-    del metrics["spurts"]
-    with pytest.raises(InputError, match="x: expected the scores of one spurts, but found none"):
-        extract_components(Results.from_dict(enclose_systems({"x": {"metrics": metrics}})), "x")
 
 
 def test_held_out_everywhere_leaves_all_systems_the_same_references() -> None:

@@ -28,7 +28,6 @@ from capmeter_research.papers.subicap.measures import freeze_references, score_c
 from capmeter_research.papers.subicap.network import RegionBatch  # noqa: E402
 from capmeter_research.papers.subicap.recipe import CaptionerRecipe, SelfCriticalRecipe  # noqa: E402
 from capmeter_research.papers.subicap.training import (  # noqa: E402
-    CaptionerRun,
     SelfCriticalLearner,
     _together,
     prepared,
@@ -111,38 +110,19 @@ def test_the_checkpoint_says_how_it_was_made(folder: Path) -> None:
         assert (folder / stage / "log.jsonl").read_text().count("\n") == {"c": 6, "s": 3}[stage[0]]
 
 
-def test_an_interrupted_run_ends_with_the_same_weights(
+def test_a_run_that_stops_between_its_stages_ends_with_the_same_weights(
     pictures: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from capmeter_research.common.loop import Learner
-    from capmeter_research.papers.subicap import training
-
     few, held_out = pictures.take(range(48)), made_pictures(10, 1)
     recipe, critical = replace(RECIPE, epochs=2), replace(CRITICAL, epochs=2)
-
-    def train(folder: Path) -> CaptionerRun:
-        return train_captioner(few, held_out, recipe, critical, folder)
-
-    train(tmp_path / "whole")
-    monkeypatch.setattr(Learner, "save_seconds", 0.0)
-    for learner, stop in ((training.CaptionLearner, 5), (training.SelfCriticalLearner, 4)):
-        calls = 0
-        losses: Any = learner.losses
-
-        def killed(self: Any, batch: Any, rng: Any, losses: Any = losses, stop: int = stop) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == stop:
-                raise KeyboardInterrupt
-            return losses(self, batch, rng)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(learner, "losses", killed)
-            with pytest.raises(KeyboardInterrupt):
-                train(tmp_path / "killed")
-        assert not (tmp_path / "killed" / "checkpoint.json").exists()
-    train(tmp_path / "killed")
-    total, resumed = (Checkpoint.read(tmp_path / name, "captioner") for name in ("whole", "killed"))
+    train_captioner(few, held_out, recipe, critical, tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(SelfCriticalLearner, "losses", None)
+        with pytest.raises(TypeError):
+            train_captioner(few, held_out, recipe, critical, tmp_path / "stopped")
+    assert not (tmp_path / "stopped" / "checkpoint.json").exists()
+    train_captioner(few, held_out, recipe, critical, tmp_path / "stopped")
+    total, resumed = (Checkpoint.read(tmp_path / name, "captioner") for name in ("whole", "stopped"))
     assert total.sha256 == resumed.sha256
 
 
@@ -156,19 +136,6 @@ def test_another_metric_is_a_reward_too(pictures: Any, tmp_path: Path) -> None:
         assert Checkpoint.read(to).training["self-critical"]["reward"] == name
         assert ("eos:<end>" in Checkpoint.read(to).training["reward"]) == lexical
     assert word_based("cider-d") and not word_based("mean(cider-d,spice)")
-
-
-def test_half_precision(pictures: Any, tmp_path: Path) -> None:
-    """The forward pass in bfloat16, as on a GPU: about the same scores."""
-    few, held_out = pictures.take(range(64)), made_pictures(20, 1)
-    losses = []
-    for precision in ("float32", "bfloat16"):
-        recipe = replace(RECIPE, epochs=2, precision=precision)
-        then = replace(CRITICAL, epochs=1, precision=precision)
-        train_captioner(few, held_out, recipe, then, tmp_path / precision)
-        log = (tmp_path / precision / "cross-entropy" / "log.jsonl").read_text().splitlines()
-        losses.append(json.loads(log[-1])["losses"]["cross_entropy"])
-    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=0.05)
 
 
 class Fixed:

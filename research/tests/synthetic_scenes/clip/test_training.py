@@ -117,10 +117,10 @@ def test_the_folder_is_a_clip_that_clipscore_reads(seeing: WorldEncoder, trained
 
 
 def test_the_evaluation_is_clipscore_on_held_out_pictures(trained: Path) -> None:
-    from capmeter_research.synthetic_scenes.clip.evaluation import shares_right
+    from capmeter_research.synthetic_scenes.evaluation import clip_shares
 
     world = World(split="test", size=6)
-    shares = shares_right(str(trained), world, Settings(device="cpu", cache=None))
+    shares = clip_shares(str(trained), world, Settings(device="cpu", cache=None))
     assert all(0 <= share <= 1 for share in shares.values())
     assert shares["falls with another picture"] * 6 == pytest.approx(round(shares["falls with another picture"] * 6))
     kinds = [kind for kind in ERROR_KINDS if kind in shares]

@@ -7,7 +7,7 @@ of their log-probabilities and that of the end token. A caption that reaches the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,40 +15,11 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from capmeter_research.common.transformer.network import DecoderCache
+    from capmeter_research.common.transformer.network import CaptionTransformer
 
 PAD, BEGIN, END = 0, 1, 2
 """The ids of the padding, begin and end tokens in every vocabulary."""
 _COMPACT_BELOW = 0.75  # finished captions are dropped from the batch when at most this share is unfinished
-
-
-class EncodedSources(Protocol):
-    """A batch of sources: a tensor (batch, length), or pictures' regions."""
-
-    def __len__(self) -> int:
-        """The number of sources."""
-
-    @property
-    def device(self) -> Any:
-        """Their device."""
-
-
-Source = TypeVar("Source", bound=EncodedSources, contravariant=True)
-
-
-class WritingModule(Protocol[Source]):
-    """An encoder-decoder."""
-
-    longest: int
-
-    def __call__(self, sources: Source, targets: Tensor) -> Tensor:
-        """Logits (batch, length, subwords) of the subword after each of the targets (batch, length)."""
-
-    def start(self, sources: Source) -> DecoderCache:
-        """An empty cache for captions of these sources."""
-
-    def step(self, pieces: Tensor, cache: DecoderCache) -> Tensor:
-        """Logits (rows, subwords) of the subword after these (rows), which are added to the cache."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +30,13 @@ class DecodedCaption:
     log_probability: float
 
 
-def greedy_search(module: WritingModule[Source], sources: Source) -> list[DecodedCaption]:
+def greedy_search(module: CaptionTransformer, sources: Any) -> list[DecodedCaption]:
     """The most probable subword at each step."""
     return _decode_stepwise(module, sources, None, 1.0)
 
 
 def sample(
-    module: WritingModule[Source], sources: Source, uniform: npt.NDArray[np.float32], temperature: float = 1.0
+    module: CaptionTransformer, sources: Any, uniform: npt.NDArray[np.float32], temperature: float = 1.0
 ) -> list[DecodedCaption]:
     """Subwords sampled from p(subword)^(1 / temperature), normalised.
 
@@ -80,7 +51,7 @@ def sample(
 
 
 def _decode_stepwise(
-    module: WritingModule[Source], sources: Source, uniform: npt.NDArray[np.float32] | None, temperature: float
+    module: CaptionTransformer, sources: Any, uniform: npt.NDArray[np.float32] | None, temperature: float
 ) -> list[DecodedCaption]:
     import torch
 
@@ -116,7 +87,7 @@ def _decode_stepwise(
 
 
 def beam_search(
-    module: WritingModule[Source], sources: Source, width: int, *, per_token: bool = False
+    module: CaptionTransformer, sources: Any, width: int, *, per_token: bool = False
 ) -> list[DecodedCaption]:
     """The most probable caption in a beam, or the greedy one if that is more probable.
 
@@ -171,7 +142,7 @@ def beam_search(
     return best_captions
 
 
-def log_probabilities(module: WritingModule[Source], sources: Source, targets: Tensor) -> Tensor:
+def log_probabilities(module: CaptionTransformer, sources: Any, targets: Tensor) -> Tensor:
     """Log-probabilities of targets given their sources, float64 (batch,).
 
     Args:

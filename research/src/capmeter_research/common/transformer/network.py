@@ -8,9 +8,10 @@ checkpoints.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -178,6 +179,73 @@ class DecoderLayer(nn.Module):
         states = states + self.dropout(self.source(self.norms[1](states), source_pairs, source_mask))
         output: Tensor = states + self.dropout(self.feed(self.norms[2](states)))
         return output
+
+
+class CaptionTransformer(nn.Module, ABC):
+    """An encoder-decoder that writes captions of a batch of sources: a tensor (batch, length), or pictures' regions.
+
+    Attributes:
+        pieces: the embeddings of tokens, (tokens, width).
+        dropout: of embedded tokens.
+        longest: the most tokens that are written.
+    """
+
+    pieces: nn.Embedding
+    dropout: nn.Dropout
+    longest: int
+
+    @abstractmethod
+    def read(self, sources: Any) -> tuple[list[KeysValues], Tensor]:
+        """Each decoder layer's keys and values of the sources, and their mask (batch, 1, 1, source length)."""
+
+    @abstractmethod
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """The layers that write."""
+
+    @abstractmethod
+    def target_places(self) -> Tensor:
+        """The embeddings of positions in a caption, (longest, width)."""
+
+    @abstractmethod
+    def predict_tokens(self, states: Tensor) -> Tensor:
+        """Logits (…, tokens) of the next token, from the last layer's states (…, width)."""
+
+    def embed(self, pieces: Tensor, places: Tensor) -> Tensor:
+        """The embeddings of tokens at these positions."""
+        embedded: Tensor = self.dropout(self.pieces(pieces) * self.pieces.embedding_dim**0.5 + places)
+        return embedded
+
+    def scores(self, read: tuple[list[KeysValues], Tensor], targets: Tensor, rows: Tensor | None = None) -> Tensor:
+        """The logits of the token after each target token, (rows, length, tokens).
+
+        Args:
+            read: the sources as `read` gives them.
+            targets: token ids, (rows, length).
+            rows: the source of each row of targets, (rows,); None: they are in the same order.
+        """
+        source_pairs, source_mask = read
+        if rows is not None:
+            source_pairs, source_mask = [(keys[rows], values[rows]) for keys, values in source_pairs], source_mask[rows]
+        states = self.embed(targets, self.target_places()[: targets.shape[1]])
+        for layer, source in zip(self.decoder_layers(), source_pairs, strict=True):
+            states = layer(states, source, source_mask)
+        return self.predict_tokens(states)
+
+    def start(self, sources: Any) -> DecoderCache:
+        """An empty cache for captions of these sources."""
+        source_pairs, source_mask = self.read(sources)
+        target_pairs = [(keys[:, :, :0], values[:, :, :0]) for keys, values in source_pairs]
+        return DecoderCache(source_mask, source_pairs, target_pairs)
+
+    def step(self, pieces: Tensor, cache: DecoderCache) -> Tensor:
+        """Logits (rows, tokens) of the token after these (rows), which are added to the cache."""
+        position = cache.length
+        states = self.embed(pieces[:, None], self.target_places()[position : position + 1])
+        for layer_index, layer in enumerate(self.decoder_layers()):
+            states, cache.target_pairs[layer_index] = layer.step(
+                states, cache.source_pairs[layer_index], cache.source_mask, cache.target_pairs[layer_index]
+            )
+        return self.predict_tokens(states)[:, 0]
 
 
 class AdaptedLayers(nn.Module):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from capmeter_research.common.transformer.decoding import PAD
-from capmeter_research.common.transformer.network import DecoderCache, DecoderLayer, EncoderLayer
+from capmeter_research.common.transformer.network import CaptionTransformer, DecoderLayer, EncoderLayer, KeysValues
 from capmeter_research.networks.caption_writer.reading import LONGEST_SOURCE, LONGEST_TARGET
 from capmeter_research.networks.caption_writer.recipe import WriterShape
 
 
-class WriterModule(nn.Module):
+class WriterModule(CaptionTransformer):
     """Reads a source and predicts the next subword of a target.
 
     Args:
@@ -34,46 +34,27 @@ class WriterModule(nn.Module):
         for embedding in (self.pieces, self.read_places, self.written_places):
             nn.init.normal_(embedding.weight, std=shape.width**-0.5)
 
-    def read(self, sources: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    def read(self, sources: Tensor) -> tuple[list[KeysValues], Tensor]:
         """Each layer's keys and values of the sources [B, S], and their mask [B, 1, 1, S]."""
         source_mask = (sources != PAD)[:, None, None]
-        states = self._embedded(sources, self.read_places.weight[: sources.shape[1]])
+        states = self.embed(sources, self.read_places.weight[: sources.shape[1]])
         for layer in self.readers:
             states = layer(states, source_mask)
         states = self.read_norm(states)
-        return [layer.pairs(states) for layer in self._written_by()], source_mask
+        return [layer.pairs(states) for layer in self.decoder_layers()], source_mask
 
     def forward(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Scores [B, T, subwords] of the subword after each of the targets [B, T]."""
-        source_pairs, source_mask = self.read(sources)
-        states = self._embedded(targets, self.written_places.weight[: targets.shape[1]])
-        for layer, source in zip(self.writers, source_pairs, strict=True):
-            states = layer(states, source, source_mask)
-        return self._scores(states)
+        return self.scores(self.read(sources), targets)
 
-    def start(self, sources: Tensor) -> DecoderCache:
-        """An empty cache for captions of these sources [B, S]."""
-        source_pairs, source_mask = self.read(sources)
-        return DecoderCache(
-            source_mask, source_pairs, [(keys[:, :, :0], values[:, :, :0]) for keys, values in source_pairs]
-        )
-
-    def step(self, pieces: Tensor, cache: DecoderCache) -> Tensor:
-        """Scores [R, subwords] of the subword after these [R], which are added to the cache."""
-        position = cache.length
-        states = self._embedded(pieces[:, None], self.written_places.weight[position : position + 1])
-        for layer_index, layer in enumerate(self._written_by()):
-            states, cache.target_pairs[layer_index] = layer.step(
-                states, cache.source_pairs[layer_index], cache.source_mask, cache.target_pairs[layer_index]
-            )
-        return self._scores(states)[:, 0]
-
-    def _written_by(self) -> list[DecoderLayer]:
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """See `CaptionTransformer`."""
         return [layer for layer in self.writers if isinstance(layer, DecoderLayer)]
 
-    def _embedded(self, pieces: Tensor, places: Tensor) -> Tensor:
-        embedded: Tensor = self.dropout(self.pieces(pieces) * self.shape.width**0.5 + places)
-        return embedded
+    def target_places(self) -> Tensor:
+        """See `CaptionTransformer`."""
+        return self.written_places.weight
 
-    def _scores(self, states: Tensor) -> Tensor:
+    def predict_tokens(self, states: Tensor) -> Tensor:
+        """See `CaptionTransformer`."""
         return nn.functional.linear(self.written_norm(states), self.pieces.weight)

@@ -21,7 +21,7 @@ from capmeter.core.ragged import Ragged
 from capmeter.text.parsing.caption_parser import CaptionParser
 from capmeter.transforms.perturbations import is_content, strip_punctuation
 from capmeter_research.common.corpus import Photo, PhotoCorpus
-from capmeter_research.common.loop import Learner, Run, set_seed
+from capmeter_research.common.loop import Learner, Run, set_seed, split_rows
 from capmeter_research.common.transformer.decoding import BEGIN, PAD
 from capmeter_research.networks.caption_writer.network import WriterModule
 from capmeter_research.networks.caption_writer.reading import (
@@ -54,6 +54,7 @@ class WriterLearner(Learner[Batch]):
     """
 
     select = "log_likelihood"
+    betas = (0.9, 0.98)  # of Vaswani et al. (2017)
 
     def __init__(
         self,
@@ -68,10 +69,6 @@ class WriterLearner(Learner[Batch]):
         self.module: WriterModule = WriterModule(recipe.shape, pieces)
         self.reader, self.photos, self.styles, self.recipe = reader, photos, styles, recipe
         self.held_out = _make_batches(*held_out, recipe.batch)
-
-    def optimizer(self, lr: float) -> torch.optim.Optimizer:
-        """Adam with the decay of Vaswani et al. (2017)."""
-        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=(0.9, 0.98))
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """Batches of examples of about the same length, in random order; captions to write are drawn uniformly."""
@@ -105,7 +102,7 @@ class WriterLearner(Learner[Batch]):
 def _make_batches(sources: Ragged, targets: Ragged, size: int) -> list[Batch]:
     """Padded batches of examples with about the same lengths, the shortest first."""
     length_order = np.lexsort((sources.lengths, targets.lengths))
-    row_groups = [length_order[batch_start : batch_start + size] for batch_start in range(0, len(length_order), size)]
+    row_groups = split_rows(length_order, size)
     return [(padded(sources.take(group_rows), PAD), padded(targets.take(group_rows), PAD)) for group_rows in row_groups]
 
 

@@ -22,7 +22,7 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.text.parsing.caption_parser import KIND, ParserVocabulary
 from capmeter.text.parsing.network import ParserShape
-from capmeter_research.common.loop import DeviceTensors, Learner, Outcome, Run, set_seed
+from capmeter_research.common.loop import DeviceTensors, Learner, Outcome, Run, set_seed, split_rows
 from capmeter_research.common.parsed_captions import ParsedCaption
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.networks.parser.examples import (
@@ -114,10 +114,7 @@ class ParserLearner(Learner[Batch]):
         batches: list[Batch] = []
         for length, sentence_count in self.counts.items():
             sentence_order, batch_size = rng.permutation(sentence_count), max(8, self.recipe.tokens // length)
-            batches += [
-                (length, sentence_order[batch_start : batch_start + batch_size])
-                for batch_start in range(0, sentence_count, batch_size)
-            ]
+            batches += [(length, rows) for rows in split_rows(sentence_order, batch_size)]
         batch_order = rng.permutation(len(batches))
         return [batches[batch_index] for batch_index in batch_order]
 

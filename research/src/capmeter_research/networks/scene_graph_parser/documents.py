@@ -23,7 +23,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.progress import report_progress
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter_research.common.loop import Run, set_seed
-from capmeter_research.common.parsed_captions import read_gzipped_rows
+from capmeter_research.common.parsed_captions import read_json_rows
 from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
 from capmeter_research.networks.scene_graph_parser.examples import SceneGraphExample, name_as_in_caption
 from capmeter_research.networks.scene_graph_parser.factual_parser import (
@@ -61,7 +61,7 @@ def read_documents(path: Path, excluded: Collection[str] = ()) -> list[DocumentG
         InputError: the file cannot be read, or a line is not a document with a graph.
     """
     documents = []
-    for line_number, row in read_gzipped_rows(path, "documents with graphs"):
+    for line_number, row in read_json_rows(path, "documents with graphs"):
         try:
             triples = tuple(tuple(" ".join(part.lower().split()) for part in triple) for triple in row["graph"])
             if not all(map(is_triple, triples)) or not isinstance(row["caption"], str):

@@ -18,7 +18,7 @@ from pathlib import Path
 from capmeter.core.errors import InputError
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter.text.scene_graphs.rules import extract_tuples
-from capmeter_research.common.parsed_captions import ParsedCaption, read_gzipped_rows
+from capmeter_research.common.parsed_captions import ParsedCaption, read_json_rows
 from capmeter_research.networks.scene_graph_parser.factual_parser import Spelling, caption_words
 from capmeter_research.networks.scene_graph_parser.triples import IS, Triple, drop_redundant_entities, is_triple
 
@@ -51,7 +51,7 @@ def read_factual(path: Path) -> list[SceneGraphExample]:
         InputError: the file cannot be read, or a line is not a caption with a graph.
     """
     examples = []
-    for line_number, caption_row in read_gzipped_rows(path, "captions with graphs"):
+    for line_number, caption_row in read_json_rows(path, "captions with graphs"):
         try:
             triples = tuple(tuple(" ".join(part.lower().split()) for part in triple) for triple in caption_row["graph"])
             if not triples or not all(map(is_triple, triples)):

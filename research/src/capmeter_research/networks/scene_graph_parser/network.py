@@ -19,7 +19,6 @@ from capmeter_research.networks.scene_graph_parser.triples import (
     END_PIECE,
     PAD_ID,
     PAD_PIECE,
-    STOP_ID,
     UNKNOWN_ID,
     UNKNOWN_PIECE,
 )
@@ -120,27 +119,6 @@ class SceneGraphModule(nn.Module):
             prefix: token ids so far, (batch, tokens).
         """
         return [decoder(encoded, source_ids, prefix) for decoder in self.writers]
-
-    def next_token_probabilities(self, encoded: Tensor, source_ids: Tensor, prefix: Tensor) -> Tensor:
-        """The decoders' mean probability of each token and copied word after the prefix.
-
-        Args:
-            encoded, source_ids, prefix: as in `forward`.
-
-        Returns:
-            (batch, tokens + 2 length).
-        """
-        probability_sum = torch.zeros(1, device=source_ids.device)
-        for logits in self(encoded, source_ids, prefix):
-            token_count = logits.shape[2] - source_ids.shape[1]
-            token_probabilities = logits[:, -1].float().softmax(dim=1)
-            by_token = torch.zeros_like(token_probabilities)
-            by_token[:, :token_count] = token_probabilities[:, :token_count]
-            probability_sum = probability_sum + by_token.scatter_add(
-                1, source_ids, token_probabilities[:, token_count:]
-            )
-        probability_sum[:, [PAD_ID, UNKNOWN_ID]] = 0
-        return probability_sum / len(self.writers)
 
 
 class GraphDecoderModule(nn.Module):
@@ -275,30 +253,3 @@ class _DecoderLayer(nn.Module):
 
 def _join_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
-
-
-@torch.no_grad()
-def decode_greedily(module: SceneGraphModule, pieces: Tensor, source_ids: Tensor, max_steps: int) -> list[list[int]]:
-    """The most probable token at each step.
-
-    Args:
-        module: in evaluation mode.
-        pieces: (batch, length, pieces per word).
-        source_ids: (batch, 2 length).
-        max_steps: maximum number of tokens.
-
-    Returns:
-        For each sentence the tokens without `STOP_ID`.
-    """
-    encoded = module.encode(pieces)
-    token_rows = torch.full((len(pieces), 1), PAD_ID, device=pieces.device)
-    is_stopped = torch.zeros(len(pieces), dtype=torch.bool, device=pieces.device)
-    for _ in range(max_steps):
-        probabilities = module.next_token_probabilities(encoded, source_ids, token_rows)
-        probabilities = probabilities.scatter(1, token_rows[:, -1:], 0.0)  # no token follows itself
-        last_tokens = probabilities.argmax(dim=1).masked_fill(is_stopped, PAD_ID)
-        token_rows = torch.cat([token_rows, last_tokens[:, None]], dim=1)
-        is_stopped |= last_tokens == STOP_ID
-        if bool(is_stopped.all()):
-            break
-    return [[token for token in token_row[1:] if token not in (STOP_ID, PAD_ID)] for token_row in token_rows.tolist()]

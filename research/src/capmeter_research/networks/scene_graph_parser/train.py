@@ -23,7 +23,7 @@ from capmeter_research.common.options import (
     exclusions_option,
     output_option,
 )
-from capmeter_research.common.parsed_captions import read_gzipped_rows, read_parsed_captions
+from capmeter_research.common.parsed_captions import read_json_rows, read_parsed_captions
 from capmeter_research.networks.scene_graph_parser.evaluation import SceneGraphEvaluator
 from capmeter_research.networks.scene_graph_parser.examples import (
     SceneGraphExample,
@@ -157,7 +157,7 @@ def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Pa
         train_document_network,
     )
 
-    excluded_rows = [] if options.without is None else [row for _, row in read_gzipped_rows(options.without, "texts")]
+    excluded_rows = [] if options.without is None else [row for _, row in read_json_rows(options.without, "texts")]
     excluded_texts = {value for row in excluded_rows for value in row.values() if isinstance(value, str)}
     documents = read_documents(path, excluded_texts)
     report_progress(f"{path.name}: graphs of {format_count(len(documents), 'document')}")

@@ -14,14 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from capmeter_research.common.loop import DeviceTensors, Learner
+from capmeter_research.common.loop import DeviceTensors, Learner, split_rows
 from capmeter_research.common.recipe import Recipe
-from capmeter_research.networks.scene_graph_parser.forward import ENCODER_PREFIX, DecoderShape
+from capmeter_research.networks.scene_graph_parser.forward import ENCODER_PREFIX, DecoderShape, SceneGraphNetwork
 from capmeter_research.networks.scene_graph_parser.network import (
     GraphDecoderModule,
     SceneGraphModule,
     copy_loss,
-    decode_greedily,
 )
 from capmeter_research.networks.scene_graph_parser.packing import PackedCaptions
 from capmeter_research.networks.scene_graph_parser.triples import PAD_ID, STOP_ID
@@ -102,7 +101,7 @@ class SceneGraphLearner(Learner[Batch]):
         self.recipe = recipe
         self.examples = {length: _CaptionTensors(packed) for length, packed in examples.items()}
         self.parsed = {length: _CaptionTensors(packed) for length, packed in (parsed or {}).items()}
-        self.held_out = {length: _CaptionTensors(packed) for length, packed in held_out.items()}
+        self.held_out = held_out
 
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """Adam, with lower learning rates for the pretrained encoder."""
@@ -138,13 +137,9 @@ class SceneGraphLearner(Learner[Batch]):
         for length, caption_tensors in examples.items():
             batch_size = max(8, self.recipe.words // length)
             caption_order = rng.permutation(len(caption_tensors.target_lengths))
-            for block_start in range(0, len(caption_order), 16 * batch_size):
-                block = caption_order[block_start : block_start + 16 * batch_size]
-                block = block[np.argsort(caption_tensors.target_lengths[block], kind="stable")]
-                batches += [
-                    (length, block[batch_start : batch_start + batch_size], annotated)
-                    for batch_start in range(0, len(block), batch_size)
-                ]
+            for block in split_rows(caption_order, 16 * batch_size):
+                sorted_block = block[np.argsort(caption_tensors.target_lengths[block], kind="stable")]
+                batches += [(length, rows, annotated) for rows in split_rows(sorted_block, batch_size)]
         return [batches[batch_index] for batch_index in rng.permutation(len(batches))]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
@@ -160,15 +155,18 @@ class SceneGraphLearner(Learner[Batch]):
 
     def evaluate(self) -> Mapping[str, float]:
         """The percentage of held-out captions with exactly the right tokens."""
-        exact_count = caption_count = 0
-        for caption_tensors in self.held_out.values():
-            indices = np.arange(len(caption_tensors.target_lengths))
-            pieces, source_ids, targets = caption_tensors.select_captions(indices, self.device)
-            decoded = decode_greedily(self.module, pieces, source_ids, _MAX_STEPS)
-            for tokens, gold_tokens in zip(decoded, targets.tolist(), strict=True):
-                exact_count += [*tokens, STOP_ID] == [token for token in gold_tokens if token != PAD_ID]
-                caption_count += 1
-        return {"exact": round(100 * exact_count / max(1, caption_count), 3)}
+        weights = {name: values.cpu().numpy() for name, values in self.module.state_dict().items()}
+        encoder_shape, decoder_shape = self.module.reader.shape, self.recipe.shape
+        network = SceneGraphNetwork(weights, encoder_shape, decoder_shape, len(self.module.writers))
+        is_exact: list[bool] = []
+        for packed in self.held_out.values():
+            embeddings = network.encoder.embed_words(packed.pieces.reshape(-1, packed.pieces.shape[2]).astype(np.int64))
+            words = np.arange(len(embeddings) - 2).reshape(packed.pieces.shape[:2])
+            encoded = network.encoder.encode(words, embeddings)
+            decoded = network.decode(encoded, packed.source_ids, _MAX_STEPS, beam_size=1)
+            for tokens, gold_tokens in zip(decoded, packed.targets.tolist(), strict=True):
+                is_exact.append([*tokens, STOP_ID] == [token for token in gold_tokens if token != PAD_ID])
+        return {"exact": round(100 * sum(is_exact) / max(1, len(is_exact)), 3)}
 
 
 class _CaptionTensors(DeviceTensors):

@@ -13,13 +13,10 @@ cosine. A step takes the pairs within clusters, and for each photo's references 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -29,10 +26,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from capmeter.captions.caption_set import SentencePool
 from capmeter.core.checkpoints import Checkpoint, TrainingData
+from capmeter.core.disk_cache import DiskCache
 from capmeter.core.errors import AssetError
-from capmeter.core.output_files import atomic_file
 from capmeter.core.ragged import Ragged
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, ResultCache, Settings, encode_texts
 from capmeter.encoders import EncoderHandle, PieceTable, SentenceVectors, load_encoder
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.layers import KIND, LAYERS, LORA_A, LORA_B, attach_factors
@@ -279,7 +276,6 @@ class ReadingLearner(EncoderLearner):
         return self.module.reader().read(self.pieces, sentences[candidates, 0], photo_references.take(references))
 
 
-EMBEDDINGS = "photo_embeddings.npz"
 _SENTENCES_PER_CALL = 8192
 
 
@@ -317,7 +313,7 @@ def train_encoder(
         (ReadingBert, ReadingLearner) if recipe.reads_references else (AdaptedBert, EncoderLearner)
     )
     module = module_class(bert, recipe.rank, recipe.slope, recipe.offset, recipe.dropout)
-    embeddings = load_or_embed_photos(folder / "run" / EMBEDDINGS, sentences, captions[: len(train)], encoder, settings)
+    embeddings = embed_photos(sentences, captions[: len(train)], encoder, settings, folder / "run")
     pieces = load_encoder(encoder, settings).pieces(sentences)
     learner = learner_class(module, pieces, captions, embeddings, recipe)
     outcome = Run(learner, recipe, folder / "run", description="adapting the encoder", device=device).train()
@@ -367,39 +363,12 @@ def stored_weights(weights: Mapping[str, NDArray[Any]], rank: int, reads_referen
     return stored
 
 
-def load_or_embed_photos(
-    path: Path, sentences: Sequence[str], captions: NDArray[np.int64], encoder: EncoderHandle, settings: Settings
-) -> NDArray[np.float32]:
-    """`embed_photos`, kept in a file for when the run is resumed: a large encoder takes minutes for it.
-
-    Args:
-        path: of the file.
-        sentences: distinct texts.
-        captions: sentences of each photo, (photos, captions).
-        encoder: that embeds them.
-        settings: where it runs.
-
-    Returns:
-        As `embed_photos` gives them.
-    """
-    content = json.dumps([encoder.sha256, settings.precision, sentences, captions.tolist()])
-    content_key = np.frombuffer(hashlib.sha256(content.encode()).digest(), np.uint8)
-    try:
-        with np.load(path, allow_pickle=False) as stored_arrays:
-            if np.array_equal(stored_arrays["key"], content_key):
-                vectors: NDArray[np.float32] = stored_arrays["vectors"]
-                return vectors
-    except (OSError, ValueError, LookupError, EOFError, BadZipFile):
-        pass  # absent or damaged
-    vectors = embed_photos(sentences, captions, encoder, settings)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as file:
-        np.savez(file, key=content_key, vectors=vectors)
-    return vectors
-
-
 def embed_photos(
-    sentences: Sequence[str], captions: NDArray[np.int64], encoder: EncoderHandle, settings: Settings
+    sentences: Sequence[str],
+    captions: NDArray[np.int64],
+    encoder: EncoderHandle,
+    settings: Settings,
+    folder: Path | None = None,
 ) -> NDArray[np.float32]:
     """The direction (photos, dim) of the mean embedding of each photo's captions.
 
@@ -408,13 +377,16 @@ def embed_photos(
         captions: (photos, captions), sentence indices.
         encoder: of the sentences.
         settings: for the encoder.
+        folder: where the embeddings are stored for when a run is resumed: a large encoder takes minutes for them.
     """
     vectors = SentenceVectors(encoder, load_encoder(encoder, settings).layers, settings)
-    vector_parts = [
-        SentencePool(tuple(sentences[batch_start : batch_start + _SENTENCES_PER_CALL])).analyse(vectors)
-        for batch_start in range(0, len(sentences), _SENTENCES_PER_CALL)
-    ]
-    return mean_directions(np.concatenate(vector_parts), captions)
+    embeddings = ResultCache(MemoryCache(0), None if folder is None else DiskCache(folder)).results(
+        f"{encoder.sha256} {settings.precision}",
+        encode_texts(sentences),
+        lambda rows: list(SentencePool(tuple(sentences[row] for row in rows)).analyse(vectors)),
+        batch_size=_SENTENCES_PER_CALL,
+    )
+    return mean_directions(np.stack(embeddings), captions)
 
 
 def reduce_rank(factors: Mapping[str, NDArray[Any]], rank: int) -> dict[str, NDArray[Any]]:

@@ -47,12 +47,3 @@ def estimate_normalisation(
         scales.append(scale)
     sparcs, mima, spurts = scales
     return NormalisationConstants(source, len(captions), mima_encoder, spurts_encoder, sparcs, mima, spurts)
-
-
-def constants_to_dict(constants: NormalisationConstants) -> dict[str, tuple[float, float]]:
-    """The constants as rows of a table: component → mean, deviation."""
-    return {
-        "sparcs": (constants.sparcs.mean, constants.sparcs.deviation),
-        "mima": (constants.mima.mean, constants.mima.deviation),
-        "spurts": (constants.spurts.mean, constants.spurts.deviation),
-    }

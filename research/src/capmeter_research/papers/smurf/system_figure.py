@@ -50,13 +50,12 @@ def systems_to_dict(systems: Mapping[str, SystemSummary]) -> dict[str, Any]:
     }
 
 
-def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Floats], *, labels: bool = True) -> Any:
+def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Floats]) -> Any:
     """The figure of systems: points, ellipses and means.
 
     Args:
         systems: their summaries.
         points: of each system, as `sample_points` gives them.
-        labels: whether to write each system's name and centroid caption.
     """
     figure, axes = open_figure(width=6.4, height=6.4 + 0.24 * len(systems))
     with house_style():
@@ -67,9 +66,6 @@ def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Flo
             panel.scatter(*points[system_name].T, s=13, color=colour, alpha=0.55, linewidths=0, marker=marker, zorder=2)
             panel.fill(*system.outline.T, color=colour, alpha=0.10, linewidth=0, zorder=1)
             panel.plot(*np.vstack([system.outline, system.outline[:1]]).T, color=colour, linewidth=1.4, zorder=3)
-            legend_entry = f"{system_name}: overlap {system.overlap:.2f}"
-            if labels:
-                legend_entry += f" · {_quoted(system)}"
             panel.scatter(
                 *system.mean,
                 s=90,
@@ -78,10 +74,9 @@ def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Flo
                 edgecolors="black",
                 linewidths=1.0,
                 zorder=5,
-                label=legend_entry,
+                label=f"{system_name}: overlap {system.overlap:.2f} · {_quoted(system)}",
             )
-        if labels:
-            _name_means(panel, systems)
+        _name_means(panel, systems)
         panel.set_aspect("equal", adjustable="datalim")
         panel.set_xlabel("SPARCS′: meaning, in standard deviations of human captions")
         panel.set_ylabel("SPURTS′: style, in standard deviations of human captions")
@@ -113,8 +108,6 @@ def _name_means(panel: Any, systems: Mapping[str, SystemSummary]) -> None:
 
 
 def _quoted(system: SystemSummary) -> str:
-    """The centroid caption, in quotation marks and shortened; its id if the text is unknown."""
-    if system.components.texts is None:
-        return f"centroid {system.example}"
+    """The centroid caption, in quotation marks and shortened."""
     caption_text = " ".join(system.example.split())
     return f"“{caption_text if len(caption_text) <= _LONGEST else caption_text[: _LONGEST - 1].rstrip() + '…'}”"

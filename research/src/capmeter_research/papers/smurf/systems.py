@@ -17,8 +17,7 @@ over captions, so that it grows with their number. The paper calls it the "75%" 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,6 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Floats
-from capmeter.evaluation.registry import parse
-from capmeter.evaluation.results import Results, read_all
 from capmeter.evaluation.runner import evaluate
 from capmeter_research.papers.smurf.mima import Mima, Spurts
 from capmeter_research.papers.smurf.normalisation import NormalisationConstants, require_encoders
@@ -43,7 +40,7 @@ _MIN_CAPTIONS = 3  # for an ellipse
 @dataclass(frozen=True, eq=False)
 class Components:
     """The raw scores (float64[captions]) of one system, the encoders of MIMA and SPURTS that gave them, and of each
-    caption its id, its image and, where known, its text.
+    caption its id, its image and its text.
     """
 
     sparcs: Floats
@@ -52,7 +49,7 @@ class Components:
     encoders: tuple[str, str]
     ids: Sequence[str]
     images: Sequence[str]
-    texts: Sequence[str] | None = None
+    texts: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +71,8 @@ class SystemSummary:
 
     @property
     def example(self) -> str:
-        """The centroid caption; its id where the text is not known."""
-        texts = self.components.texts
-        return self.components.ids[self.centroid] if texts is None else texts[self.centroid]
+        """The centroid caption."""
+        return self.components.texts[self.centroid]
 
 
 def measure_components(
@@ -92,41 +88,18 @@ def measure_components(
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
     systems = {}
     for system_name, system_captions in captions.items():
-        texts = [system_captions.pool[int(sentence_index)] for sentence_index in system_captions.candidates]
-        systems[system_name] = replace(
-            extract_components(evaluate(system_captions, metrics, settings=settings), system_name), texts=texts
+        results = evaluate(system_captions, metrics, settings=settings)
+        sparcs, mima, spurts = (results[metric].items.array for metric in metrics)
+        systems[system_name] = Components(
+            sparcs,
+            mima,
+            spurts,
+            encoders=(mima_encoder, spurts_encoder),
+            ids=system_captions.ids,
+            images=system_captions.image_ids,
+            texts=[system_captions.pool[int(sentence_index)] for sentence_index in system_captions.candidates],
         )
     return systems
-
-
-def read_components(path: str | Path, name: str | None = None) -> dict[str, Components]:
-    """The components in a file of `capmeter score --output`: of several systems, or of one (called `name`)."""
-    systems = read_all(path)
-    if len(systems) == 1 and name is not None:
-        systems = {name: next(iter(systems.values()))}
-    return {system_name: extract_components(results, system_name) for system_name, results in systems.items()}
-
-
-def extract_components(results: Results, name: str) -> Components:
-    """The components among saved results; an `InputError` names a missing one."""
-    scores, encoders = {}, {}
-    for component in ("sparcs", "mima", "spurts"):
-        matching = [each for each in results if each.partition("(")[0] == component]
-        if len(matching) != 1:
-            raise InputError(
-                f"{name}: expected the scores of one {component}, but found {', '.join(matching) or 'none'} among "
-                f"{', '.join(results)}; score with --metrics sparcs,mima(encoder=NAME),spurts(encoder=NAME)"
-            )
-        scores[component] = results[matching[0]].items.array
-        encoders[component] = str(parse(matching[0]).parameters().get("encoder", ""))
-    return Components(
-        scores["sparcs"],
-        scores["mima"],
-        scores["spurts"],
-        (encoders["mima"], encoders["spurts"]),
-        results.ids.names,
-        results.ids.images,
-    )
 
 
 def require_human_system(systems: Mapping[str, Any], human: str) -> None:

@@ -28,7 +28,13 @@ from torch.nn.functional import relu
 
 from capmeter.core.errors import InputError
 from capmeter_research.common.transformer.decoding import PAD
-from capmeter_research.common.transformer.network import DecoderCache, DecoderLayer, EncoderLayer
+from capmeter_research.common.transformer.network import (
+    CaptionTransformer,
+    DecoderCache,
+    DecoderLayer,
+    EncoderLayer,
+    KeysValues,
+)
 from capmeter_research.papers.subicap.recipe import CaptionerShape
 
 Floats = npt.NDArray[np.float32]
@@ -115,7 +121,7 @@ def sinusoids(places: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
-class CaptionerModule(nn.Module):
+class CaptionerModule(CaptionTransformer):
     """Sees regions and predicts the next token of a caption.
 
     Args:
@@ -170,29 +176,10 @@ class CaptionerModule(nn.Module):
         normed_states: Tensor = self.encoder_norm(states)
         return normed_states
 
-    def read(self, pictures: RegionBatch) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    def read(self, pictures: RegionBatch) -> tuple[list[KeysValues], Tensor]:
         """Each decoder layer's keys and values of the regions, and their mask [B, 1, 1, N]."""
         states = self.encoded(pictures)
-        return [layer.pairs(states) for layer in self._decoders()], pictures.there[:, None, None]
-
-    def scores(
-        self, read: tuple[list[tuple[Tensor, Tensor]], Tensor], targets: Tensor, rows: Tensor | None = None
-    ) -> Tensor:
-        """The logits of the token after each target token, (rows, length, tokens).
-
-        Args:
-            read: the pictures as `read` gives them.
-            targets: token ids, (rows, length).
-            rows: the picture of each row of targets, (rows,); None: they are in the same order.
-        """
-        source_pairs, source_mask = read
-        if rows is not None:
-            source_pairs, source_mask = [(keys[rows], values[rows]) for keys, values in source_pairs], source_mask[rows]
-        states = self._embedded(targets, self.places[: targets.shape[1]])
-        for layer, source in zip(self._decoders(), source_pairs, strict=True):
-            states = layer(states, source, source_mask)
-        logits: Tensor = self.predict(self.decoder_norm(states))
-        return logits
+        return [layer.pairs(states) for layer in self.decoder_layers()], pictures.there[:, None, None]
 
     def forward(self, pictures: RegionBatch, targets: Tensor) -> Tensor:
         """Scores [B * each, T, tokens] of the token after each of the targets [B * each, T]."""
@@ -201,31 +188,24 @@ class CaptionerModule(nn.Module):
 
     def start(self, pictures: RegionBatch) -> DecoderCache:
         """An empty cache for captions of these pictures."""
-        source_pairs, source_mask = self.read(pictures)
-        cache = DecoderCache(
-            source_mask, source_pairs, [(keys[:, :, :0], values[:, :, :0]) for keys, values in source_pairs]
-        )
+        cache = super().start(pictures)
         if pictures.each == 1:
             return cache
-        return cache.take(torch.arange(len(source_mask), device=source_mask.device).repeat_interleave(pictures.each))
+        rows = torch.arange(len(cache.source_mask), device=cache.source_mask.device)
+        return cache.take(rows.repeat_interleave(pictures.each))
 
-    def step(self, pieces: Tensor, cache: DecoderCache) -> Tensor:
-        """Scores [R, tokens] of the token after these [R], which are added to the cache."""
-        position = cache.length
-        states = self._embedded(pieces[:, None], self.places[position : position + 1])
-        for layer_index, layer in enumerate(self._decoders()):
-            states, cache.target_pairs[layer_index] = layer.step(
-                states, cache.source_pairs[layer_index], cache.source_mask, cache.target_pairs[layer_index]
-            )
-        logits: Tensor = self.predict(self.decoder_norm(states))
-        return logits[:, 0]
-
-    def _decoders(self) -> list[DecoderLayer]:
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """See `CaptionTransformer`."""
         return [layer for layer in self.decoders if isinstance(layer, DecoderLayer)]
 
-    def _embedded(self, pieces: Tensor, places: Tensor) -> Tensor:
-        embedded_pieces: Tensor = self.dropout(self.pieces(pieces) * self.shape.width**0.5 + places)
-        return embedded_pieces
+    def target_places(self) -> Tensor:
+        """See `CaptionTransformer`."""
+        return self.places
+
+    def predict_tokens(self, states: Tensor) -> Tensor:
+        """See `CaptionTransformer`."""
+        logits: Tensor = self.predict(self.decoder_norm(states))
+        return logits
 
 
 def parameter_count(shape: CaptionerShape, pieces: int) -> int:

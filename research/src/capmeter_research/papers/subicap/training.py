@@ -19,7 +19,7 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.integrations.scst import Reward, word_based
-from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
+from capmeter_research.common.loop import Learner, Outcome, Run, set_seed, split_rows
 from capmeter_research.common.transformer import decoding
 from capmeter_research.common.transformer.decoding import BEGIN, END, PAD
 from capmeter_research.papers.subicap.captioner import KIND
@@ -77,6 +77,7 @@ class CaptionLearner(Learner[Rows]):
     """
 
     select = "cider_d"
+    betas = (0.9, 0.98)  # of Vaswani et al. (2017)
 
     def __init__(
         self,
@@ -91,13 +92,9 @@ class CaptionLearner(Learner[Rows]):
         self.pictures, self.tokens, self.checked, self.segmentation = pictures, tokens, checked, segmentation
         self.recipe = recipe
 
-    def optimizer(self, lr: float) -> torch.optim.Optimizer:
-        """Adam with the decay of Vaswani et al. (2017)."""
-        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=(0.9, 0.98))
-
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Rows]:
         """All pictures in random order."""
-        return _split(rng.permutation(len(self.pictures)), self.recipe.batch)
+        return split_rows(rng.permutation(len(self.pictures)), self.recipe.batch)
 
     def losses(self, batch: Rows, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy per token of several captions per image."""
@@ -143,6 +140,7 @@ class SelfCriticalLearner(Learner[Rows]):
     """
 
     select = "cider_d"
+    betas = (0.9, 0.98)  # of Vaswani et al. (2017)
 
     def __init__(
         self,
@@ -160,14 +158,10 @@ class SelfCriticalLearner(Learner[Rows]):
         self.seconds = {"decoding": 0.0, "reward": 0.0, "gradient": 0.0}
         self._marked = time.perf_counter()
 
-    def optimizer(self, lr: float) -> torch.optim.Optimizer:
-        """Adam with the decay of Vaswani et al. (2017)."""
-        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=(0.9, 0.98))
-
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Rows]:
         """All pictures in random order."""
         self._marked = time.perf_counter()
-        return _split(rng.permutation(len(self.pictures)), self.recipe.batch)
+        return split_rows(rng.permutation(len(self.pictures)), self.recipe.batch)
 
     def losses(self, batch: Rows, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The loss of samples of each picture."""
@@ -235,10 +229,6 @@ class SelfCriticalLearner(Learner[Rows]):
         self._marked = now
 
 
-def _split(order: Rows, size: int) -> list[Rows]:
-    return [order[batch_start : batch_start + size] for batch_start in range(0, len(order), size)]
-
-
 def _some(captions: Sequence[Sequence[int]], count: int, rng: np.random.Generator) -> list[Sequence[int]]:
     """A sample of `count` captions without replacement; all where there are no more."""
     if len(captions) <= count:
@@ -250,7 +240,7 @@ def _together(tokens: Sequence[Sequence[int]], longest: int) -> list[tuple[Rows,
     """Rows of captions with about the same length, and their tokens with an end, padded: [n, T]."""
     lengths = np.array([len(row) for row in tokens])
     padded_groups = []
-    for group_rows in _split(np.argsort(lengths, kind="stable"), _TOGETHER):
+    for group_rows in split_rows(np.argsort(lengths, kind="stable"), _TOGETHER):
         width = min(int(lengths[group_rows].max()) + 1, longest)
         targets = np.full((len(group_rows), width), PAD, np.int64)
         for row_index, row in enumerate(group_rows.tolist()):

@@ -4,9 +4,9 @@
     region = norm(norm(W f + b) + norm(W p + b) + E_type1)       f: features, p: box (x1, y1, x2, y2, w, h, w·h)
     x      = [words, regions] through BERT's layers,   pooled = tanh(W x_[CLS] + b)
 
-The heads on top: `rank_output` (1 number, UMIC's), `itm_output` (2 numbers: no match, match), and those of pretraining,
-which are kept with a checkpoint but not run here. A caption's words are followed directly by its regions, and padding,
-if any, is masked, so that a pair's output does not depend on the rest of its batch.
+The heads on top: `rank_output` (1 number, UMIC's) and `itm_output` (2 numbers: no match, match). A caption's words are
+followed directly by its regions, and padding, if any, is masked, so that a pair's output does not depend on the rest of
+its batch.
 
 Chen, Li, Yu, El Kholy, Ahmed, Gan, Cheng, Liu: UNITER: UNiversal Image-TExt Representation Learning. ECCV 2020.
 """

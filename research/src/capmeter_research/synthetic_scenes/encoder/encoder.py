@@ -7,6 +7,7 @@ picture encoder are needed for synthetic scenes.
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from capmeter.encoders.handle import require_neural
 from capmeter.encoders.text.layers import load_module
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork
 
 KIND = "world-encoder"
@@ -27,11 +30,11 @@ Pixels = npt.NDArray[np.uint8]
 _AT_ONCE = 64
 
 
-class WorldEncoder:
-    """Features of pictures and of their regions.
+class SceneNetwork(ABC):
+    """A trained network that gives features of pictures.
 
     Args:
-        checkpoint: of the kind `world-encoder`.
+        checkpoint: of the network's kind.
         device: a torch device.
 
     Raises:
@@ -41,17 +44,22 @@ class WorldEncoder:
 
     def __init__(self, checkpoint: Checkpoint, device: str = "cpu") -> None:
         require_neural()
-        from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork, WorldShape
-
         self.label, self.device = checkpoint.label, device
-        with rebuilding("a world encoder", checkpoint.label):
-            self.shape = WorldShape(**checkpoint.parameters["shape"])
-            self.network = load_module(lambda: WorldNetwork(self.shape), checkpoint.weights).to(device)
+        with rebuilding(f"a {checkpoint.kind.replace('-', ' ')}", checkpoint.label):
+            self.build(checkpoint)
+
+    @abstractmethod
+    def build(self, checkpoint: Checkpoint) -> None:
+        """Builds the network of a checkpoint, on the device."""
 
     @property
+    @abstractmethod
     def width(self) -> int:
         """The width of a picture's feature."""
-        return self.shape.picture
+
+    @abstractmethod
+    def encode(self, pixels: Tensor) -> Tensor:
+        """The features [n, width] of pictures, uint8 [n, 96, 96, 3]."""
 
     def pictures(self, pixels: Sequence[Pixels]) -> Floats:
         """The features of pictures.
@@ -62,8 +70,39 @@ class WorldEncoder:
         Returns:
             float32 [n, width].
         """
-        feature_batches = [self._pictures(pixels[k : k + _AT_ONCE]) for k in range(0, len(pixels), _AT_ONCE)]
-        return np.concatenate(feature_batches) if feature_batches else np.zeros((0, self.width), np.float32)
+        import torch
+
+        features = np.zeros((len(pixels), self.width), np.float32)
+        with torch.inference_mode():
+            for start in range(0, len(pixels), _AT_ONCE):
+                batch = self._tensor(pixels[start : start + _AT_ONCE])
+                features[start : start + _AT_ONCE] = self.encode(batch).float().cpu().numpy()
+        return features
+
+    def _tensor(self, pixels: Sequence[Pixels]) -> Tensor:
+        import torch
+
+        return torch.from_numpy(np.stack([resized(picture_pixels) for picture_pixels in pixels])).to(self.device)
+
+
+class WorldEncoder(SceneNetwork):
+    """Features of pictures and of their regions; its checkpoint is of the kind `world-encoder`."""
+
+    def build(self, checkpoint: Checkpoint) -> None:
+        """See `SceneNetwork`."""
+        from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork, WorldShape
+
+        self.shape = WorldShape(**checkpoint.parameters["shape"])
+        self.network = load_module(lambda: WorldNetwork(self.shape), checkpoint.weights).to(self.device)
+
+    @property
+    def width(self) -> int:
+        """The width of a picture's feature."""
+        return self.shape.picture
+
+    def encode(self, pixels: Tensor) -> Tensor:
+        """See `SceneNetwork`."""
+        return self.network.slots(self.network.maps(pixels))[0].flatten(1)
 
     def regions(self, pixels: Pixels, boxes: npt.NDArray[Any]) -> Floats:
         """The features of one picture's regions.
@@ -94,18 +133,6 @@ class WorldEncoder:
             map_index = torch.zeros(len(box_array), dtype=torch.int64, device=self.device)
             region_features = self.network.regions(maps, torch.from_numpy(relative_boxes).to(self.device), map_index)
         return np.asarray(region_features.cpu().numpy(), np.float32)
-
-    def _pictures(self, pixels: Sequence[Pixels]) -> Floats:
-        import torch
-
-        with torch.inference_mode():
-            slots, _ = self.network.slots(self.network.maps(self._tensor(pixels)))
-        return np.asarray(slots.flatten(1).float().cpu().numpy(), np.float32)
-
-    def _tensor(self, pixels: Sequence[Pixels]) -> Any:
-        import torch
-
-        return torch.from_numpy(np.stack([resized(picture_pixels) for picture_pixels in pixels])).to(self.device)
 
 
 def resized(pixels: Pixels) -> Pixels:

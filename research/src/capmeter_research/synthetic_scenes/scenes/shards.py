@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from capmeter.core.progress import task
+from capmeter_research.common.forked_map import forked_map
 from capmeter_research.synthetic_scenes.scenes.world import Split, World
 
 Part = TypeVar("Part", bound=Any)
@@ -31,8 +31,7 @@ def render_shards(
     """What `work` makes of the parts, as one.
 
     Args:
-        work: from a small world to its examples, a dataclass of arrays and of a hash, `digest`; with several workers a
-            function that can be pickled.
+        work: from a small world to its examples, a dataclass of arrays and of a hash, `digest`.
         split: train, dev or test.
         count: number of pictures in all.
         seed: of the first part; the following ones have the following seeds.
@@ -41,16 +40,10 @@ def render_shards(
     shard_sizes = [min(_SHARD, count - start) for start in range(0, count, _SHARD)]
     shard_worlds = [World(split=split, size=size, seed=seed + k) for k, size in enumerate(shard_sizes)]
     shard_parts: list[Part] = []
-    with task("drawing", len(shard_worlds)) as advance:
-        if workers == 1:
-            for world in shard_worlds:
-                shard_parts.append(work(world))
-                advance(1)
-        else:
-            with ProcessPoolExecutor(workers) as process_pool:
-                for shard_part in process_pool.map(work, shard_worlds):
-                    shard_parts.append(shard_part)
-                    advance(1)
+    with forked_map(work, workers) as render, task("drawing", len(shard_worlds)) as advance:
+        for shard_part in render(shard_worlds):
+            shard_parts.append(shard_part)
+            advance(1)
     arrays = {
         each.name: np.concatenate([getattr(part, each.name) for part in shard_parts])
         for each in fields(shard_parts[0])

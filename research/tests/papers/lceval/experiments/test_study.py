@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from capmeter_research.common.study_table import part_table, part_to_dict
 from capmeter_research.papers.lceval.checkpoint import build_checkpoint
 from capmeter_research.papers.lceval.experiments.study import (
     COEFFICIENTS,
@@ -18,8 +19,7 @@ from capmeter_research.papers.lceval.experiments.study import (
     Study,
     coefficients,
     paper_table,
-    part_table,
-    part_to_dict,
+    run_part,
 )
 from capmeter_research.papers.lceval.features import FEATURES, select_features
 from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork
@@ -78,7 +78,7 @@ def rows_of(part: Any) -> dict[str, dict[str, float]]:
 
 
 def test_hwcm_by_kind_and_length(rated: Path) -> None:
-    part = PARTS["hwcm"][1](Study(rated, sample=True))
+    part = run_part("hwcm", Study(rated, sample=True))
     result = rows_of(part)
     assert list(result) == ["1", "2", "3", "4"] and all(
         set(row) == {"word", "lemma", "tag", "dep"} for row in result.values()

@@ -58,10 +58,11 @@ def test_a_share_of_the_photos_is_drawn_by_seed() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("no json", "line 1: expected a machine caption such as"),
-        ({"photo": "7"}, "'candidate'"),
-        ({"candidate": "a dog"}, "'image_id'"),
-        ([1], "line 1: expected a machine caption"),
+        ("no json", "neither JSON nor a table"),
+        ({"photo": "7"}, "line 1: expected a machine caption such as"),
+        ({"photo": "7", "candidate": "a dog", "read": ["0"]}, "line 1: expected a machine caption such as"),
+        ({"candidate": "a dog"}, "line 1: image_id is missing"),
+        ([1], "expected a caption"),
         ({"photo": "999", "candidate": "a dog"}, "none of its captions is of a photo that is trained on"),
     ],
 )

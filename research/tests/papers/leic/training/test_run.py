@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from capmeter_research.common.image_features import FeatureFile
 from capmeter_research.papers.leic.critic import load_critic
-from capmeter_research.papers.leic.training.capability import capability, variants
+from capmeter_research.papers.leic.training.capability import PERFORMANCE, capability, variants
 from capmeter_research.papers.leic.training.network import SEEDED_RANGE
 from capmeter_research.papers.leic.training.recipe import CriticRecipe, read_shares
 from capmeter_research.papers.leic.training.submission import fold_of, judge
@@ -149,12 +149,12 @@ def test_capability_with_and_without_augmentation(tmp_path: Path) -> None:
     images = captioned(160)
     recipe = replace(SMALL, epochs=10)
     result = capability(images[:120], images[120:], variants("augmentation", recipe), tmp_path)
-    assert [each.name for each in result] == ["with augmentation", "without augmentation"]
-    for each in result:
-        assert set(each.scores) == {"human", "first", "second"}
-        machine = (each.scores["first"] + each.scores["second"]) / 2
-        assert each.performance == pytest.approx((each.scores["human"] + 1 - machine) / 2)
-        assert each.scores["human"] > 0.6 > 0.4 > machine
+    assert [each.name for each in result.rows] == ["with augmentation", "without augmentation"]
+    assert result.columns == ("human", "first", "second", PERFORMANCE)
+    for each in result.rows:
+        machine = (each.found["first"] + each.found["second"]) / 2
+        assert each.found[PERFORMANCE] == pytest.approx((each.found["human"] + 1 - machine) / 2)
+        assert each.found["human"] > 0.6 > 0.4 > machine
     log = json.loads((tmp_path / "with-augmentation" / "metrics.json").read_text())
     assert log["recipe"]["epochs"] == 10
 

@@ -10,7 +10,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from capmeter_research.papers.leic.training.recipe import CriticRecipe
-from capmeter_research.papers.leic.training.synthetic_scenes import contexts_on_world, world_images, world_shares
+from capmeter_research.papers.leic.training.synthetic_scenes import (
+    TAU,
+    contexts_on_world,
+    world_images,
+    world_shares,
+)
+from capmeter_research.synthetic_scenes.evaluation import SWAPPED
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
 from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS
 from capmeter_research.synthetic_scenes.scenes.vocabulary import GENERAL
@@ -38,13 +44,14 @@ class Truth(MeanMetric):
 
 def test_a_metric_that_knows_the_truth_finds_all_wrong_contents() -> None:
     result = world_shares(Truth(), WORLD)
-    assert all(result.above[kind] == 1 for kind in CONTENT_ERRORS if kind in result.above)
-    assert result.above["disfluency"] == 0.5 and result.tau == pytest.approx(1) and result.falls is None
+    assert all(result.found[kind] == 100 for kind in CONTENT_ERRORS if kind in result.found)
+    assert result.found["disfluency"] == 50 and result.found[TAU] == pytest.approx(1) and SWAPPED not in result.found
 
 
 def test_a_metric_that_knows_nothing_is_at_chance() -> None:
     result = world_shares(Truth(blind=True), WORLD, name="blind", picture=True)
-    assert set(result.above.values()) == {0.5} and result.falls == result.tau == 0 and result.name == "blind"
+    found = dict(result.found)
+    assert found.pop(SWAPPED) == found.pop(TAU) == 0 and set(found.values()) == {50} and result.name == "blind"
 
 
 def test_scenes_as_images() -> None:

@@ -28,7 +28,7 @@ from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter.images.joint_features import ImageReader
 from capmeter.metrics.vision.image_text import add_prefix, normalise_rows
 from capmeter.stats.kendall import TauC
-from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
+from capmeter_research.common.loop import Learner, Outcome, Run, set_seed, split_rows
 from capmeter_research.papers.infometic.head import RegressionHead, joint_parts
 from capmeter_research.papers.infometic.inputs import InputSpec
 from capmeter_research.papers.infometic.joint_states import load_state_encoder
@@ -91,10 +91,7 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.int64]]:
         """The captions in random order."""
         caption_order = rng.permutation(self.examples.rated.trained)
-        return [
-            caption_order[start : start + self.recipe.batch]
-            for start in range(0, len(caption_order), self.recipe.batch)
-        ]
+        return split_rows(caption_order, self.recipe.batch)
 
     def losses(self, batch: npt.NDArray[np.int64], rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The squared error."""
@@ -203,10 +200,7 @@ class TunedLearner(RegressorLearner):
         trained_rows = self.examples.rated.trained
         place = rng.permutation(int(self._captions.image_indices.max()) + 1)[self._captions.image_indices[trained_rows]]
         caption_order = trained_rows[np.lexsort((rng.random(len(trained_rows)), place))]
-        return [
-            caption_order[start : start + self.recipe.batch]
-            for start in range(0, len(caption_order), self.recipe.batch)
-        ]
+        return split_rows(caption_order, self.recipe.batch)
 
     def _standardised(self, rows: Tensor) -> Tensor:
         row_array = rows.cpu().numpy()
@@ -327,7 +321,8 @@ def train_regressor(
         else:
             learner = RegressorLearner(examples, recipe, device)
         rated = examples.rated
-    outcome = _trained(learner, recipe, folder, device)
+    run: Run[Any] = Run(learner, recipe, folder / "run", description="training a regressor", device=device)
+    outcome = run.train()
     if isinstance(learner, TunedLearner):
         learner.save_encoder(outcome, folder / TUNED_ENCODER)
         parameters["tuned"] = True
@@ -363,7 +358,3 @@ def _infometic(
     examples = read_states(captions, rated, encoder, inputs.prefix, labels, settings)
     shape = HeadShape(*encoder.shape, width=recipe.width, layers=recipe.layers, heads=recipe.heads)
     return InfoMetICLearner(examples, shape, recipe, device), rated
-
-
-def _trained(learner: Learner[Any], recipe: RegressorRecipe, folder: Path, device: str) -> Outcome:
-    return Run(learner, recipe, folder / "run", description="training a regressor", device=device).train()

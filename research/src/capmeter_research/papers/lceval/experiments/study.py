@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,120 +26,38 @@ from capmeter.judgments.protocol import change_protocol
 from capmeter.meta.agreement import measure_agreement
 from capmeter.meta.metric_scores import score_judgments
 from capmeter.meta.published import Tables, read_tables
-from capmeter.report.figures import house_style, open_figure, series_style
-from capmeter.report.tables import Table
 from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.kendall import TauB
+from capmeter_research.common.study_table import Part, StudyRow
 from capmeter_research.papers.lceval.checkpoint import load_network
 from capmeter_research.papers.lceval.features import FEATURES, GROUPS, NNEVAL
 from capmeter_research.papers.lceval.lceval import LcEval, NnEval
 
 
 @cache
-def study_tables() -> Tables:
-    """The tables of all papers' studies, by name: study/table."""
-    folders = [paper / "study_values" for paper in files("capmeter_research.papers").iterdir() if paper.is_dir()]
-    return read_tables(*(folder for folder in folders if folder.is_dir()))
+def _tables() -> Tables:
+    return read_tables(files("capmeter_research.papers.lceval") / "study_values")
 
 
 def paper_table(name: str) -> Mapping[str, Mapping[str, float]]:
-    """The rows of one table, named study/table: row → column → number."""
-    (table,) = study_tables()[name]
+    """The rows of one of the paper's tables: row → column → number."""
+    (table,) = _tables()[name]
     rows: Mapping[str, Mapping[str, float]] = table["rows"]
     return rows
 
 
-def paper_source(name: str) -> str:
-    """The paper that one table is from."""
-    (table,) = study_tables()[name]
-    return str(table["source"])
-
-
-def part_table(part: Part) -> Table:
-    """One row per metric: what was found, and in parentheses what the paper printed."""
-    table_rows = [
-        [row.name, *(_cell(row.found.get(column), row.paper.get(column)) for column in part.columns)]
-        for row in part.rows
-    ]
-    printed = any(row.paper for row in part.rows)
-    notes = [*part.notes, *([f"in parentheses: {paper_source('lceval/main')}"] if printed else [])]
-    return Table(part.title, ["", *part.columns], table_rows, [False] + [True] * len(part.columns), "; ".join(notes))
-
-
-def part_to_dict(part: Part) -> dict[str, Any]:
-    """The same as JSON values."""
-    rows = [{"name": row.name, "found": dict(row.found), "published": dict(row.paper)} for row in part.rows]
-    return {"title": part.title, "source": paper_source("lceval/main"), "rows": rows, "notes": list(part.notes)}
-
-
-@house_style()
-def part_figure(part: Part) -> Any:
-    """Of two columns a scatter of one against the other; of more, a line per row over the columns."""
-    figure, axes = open_figure(width=6.4, height=4.4)
-    panel = axes[0, 0]
-    if len(part.columns) == 2:
-        x_column, y_column = part.columns
-        for series_index, row in enumerate(part.rows):
-            style = series_style(series_index)
-            panel.plot(
-                row.found[x_column], row.found[y_column], marker=style["marker"], color=style["color"], linestyle=""
-            )
-            panel.annotate(
-                row.name,
-                (row.found[x_column], row.found[y_column]),
-                xytext=(4, 3),
-                textcoords="offset points",
-                fontsize=7,
-            )
-        panel.set_xlabel(x_column)
-        panel.set_ylabel(y_column)
-    else:
-        for series_index, row in enumerate(part.rows):
-            paper_columns = [column for column in part.columns if column in row.found]
-            panel.plot(
-                paper_columns,
-                [row.found[column] for column in paper_columns],
-                label=row.name,
-                **series_style(series_index),
-            )
-        figure.legend(loc="outside lower center", ncols=4)
-    panel.set_title(part.title, fontsize=8)
-    return figure
-
-
-def _cell(found_value: float | None, paper_value: float | None) -> str:
-    if found_value is None:
-        return "-"
-    return _number(found_value) if paper_value is None else f"{_number(found_value)} ({_number(paper_value)})"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
+def run_part(name: str, study: Study) -> Part:
+    """A part of the study, an `InputError` where there is none of this name."""
+    if name not in PARTS:
+        raise InputError(f"unknown part {name!r} of this study; expected one of {', '.join(PARTS)}")
+    (table,) = _tables()["lceval/main"]
+    return replace(PARTS[name][1](study), source=str(table["source"]))
 
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 HANDCRAFTED = ("bleu-1", "bleu-4", "rouge-l", "meteor", "cider-d", "spice", "spider", "wmd")
 _GROUPS = tuple(f"lceval-{name}" for name in GROUPS)
 _AGAINST = "lceval-against-"
-
-
-@dataclass(frozen=True)
-class StudyRow:
-    """One line: its name, what was found by column, and what the paper printed by column."""
-
-    name: str
-    found: Mapping[str, float]
-    paper: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One table of the study. `notes`: remarks under it."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[StudyRow, ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -375,35 +292,22 @@ def _by_group(by_group: Mapping[str, float], mean: float | None) -> dict[str, fl
     return {**by_group, "mean": float(np.mean(list(by_group.values()))) if by_group else mean or 0.0}
 
 
-def pascal(study: Study) -> Part:
-    """Table 7.7: accuracy on the pairs of PASCAL-50S, by category."""
-    pairs = study.pairs("pascal50s", "pascal-direct")
-    return _paired(study, "accuracy, % (Table 7.7)", pairs, paper_table("lceval/pascal50s"))
+def _paired_table(benchmark: str, protocol: str, number: str) -> Callable[[Study], Part]:
+    """The part of a table of accuracy on pairs, by category."""
+
+    def part(study: Study) -> Part:
+        printed = paper_table(f"lceval/{benchmark}")
+        return _paired(study, f"accuracy, % (Table {number})", study.pairs(benchmark, protocol), printed)
+
+    return part
 
 
-def abstract(study: Study) -> Part:
-    """Table 7.8: accuracy on the pairs of ABSTRACT-50S."""
-    pairs = study.pairs("abstract50s", "lceval")
-    return _paired(study, "accuracy, % (Table 7.8)", pairs, paper_table("lceval/abstract50s"))
+def _by_references(benchmark: str, protocol: str) -> Callable[[Study], Part]:
+    """Figures 7.10 and B.1: the part of accuracy with 1, 3, 5 … references, over all pairs and over HC."""
+    return lambda study: _references(study, benchmark, protocol)
 
 
-def distractions(study: Study) -> Part:
-    """Table 7.9: accuracy on distractions, by task."""
-    pairs = study.pairs("distractions", "lceval")
-    return _paired(study, "accuracy, % (Table 7.9)", pairs, paper_table("lceval/distractions"))
-
-
-def references(study: Study) -> Part:
-    """Figures 7.10 and B.1: accuracy on PASCAL-50S with 1, 3, 5 … references, over all pairs and over HC."""
-    return _by_references(study, "pascal50s", "pascal-direct")
-
-
-def abstract_references(study: Study) -> Part:
-    """The same on ABSTRACT-50S, whose pairs have 48 references."""
-    return _by_references(study, "abstract50s", "lceval")
-
-
-def _by_references(study: Study, benchmark: str, protocol: str) -> Part:
+def _references(study: Study, benchmark: str, protocol: str) -> Part:
     all_pairs = study.pairs(benchmark, protocol, "all")
     limit = int(all_pairs.captions.references.lengths.max())
     names = ("bleu-4", "meteor", "cider-d", "spice", "spider", "wmd", "nneval", "lceval", "lceval-mean", "lceval-min")
@@ -469,11 +373,11 @@ PARTS: dict[str, tuple[str, Callable[[Study], Part]]] = {
     "accuracy": ("composite", accuracy),
     "machines": ("composite", machines),
     "machines-pairs": ("pascal50s", machines_pairs),
-    "pascal": ("pascal50s", pascal),
-    "abstract": ("abstract50s", abstract),
-    "distractions": ("distractions", distractions),
-    "references": ("pascal50s", references),
-    "references-abstract": ("abstract50s", abstract_references),
+    "pascal": ("pascal50s", _paired_table("pascal50s", "pascal-direct", "7.7")),
+    "abstract": ("abstract50s", _paired_table("abstract50s", "lceval", "7.8")),
+    "distractions": ("distractions", _paired_table("distractions", "lceval", "7.9")),
+    "references": ("pascal50s", _by_references("pascal50s", "pascal-direct")),
+    "references-abstract": ("abstract50s", _by_references("abstract50s", "lceval")),
     "wmt16": ("wmt16", wmt16),
 }
 """Each part: the benchmark whose file it reads, and what it does."""

@@ -8,22 +8,20 @@ candidates are lower-cased and without punctuation, so that spelling does not ei
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.load import load_systems
+from capmeter.captions.load import load_references
 from capmeter.core.errors import InputError
 from capmeter.text.tokenization.token_tables import tokenise_sentences
 from capmeter_research.common.benchmark_exclusions import Exclusions, PhotoId, identify_photo, is_excluded
+from capmeter_research.common.machine_captions import MachineCaption
 
 CANDIDATES, REFERENCES = 3, 4
 HELD_OUT_PERCENT = 5
@@ -31,16 +29,6 @@ _NON_LETTERS = re.compile(r"[\W_]+")
 
 HumanCaptions = Mapping[PhotoId, tuple[str, ...]]
 """Human captions by photo."""
-
-
-@dataclass(frozen=True)
-class MachineCaption:
-    """A machine caption of a photo."""
-
-    photo: PhotoId  # its id
-    system: str  # the name of the captioner
-    caption: str  # the text
-    inputs: tuple[int, ...] = ()  # indices of the photo's human captions that the captioner had as input
 
 
 @dataclass(frozen=True)
@@ -68,100 +56,19 @@ def read_human_captions(path: Path, exclusions: Exclusions) -> tuple[dict[PhotoI
     """The human captions of each photo, in their order, and the number of excluded photos.
 
     Args:
-        path: JSON lines `{"image_id", "references"}` (optionally "source"), or COCO's annotations (`captions_*.json`).
+        path: captions in any format; photos are identified by their image ids.
         exclusions: numbers of benchmark photos by source.
 
     Raises:
-        InputError: the file has another layout, or a source that the exclusions do not list.
+        InputError: the file cannot be read, or has photos of a source that the exclusions do not list.
     """
     captions: dict[PhotoId, list[str]] = {}
-    for photo, texts in _photo_captions(path):
-        captions.setdefault(photo, []).extend(text for text in texts if text.strip())
+    for image_id, texts in load_references(path).items():
+        captions.setdefault(identify_photo(image_id), []).extend(text for text in texts if text.strip())
     trainable_captions = {
         photo: tuple(texts) for photo, texts in captions.items() if not is_excluded(photo, exclusions)
     }
     return trainable_captions, len(captions) - len(trainable_captions)
-
-
-def read_machine_captions(path: Path) -> list[MachineCaption]:
-    """The machine captions in a file.
-
-    JSON lines `{"source"?, "photo" or "image_id", "candidate", "system"?, "read"?}` (`read`: the input captions), or
-    with `"captions": {system: caption}`, or with `"candidate_a"` (the machine caption of a pair); or any format of
-    captions that capmeter reads.
-    """
-    captions: list[MachineCaption] = []
-    for line_number, caption_row in _rows(path):
-        if caption_row is None:
-            return _read_systems(path)
-        image_id = caption_row.get("photo", caption_row.get("image_id"))
-        caption_by_system = caption_row.get("captions")
-        if not isinstance(caption_by_system, Mapping):
-            key = "candidate" if "candidate" in caption_row else "candidate_a"
-            caption_by_system = {str(caption_row.get("system") or path.name.partition(".")[0]): caption_row.get(key)}
-        if image_id is None or not all(isinstance(caption_text, str) for caption_text in caption_by_system.values()):
-            raise InputError(f'{path}, line {line_number}: expected {{"photo" or "image_id", "candidate", "system"?}}')
-        photo, inputs = identify_photo(str(image_id), caption_row.get("source")), caption_row.get("read", [])
-        if not isinstance(inputs, list) or any(type(index) is not int for index in inputs):
-            raise InputError(
-                f"{path}, line {line_number}: read is {inputs!r}; expected the indices of captions, from 0"
-            )
-        texts = ((system, text) for system, text in caption_by_system.items() if text.strip())
-        captions += [MachineCaption(photo, system, text, tuple(inputs)) for system, text in texts]
-    return captions
-
-
-def _read_systems(path: Path) -> list[MachineCaption]:
-    return [
-        MachineCaption(identify_photo(system_caption.image_id), system, system_caption.candidate)
-        for system, captions in load_systems(str(path), on_missing="keep").items()
-        for system_caption in captions
-        if system_caption.candidate.strip()
-    ]
-
-
-def _photo_captions(path: Path) -> Iterator[tuple[PhotoId, Sequence[str]]]:
-    for line_number, row in _rows(path):
-        if row is None:
-            break
-        texts = row.get("references")
-        if "image_id" not in row or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise InputError(f'{path}, line {line_number}: expected {{"image_id", "references": [human captions]}}')
-        yield identify_photo(str(row["image_id"]), row.get("source")), texts
-    else:
-        return
-    try:
-        for annotation in json.loads(_read_text(path))["annotations"]:
-            yield ("coco", str(annotation["image_id"])), (annotation["caption"],)
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: expected JSON lines of photos or COCO's annotations ({error!r})") from None
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """The objects of a JSON lines file by line number; a single None if it is another file."""
-    is_first = True
-    for line_number, line in enumerate(_read_text(path).splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not (isinstance(row, dict) and {"image_id", "photo"} & row.keys() and "annotations" not in row):
-            if is_first:
-                yield line_number, None
-                return
-            raise InputError(f"{path}, line {line_number}: expected an object with a photo or an image_id")
-        is_first = False
-        yield line_number, row
-
-
-def _read_text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-        return (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot read it ({error})") from error
 
 
 def build_examples(

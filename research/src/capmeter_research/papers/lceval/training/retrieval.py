@@ -26,7 +26,7 @@ from capmeter.text.concepts import STOP_WORDS
 from capmeter.text.tokenization.porter import stem
 from capmeter.text.tokenization.token_tables import tokenise_sentences
 from capmeter_research.common.benchmark_exclusions import PhotoId
-from capmeter_research.papers.lceval.training.examples import MachineCaption
+from capmeter_research.common.machine_captions import MachineCaption
 
 RANKS = (300, 1000, 10000)
 _ROWS = 256

@@ -1,34 +1,28 @@
 """Features of captions, computed once and stored in a folder.
 
-The rows of a metric are stored by the hash of candidate and references, in one file per signature: when a parser or
-word vectors change, only the metrics that use them run again. Metrics that depend on the whole corpus (CIDEr-D) run
-each time. Blocks are stored as they are computed, so that an interrupted computation is resumed.
+The rows of a metric are stored by its signature and candidate and references: when a parser or word vectors
+change, only the metrics that use them run again. Metrics that depend on the whole corpus (CIDEr-D) run each time.
+Blocks are stored as they are computed, so that an interrupted computation is resumed.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
-from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.output_files import atomic_file
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.disk_cache import DiskCache
 from capmeter.core.progress import task
-from capmeter.core.settings import Settings
+from capmeter.core.settings import MemoryCache, ResultCache, Settings
 from capmeter.evaluation.base import Floats, Measurement, Metric, RunContext
 from capmeter.evaluation.runner import Evaluation
 from capmeter_research.papers.lceval.features import Features
 
 _BLOCK = 4096
-_DIGEST = 16
-
-StoredRows = dict[bytes, Floats]
-"""A metric's row (columns) by the digest of a caption and its references."""
 
 
 def feature_matrix(
@@ -62,78 +56,28 @@ def measure_rows(
     """
     evaluation = Evaluation(tuple(metrics), settings or Settings()).with_collected_states(captions)
     corpus_metrics = [metric for metric in metrics if metric.corpus_state() is not None]
-    row_files = {
-        metric: None if folder is None else _rows_file(folder, metric, evaluation.signature(metric))
-        for metric in metrics
-        if metric not in corpus_metrics
-    }
-    stored_rows = {metric: {} if row_file is None else _read_rows(row_file) for metric, row_file in row_files.items()}
-    digests = [_digest(caption) for caption in captions]
     corpus_evaluation = Evaluation(tuple(corpus_metrics), evaluation.settings, evaluation.states)
+    cache = ResultCache(MemoryCache(0), None if folder is None else DiskCache(folder))
     rows: dict[Metric, list[Floats]] = {metric: [] for metric in metrics}
     with task("features", total=len(captions)) as advance:
         for block_start in range(0, len(captions), _BLOCK):
-            block_rows = range(block_start, min(block_start + _BLOCK, len(captions)))
             # caption sets per block: the parses of a large corpus would not all fit in memory
-            block_captions = CaptionSet.from_captions(captions[captions.ids[row]] for row in block_rows)
-            for metric, metric_rows in stored_rows.items():
-                if _add_missing_rows(
-                    metric_rows, metric, evaluation, block_captions, digests[block_rows.start : block_rows.stop]
-                ):
-                    _write_rows(row_files[metric], metric_rows)
-                rows[metric].append(np.stack([metric_rows[digests[row]] for row in block_rows]))
-            for metric, measurement in corpus_evaluation.measure(block_captions).items():
+            block = CaptionSet.from_captions(
+                captions[caption_id] for caption_id in captions.ids[block_start : block_start + _BLOCK]
+            )
+            contents = [json.dumps([caption.candidate, *caption.references]).encode("ascii") for caption in block]
+            for metric in metrics:
+                if metric not in corpus_metrics:
+                    measure = partial(_measure, Evaluation((metric,), evaluation.settings), metric, block)
+                    rows[metric] += cache.results(evaluation.signature(metric), contents, measure, batch_size=_BLOCK)
+            for metric, measurement in corpus_evaluation.measure(block).items():
                 if metric in rows:
-                    rows[metric].append(measurement.values)
-            advance(len(block_rows))
-    return {metric: np.concatenate(row_parts) for metric, row_parts in rows.items()}
+                    rows[metric] += list(measurement.values)
+            advance(len(block))
+    return {metric: np.stack(metric_rows) for metric, metric_rows in rows.items()}
 
 
-def _add_missing_rows(
-    stored_rows: StoredRows,
-    metric: Metric,
-    evaluation: Evaluation,
-    block_captions: CaptionSet,
-    digests: Sequence[bytes],
-) -> bool:
-    """Measures the captions that are not stored yet; whether there were any."""
-    missing_rows = list({digest: row for row, digest in enumerate(digests) if digest not in stored_rows}.values())
-    if not missing_rows:
-        return False
-    metric_evaluation = Evaluation((metric,), evaluation.settings)
-    for chunk in block_captions.select(missing_rows).chunks(metric.PART_SIZE):
-        measured_rows = metric_evaluation.measure(chunk)[metric].values
-        stored_rows.update((_digest(caption), row) for caption, row in zip(chunk, measured_rows, strict=True))
-    return True
-
-
-def _digest(caption: Caption) -> bytes:
-    text = json.dumps([caption.candidate, *caption.references])
-    return hashlib.blake2b(text.encode("ascii"), digest_size=_DIGEST).digest()
-
-
-def _rows_file(folder: Path, metric: Metric, signature: str) -> Path:
-    return folder / f"{metric.name}-{hashlib.sha256(signature.encode()).hexdigest()[:24]}.npz"
-
-
-def _read_rows(path: Path) -> StoredRows:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {
-                digest.tobytes(): feature_row
-                for digest, feature_row in zip(arrays["names"], arrays["rows"], strict=True)
-            }
-    except (ValueError, OSError, EOFError, KeyError, BadZipFile):  # absent or damaged: computed again
-        return {}
-
-
-def _write_rows(path: Path | None, stored_rows: StoredRows) -> None:
-    if path is None:
-        return
-    stored_rows = {**_read_rows(path), **stored_rows}  # another process may have added some
-    content = io.BytesIO()
-    digest_bytes = np.frombuffer(b"".join(stored_rows), np.uint8).reshape(-1, _DIGEST)
-    np.savez(content, names=digest_bytes, rows=np.stack(list(stored_rows.values())))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as file:
-        file.write(content.getvalue())
+def _measure(evaluation: Evaluation, metric: Metric, block: CaptionSet, rows: list[int]) -> list[Floats]:
+    """The row of each of these captions."""
+    chunks = block.select(rows).chunks(metric.PART_SIZE)
+    return [row for chunk in chunks for row in evaluation.measure(chunk)[metric].values]

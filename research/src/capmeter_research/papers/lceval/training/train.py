@@ -15,6 +15,7 @@ from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.report.tables import Table
 from capmeter_research.common.benchmark_exclusions import PhotoId, read_exclusions
+from capmeter_research.common.machine_captions import read_machine_captions
 from capmeter_research.common.model_selection import load_selection_judgments
 from capmeter_research.common.options import (
     RunOptions,
@@ -41,9 +42,7 @@ _RECIPE_OPTIONS = ("epochs", "patience", "restarts", "ranking_weight", "weight_d
 class LcEvalOptions:
     """The captions, the networks, and the settings of the runs."""
 
-    human: list[Path] = argument(
-        help="Human captions of photos: JSON lines {image_id, references}, or COCO's annotations.", metavar="FILE..."
-    )
+    human: list[Path] = argument(help="Human captions of photos, in any format.", metavar="FILE...")
     exclusions: Path | None = exclusions_option()
     output: Path = output_option("Write checkpoints, logs and curves to this folder.")
     machine: list[Path] = option([], "Machine captions of these photos; repeatable.")
@@ -145,11 +144,7 @@ def _read_examples(
     options: LcEvalOptions,
 ) -> tuple[list[LabelledCandidate], list[LabelledCandidate], list[TrainingData]]:
     """The labelled captions, captions with their perturbed forms, and the files that they come from."""
-    from capmeter_research.papers.lceval.training.examples import (
-        build_examples,
-        read_human_captions,
-        read_machine_captions,
-    )
+    from capmeter_research.papers.lceval.training.examples import build_examples, read_human_captions
     from capmeter_research.papers.lceval.training.perturbed import perturb_captions
     from capmeter_research.papers.lceval.training.retrieval import retrieve_captions
 
@@ -165,7 +160,8 @@ def _read_examples(
         files.append(describe_file(path, len(captions), texts))
     machine = []
     for path in options.machine:
-        file_captions = read_machine_captions(path)
+        stem = path.name.partition(".")[0]
+        file_captions = [replace(each, system=each.system or stem) for each in read_machine_captions(path)]
         machine += file_captions
         files.append(describe_file(path, len(file_captions)))
     seed = options.run.seed

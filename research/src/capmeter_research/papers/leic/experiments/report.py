@@ -1,16 +1,17 @@
-"""Tables of LEIC's studies."""
+"""Submissions as a table and as a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter.report.tables import Table
 
 if TYPE_CHECKING:
-    from capmeter_research.papers.leic.training.capability import Capability
     from capmeter_research.papers.leic.training.submission import Scatter, SubmissionScores
-    from capmeter_research.papers.leic.training.synthetic_scenes import WorldShares
 
 
 def submission_table(submissions: Sequence[SubmissionScores], scatter: Scatter | None = None) -> Table:
@@ -57,41 +58,20 @@ def submission_to_dict(submissions: Sequence[SubmissionScores], scatter: Scatter
     }
 
 
-def capability_table(capabilities: Sequence[Capability], images: int) -> Table:
-    """One row per critic: the mean score of human captions and of each captioner's, and balanced s(Θ, D)."""
-    kinds = list(capabilities[0].scores) if capabilities else []
-    table_rows = [
-        [critic.name, *(f"{critic.scores[kind]:.4f}" for kind in kinds), f"{critic.performance:.4f}"]
-        for critic in capabilities
-    ]
-    title = f"mean scores of captions of {images:,} held-out images"
-    return Table(title, ["critic", *kinds, "balanced s(Θ, D)"], table_rows, [False] + [True] * (len(kinds) + 1))
-
-
-def capability_to_dict(capabilities: Sequence[Capability]) -> dict[str, Any]:
-    """The same for a program."""
-    return {critic.name: {"scores": dict(critic.scores), "performance": critic.performance} for critic in capabilities}
-
-
-def world_table(shares: Sequence[WorldShares], scenes: int) -> Table:
-    """One row per context: the share of scenes in which each kind of error is found, and agreement with the truth."""
-    kinds = list(shares[0].above) if shares else []
-    table_rows = [
-        [
-            context.name,
-            *(f"{100 * context.above[kind]:.1f}" for kind in kinds),
-            "-" if context.falls is None else f"{100 * context.falls:.1f}",
-            f"{context.tau:.3f}",
-        ]
-        for context in shares
-    ]
-    title = f"true captions scored above wrong ones, % of {scenes:,} held-out scenes (50: chance)"
-    columns = ["context", *kinds, "another picture", "τb with the truth"]
-    return Table(title, columns, table_rows, [False] + [True] * (len(kinds) + 2))
-
-
-def world_to_dict(shares: Sequence[WorldShares]) -> dict[str, Any]:
-    """The same for a program."""
-    return {
-        context.name: {"above": dict(context.above), "falls": context.falls, "tau_b": context.tau} for context in shares
-    }
+@house_style()
+def submission_figure(submissions: Sequence[SubmissionScores], scatter: Scatter) -> Any:
+    """Figure 7: the scores of submissions against what people say of them; bars: standard deviation over runs."""
+    figure, axes = open_figure(width=5.4, height=4.4)
+    panel = axes[0, 0]
+    names = list(scatter.people)
+    x, y = (np.array([values[name] for name in names]) for values in (scatter.people, scatter.scores))
+    spread = {submission.system: submission.spread(submission.scores) for submission in submissions}
+    line_ends = np.array([x.min(), x.max()])
+    panel.plot(line_ends, np.polyval(np.polyfit(x, y, 1), line_ends), color="#B0B0B0", linewidth=1, zorder=1)
+    panel.errorbar(x, y, [spread[name] for name in names], fmt="o", color=COLOURS[0], elinewidth=1, zorder=2)
+    for name, point in zip(names, zip(x, y, strict=True), strict=True):
+        panel.annotate(name, point, xytext=(5, 3), textcoords="offset points", fontsize=7.5)
+    panel.set_xlabel("people")
+    panel.set_ylabel("score: P(human)")
+    panel.set_title(f"Pearson's r {scatter.pearson:.3f}, p {scatter.p:.3f}")
+    return figure

@@ -10,7 +10,7 @@ critic trained without augmentation may tell them apart even better, and yet nev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ from capmeter.core.checkpoints import TrainingData
 from capmeter.core.errors import InputError
 from capmeter.evaluation.runner import evaluate
 from capmeter_research.common.image_features import FeatureFile
+from capmeter_research.common.study_table import Part, StudyRow
 from capmeter_research.papers.leic.leic import Leic
 from capmeter_research.papers.leic.training.examples import CaptionedImage
 from capmeter_research.papers.leic.training.recipe import MACHINE, PATHOLOGICAL, VARIED, CriticRecipe
 
 ALL = "machine"
 HUMAN = "human"
+PERFORMANCE = "balanced s(Θ, D)"
 _STRATEGIES: dict[str, dict[str, Any]] = {
     "concat + linear": {"fusion": "concatenation", "hidden": ()},
     "bilinear + linear": {"fusion": "bilinear", "hidden": ()},
@@ -38,18 +40,6 @@ _FUSIONS: dict[str, dict[str, Any]] = {
     "bilinear + MLP": {"fusion": "bilinear", "hidden": (512,)},
 }
 _LAYERS, _WIDTHS = (1, 2, 3), (128, 256, 512, 1024)
-
-
-@dataclass(frozen=True, eq=False)
-class Capability:
-    """A critic's mean scores on held-out images.
-
-    scores: of human captions (`human`) and of each captioner's. performance: balanced s(Θ, D).
-    """
-
-    name: str
-    scores: Mapping[str, float]
-    performance: float
 
 
 def variants(study: str, recipe: CriticRecipe, contexts: Sequence[str] = ("reference",)) -> dict[str, CriticRecipe]:
@@ -142,7 +132,7 @@ def capability(
     features: FeatureFile | None = None,
     data: Sequence[TrainingData] = (),
     device: str = "cpu",
-) -> list[Capability]:
+) -> Part:
     """Trains a critic with each recipe and scores the captions of the held-out images.
 
     Args:
@@ -156,6 +146,9 @@ def capability(
 
     Raises:
         InputError: no held-out image has a machine caption.
+
+    Returns:
+        A row per critic: the mean scores of human captions and of each captioner's, and balanced s(Θ, D).
     """
     caption_sets = held_out_captions(held_out)
     results = []
@@ -164,8 +157,10 @@ def capability(
     ).items():
         mean_scores = {kind: evaluate(captions, [metric])[metric].score for kind, captions in caption_sets.items()}
         machine_score = float(np.mean([score for kind, score in mean_scores.items() if kind != HUMAN]))
-        results.append(Capability(critic_name, mean_scores, (mean_scores[HUMAN] + 1 - machine_score) / 2))
-    return results
+        performance = (mean_scores[HUMAN] + 1 - machine_score) / 2
+        results.append(StudyRow(critic_name, {**mean_scores, PERFORMANCE: performance}))
+    title = f"mean scores of captions of {len(held_out):,} held-out images"
+    return Part(title, (*caption_sets, PERFORMANCE), tuple(results))
 
 
 def held_out_captions(images: Sequence[CaptionedImage]) -> dict[str, CaptionSet]:

@@ -1,24 +1,20 @@
 """Images to train a critic on, from files: human captions of photos, and what machines wrote of them.
 
-A row of machine captions is `{"photo" or "image_id", "candidate", "source"?, "system"?, "read"?}`, one JSON object per
-line, plain or gzipped: `read` has the places of the human captions that the machine had read (`capmeter train writer`
-writes such rows). Rows of photos that are not trained on are left out.
+Rows of machine captions (`capmeter_research.common.machine_captions`) of photos that are not trained on are left out.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.sources import text_lines
 from capmeter.core.checkpoints import TrainingData
 from capmeter.core.errors import InputError
-from capmeter_research.common.benchmark_exclusions import identify_photo
 from capmeter_research.common.corpus import PhotoCorpus
+from capmeter_research.common.machine_captions import iter_machine_rows, read_machine_captions
 from capmeter_research.papers.leic.training.examples import CaptionedImage, MachineText
 from capmeter_research.papers.leic.training.recipe import MACHINE, SAMPLES
 
@@ -61,9 +57,10 @@ def read_images(
     for caption_kind, paths in ((MACHINE, machine), (SAMPLES, samples)):
         for path in paths:
             count = 0
-            for source, photo_number, caption in _rows(path, [corpus.data.name for corpus in corpora], systems):
-                if (source, photo_number) in photo_keys:
-                    captions_by_kind[caption_kind].setdefault((source, photo_number), []).append(caption)
+            for caption in read_machine_captions(path, corpora[0].data.name):
+                if caption.photo in photo_keys and (not systems or caption.system in systems):
+                    text = MachineText(caption.caption, caption.inputs, caption.system)
+                    captions_by_kind[caption_kind].setdefault(caption.photo, []).append(text)
                     count += 1
             if not count:
                 raise InputError(f"{path}: none of its captions is of a photo that is trained on; check its photos")
@@ -80,26 +77,6 @@ def read_images(
         )
         (held_out if photo.held_out else learned).append(image)
     return TrainingImages(tuple(learned), tuple(held_out), (*(corpus.data for corpus in corpora), *files))
-
-
-def _rows(path: str, sources: Sequence[str], systems: Collection[str]) -> Iterable[tuple[str, str, MachineText]]:
-    for line_number, line in text_lines(path):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            source = str(row.get("source", sources[0]))
-            photo_number = str(row["photo"]) if "photo" in row else identify_photo(str(row["image_id"]), source)[1]
-            machine_text = MachineText(
-                str(row["candidate"]), tuple(map(int, row.get("read", ()))), str(row.get("system", ""))
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{path}, line {line_number}: expected a machine caption such as "
-                f'{{"photo": "391895", "candidate": "a man rides a bike"}}, but got {line[:80]!r} ({error})'
-            ) from error
-        if not systems or row.get("system") in systems:
-            yield source, photo_number, machine_text
 
 
 def read_samples(files: Sequence[str], systems: Mapping[str, CaptionSet]) -> dict[str, dict[str, list[str]]]:
@@ -120,19 +97,10 @@ def read_samples(files: Sequence[str], systems: Mapping[str, CaptionSet]) -> dic
                 f"samples {sample_file!r}: expected NAME=FILE with the name of a submission ({', '.join(systems)})"
             )
         images, samples_of_system = set(systems[system_name].image_ids), samples_by_system.setdefault(system_name, {})
-        for number, line in text_lines(path):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                image_id, caption = str(row["image_id"] if "image_id" in row else row["photo"]), str(row["candidate"])
-            except (ValueError, KeyError, TypeError) as error:
-                raise InputError(
-                    f'{path}, line {number}: expected a sample such as {{"image_id": "391895", "candidate": "a man '
-                    f'rides a bike"}}, but got {line[:80]!r} ({error})'
-                ) from error
+        for row in iter_machine_rows(path) or ():
+            image_id = str(row.get("image_id", row.get("photo")))
             if image_id in images:
-                samples_of_system.setdefault(image_id, []).append(caption)
+                samples_of_system.setdefault(image_id, []).extend(row["captions"].values())
         if not samples_of_system:
             raise InputError(f"{path}: none of its captions is of an image of {system_name}; check the image ids")
     return samples_by_system

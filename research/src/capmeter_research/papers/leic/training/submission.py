@@ -109,7 +109,7 @@ def judge(
             metric = Leic(
                 checkpoint=str(critic_folder), features=features.path if features and recipe.sees_image else None
             )
-            for scores, captions in ((machine, _rows(submission, rows)), (human, _human(submission, rows))):
+            for scores, captions in ((machine, submission.select(rows)), (human, _human(submission, rows))):
                 scores[run, rows] = evaluate(captions, [metric])[metric].items.array
     performance = (1 - machine.mean(axis=1) + human.mean(axis=1)) / 2
     return SubmissionScores(
@@ -190,13 +190,6 @@ def _image(caption: Caption, samples: Samples) -> CaptionedImage:
         caption.references,
         (MachineText(caption.candidate),),
         tuple(MachineText(sample_text) for sample_text in image_samples),
-    )
-
-
-def _rows(captions: CaptionSet, caption_rows: npt.NDArray[np.int64]) -> CaptionSet:
-    row_captions = [captions[captions.ids[row]] for row in caption_rows.tolist()]
-    return CaptionSet.from_captions(
-        Caption(each.id, each.image_id, each.candidate, each.references) for each in row_captions
     )
 
 

@@ -9,32 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.checkpoints import TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.runner import evaluate
 from capmeter.stats.kendall import TauB
 from capmeter_research.common.image_features import FeatureFile, write_feature_file
+from capmeter_research.common.study_table import Part, StudyRow
 from capmeter_research.papers.leic.critic import load_critic
 from capmeter_research.papers.leic.leic import Leic
 from capmeter_research.papers.leic.training.examples import CaptionedImage, MachineText
 from capmeter_research.papers.leic.training.recipe import WORLD_CAPTIONS, CriticRecipe
+from capmeter_research.synthetic_scenes.evaluation import SWAPPED, scene_outcomes
 from capmeter_research.synthetic_scenes.scenes import Content, World, WorldCaption, make_errors, true_captions
 from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS
 from capmeter_research.synthetic_scenes.scenes.grammar import realise
 from capmeter_research.synthetic_scenes.scenes.scenes import Scene
 from capmeter_research.synthetic_scenes.scenes.world import REFERENCES
 
-TRUE = "true"
+TAU = "τb with the truth"
 PARTS = 6
 _AT_ONCE = 64
 _PARTED = 6  # captions of which parts are made
@@ -43,21 +43,6 @@ _OF_ALL = (*CONTENT_ERRORS, "colour", "relation", "relation", "hallucinated", "d
 _OF_ONE = ("colour", "count", "object", "texture", "size")
 _OF_TWO = ("relation",) * 4 + ("count", "object")
 _ALONE: dict[str, Any] = {"fusion": "concatenation", "hidden": (512, 128)}  # a product needs two
-
-
-@dataclass(frozen=True, eq=False)
-class WorldShares:
-    """How a metric does on held-out scenes.
-
-    above: for each kind of error, the share of scenes whose true caption scores above the same caption with this error
-    (equal scores count half). falls: the share whose true caption scores lower with another scene's picture; None for a
-    critic without the picture. tau: Kendall's τb of all candidates' scores with the share of their facts that hold.
-    """
-
-    name: str
-    above: Mapping[str, float]
-    falls: float | None
-    tau: float
 
 
 def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> list[CaptionedImage]:
@@ -118,8 +103,10 @@ def _saying(content: Content, style: tuple[float, ...]) -> WorldCaption:
     return WorldCaption(realise(content, style), content, style)
 
 
-def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool = False) -> WorldShares:
-    """How a metric orders the captions of scenes.
+def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool = False) -> StudyRow:
+    """How a metric orders the captions of scenes: the shares of `scene_outcomes`, in percent, and Kendall's τb.
+
+    Equal scores count half. `TAU` is the agreement of all candidates' scores with the share of their facts that hold.
 
     Args:
         metric: finds pictures by image id.
@@ -127,24 +114,19 @@ def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool 
         name: in the result; default: the metric's text form.
         picture: whether the metric sees the picture.
     """
-    caption_rows = list(world.captions())
-    items = evaluate(CaptionSet.from_captions(caption_rows), [metric])[metric].items
-    above_by_kind: dict[str, list[float]] = {}
-    for each in caption_rows:
-        if each.system in ERRORS:
-            right, wrong = items[f"{each.image_id}#{TRUE}"], items[each.id]
-            above_by_kind.setdefault(str(each.system), []).append((right > wrong) + 0.5 * (right == wrong))
-    swap_share = None
-    if picture:
-        image_ids = list(dict.fromkeys(each.image_id for each in caption_rows))
-        next_image = dict(zip(image_ids, image_ids[1:] + image_ids[:1], strict=True))
-        swapped = [replace(each, image_id=next_image[each.image_id]) for each in caption_rows if each.system == TRUE]
-        swapped_items = evaluate(CaptionSet.from_captions(swapped), [metric])[metric].items
-        swap_share = float(np.mean([items[each.id] > swapped_items[each.id] for each in swapped]))
-    truth = np.array([each.human[0] if each.human else 0.0 for each in caption_rows])
-    shares = {kind: float(np.mean(above_by_kind[kind])) for kind in ERRORS if kind in above_by_kind}
+    captions = world.captions()
+    items, outcomes = scene_outcomes(metric, captions, swap=picture)
+    truth = np.array([each.human[0] if each.human else 0.0 for each in captions])
+    shares = {kind: 100 * float(np.mean(outcomes[kind])) for kind in (*ERRORS, SWAPPED) if kind in outcomes}
     varies = np.ptp(items.array) > 0  # a metric that says the same of everything orders nothing
-    return WorldShares(name or str(metric), shares, swap_share, float(TauB(items.array, truth)()) if varies else 0.0)
+    return StudyRow(name or str(metric), {**shares, TAU: float(TauB(items.array, truth)()) if varies else 0.0})
+
+
+def world_part(rows: Sequence[StudyRow], scenes: int) -> Part:
+    """The table of several metrics' `world_shares`, of this number of scenes."""
+    title = f"true captions scored above wrong ones, % of {scenes:,} held-out scenes (50: chance)"
+    columns = dict.fromkeys(column for row in rows for column in row.found if column != TAU)
+    return Part(title, (*sorted(columns, key=SWAPPED.__eq__), TAU), tuple(rows))
 
 
 def contexts_on_world(
@@ -157,7 +139,7 @@ def contexts_on_world(
     features: FeatureFile | None = None,
     captions: int = WORLD_CAPTIONS,
     device: str = "cpu",
-) -> list[WorldShares]:
+) -> list[StudyRow]:
     """Trains a critic with each context on one set of scenes, and judges it on another split.
 
     Args:
@@ -192,7 +174,7 @@ def contexts_on_world(
     return results
 
 
-def critic_on_world(critic: str, test_world: World, features: FeatureFile | None, *, name: str = "") -> WorldShares:
+def critic_on_world(critic: str, test_world: World, features: FeatureFile | None, *, name: str = "") -> StudyRow:
     """How a trained critic orders the captions of scenes.
 
     Args:

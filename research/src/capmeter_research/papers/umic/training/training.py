@@ -28,7 +28,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Precision
 from capmeter_research.common.forked_map import forked_map
-from capmeter_research.common.loop import Learner
+from capmeter_research.common.loop import Learner, Run, set_seed, split_rows
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.papers.umic.pairs import PairEncoder
 from capmeter_research.papers.umic.training.evaluation import pairwise_accuracy
@@ -176,6 +176,7 @@ class UmicLearner(Learner[RankingBatch]):
     """
 
     select = "minus_loss"
+    betas = (0.9, 0.98)  # UNITER's
     module: UmicModule
 
     def __init__(
@@ -210,10 +211,8 @@ class UmicLearner(Learner[RankingBatch]):
         epoch_captions = self.negatives.sample(rows[:count], epoch + 1, self.workers)
         caption_lengths = np.array([max(map(len, caption_ids)) for caption_ids in epoch_captions.ids])
         batches = []
-        for block_start in range(0, count, _SORTED_BATCHES * batch_size):
-            row_block = np.arange(block_start, min(block_start + _SORTED_BATCHES * batch_size, count))
-            row_block = row_block[np.argsort(caption_lengths[row_block], kind="stable")]
-            batches += [row_block[k : k + batch_size] for k in range(0, len(row_block), batch_size)]
+        for block in split_rows(np.arange(count), _SORTED_BATCHES * batch_size):
+            batches += split_rows(block[np.argsort(caption_lengths[block], kind="stable")], batch_size)
         return [epoch_captions.take(batches[k]) for k in rng.permutation(len(batches)).tolist()]
 
     def losses(self, batch: RankingBatch, rng: np.random.Generator) -> Mapping[str, Tensor]:
@@ -325,9 +324,8 @@ class UmicLearner(Learner[RankingBatch]):
         """The ranking loss on held-out captions, and the percentage of negatives that score below, by kind and mean."""
         uniter = self.module.uniter(0.0)
         batch_scores = []
-        for batch_start in range(0, len(self._held_out_batch.rows), self.recipe.batch):
-            batch_end = min(batch_start + self.recipe.batch, len(self._held_out_batch.rows))
-            batch = self._held_out_batch.take(np.arange(batch_start, batch_end))
+        for rows in split_rows(np.arange(len(self._held_out_batch.rows)), self.recipe.batch):
+            batch = self._held_out_batch.take(rows)
             text_ids = [row for caption_ids in batch.ids for row in caption_ids]
             text_pictures = np.repeat(self.held_out.picture[batch.rows], len(batch.ids[0]))
             pooled_states = uniter.pooled(self.pair_states(uniter, self.held_out, text_ids, text_pictures))
@@ -337,10 +335,6 @@ class UmicLearner(Learner[RankingBatch]):
         mean_loss = float(ranking_loss(score_table, self.recipe.margin).mean())
         by_kind = dict(zip(self.kinds, accuracy.tolist(), strict=True))
         return {"minus_loss": -mean_loss, "pairwise_accuracy": float(accuracy.mean()), **by_kind}
-
-    def optimizer(self, lr: float) -> torch.optim.Optimizer:
-        """Adam with UNITER's second moment."""
-        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=(0.9, 0.98))
 
     def pair_states(self, uniter: Uniter, examples: RegionExamples, texts: Ids, pictures: Rows) -> Tensor:
         """The last hidden states (pairs, length, width) of texts with pictures; each picture is embedded once.
@@ -410,11 +404,8 @@ class StartingPoint:
     def from_checkpoint(cls, checkpoint: Checkpoint) -> StartingPoint:
         """From a checkpoint; without a ranking head, row 1 of the matching head becomes it, as in the released code.
 
-        Heads of pretraining that are not used here are dropped. Weights in half precision are converted to single
-        precision.
+        Weights in half precision are converted to single precision.
         """
-        import torch
-
         shape = UniterShape(**checkpoint.parameters["shape"])
         names = {*shape.weights(), *head_shapes(shape, "itm_output"), *head_shapes(shape, "rank_output")}
         weights = {name: torch.tensor(array).float() for name, array in checkpoint.weights.items() if name in names}
@@ -438,8 +429,6 @@ class StartingPoint:
             features: width of the regions' features.
             seed: of the weights.
         """
-        import torch
-
         vocabulary = learn_vocabulary(sentences)
         shape = UniterShape(vocabulary=len(vocabulary), features=features, **SCENE_SHAPE)
         weights = initial_weights(shape, seed, _INITIAL_STD)
@@ -479,8 +468,6 @@ def train_umic(
     Returns:
         The checkpoint with the lowest loss on held-out captions, with its scores there.
     """
-    from capmeter_research.common.loop import Run, set_seed
-
     set_seed(recipe.seed)
     tokenizer = WordPieceTokenizer(start.vocabulary, start.lowercase)
     negative_sampler = negatives.sampler(train.captions, tags=train.tags)

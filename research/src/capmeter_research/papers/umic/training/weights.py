@@ -8,7 +8,6 @@ safetensors, the sizes, and the vocabulary of word pieces.
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capmeter.core.arrays import ZIP_ERRORS
 from capmeter.core.assets import sha256
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
 from capmeter.encoders.handle import require_neural
-from capmeter_research.papers.umic.uniter import HEADS, KIND, UniterShape, head_shapes, linear_shapes, norm_shapes
+from capmeter_research.common.state_dicts import read_tensors
+from capmeter_research.papers.umic.uniter import HEADS, KIND, UniterShape, head_shapes
 from capmeter_research.papers.umic.word_piece import SPECIAL, WordPieceTokenizer
 
 if TYPE_CHECKING:
@@ -35,37 +34,17 @@ _MAX_NAMES = 3
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file (.pt, .bin, .safetensors, .npz) under UNITER's names, in float32.
+    """The tensors of a file (.pt, .bin, .safetensors, .npz) by UNITER's names, without pretraining's heads, in float32.
 
     Raises:
-        AssetError: no such file; damaged; or a pickle that holds more than tensors.
+        AssetError: see `read_tensors`.
         MissingBackend: torch is not installed.
     """
     require_neural()
     import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
-    try:
-        if path.suffix == ".safetensors":
-            state_dict: Any = load_file(str(path))
-        elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                state_dict = {weight_name: torch.from_numpy(arrays[weight_name]) for weight_name in arrays.files}
-        else:
-            state_dict = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:  # torch's own message advises running whatever the file contains
-        raise AssetError(
-            f"{path}: a damaged pickle, or one that contains more than tensors, which is never loaded; expected a "
-            "state dict as UNITER's authors publish it, or safetensors"
-        ) from error
-    except FileNotFoundError as error:
-        raise AssetError(f"{path}: no such file; expected a state dict (.pt, .safetensors, .npz)") from error
-    except (*ZIP_ERRORS, SafetensorError) as error:
-        raise AssetError(f"{path}: cannot read it as a state dict ({str(error)[:200]}); fetch it again") from error
-    if not isinstance(state_dict, Mapping) or not all(isinstance(each, torch.Tensor) for each in state_dict.values()):
-        raise AssetError(f"{path}: holds {type(state_dict).__name__}, expected a state dict (tensors by name)")
-    return {_canonical_name(str(weight_name)): tensor.to(torch.float32) for weight_name, tensor in state_dict.items()}
+    tensors = {_canonical_name(weight_name): tensor for weight_name, tensor in read_tensors(path).items()}
+    return {name: tensor.to(torch.float32) for name, tensor in tensors.items() if not name.startswith(_PRETRAINING)}
 
 
 def _canonical_name(weight_name: str) -> str:
@@ -108,9 +87,6 @@ def check_weights(weights: Mapping[str, Any], shape: UniterShape) -> None:
     for head in HEADS:
         if any(weight_name.startswith(f"{head}.") for weight_name in weights):
             expected |= head_shapes(shape, head)
-    if any(weight_name.startswith(_PRETRAINING) for weight_name in weights):
-        label_bias = weights.get("region_classifier.net.3.bias")
-        expected |= pretraining_shapes(shape, labels=1601 if label_bias is None else len(label_bias))
     missing, unexpected = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
     if missing or unexpected:
         problems = [f"{len(missing)} weights are missing ({_list_names(missing)})"] if missing else []
@@ -187,24 +163,6 @@ def convert_uniter(state_dict: Path, vocabulary: Path, folder: Path, config: Pat
 
 def _list_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
-
-
-def pretraining_shapes(shape: UniterShape, labels: int) -> dict[str, tuple[int, ...]]:
-    """The shapes of the heads of pretraining: masked words, masked regions' features and masked regions' labels."""
-    width, feature_width = shape.width, shape.features
-    shapes = {
-        **dict(linear_shapes("cls.predictions.transform.dense", width, width)),
-        **dict(norm_shapes("cls.predictions.transform.LayerNorm", width)),
-        "cls.predictions.decoder.weight": (shape.vocabulary, width),
-        "cls.predictions.bias": (shape.vocabulary,),
-        "feat_regress.weight": (width, feature_width),
-        "feat_regress.bias": (feature_width,),
-        **dict(linear_shapes("region_classifier.net.3", labels, width)),
-    }
-    for head_name in ("feat_regress", "region_classifier"):
-        shapes |= linear_shapes(f"{head_name}.net.0", width, width)
-        shapes |= norm_shapes(f"{head_name}.net.2", width)
-    return shapes
 
 
 def initial_weights(shape: UniterShape, seed: int, std: float = 0.02) -> dict[str, Any]:
