@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import evaluate
+from capmeter.judgments.builders import find_other_images
 from capmeter.judgments.layouts import JudgmentRow, read_records
-from capmeter.judgments.swapped_captions import find_other_images
 
 METRICS = (
     "sbert(encoder=use-multilingual),sbert,bleu-1(tokenizer=pieces),cider-d(tokenizer=pieces),cider-d(tokenizer=char)"

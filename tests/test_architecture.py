@@ -59,14 +59,14 @@ NETWORKS = re.compile(
 # the most lines of each package outside docstrings: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
-    "src/capmeter/captions": 5_552,
+    "src/capmeter/captions": 5_526,
     "src/capmeter/cli": 2_828,
     "src/capmeter/core": 2_322,
     "src/capmeter/encoders": 2_020,
     "src/capmeter/evaluation": 2_087,
     "src/capmeter/images": 524,
     "src/capmeter/integrations": 2_408,
-    "src/capmeter/judgments": 1_507,
+    "src/capmeter/judgments": 1_460,
     "src/capmeter/meta": 2_079,
     "src/capmeter/metrics": 8_382,
     "src/capmeter/report": 2_496,

@@ -164,16 +164,6 @@ def test_a_pair_with_a_mistake(mistake: str) -> None:
         load(candidates, references)
 
 
-def test_a_caption_passed_as_a_path() -> None:
-    with pytest.raises(InputError, match="there is no such file"):
-        load("a dog runs")
-
-
-def test_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder"):
-        load(tmp_path)
-
-
 def test_few_captions_may_look_like_file_names() -> None:
     captions = load(
         {"1": "www.example.png", "2": "a dog", "3": "a cat"}, {k: ["a sign"] for k in "123"}, on_missing="skip"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.command_line import capmeter as run_capmeter
 
 import capmeter
-from capmeter.captions.clean_texts import clean_chat_artifacts
+from capmeter.captions.clean_texts import clean_chat_artifacts, render_markdown
 from capmeter.captions.matching import CLEANED as NOTES
 from capmeter.captions.text_checks import find_artefacts
 from capmeter.captions.validation import examine
@@ -215,3 +215,35 @@ def test_the_command(tmp_path: Path) -> None:
     result = run_capmeter("score", str(path), "-m", "rouge-l", "--no-intervals", "--clean", "chat-artifacts")
     assert "note: cleaned of chat artifacts: 2 captions: 7, 12" in result.stderr
     assert "clean:chat-artifacts" in result.stderr
+
+
+PLAIN = "A brown dog lies on a sofa. A clock hangs on the wall."
+BOLD = "A **brown dog** lies on a *sofa*. A `clock` hangs on the [wall](https://x.org)."
+
+
+def test_marks_change_no_score(tmp_path: Path) -> None:
+    rows = [{"image_id": k, "candidate": text, "references": [PLAIN]} for k, text in enumerate((PLAIN, BOLD))]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scores = capmeter.score(capmeter.load(path, clean="markdown"), "bleu-4,rouge-l")
+    assert scores["bleu-4"].items["0"] == scores["bleu-4"].items["1"]
+    assert scores.notes[NOTES["markdown"]] == ["1"]
+    assert "clean:markdown" in scores["rouge-l"].signature
+    assert capmeter.score(capmeter.load(path), "rouge-l")["rouge-l"].items["1"] < 1
+    result = run_capmeter("score", str(path), "-m", "rouge-l", "--clean", "markdown")
+    assert result.returncode == 0 and "1.0000" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# Description\n\n- **Dog:** it runs.\n1. A cat.", "Description\nDog: it runs.\nA cat."),
+        ("| dog | cat |\n|---|---|\n| runs | sleeps |", "dog\ncat\nruns\nsleeps"),
+        ("```\ncode\n```\nA dog.", "A dog."),
+        ("a snake_case name, 2 * 3", "a snake_case name, 2  3"),
+        ("![photo](x.png)", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_rendered(text: str, expected: str) -> None:
+    assert render_markdown(text) == expected

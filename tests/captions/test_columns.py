@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import os
 import socket
 import subprocess
@@ -350,16 +349,6 @@ def test_values_of_numpy() -> None:
     }
     captions = load([row])["7"]
     assert (captions.candidate, captions.references, captions.human) == ("a", ("b", "c"), (1.5,))
-
-
-def test_json_text_as_references() -> None:
-    rows = [{"image_id": 1, "candidate": "a", "references": json.dumps(["b", "c"])}]
-    assert load(rows)["1"].references == ("b", "c")
-
-
-def test_systems_that_differ_only_in_type_are_refused() -> None:
-    with pytest.raises(InputError, match="captions names a system twice, as number and as text"):
-        capmeter.load_systems([{"image_id": 1, "captions": {1: "first", "1": "second"}, "references": ["x"]}])
 
 
 def test_many_headings_of_another_case_take_linear_time() -> None:

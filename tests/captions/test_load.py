@@ -108,6 +108,7 @@ def test_rows_in_lines_and_tables(tmp_path: Path) -> None:
             assert open_rows(path).format == name
             as_expected(load(path))
     assert open_rows(write(tmp_path / "one", lines.split("\n")[0].encode())).format == "jsonl"
+    assert len(load(write(tmp_path / "systems", json.dumps(SYSTEMS[0]).encode()))) == 2
     one_row = write(tmp_path / "named", b'{"photo": "1", "output": "a dog runs"}')
     assert open_rows(one_row, columns={"output": "candidate"}).format == "jsonl"
 
@@ -310,16 +311,6 @@ def test_real_files(shared: Path) -> None:
     expert = load(shared / "data" / "flickr8k_expert.jsonl.gz")
     assert len(expert) == 5822
     assert len(set(expert.image_ids)) == 1000
-
-
-def test_one_line_of_several_systems_is_a_row(tmp_path: Path) -> None:
-    path = tmp_path / "one.jsonl"
-    path.write_text(json.dumps({"image_id": "7", "captions": {"s": "a dog", "t": "a cat"}}))
-    captions = load(path, {"7": ["the dog"]})
-    assert [(each.image_id, each.system, each.candidate) for each in captions] == [
-        ("7", "s", "a dog"),
-        ("7", "t", "a cat"),
-    ]
 
 
 def test_more_images_without_references_are_counted_by_image() -> None:

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.containers.container import WHOLE, Container, Span, spread
-from capmeter.captions.containers.lines import DelimitedRows, JsonLines
+from capmeter.captions.containers.container import WHOLE, Container, DelimitedRows, JsonLines, Span, spread
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
 from capmeter.captions.field_names import (
     IMAGE_NAMES,

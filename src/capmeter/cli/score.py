@@ -14,7 +14,7 @@ import typer
 from capmeter.captions.containers.container import ROWS
 from capmeter.captions.load import load_systems
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.source_rows import SourceRows
+from capmeter.captions.parts import SourceRows
 from capmeter.captions.sources import CaptionSource
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import for_metrics, input_files, name_and_path, name_system

@@ -35,15 +35,17 @@ from capmeter._version import __version__
 from capmeter.captions.containers.container import ROWS
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.parts import (
+    NUMBER,
     Numbers,
     Part,
     PartCaptions,
     hash_images,
+    make_column,
     number_captions,
     open_parts,
+    value_kind,
 )
 from capmeter.captions.rows import CaptionRow
-from capmeter.captions.source_rows import NUMBER, make_column, value_kind
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names

@@ -23,6 +23,7 @@ Parquet only text, numbers and lists are read, never pictures. Where fields by o
 from __future__ import annotations
 
 import ast
+import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -33,10 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.containers.lines import DelimitedRows, JsonLines
+from capmeter.captions.containers.container import Container, DelimitedRows, JsonLines
 from capmeter.captions.load import load
-from capmeter.captions.rows import MAX_NUMBER, is_finite
-from capmeter.captions.sources import CaptionSource, open_bytes, read_text, text_lines
+from capmeter.captions.matching import final_ids
+from capmeter.captions.rows import MAX_NUMBER, CaptionRow, is_finite
+from capmeter.captions.sources import CaptionSource, read_text, text_lines
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 
@@ -144,50 +146,39 @@ def read_records(path: Path) -> list[JudgmentRow]:
     Raises:
         InputError: the file is damaged, not of records, or has none.
     """
-    with open_bytes(path) as file:
+    source, names = CaptionSource.resolve(path), None
+    with source.open() as file:
         start = file.read(64).lstrip()
+    container: Container
     if start.startswith(b"PAR1"):
-        rows = _read_parquet(path)
-    elif start[:1] == b"[":
-        items = decode_json(read_text(path), str(path))
-        rows = [_record(item, f"{path}, item {k}") for k, item in enumerate(items)]
+        from pyarrow import parquet, types
+
+        from capmeter.captions.containers.binary import ParquetRows  # which other files do not need
+
+        container = ParquetRows(source)
+        with source.open() as file:
+            schema = parquet.read_schema(io.BytesIO(file.read()))
+        are_pictures = types.is_binary, types.is_large_binary, types.is_struct
+        names = [column.name for column in schema if not any(is_picture(column.type) for is_picture in are_pictures)]
     elif start[:1] == b"{" or not {".csv", ".tsv"} & set(path.suffixes[-2:]):
-        rows = _read_jsonl(path)
+        container = JsonLines(source)
     else:
-        table = DelimitedRows(CaptionSource.resolve(path), "tsv" if ".tsv" in path.suffixes[-2:] else "csv")
-        rows = [JudgmentRow(cells, place) for place, cells in table.records()]
+        container = DelimitedRows(source, "tsv" if ".tsv" in path.suffixes[-2:] else "csv")
+    if start[:1] == b"[":
+        items = decode_json(source.read_text(), str(path))
+        records: Iterable[tuple[str, Any]] = ((f"{path}, item {k}", item) for k, item in enumerate(items))
+    else:
+        records = container.records(names)
+    rows = [_record(value, place) for place, value in records]
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
-
-
-def _read_jsonl(path: Path) -> list[JudgmentRow]:
-    """The rows of a JSON-lines file, plain or gzipped."""
-    return [_record(value, place) for place, value in JsonLines(CaptionSource.resolve(path)).records()]
 
 
 def _record(value: Any, place: str) -> JudgmentRow:
     if not isinstance(value, dict):
         raise InputError(f'{place}: expected an object such as {{"image_id": …}}, but got {type(value).__name__}')
     return JudgmentRow(value, place)
-
-
-def _read_parquet(path: Path) -> list[JudgmentRow]:
-    import pyarrow
-    from pyarrow import parquet
-
-    types = pyarrow.types
-    try:
-        parquet_file = parquet.ParquetFile(path)
-        column_names = [
-            column.name
-            for column in parquet_file.schema_arrow
-            if not (types.is_binary(column.type) or types.is_large_binary(column.type) or types.is_struct(column.type))
-        ]
-        records = parquet_file.read(columns=column_names).to_pylist()
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path}: not a whole Parquet file: {error}; copy it again") from None
-    return [JudgmentRow(record, f"{path}, row {row_number}") for row_number, record in enumerate(records)]
 
 
 def rename_columns(rows: list[JudgmentRow], columns: Mapping[str, str], path: Path) -> list[JudgmentRow]:
@@ -201,37 +192,24 @@ def rename_columns(rows: list[JudgmentRow], columns: Mapping[str, str], path: Pa
     absent_columns = [name for name in columns if not any(name in row for row in rows)]
     if absent_columns:
         raise InputError(f"{path} has no column {absent_columns[0]!r}; its first row has {', '.join(rows[0].fields)}")
-    if not columns:
-        return rows
     renamed_rows = []
-    for row in rows:
-        fields = {
-            name: value for name, value in row.fields.items() if name not in columns and name not in columns.values()
-        }
-        reference_texts: list[Any] = []
+    for row in rows if columns else ():
+        fields = {name: value for name, value in row.fields.items() if name not in (*columns, *columns.values())}
         for name, field_name in columns.items():
             value = row.fields.get(name)
             if field_name == "references":
-                reference_texts += value if isinstance(value, list) else [value] * (name in row)
-                fields[field_name] = reference_texts
+                texts = value if isinstance(value, list) else [value] * (name in row)
+                fields[field_name] = [*fields.get(field_name, ()), *texts]
             elif name in row:
                 fields[field_name] = value
         renamed_rows.append(JudgmentRow(fields, row.place))
-    return renamed_rows
+    return renamed_rows or rows
 
 
-def row_ids(rows: list[JudgmentRow]) -> list[str]:
+def row_ids(rows: Iterable[JudgmentRow]) -> list[str]:
     """Each row's own `id`; else its image's where that is unique; else `image#k` for the k-th row of the image."""
-    image_ids = [row.text("image_id") for row in rows]
-    image_counts, seen_counts, ids = Counter(image_ids), Counter[str](), []
-    for row, image_id in zip(rows, image_ids, strict=True):
-        k, seen_counts[image_id] = seen_counts[image_id], seen_counts[image_id] + 1
-        row_id = row.text("id") if "id" in row else image_id if image_counts[image_id] == 1 else f"{image_id}#{k}"
-        ids.append(row_id)
-    duplicates = [id for id, count in Counter(ids).items() if count > 1]
-    if duplicates:
-        raise InputError(f"duplicate id {duplicates[0]!r} ({ids.count(duplicates[0])} rows); scores are keyed by id")
-    return ids
+    captions = [CaptionRow(row.place, row.text("image_id"), id=row.text("id") if "id" in row else None) for row in rows]
+    return final_ids(captions, Counter(row.image_id for row in captions))
 
 
 TOKENS = "Flickr8k.token.txt"
@@ -363,9 +341,9 @@ def _read_thumb(path: Path) -> Iterator[JudgmentRow]:
     if not reference_files:
         raise InputError(f"{path} has no references; put THumB's {possible_files[0].name} in the same folder")
     references_by_segment = {
-        str(row.fields.get("seg_id")): row.texts("refs") for row in _read_jsonl(reference_files[0])
+        str(row.fields.get("seg_id")): row.texts("refs") for row in read_records(reference_files[0])
     }
-    for row in _read_jsonl(path):
+    for row in read_records(path):
         segment_id = str(row.fields.get("seg_id"))
         if segment_id not in references_by_segment:
             raise row.error_at("seg_id", f"a segment of {reference_files[0].name}")

@@ -10,8 +10,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.parts import SourceRows, unify_columns
 from capmeter.captions.rows import CaptionRow
-from capmeter.captions.source_rows import SourceRows, unify_columns
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.output_files import write_table

@@ -29,8 +29,7 @@ from pydantic import (
 )
 
 from capmeter.captions.containers.binary import ParquetRows
-from capmeter.captions.containers.container import Records
-from capmeter.captions.containers.lines import JsonLines
+from capmeter.captions.containers.container import JsonLines, Records
 from capmeter.captions.matching import file_stem
 from capmeter.captions.rows import image_key
 from capmeter.captions.sources import CaptionSource

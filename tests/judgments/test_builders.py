@@ -10,8 +10,8 @@ import pytest
 from support.command_line import capmeter
 
 from capmeter.core.errors import InputError
+from capmeter.judgments.builders import find_other_images
 from capmeter.judgments.layouts import JudgmentRow
-from capmeter.judgments.swapped_captions import find_other_images
 
 OBJECTS = {"1": "a red dog", "2": "a dog", "3": "two cats on a bed", "4": "cats and a bed"}
 
