@@ -105,7 +105,7 @@ def check(judge: Judge, drawn: random.Random) -> str:
         return [answer(drawn) for _ in questions]
 
     try:
-        judge.judge(ask, CAPTION).send(None)
+        judge.protocol.judge(ask, CAPTION).send(None)
     except NoScore as reason:
         assert str(reason)
         return "no score"

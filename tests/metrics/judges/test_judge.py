@@ -328,7 +328,7 @@ def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
 def test_without_the_extra_the_metric_can_be_listed() -> None:
     program = (
         "import sys; sys.modules |= dict.fromkeys(('pydantic', 'openai', 'yaml', 'httpx2'))\n"
-        "from capmeter.metrics.judges.judges import Clair\n"
+        "from capmeter.metrics.judges.judge import Clair\n"
         "try: Clair(model='m').needs\nexcept Exception as error: print(Clair.NAME, error)"
     )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from capmeter.cli.main import app
 from capmeter.core.errors import CapmeterError, InputError
 from capmeter.core.settings import JudgeLimits
-from capmeter.metrics.judges.judges import Clair
+from capmeter.metrics.judges.judge import Clair
 from capmeter.metrics.judges.server import ApiKey, find_server, read_key
 
 pytest.importorskip("openai", reason="needs the judges extra")

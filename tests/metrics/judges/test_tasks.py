@@ -87,6 +87,7 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
             "prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {score: {of: [c], among: [a]}}",
             "expected labels of a, b",
         ),
+        ("prompt: '{candidate}'\nread: {labels: [a, b]}\ngroups: [k]\nquestions: [q]", "questions: the kind ''"),
         ("prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {other: {of: [a], among: [a]}}", "expected score:"),
     ],
 )

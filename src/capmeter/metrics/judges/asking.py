@@ -14,7 +14,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +57,7 @@ class Question:
     Attributes:
         message: the prompt.
         text: the prompt with its slots filled.
-        label: what is asked, in a few words.
-        item: the question of a file that is asked, with its options in order and the right one; or empty.
+        label: what is asked, in a few words, or the question of a file, with its options in order and the right one.
         image, image_hash: the image's file, and the hash of its content.
         temperature: of sampling.
         repeat: which of several answers to the same prompt.
@@ -67,7 +66,6 @@ class Question:
     message: Message
     text: str
     label: str = ""
-    item: str = ""
     image: ImageRef | None = None
     image_hash: str = ""
     temperature: float = 0.0
@@ -118,8 +116,7 @@ class Answer:
 
     def to_json(self) -> str:
         """The answer as JSON text."""
-        numbers = [[token.start, token.end, token.probabilities] for token in self.numbers]
-        return json.dumps([self.text, numbers, self.refused, self.truncated, self.used])
+        return json.dumps(astuple(self))
 
     @classmethod
     def from_json(cls, text: str) -> Answer:
@@ -295,13 +292,16 @@ class Interview:
                             self.cached += 1
                             return answer
                         if is_claimed:
-                            return await self._send(key, question)
+                            answer = await self._send(question)
+                            if not isinstance(answer, Failure):
+                                self.cache.put(key, answer)
+                            return answer
                 await asyncio.sleep(_WAIT)
         except CapmeterError as error:  # raised again when the questions in progress are answered
             self.error = self.error or error
             return Failure(reason="not answered, after an error")
 
-    async def _send(self, key: bytes, question: Question) -> Answer:
+    async def _send(self, question: Question) -> Answer:
         usage = self.limits.usage
         if self.limits.is_spent():
             return Failure(reason="not asked: --max-requests or --max-cost is reached")
@@ -314,9 +314,8 @@ class Interview:
         answer = await self.send(question)
         is_silent = isinstance(answer, Failure) and answer.is_of_server
         self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
-        if not isinstance(answer, Failure):
-            self.cache.put(key, answer)
-            usage.input_tokens += answer.used[0]
-            usage.output_tokens += answer.used[1]
-            self.spent = self.spent[0] + answer.used[0], self.spent[1] + answer.used[1]
+        inputs, outputs = answer.used
+        usage.input_tokens += inputs
+        usage.output_tokens += outputs
+        self.spent = self.spent[0] + inputs, self.spent[1] + outputs
         return answer

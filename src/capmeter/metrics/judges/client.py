@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
 import logging
 import math
@@ -24,6 +25,7 @@ from typing import Annotated, Any
 
 import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, OpenAIError
+from PIL import Image
 from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from capmeter.captions.caption_set import ImageRef
@@ -44,6 +46,13 @@ _MOST_ATTEMPTS = 3  # for responses that are not completions
 _FATAL = {401, 403, 404}
 _KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png"}
 _FORMAT_WORDS = ("response_format", "json_schema", "guided", "grammar")
+_NETWORK_ERRORS: dict[type[BaseException], str] = {
+    httpx2.TimeoutException: "no answer within {timeout:g} seconds",
+    ssl.SSLCertVerificationError: "its certificate is not trusted ({cause.verify_message}); see --judge-certificates",
+    ssl.SSLError: "it does not speak TLS",
+    httpx2.ProxyError: "the proxy (--judge-proxy) refused the connection",
+    httpx2.RemoteProtocolError: "the response is not HTTP, or broke off",
+}
 _FILTERS = ("content_filter", "content_policy", "safety")
 
 
@@ -229,7 +238,7 @@ class ServerJudge:
 
     async def _refused(self, question: Question, body: Mapping[str, Any], status: int, content: bytes) -> Answer:
         """What to make of an error: another try without an option, a refusal, or why there is no answer."""
-        message, *kinds = (self._key.mask_message(text, self.model) for text in _read_error(_parse_object(content)))
+        message, *kinds = (self._key.mask_message(text) for text in _read_error(_parse_object(content)))
         description = " ".join(filter(None, [f"status {status}", f"({', '.join(kinds)})" if kinds else ""]))
         description = f"{description}: {message or _describe_body(content)}"
         if "max_tokens" in body and "max_completion_tokens" in description:
@@ -319,21 +328,12 @@ def _describe_body(content: bytes) -> str:
 
 def _describe_network_error(error: BaseException, limits: JudgeLimits) -> str:
     """Why a server was not reached, in words that are not the server's."""
-    if isinstance(error, httpx2.TimeoutException):
-        return f"no answer within {limits.timeout:g} seconds"
-    causes: list[BaseException] = []
-    while error is not None and len(causes) < 10:
-        causes.append(error)
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]
-    for cause in causes:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({cause.verify_message}); see --judge-certificates"
-        if isinstance(cause, ssl.SSLError):
-            return "it does not speak TLS"
-    if any(isinstance(cause, httpx2.ProxyError) for cause in causes):
-        return "the proxy (--judge-proxy) refused the connection"
-    if any(isinstance(cause, httpx2.RemoteProtocolError) for cause in causes):
-        return "the response is not HTTP, or broke off"
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(causes) < 10:
+        causes.append(cause)
+    for kind, reason in _NETWORK_ERRORS.items():
+        if of_kind := [each for each in causes if isinstance(each, kind)]:
+            return reason.format(timeout=limits.timeout, cause=of_kind[0])
     strerror = next((each.strerror for each in reversed(causes) if isinstance(each, OSError) and each.strerror), "")
     hint = "" if limits.proxy else "; a proxy is used only if --judge-proxy names it"
     return f"cannot connect{f' ({strerror})' if strerror else ''}{hint}"
@@ -344,14 +344,8 @@ def _encode_image(image: ImageRef) -> str:
     decoded_image = read_image(image)
     with open(image.path, "rb") as file:  # noqa: PTH123  a Path would change some names
         image_bytes = file.read()
-    image_format = next(
-        (image_format for magic_bytes, image_format in _KINDS.items() if image_bytes.startswith(magic_bytes)), None
-    )
-    if image_format is None or decoded_image.notes:
-        import io
-
-        from PIL import Image
-
+    image_format = next((name for start, name in _KINDS.items() if image_bytes.startswith(start)), "")
+    if not image_format or decoded_image.notes:
         buffer = io.BytesIO()
         Image.fromarray(decoded_image.pixels).save(buffer, "PNG")
         image_bytes, image_format = buffer.getvalue(), "png"

@@ -78,7 +78,7 @@ class Item(BaseModel):
         tag: its label in a checklist.
     """
 
-    model_config = ConfigDict(frozen=True, validate_by_name=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     text: Text = Field(validation_alias="question")
     choices: tuple[Plain, ...] = ()
@@ -138,9 +138,8 @@ class ItemFile:
 
     def key(self, image_id: str) -> str:
         """The name of an image in the file: the same, else the one without folder and ending; empty if absent."""
-        if image_id in self.by_image:
-            return image_id
-        return self.aliases.get(image_id) or self.aliases.get(file_stem(image_id)) or ""
+        names = (image_id, self.aliases.get(image_id, ""), self.aliases.get(file_stem(image_id), ""))
+        return next((name for name in names if name in self.by_image), "")
 
     def of(self, image_id: str) -> tuple[Item, ...]:
         """The items of an image; empty without any."""

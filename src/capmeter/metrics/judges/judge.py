@@ -1,12 +1,27 @@
-"""The base of all judges: questions about captions, answers of a language model, scores and failures.
+"""CLAIR, and the judge whose question is a file: questions about captions, answers of a language model, and scores.
 
-A judge asks about one caption in `async def judge(ask, caption)`, which awaits `ask([question, …])`, may ask more, and
-returns what the answers say (`Verdict`); `NoScore` says why they say nothing. Captions are judged at the same time.
-What is asked is a task file (`capmeter.metrics.judges.tasks`), which names a protocol (`…protocols`).
+CLAIR (Chan et al. 2023): how likely a caption describes the same image as the references.
+
+    score = the model's number of 0 to 100, divided by 100
+
+Range 0 to 1. The prompt, and how the number is extracted from the answer, are the released code's; that code gives 0 if
+there is none, here such captions are listed and have no score. Servers, keys: docs/judges.md.
+
+A task of your own, or one of a package, is `judge(task="colours.yaml",model=M)`. Papers' protocols of several
+questions are in capmeter-research.
+
+What is asked is a task file (`capmeter.metrics.judges.tasks`), which names a protocol (`…protocols`). It asks about one
+caption in `async def judge(ask, caption)`, which awaits `ask([question, …])`, may ask more, and returns what the
+answers say (`Verdict`); `NoScore` says why they say nothing. Captions are judged at the same time.
 
 A caption whose answers are refused, unreadable or missing has no score. It is listed in the notes by its reason and
 does not count in the corpus score; where every caption needs a number (items, correlations, resamples), it gets that of
 the others: neutral, never 0. The part `scored_share` is the share of captions with a score.
+
+>>> str(Clair(model="gpt-4o-mini")), str(OwnJudge(model="m", task="colours.yaml"))
+('clair(model=gpt-4o-mini)', 'judge(model=m,task=colours.yaml)')
+
+Chan, Petryk, Gonzalez, Darrell, Canny: CLAIR: Evaluating Image Captions with Large Language Models. EMNLP 2023.
 """
 
 from __future__ import annotations
@@ -21,7 +36,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -37,7 +52,6 @@ from capmeter.metrics.judges import server
 from capmeter.metrics.judges.asking import (
     Answer,
     AnswerCache,
-    Ask,
     Failure,
     Interview,
     JudgedCaption,
@@ -69,7 +83,6 @@ _INSTRUCTIONS = re.compile(
     r"|\b(?:caption|description) (?:deserves|should (?:get|receive|be (?:rated|scored|given)))\b",
     re.IGNORECASE | re.MULTILINE,
 )
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,18 +146,6 @@ class Judge(AdditiveMetric):
         task = module.read_task(self.task_name)
         protocol: JudgeProtocol = module.PROTOCOLS.class_of(task.ask)(task, self)
         return protocol
-
-    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
-        """Asks about a caption that is not empty.
-
-        Args:
-            ask: what asks questions, several at once.
-            caption: to be judged.
-
-        Raises:
-            NoScore: the answers give no score; the text says why.
-        """
-        return await self.protocol.judge(ask, caption)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -293,13 +294,13 @@ class Judge(AdditiveMetric):
         asked: list[tuple[str, Answer]] = []
 
         async def ask(questions: Sequence[Question]) -> list[Answer]:
-            answers = await interview.ask([replace(q, repeat=repeat, temperature=self.temperature) for q in questions])
-            asked.extend((q.item or q.label, answer) for q, answer in zip(questions, answers, strict=True))
+            answers = await interview.ask([replace(each, repeat=repeat) for each in questions])
+            asked.extend((q.label, answer) for q, answer in zip(questions, answers, strict=True))
             return answers
 
         try:
             is_empty = not caption.candidate.strip()
-            verdict = self.protocol.judge_empty(caption) if is_empty else await self.judge(ask, caption)
+            verdict = self.protocol.judge_empty(caption) if is_empty else await self.protocol.judge(ask, caption)
         except NoScore as reason:
             verdict = Verdict((), (str(reason),))
         return replace(verdict, answers=asked)
@@ -314,9 +315,8 @@ class Judge(AdditiveMetric):
 
         if caption.candidate.strip():
             with contextlib.suppress(NoScore, StopIteration):
-                self.judge(ask, caption).send(None)
-        repeats = range(self.repeats)
-        return [replace(each, repeat=k, temperature=self.temperature) for k in repeats for each in first]
+                self.protocol.judge(ask, caption).send(None)
+        return [replace(each, repeat=k) for k in range(self.repeats) for each in first]
 
     def _list_first(self, captions: Iterable[JudgedCaption]) -> Iterator[Question]:
         return (question for caption in captions for question in self.first_questions(caption))
@@ -354,7 +354,7 @@ class Judge(AdditiveMetric):
         for each, texts in zip(part, answers, strict=True):
             caption = JudgedCaption(each.id, each.image_id, each.candidate, each.references)
             if SOLE in texts and (first := self.first_questions(caption)):
-                question = first[0].item or " ".join(str(first[0]).split())
+                question = " ".join(str(first[0]).split())
                 texts = {label.replace(SOLE, question, 1): text for label, text in texts.items()}
             references = tuple(tuple(text.split()) for text in each.references)
             evidence.append(Evidence(tuple(each.candidate.split()), references, facts={**texts}))
@@ -363,6 +363,43 @@ class Judge(AdditiveMetric):
     def corpus_state(self) -> CorpusState | None:
         """Which image each entry is asked about: in the whole run, no two share one."""
         return _EntryState(self) if self.item_path else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clair(Judge):
+    """A language model's judgment whether caption and references describe one image."""
+
+    NAME: ClassVar[str] = "clair"
+    SUMMARY: ClassVar[str] = "a language model's judgment of the same image"
+    FORMULA: ClassVar[tuple[str, ...]] = (r"\text{score} = \frac{\text{the model's number from 0 to 100}}{100}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileJudge(Judge):
+    """A judge that may ask the questions of a file."""
+
+    questions: Annotated[str, "the file of questions, facts or events; see docs/judges.md"] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnJudge(FileJudge):
+    """A judge whose task is a YAML file: a user's own, or one of a package."""
+
+    NAME: ClassVar[str] = "judge"
+    SUMMARY: ClassVar[str] = "a language model's answers to your own questions"
+
+    task: Annotated[str, "the YAML file of the task, or the name of one in a package"]
+    image: Annotated[bool, "show the image too"] = False
+
+    @property
+    def task_name(self) -> str:
+        """The task in the file."""
+        return self.task
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the task declares, and the image if it is shown."""
+        return super().needs | ({"image"} if self.image else set())
 
 
 @dataclass(frozen=True)
@@ -433,7 +470,7 @@ def _describe_cost(limits: JudgeLimits, inputs: int, outputs: int) -> str:
     return f"{inputs:,} input and {outputs:,} output tokens{cost_text}"
 
 
-def _run_coroutine(coroutine: Coroutine[Any, Any, Result]) -> Result:
+def _run_coroutine(coroutine: Coroutine[Any, Any, list[list[Verdict]]]) -> list[list[Verdict]]:
     """Runs a coroutine to its end: here, or in a thread if this one has an event loop already (a notebook)."""
     try:
         asyncio.get_running_loop()

@@ -148,21 +148,21 @@ class JudgeProtocol(Named):
             raise NoScore(NO_QUESTIONS)
         return items
 
-    def question(
-        self, message: Message, caption: JudgedCaption, label: str = SOLE, *, item: str = "", **values: str
-    ) -> Question:
+    def question(self, message: Message, caption: JudgedCaption, label: str = SOLE, **values: str) -> Question:
         """A question from a prompt, with the caption's candidate, references and image where it has slots for them.
 
         Args:
             message: the prompt, with slots.
             caption: whose texts fill `{candidate}` and `{references}`.
-            label: what is asked, in a few words.
-            item: the question of a file that is asked, with its options.
+            label: what is asked, in a few words, or the question of a file with its options.
             values: the texts of other slots.
         """
-        slot_values = {"candidate": caption.candidate, "references": message.list_references(caption.references)}
+        before, between = message.references
+        references = before + between.join(caption.references) if caption.references else ""
+        slot_values = {"candidate": caption.candidate, "references": references}
         image, image_hash = (caption.image, caption.image_hash) if message.image else (None, "")
-        return Question(message, message.fill(**slot_values | values), label, item, image, image_hash)
+        text, temperature = message.fill(**slot_values | values), self.metric.temperature
+        return Question(message, text, label, image, image_hash, temperature)
 
     def count(self, items: Sequence[Item], counted: Sequence[Counts | None], notes: tuple[str, ...] = ()) -> Verdict:
         """The sums of what answers count, by the kinds of questions if there are groups; of numbers the mean.
@@ -227,7 +227,7 @@ class QuestionProtocol(JudgeProtocol):
     def ask_item(self, caption: JudgedCaption, item: Item) -> Question:
         """The question about an item of the caption's image."""
         texts = {"question": item.text, "kind": item.kind, "choices": "\n".join(item.lettered), "answer": item.answer}
-        return self.question(self.task, caption, item=item.description, **texts)
+        return self.question(self.task, caption, item.description or SOLE, **texts)
 
     def read_answer(self, answer: Answer, item: Item) -> Counts:
         """What the answer to a question about an item counts: its label, maybe with a credit, or a number."""
@@ -329,14 +329,12 @@ class ChecklistProtocol(QuestionProtocol):
             pairs = re.findall(pattern, read_text(answer))
             entries = [{fields.index: index, fields.label: label} for index, label in pairs]
         for entry in entries:
-            values = entry if isinstance(entry, dict) else {}
-            index, label = str(values.get(fields.index)), values.get(fields.label)
-            if not re.fullmatch(r"\d{1,6}", index, re.ASCII) or int(index) >= count or not isinstance(label, str):
-                continue
-            reasons = [text for name, text in values.items() if name not in (fields.index, fields.label)]
-            reason = " ".join(" ".join(text for text in reasons if isinstance(text, str)).split())
-            label = self.SYNONYMS.get(label.strip().lower(), label)
-            verdicts[int(index)] = match_label(label, self.read.outcomes), reason
+            values = {**entry} if isinstance(entry, dict) else {}
+            index, label = str(values.pop(fields.index, "")), values.pop(fields.label, None)
+            if re.fullmatch(r"\d{1,6}", index, re.ASCII) and int(index) < count and isinstance(label, str):
+                reason = " ".join(" ".join(text for text in values.values() if isinstance(text, str)).split())
+                label = self.SYNONYMS.get(label.strip().lower(), label)
+                verdicts[int(index)] = match_label(label, self.read.outcomes), reason
         return verdicts
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -41,6 +41,7 @@ _LETTER = re.compile(r"(?<![\w'])([B-HJ-Z])(?![\w'])|(?<![\w'])([AI])(?=[).:,*]|
 THOUGHT_END = "</think>"
 _MAX_OBJECTS = 50  # starts of JSON objects or lists that are tried
 _MAX_DIGITS = 3
+_ABSENT = object()
 
 
 class NoScore(Exception):
@@ -93,8 +94,13 @@ def read_number(answer: Answer, low: int = 0, high: int = 100) -> tuple[float, b
     Args:
         answer, low, high: the answer, and the least and the greatest number that it may give.
     """
-    value = _score_field(answer.text)
-    if value is None:
+    score = read_json(answer, "score", _ABSENT)
+    if isinstance(score, str):  # such as "85/100"
+        written_number = re.match(r"\s*-?\d+(?:\.\d+)?(?!\d)", score)
+        score = float(written_number[0]) if written_number else math.nan
+    if score is not _ABSENT:
+        value = float(score) if is_finite(score) else math.nan
+    else:
         number_match = _NUMBER.search(answer.text, find_start(answer))
         if str(unreadable(answer)) == REFUSED or number_match is None:
             raise unreadable(answer)
@@ -181,9 +187,24 @@ def match_label(text: str, labels: Sequence[str]) -> str | None:
     return inside[0] if len(inside) == 1 else None
 
 
-def read_json(answer: Answer, key: str) -> Any:
-    """The value under a key of the first JSON object of the answer that has it; None without one."""
-    return next((each[key] for each in _json_objects(answer.text) if isinstance(each, dict) and key in each), None)
+def read_json(answer: Answer, key: str, default: Any = None) -> Any:
+    """The value under a key of the first JSON object of the answer that has it.
+
+    Args:
+        answer: of which the objects that start at the first opening braces are read.
+        key: of the value.
+        default: the value without one.
+    """
+    position = find_start(answer) - 1
+    for _ in range(_MAX_OBJECTS):
+        position = answer.text.find("{", position + 1)
+        if position < 0:
+            break
+        with suppress(ValueError, RecursionError):
+            json_object = json.JSONDecoder().raw_decode(answer.text, position)[0]
+            if isinstance(json_object, dict) and key in json_object:
+                return json_object[key]
+    return default
 
 
 def number_probabilities(alternatives: Mapping[str, float]) -> dict[str, float]:
@@ -212,29 +233,6 @@ def find_number(answer: Answer) -> re.Match[str]:
     if answer.refused or number_match is None:
         raise unreadable(answer)
     return number_match
-
-
-def _score_field(text: str) -> float | None:
-    """The number under "score" in the first JSON object of the text that has one, NaN if it is none; None without."""
-    for json_object in _json_objects(text):
-        if isinstance(json_object, dict) and "score" in json_object:
-            score = json_object["score"]
-            if isinstance(score, str):  # such as "85/100"
-                written_number = re.match(r"\s*-?\d+(?:\.\d+)?(?!\d)", score)
-                return float(written_number[0]) if written_number else math.nan
-            return float(score) if is_finite(score) else math.nan
-    return None
-
-
-def _json_objects(text: str) -> Iterator[Any]:
-    """The JSON objects that start at the first opening braces of the answer."""
-    position = find_start(Answer(text)) - 1
-    for _ in range(_MAX_OBJECTS):
-        position = text.find("{", position + 1)
-        if position < 0:
-            return
-        with suppress(ValueError, RecursionError):
-            yield json.JSONDecoder().raw_decode(text, position)[0]
 
 
 def find_number_token(answer: Answer, position: int) -> tuple[str, Mapping[str, float]] | None:

@@ -67,15 +67,10 @@ class ApiKey:
                 return f"{before}{MASK}{after}"
         return text
 
-    def mask_message(self, message: str, expected: str = "") -> str:
-        """A message of a server for people: decoded, masked, without long words that may hold anything, then cut.
-
-        Args:
-            message: of the server.
-            expected: a long word that may stay, such as the model's name.
-        """
+    def mask_message(self, message: str) -> str:
+        """A message of a server for people: decoded, masked, without long words that may hold anything, then cut."""
         masked = self.mask(_decode_escapes(message[:_LONGEST_DECODED]))
-        masked = _LONG.sub(lambda word: word[0] if _is_plain(word[0], expected) else "[…]", masked)
+        masked = _LONG.sub(lambda word: word[0] if _is_plain(word[0]) else "[…]", masked)
         return " ".join("".join(c if c.isprintable() else " " for c in masked).split())[:_LONGEST_MESSAGE]
 
     @cached_property
@@ -143,10 +138,9 @@ def read_key() -> ApiKey:
     return ApiKey(key_text)
 
 
-def _is_plain(word: str, expected: str) -> bool:
-    """Whether a long word of a message consists of plain words, as an address does, or contains what is expected."""
-    rest = word.replace(expected, "") if expected else word
-    return all(len(each) <= 20 and _WORD.fullmatch(each) is not None for each in re.split(r"[^A-Za-z0-9]+", rest))
+def _is_plain(word: str) -> bool:
+    """Whether a long word of a message consists of plain words, as an address does."""
+    return all(len(each) <= 20 and _WORD.fullmatch(each) for each in re.split(r"[^A-Za-z0-9]+", word))
 
 
 def _is_letter(character: str) -> bool:

@@ -88,11 +88,6 @@ class Message(_Strict):
         """The text with these values in its slots; braces in values are unchanged, the prompt's own tags escaped."""
         return _SLOT.sub(lambda slot: self._tag_pattern.sub(r"&lt;\1", values.get(slot[1], "")), self.prompt)
 
-    def list_references(self, references: tuple[str, ...]) -> str:
-        """The references as they stand in the prompt."""
-        before, between = self.references
-        return before + between.join(references) if references else ""
-
 
 class _Choices(_Strict):
     """How lettered options are offered.
@@ -244,6 +239,9 @@ class Task(Message):
         for name, share in (self.scores or {}).items():
             if not {*share.of, *share.among} <= known_labels:
                 raise ValueError(f"scores: {name}: expected labels of {', '.join(sorted(known_labels))}")
+        for item in self.questions if self.groups else ():
+            if item.kind not in self.groups:
+                raise ValueError(f"questions: the kind {item.kind!a}: expected one of {', '.join(self.groups)}")
         if self.scores is not None and next(iter(self.scores), "") != "score":
             raise ValueError("scores: expected score: {of: [labels], among: [labels]} first")
         return self

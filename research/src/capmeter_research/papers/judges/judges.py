@@ -79,8 +79,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Measurement, Metric, RunContext
 from capmeter.metrics.audio.fluency import Fense
-from capmeter.metrics.judges.judge import Judge
-from capmeter.metrics.judges.judges import Clair, FileJudge
+from capmeter.metrics.judges.judge import Clair, FileJudge, Judge
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,7 +69,7 @@ class Answers(JudgeProtocol):
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The share of answers that match, and their mean grade."""
         items, steps = self.items_of(caption), self.task.steps
-        questions = [self.question(steps["answer"], caption, item=item.text, question=item.text) for item in items]
+        questions = [self.question(steps["answer"], caption, item.text, question=item.text) for item in items]
         responses = zip(items, await ask(questions), strict=True)
         answered = [(item, read_text(response)) for item, response in responses if not isinstance(response, Failure)]
         comparisons = [

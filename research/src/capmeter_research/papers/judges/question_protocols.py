@@ -99,7 +99,7 @@ class CaprlQaProtocol(QuestionProtocol):
     def ask_item(self, caption: JudgedCaption, item: Item) -> Question:
         """The question, followed by its options."""
         question = "\n".join([item.text, *item.lettered])
-        return self.question(self.task, caption, item=item.description, question=question)
+        return self.question(self.task, caption, item.description, question=question)
 
     def read_answer(self, answer: Answer, item: Item) -> Counts:
         """Whether the answer is right, and how well it matches."""
