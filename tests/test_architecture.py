@@ -73,10 +73,10 @@ MOST_LINES = {
     "src/capmeter/stats": 1_084,
     "src/capmeter/text": 5_875,
     "src/capmeter/transforms": 445,
-    "research/src/capmeter_research/cli": 962,
+    "research/src/capmeter_research/cli": 1_005,
     "research/src/capmeter_research/common": 3_270,
     "research/src/capmeter_research/networks": 6_320,
-    "research/src/capmeter_research/papers": 12_270,
+    "research/src/capmeter_research/papers": 12_330,
     "research/src/capmeter_research/synthetic_scenes": 3_790,
 }
 MODULES = sorted(LIBRARY.rglob("*.py")) + sorted(RESEARCH.rglob("*.py"))

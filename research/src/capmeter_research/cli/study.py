@@ -6,24 +6,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.load import load_references
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
+from capmeter.cli.inputs import load_named_systems
 from capmeter.cli.options import (
     DeviceOptions,
     FormatOptions,
     encoder_option,
+    metrics_option,
     plot_option,
     resamples_option,
     seed_option,
+    systems_argument,
 )
 from capmeter.cli.output import show
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
+from capmeter.evaluation.registry import parse_list
 from capmeter.report.figures import save_figures
+from capmeter.report.tables import Table
 from capmeter_research.cli.leic_study import app as leic_app
 from capmeter_research.cli.leic_study import show_part
 from capmeter_research.cli.paper_tables import PaperOptions, write_paper
+from capmeter_research.papers.diversity.diversity import measure_diversity
 from capmeter_research.papers.lceval.experiments.study import PARTS, Networks, Study, run_part
 from capmeter_research.papers.smurf.experiments.degradation import degradation as measure_degradation
 from capmeter_research.papers.smurf.experiments.degradation import (
@@ -32,6 +39,7 @@ from capmeter_research.papers.smurf.experiments.degradation import (
     degradation_to_dict,
     read_sentences,
 )
+from capmeter_research.papers.wmt24.soft_accuracy import measure_rankings
 
 app = Application(no_args_is_help=True, help="Study metrics on your own data.")
 app.add_typer(leic_app, name="leic")
@@ -132,3 +140,50 @@ def lceval(options: LcEvalStudyOptions, table: FormatOptions) -> None:
         study = Study(options.data, networks, options.protocol, options.sample, options.compute.settings())
         part = run_part(options.part, study)
     show_part(part, options.plot, table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiversityOptions:
+    """The captions, and what Self-CIDEr compares them by."""
+
+    captions: str = argument(help="Several captions of each image, in any layout of references.", metavar="FILE")
+    load: LoadOptions = option_group(LoadOptions, "references", "columns")
+    kernel: str = option("cider", "How Self-CIDEr compares two captions: cider, or cider-d.")
+    compute: DeviceOptions = DeviceOptions()
+
+
+@app.command()
+def diversity(options: DiversityOptions, table: FormatOptions) -> None:
+    """How much several captions of one image differ: Div-n, mBLEU and Self-CIDEr.
+
+    `capmeter study diversity sampled.json -r captions_val2014.json`
+    """
+    captions = load_references(options.captions, options=options.load)
+    documents = load_references(options.load.references, options=options.load) if options.load.references else None
+    with show_progress():
+        report = measure_diversity(captions, documents, kernel=options.kernel, settings=options.compute.settings())
+    cells = [f"{value:.4f}" for value in report.values.values()]
+    title = f"diversity of the captions of {len(captions)} images"
+    show(Table(title, list(report.values), [cells], [True] * len(cells)), report.to_dict(), table.format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingOptions:
+    """The systems, with ratings by people, and the metrics."""
+
+    files: list[str] = systems_argument()
+    metrics: str = metrics_option()
+    load: LoadOptions = option_group(LoadOptions, "references", "columns", "images_root")
+    compute: DeviceOptions = DeviceOptions()
+
+
+@app.command()
+def wmt24(options: RankingOptions, table: FormatOptions) -> None:
+    """How well metrics rank systems: WMT's soft pairwise accuracy, and accuracy with calibrated ties.
+
+    `capmeter study wmt24 rated.jsonl -m rouge-l,cider-d`
+    """
+    with show_progress():
+        systems = load_named_systems(options.files, options.load)
+        part = measure_rankings(systems, parse_list(options.metrics), options.compute.settings())
+    show_part(part, [], table)

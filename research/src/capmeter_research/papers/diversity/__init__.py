@@ -1,0 +1,1 @@
+"""Diversity of several captions of one image."""

@@ -1,0 +1,1 @@
+"""Soft pairwise accuracy: how WMT judges metrics by their rankings of systems."""
