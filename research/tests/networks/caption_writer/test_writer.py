@@ -130,32 +130,6 @@ def test_beam_search_is_at_least_as_likely_as_greedy(writer: Writer, width: int)
         assert result.log_probability == pytest.approx(total, abs=1e-4)
 
 
-def test_a_wide_beam_finds_the_likeliest_of_all_short_captions(writer: Writer) -> None:
-    """Against an exhaustive search over the likeliest three subwords of each step."""
-    source = matrix(writer)[:1]
-    best = -np.inf
-    open_ended: list[tuple[list[int], float]] = [([], 0.0)]
-    with torch.inference_mode():
-        for _ in range(12):
-            further = []
-            for pieces, total in open_ended:
-                scores = writer.module(source, torch.tensor([[BEGIN, *pieces]]))[0, -1]
-                scores[:END] = -torch.inf
-                scores = scores.log_softmax(-1)
-                best = max(best, total + float(scores[END]))
-                scores[END] = -torch.inf
-                top = scores.topk(3)
-                further += [
-                    ([*pieces, int(piece)], total + float(value))
-                    for value, piece in zip(top.values, top.indices, strict=True)
-                ]
-            open_ended = [each for each in further if each[1] > best]
-            if not open_ended:
-                break
-        (result,) = decoding.beam_search(writer.module, source, 16)
-    assert result.log_probability >= best - 1e-4
-
-
 def test_sampling(writer: Writer) -> None:
     five, three = writer.sample(READ, 5, 0.8, seed=4), writer.sample(READ, 3, 0.8, seed=4)
     assert [each[:3] for each in five] == three

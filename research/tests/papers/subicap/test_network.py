@@ -198,27 +198,6 @@ def test_padding_of_regions_changes_nothing() -> None:
         assert wide.numpy() == pytest.approx(output(alone, targets)[0].numpy(), abs=1e-5)
 
 
-def test_step_by_step_decoding_equals_the_whole_network() -> None:
-    output, pictures = module(SMALL), regions([4, 2, 6])
-    with torch.inference_mode():
-        text = decoding.greedy_search(output, pictures)
-        assert any(each.pieces for each in text)
-        for row, result in enumerate(text):
-            one = RegionBatch(pictures.features[[row]], pictures.positions[[row]], pictures.there[[row]])
-            pieces: list[int] = []
-            total = 0.0
-            while len(pieces) < output.longest:
-                scores = output(one, torch.tensor([[BEGIN, *pieces]]))[0, -1]
-                scores[:END] = -torch.inf
-                best = int(scores.argmax())
-                total += float(scores.log_softmax(-1)[best])
-                if best == END:
-                    break
-                pieces.append(best)
-            assert list(result.pieces) == pieces
-            assert result.log_probability == pytest.approx(total, abs=1e-4)
-
-
 def test_beams_and_samples_of_pictures_with_several_captions() -> None:
     output, pictures = module(SMALL), regions([4, 2, 6])
     rng = np.random.default_rng(0)
