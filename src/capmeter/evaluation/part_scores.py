@@ -20,7 +20,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from capmeter._version import __version__
 from capmeter.captions.containers.container import ROWS
@@ -57,7 +56,7 @@ from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
 from capmeter.evaluation.registry import is_needed, parse_list, with_required
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import CorpusStates, Evaluation
-from capmeter.stats.bootstrap import percentile_interval, resample_blocks
+from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
 
 SUMMARY = "corpus.json"
 """The file with the scores of all parts together."""
@@ -78,7 +77,7 @@ class SetScores:
     captions: int
     scores: dict[str, float]
     parts: dict[str, dict[str, float]]
-    signatures: dict[str, str]
+    signatures: dict[str, str] = field(default_factory=dict)
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     notes: Notes = field(default_factory=dict)
 
@@ -137,25 +136,29 @@ def score_parts(
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     files = _name_files(parts, evaluation, folder)
-    _refuse_inputs(parts, folder / SUMMARY)
+    summary_path, references = folder / SUMMARY, map(Path, parts[0].options.reference_files)
+    inputs = [path for path in (*(part.source.path for part in parts), *references) if path.exists()]
+    if summary_path.exists() and any(map(summary_path.samefile, inputs)):
+        raise InputError(f"the scores in {summary_path} would replace that file, which is read; name another folder")
     if options.references is not None and any(metric.counts_absent for metric in parsed):
         raise InputError(
             "as_released=true counts videos without results 0, which needs all captions: score without parts"
         )
-    missing = [k for k, file in enumerate(files) if not _is_finished(file)]
+    missing = [k for k, file in enumerate(files) if not (_about(file) or {}).get("has_scores")]
     if missing:
         work, numbered = _collect(parts, evaluation, pool)
         jobs = [(numbered[k], files[k]) for k in missing]
         with task("scoring parts", total=len(jobs)) as advance:
             for _ in pool.map(functools.partial(_write_part, work), jobs):
                 advance(1)
-    _remove_others(folder, files, parts)
-    systems = combine(files, parsed, resamples=resamples if intervals else 0, seed=seed)
-    if parts[0].options.references is not None:
-        systems = {name: _note_unused(name, scores, files, parts[0]) for name, scores in systems.items()}
+    known = {*files, *(part.source.path for part in parts)}
+    for file in folder.glob("*.parquet"):  # scores of other captions or metrics: the folder can be read as one table
+        if file not in known and _about(file) is not None:
+            file.unlink()
+    systems = combine(files, parsed, resamples=resamples if intervals else 0, seed=seed, part=parts[0])
     scores = PartScores(systems, len(parts), len(parts) - len(missing))
     summary = {name: value for name, value in scores.to_dict().items() if name != "resumed"}  # the same in every run
-    write_atomic(folder / SUMMARY, json.dumps(summary, indent=1))
+    write_atomic(summary_path, json.dumps(summary, indent=1))
     return scores
 
 
@@ -314,7 +317,12 @@ def _name_files(parts: Sequence[Part], evaluation: Evaluation, folder: Path) -> 
     with ThreadPoolExecutor() as threads:
         digests = dict(zip([*paths, *references], threads.map(sha256, [*paths, *references]), strict=True))
     ordered_metrics = evaluation.ordered_metrics
-    of_corpus = {each for each in ordered_metrics if any(map(_reads_corpus, with_required([each])))}
+    of_corpus = {
+        each
+        for each in ordered_metrics
+        for corpus_state in (required.corpus_state() for required in with_required([each]))
+        if corpus_state is not None and corpus_state.AFFECTS_SCORES
+    }
     plan = [__version__, *map(str, evaluation.metrics), evaluation.settings.precision]
     plan += [evaluation.signature(each) for each in ordered_metrics if each not in of_corpus]
     plan += [repr(replace(parts[0].options, references=None)), repr(parts[0].keep)]
@@ -330,18 +338,6 @@ def _name_files(parts: Sequence[Part], evaluation: Evaluation, folder: Path) -> 
     return files
 
 
-def _reads_corpus(metric: Metric) -> bool:
-    corpus_state = metric.corpus_state()
-    return corpus_state is not None and corpus_state.AFFECTS_SCORES
-
-
-def _refuse_inputs(parts: Sequence[Part], summary: Path) -> None:
-    """Raises if the summary would replace a file that is read."""
-    inputs = [*(part.source.path for part in parts), *map(Path, parts[0].options.reference_files)]
-    if summary.exists() and any(path.exists() and path.samefile(summary) for path in inputs):
-        raise InputError(f"the scores in {summary} would replace that file, which is read; name another folder")
-
-
 def _about(file: Path) -> dict[str, Any] | None:
     """What a file of scores says of itself; None if it is none, or damaged."""
     from pyarrow import ArrowException, parquet
@@ -353,149 +349,101 @@ def _about(file: Path) -> dict[str, Any] | None:
     return content
 
 
-def _is_finished(file: Path) -> bool:
-    about = _about(file)
-    return about is not None and bool(about["has_scores"])
-
-
-def _remove_others(folder: Path, files: Sequence[Path], parts: Sequence[Part]) -> None:
-    """Removes scores of other captions or metrics, so that the folder can be read as one table."""
-    known = {*files, *(part.source.path for part in parts)}
-    for file in folder.glob("*.parquet"):
-        if file not in known and _about(file) is not None:
-            file.unlink()
-
-
-def combine(files: Sequence[Path], metrics: Sequence[Metric], *, resamples: int, seed: int) -> dict[str, SetScores]:
-    """The scores of all captions of each system, from the files of their parts, which are read one after the other.
+def combine(
+    files: Sequence[Path], metrics: Sequence[Metric], *, resamples: int, seed: int, part: Part | None = None
+) -> dict[str, SetScores]:
+    """The scores of all captions of each system, from the files of their parts, of which one column is held at a time.
 
     Args:
         files: in the order of the captions.
         metrics: whose scores they have.
         resamples: of the images, for intervals; 0: none.
         seed: determines the resamples.
+        part: one of the captions; images that have references in its options, but no candidate in any part, are noted.
 
     Raises:
         InputError: there is no caption, none has a score, or two have one id.
     """
-    from pyarrow import parquet
+    from pyarrow import dataset
 
-    sums: dict[str, _Sums] = {}
-    for file in files:
-        table, about = parquet.read_table(file), _about(file)
-        assert about is not None
-        for name in table["system"].unique().to_pylist():
-            of_system = table.filter(_equals(table["system"], name))
-            if metrics:  # the rows that have scores
-                of_system = of_system.filter(of_system[str(metrics[0])].is_valid())
-            if of_system.num_rows:
-                system = sums.setdefault(name or "", _Sums(metrics, resamples > 0))
-                system.add(of_system, about["signatures"][name or ""], about["notes"][name or ""])
-    if not sums:
+    described = [about for about in map(_about, files) if about is not None]
+    rows = dataset.dataset(list(map(str, files)), format="parquet")
+    systems = {}
+    for name in dict.fromkeys(name for about in described for name in about["signatures"]):
+        own_parts = [about for about in described if name in about["signatures"]]
+        notes: Notes = {}
+        for about in own_parts:
+            _merge_notes(notes, about["notes"][name])
+        system = dataset.field("system")
+        is_own = system == name if name else system.is_null() | (system == "")
+        scored = rows.filter(is_own & dataset.field(str(metrics[0])).is_valid())
+        scores = _score_rows(scored, metrics, {reason: count for reason, (count, _) in notes.items()}, resamples, seed)
+        if part is not None and part.options.references is not None:
+            images = rows.filter(is_own).to_table(columns=["image_id"])["image_id"].unique().to_pylist()
+            if unused := part.find_unused(dict.fromkeys(images)):
+                notes[UNUSED] = len(unused), unused[:NOTED_IDS]
+        systems[name] = replace(scores, signatures=own_parts[0]["signatures"][name], notes=notes)
+    if not systems:
         raise InputError("there is no caption to score; the files are empty")
-    for system in sums.values():
-        if repeated := system.repeated_hash():
-            id = next(id for id in _ids(files) if hash(id) == repeated)
-            raise InputError(
-                f"duplicate id {id!a}; scores are keyed by id: give each candidate an id of its own, or leave ids out"
-            )
-    return {name: system.scores(metrics, resamples, seed) for name, system in sums.items()}
+    return systems
 
 
-def _ids(files: Sequence[Path]) -> Iterator[str]:
-    from pyarrow import parquet
+def _score_rows(
+    rows: Any, metrics: Sequence[Metric], counts: Mapping[str, int], resamples: int, seed: int
+) -> SetScores:
+    """The scores of rows of a system, to the last bit those of one array of them.
 
-    return chain.from_iterable(parquet.read_table(file, columns=["id"])["id"].to_pylist() for file in files)
+    Args:
+        rows: a dataset of rows that have scores.
+        metrics: whose scores they have.
+        counts: reason → number of noted captions.
+        resamples, seed: as of `combine`.
+    """
 
+    def read_column(name: str) -> Any:
+        from pyarrow import dataset
 
-def _equals(column: Any, name: str | None) -> Any:
-    from pyarrow import compute
+        return rows.to_table(columns={name: dataset.field(name)})[name]
 
-    return column.is_null() if name is None else compute.equal(column, name)
-
-
-class _Sums:
-    """The sums of the rows of one system's captions, added in their order: to the last bit those of one array."""
-
-    def __init__(self, metrics: Sequence[Metric], with_images: bool) -> None:
-        self.count, self.notes, self.signatures = 0, Notes(), dict[str, str]()
-        self._ids: list[npt.NDArray[np.int64]] = []
-        self._totals: dict[Metric, Floats] = {}
-        self._columns: dict[Metric, list[Floats]] = {metric: [] for metric in metrics if len(metric.columns) == 1}
-        self._images: dict[str, int] | None = {} if with_images else None
-        self._by_image = {metric: np.zeros((0, len(metric.columns))) for metric in metrics}
-        self._image_counts = np.zeros(0)
-
-    def add(self, table: Any, signatures: dict[str, str], notes: Notes) -> None:
-        """Adds the scored rows of a part."""
-        self.signatures = self.signatures or signatures
-        _merge_notes(self.notes, notes)
-        self.count += table.num_rows
-        ids = table["id"].to_pylist()
-        self._ids.append(np.fromiter(map(hash, ids), np.int64, len(ids)))
-        images = self._number_images(table["image_id"].to_pylist())
-        for metric in self._by_image:
-            values = np.column_stack([table[f"{metric}/{column}"].to_numpy() for column in metric.columns])
-            if metric in self._columns:  # numpy adds one column in pairs, several row after row
-                self._columns[metric].append(values)
-            else:
-                total = self._totals.get(metric, values[:0])
-                self._totals[metric] = np.add.reduce(np.concatenate([np.atleast_2d(total), values]))
-            if self._images is not None:
-                self._by_image[metric] = _add_at(self._by_image[metric], images, values, len(self._images))
-        if self._images is not None:
-            self._image_counts = _add_at(self._image_counts, images, 1.0, len(self._images))
-
-    def _number_images(self, image_ids: list[str]) -> npt.NDArray[np.int64]:
-        numbers = self._images
-        if numbers is None:
-            return np.zeros(0, np.int64)
-        images = np.fromiter((numbers.setdefault(id, len(numbers)) for id in image_ids), np.int64, len(image_ids))
-        if len(numbers) > MAX_IMAGES:
-            self._images = None
-        return images
-
-    def repeated_hash(self) -> int:
-        """The hash of an id that several captions have; 0: there is none."""
-        hashes = np.sort(np.concatenate(self._ids))
-        repeated = np.flatnonzero(hashes[1:] == hashes[:-1])
-        return int(hashes[repeated[0]]) if len(repeated) else 0
-
-    def scores(self, metrics: Sequence[Metric], resamples: int, seed: int) -> SetScores:
-        """The scores of all rows that were added."""
-        totals = self._totals | {metric: np.concatenate(blocks).sum(axis=0) for metric, blocks in self._columns.items()}
-        counts = {reason: count for reason, (count, _) in self.notes.items()}
-        scores: dict[str, Mapping[str, Floats]] = {}
-        for metric in metrics:
-            metric.check_sums(totals[metric], self.count, counts)
-            scores[str(metric)] = metric.from_sums(totals[metric], np.float64(self.count))
-        return SetScores(
-            captions=self.count,
-            scores={name: float(values["score"]) for name, values in scores.items()},
-            parts={
-                name: {part: float(values[part]) for part in values if part != "score"}
-                for name, values in scores.items()
-            },
-            signatures=self.signatures,
-            intervals={} if self._images is None else self._intervals(resamples, seed),
-            notes=self.notes,
+    ids, images = (
+        np.concatenate([np.fromiter(map(hash, chunk.to_pylist()), np.int64, len(chunk)) for chunk in column.chunks])
+        for column in (read_column("id"), read_column("image_id"))
+    )
+    sorted_ids = np.sort(ids)
+    if len(repeated := np.flatnonzero(sorted_ids[1:] == sorted_ids[:-1])):
+        id = read_column("id")[int(np.flatnonzero(ids == sorted_ids[repeated[0]])[0])].as_py()
+        raise InputError(
+            f"duplicate id {id!a}; scores are keyed by id: give each candidate an id of its own, or leave ids out"
         )
-
-    def _intervals(self, resamples: int, seed: int) -> dict[str, tuple[float, float]]:
-        resampled: dict[str, list[Floats]] = {str(metric): [] for metric in self._by_image}
-        for block in resample_blocks(len(self._image_counts), resamples, seed):
+    clusters = Clusters(images) if resamples and len(np.unique(images)) <= MAX_IMAGES else None
+    scores: dict[str, Mapping[str, Floats]] = {}
+    by_image: dict[Metric, Floats] = {}
+    for metric in metrics:
+        totals, sums = [], []
+        for column in metric.columns:
+            values = read_column(f"{metric}/{column}").to_numpy()
+            # numpy adds one column in pairs, several row after row
+            totals.append(values.sum() if len(metric.columns) == 1 else np.add.accumulate(values)[-1])
+            sums += [] if clusters is None else [clusters.sums(values)]
+        metric.check_sums(np.array(totals), len(ids), counts)
+        scores[str(metric)] = metric.from_sums(np.array(totals), np.float64(len(ids)))
+        by_image |= {metric: np.column_stack(sums)} if sums else {}
+    resampled: dict[str, list[Floats]] = {str(metric): [] for metric in by_image}
+    if clusters is not None:
+        image_counts = clusters.sums(np.ones(len(ids)))
+        for block in resample_blocks(len(clusters), resamples, seed):
             weights = block.astype(np.float64)
-            for metric, sums in self._by_image.items():
-                block_scores = metric.from_sums(weights @ sums, weights @ self._image_counts)
+            for metric, sums_by_image in by_image.items():
+                block_scores = metric.from_sums(weights @ sums_by_image, weights @ image_counts)
                 resampled[str(metric)].append(block_scores["score"])
-        return {name: percentile_interval(np.concatenate(values), 0.95) for name, values in resampled.items()}
-
-
-def _add_at(sums: Floats, indices: npt.NDArray[np.int64], values: Any, length: int) -> Floats:
-    """The sums, of which there are `length` now, with these values added one after the other."""
-    longer = np.concatenate([sums, np.zeros((length - len(sums), *sums.shape[1:]))])
-    np.add.at(longer, indices, values)
-    return longer
+    return SetScores(
+        captions=len(ids),
+        scores={name: float(values["score"]) for name, values in scores.items()},
+        parts={
+            name: {part: float(values[part]) for part in values if part != "score"} for name, values in scores.items()
+        },
+        intervals={name: percentile_interval(np.concatenate(blocks), 0.95) for name, blocks in resampled.items()},
+    )
 
 
 def _merge_notes(notes: Notes, added: Mapping[str, Sequence[Any]]) -> None:
@@ -507,16 +455,3 @@ def _merge_notes(notes: Notes, added: Mapping[str, Sequence[Any]]) -> None:
             notes[reason] = max(len(entries), total_count, note_count), entries[:NOTED_IDS]
         else:
             notes[reason] = total_count + note_count, [*first_ids, *noted_ids][:NOTED_IDS]
-
-
-def _note_unused(name: str, scores: SetScores, files: Sequence[Path], part: Part) -> SetScores:
-    """The scores with a note on the images that have references, but no candidate in any part."""
-    from pyarrow import parquet
-
-    images: dict[str, None] = {}
-    for file in files:
-        table = parquet.read_table(file, columns=["image_id", "system"])
-        images |= dict.fromkeys(table.filter(_equals(table["system"], name or None))["image_id"].unique().to_pylist())
-    unused = part.find_unused(images)
-    noted: Notes = {UNUSED: (len(unused), unused[:NOTED_IDS])} if unused else {}
-    return replace(scores, notes={**scores.notes, **noted})

@@ -39,18 +39,8 @@ class WorkerPool(Protocol):
         ...
 
 
-class _SerialPool:
-    """Runs one part after the other in this process."""
-
-    workers = 1
-
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yields `function(item)` for each item."""
-        return map(function, items)
-
-
 class _ProcessPool:
-    """Runs parts in several processes; each receives the function once, and items as it becomes free."""
+    """Runs parts in this process (one worker), or in several, which receive the function once, and items when free."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -61,6 +51,9 @@ class _ProcessPool:
         Raises:
             InputError: processes were lost at an item again and again.
         """
+        if self.workers == 1:
+            yield from map(function, items)
+            return
         from concurrent.futures import ProcessPoolExecutor  # takes as long to load as half of numpy
         from concurrent.futures.process import BrokenProcessPool
         from multiprocessing import get_context
@@ -142,12 +135,12 @@ def make_pool(workers: int | WorkerPool) -> WorkerPool:
         return workers
     if not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers={workers}: expected a number of processes from 1 to {MAX_WORKERS}")
-    return _SerialPool() if workers == 1 else _ProcessPool(workers)
+    return _ProcessPool(workers)
 
 
 def worker_settings(settings: Settings, pool: WorkerPool) -> Settings:
     """The settings of each worker: processes divide this machine's cores, unless they are set, and judges' limits."""
-    if not isinstance(pool, _ProcessPool):
+    if not isinstance(pool, _ProcessPool) or pool.workers == 1:
         return settings
     threads = settings.threads or max(1, (os.cpu_count() or 1) // pool.workers)
     return replace(settings, threads=threads, judging=settings.judging.divided(pool.workers))
