@@ -27,7 +27,6 @@ from capmeter.cli.output import command_line, refuse_shared_files, show, show_no
 from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count, list_names, shorten
 from capmeter.core.options import option, option_group
-from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.results import Scores, save_all
@@ -79,7 +78,6 @@ def _chair(options: _ChairOptions) -> None:
 
     `capmeter chair ours=a.jsonl theirs=b.jsonl --instances instances_val2014.json --variant opera`
     """
-    check_targets(options.output)
     files = input_files(options.candidates, options.load)
     refuse_shared_files([*files, options.instances, options.synonyms], output=options.output)
     metric = Chair(

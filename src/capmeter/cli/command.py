@@ -206,13 +206,19 @@ def _assemble(options_class: type, values: dict[str, Any], names: Sequence[str] 
 
 def _parameter(field: Field[Any], type_hint: Any, option: Option, default: Any) -> inspect.Parameter:
     """The parameter of a command that stands for a field."""
+    item_type = _value_kind(type_hint)
+    item_type = get_args(item_type)[0] if get_origin(item_type) is list else item_type
+    choices = option.choices or ()
+    placeholder = option.metavar or "|".join(choices) or _PLACEHOLDERS.get(item_type, "TEXT")
     details: dict[str, Any] = {
         "help": " ".join(filter(None, (option.help, _describe_bounds(option) and f"({_describe_bounds(option)})"))),
-        "metavar": option.metavar if option.flags == () else _placeholder(type_hint, option),
+        "metavar": option.metavar if option.flags == () else placeholder,
         "show_default": option.default_text,
     }
-    if option.choices or option.complete:
-        details["autocompletion"] = option.complete or _completions(option.choices or ())
+    if choices or option.complete:
+        details["autocompletion"] = option.complete or (
+            lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+        )
     if option.separator and default and option.default_text is None:  # a list without blanks does not fold
         details["show_default"] = default.replace(option.separator, f"{option.separator} ")
     details = {detail_name: value for detail_name, value in details.items() if value is not None}
@@ -230,13 +236,6 @@ def _parameter(field: Field[Any], type_hint: Any, option: Option, default: Any) 
     )
 
 
-def _placeholder(type_hint: Any, option: Option) -> str:
-    """What stands for the value in the help."""
-    value_type = _value_kind(type_hint)
-    item_type = get_args(value_type)[0] if get_origin(value_type) is list else value_type
-    return option.metavar or "|".join(option.choices or ()) or _PLACEHOLDERS.get(item_type, "TEXT")
-
-
 def _value_kind(type_hint: Any) -> Any:
     """The type of a value that may be None."""
     return get_args(type_hint)[0] if type(None) in get_args(type_hint) else type_hint
@@ -248,10 +247,6 @@ def _describe_bounds(option: Option) -> str:
     if low is not None and high is not None:
         return f"{low:g} to {high:g}"
     return f"at least {low:g}" if low is not None else f"at most {high:g}" if high is not None else ""
-
-
-def _completions(choices: Any) -> Callable[[str], list[str]]:
-    return lambda incomplete: [name for name in choices if name.startswith(incomplete)]
 
 
 def _converted(type_hint: Any, option: Option, value: Any, ctx: Any, parameter: Any) -> Any:

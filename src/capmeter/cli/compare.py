@@ -38,7 +38,7 @@ from capmeter.cli.options import (
 )
 from capmeter.cli.output import parse_metrics, refuse_shared_files, show, show_notes
 from capmeter.core.options import option
-from capmeter.core.output_files import check_targets, write_atomic
+from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.meta.comparison import SystemComparison, Test
@@ -118,7 +118,6 @@ def compare(options: _CompareOptions) -> None:
     `capmeter compare scores.json` compares what `score --output` stored, without scoring again.
     """
     metrics, ordering_metric = _comparison_metrics(options)
-    check_targets(options.output, *options.plot)
     refuse_shared_files(input_files(options.systems, options.load), output=options.output, plot=options.plot)
     with show_progress():
         comparison = compare_systems(

@@ -75,19 +75,14 @@ def _copy_examples(folder: Path) -> None:
     """Copies the example captions into a new or empty folder."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not an empty folder; choose another: capmeter demo FOLDER")
-    source_folder = _examples_folder()
+    package_folder = Path(__file__).resolve().parents[1]  # in an installed package, or in the project's source tree
+    possible_folders = (package_folder / "examples", package_folder.parents[1] / "examples")
+    source_folder = next((each for each in possible_folders if (each / REFERENCES).is_file()), None)
+    if source_folder is None:
+        raise AssetError("the example captions are not in this installation; reinstall capmeter")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file_name in (REFERENCES, *(f"{system}.json" for system in SYSTEMS)):
             (folder / file_name).write_bytes((source_folder / file_name).read_bytes())
     except OSError as problem:
         raise InputError(f"{folder} cannot be written ({problem.strerror or problem})") from None
-
-
-def _examples_folder() -> Path:
-    """The folder of the example captions: inside the installed package, or in the project's source tree."""
-    package_folder = Path(__file__).resolve().parents[1]
-    for folder in (package_folder / "examples", package_folder.parents[1] / "examples"):
-        if (folder / REFERENCES).is_file():
-            return folder
-    raise AssetError("the example captions are not in this installation; reinstall capmeter")

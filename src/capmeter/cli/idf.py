@@ -11,7 +11,6 @@ from capmeter.cli.main import echo
 from capmeter.cli.output import refuse_shared_files
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
-from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.metrics.ngram.document_frequencies import read_frequencies
 
@@ -42,7 +41,6 @@ def idf(options: _IdfOptions) -> None:
     `capmeter score results.json -r captions_val2014.json -m 'cider-d(idf=coco-train.npz)'`
     """
     output = options.output
-    check_targets(output)
     refuse_shared_files(options.references, output=output)
     with show_progress():
         first_file, *other_files = options.references

@@ -10,7 +10,7 @@ from capmeter.cli.options import format_option
 from capmeter.cli.output import show
 from capmeter.core.assets import missing_install_command
 from capmeter.core.errors import CapmeterError
-from capmeter.core.named import Named, Parameter, parameters_of
+from capmeter.core.named import Named, parameters_of
 from capmeter.core.options import argument
 from capmeter.core.registry import Registry
 from capmeter.evaluation.base import Metric
@@ -113,10 +113,7 @@ def _describe(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, 
     """The table row of a name without the name itself, and the same as JSON values."""
     named_class, implied_parameters = registry.class_of(name), registry.entry(name).implied_parameters
     parameters = {key: each for key, each in parameters_of(named_class).items() if key not in implied_parameters}
-    data: dict[str, Any] = {
-        "summary": named_class.SUMMARY,
-        "parameters": {key: each.to_dict() for key, each in parameters.items()},
-    }
+    _, data = _parameter_table(name, named_class, implied_parameters)
     if not issubclass(named_class, Metric):
         return [named_class.SUMMARY, "yes"], data | {"ready": True}
     needed_inputs, extra, explains = list[str](), named_class.EXTRA, named_class.explain is not Metric.explain
@@ -136,7 +133,9 @@ def _describe(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, 
 def _parameter_table(label: str, named_class: type[Named], implied_parameters: Any) -> tuple[Table, dict[str, Any]]:
     """The table of the parameters of one name, and the same as JSON values."""
     parameters = {key: each for key, each in parameters_of(named_class).items() if key not in implied_parameters}
-    parameter_rows = [[key, each.expected, _default_text(each), each.help] for key, each in parameters.items()]
+    parameter_rows = [
+        [key, each.expected, each.to_dict()["default"] or "…", each.help] for key, each in parameters.items()
+    ]
     table = Table(
         f"{label}: {named_class.SUMMARY}", ["parameter", "type", "default", "meaning"], parameter_rows, [False] * 4
     )
@@ -144,7 +143,3 @@ def _parameter_table(label: str, named_class: type[Named], implied_parameters: A
         "summary": named_class.SUMMARY,
         "parameters": {key: each.to_dict() for key, each in parameters.items()},
     }
-
-
-def _default_text(parameter: Parameter) -> str:
-    return parameter.to_dict()["default"] or "…"

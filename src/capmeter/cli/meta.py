@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from capmeter.cli.options import (
 from capmeter.cli.output import refuse_shared_files, show, write, write_lines
 from capmeter.core.messages import escape_controls
 from capmeter.core.options import option, option_group
-from capmeter.core.output_files import check_targets, table_kind, write_table
+from capmeter.core.output_files import table_kind, write_table
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse_list
 from capmeter.judgments.benchmarks import all_benchmarks as benchmarks
@@ -116,11 +115,10 @@ def meta(options: _MetaOptions) -> None:
     if options.leaderboard is not None:
         echo(f"wrote {write_leaderboard(options.leaderboard)}")
         return
-    check_targets(options.output, options.per_caption, options.export, *options.plot)
+    outputs = {name: getattr(options, name) for name in ("output", "per_caption", "export", "plot")}
+    refuse_shared_files([*options.data, *options.scores], **outputs)
     for path in filter(None, (options.output, options.per_caption)):
         table_kind(path)
-    input_paths = [*options.data, *options.scores]
-    refuse_shared_files(input_paths, output=options.output, per_caption=options.per_caption, export=options.export)
     if not options.benchmark or len(options.benchmark) != len(options.data):
         raise typer.BadParameter("give each --benchmark its --data (`capmeter meta --list` shows them)")
     if options.export is not None:
@@ -141,22 +139,14 @@ def meta(options: _MetaOptions) -> None:
         for figure_name, draw in (("agreement", agreement_figure), ("distributions", distribution_figure)):
             file_suffix = f"{name}-{figure_name}" if name else figure_name
             if options.plot:
-                save_figures(draw(table), [_with_suffix(path, file_suffix) for path in options.plot])
+                plots = save_figures(draw(table), [_with_suffix(path, file_suffix) for path in options.plot])
+                echo(f"wrote {', '.join(map(str, plots))}")
     if options.output is not None:
         write_table((table.to_arrow() for table in tables), options.output)
     _show_results(tables, options)
     rows = (row for table in tables for row in table.results)
     for signature in dict.fromkeys(row.signature for row in rows if row.signature):
         echo(f"signature: {signature}")
-
-
-def _list_tables(table: AgreementTable, differences: bool) -> Iterator[Table]:
-    """The tables to print."""
-    yield agreement_table(table)
-    if table.of("arena"):
-        yield ranking_table(table)
-    if differences:
-        yield difference_table(table)
 
 
 def _evaluate(benchmark_name: str, data_path: Path, options: _MetaOptions) -> AgreementTable:
@@ -190,8 +180,11 @@ def _show_results(tables: list[AgreementTable], options: _MetaOptions) -> None:
         write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         return
     for table in tables:
-        for each in _list_tables(table, options.differences):
-            show(each, {}, options.format)
+        show(agreement_table(table), {}, options.format)
+        if table.of("arena"):
+            show(ranking_table(table), {}, options.format)
+        if options.differences:
+            show(difference_table(table), {}, options.format)
         for line in agreement_notes(table):  # comments in LaTeX, standard error for CSV
             if options.format == "csv":
                 echo(line)

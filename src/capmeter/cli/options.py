@@ -32,11 +32,6 @@ def complete_metrics(incomplete: str) -> list[str]:
     ]
 
 
-def _check_plots(paths: list[Path]) -> None:
-    for path in paths:
-        image_kind(path)
-
-
 def systems_argument(**details: Any) -> Any:
     """The files of captions to score or compare."""
     help = "Files of captions, each with one system or several. `NAME=FILE` names the system."
@@ -83,7 +78,8 @@ def output_option() -> Any:
 
 def plot_option() -> Any:
     """The files of figures."""
-    return option([], "Draw a figure into this file: .png, .svg or .pdf; repeatable.", "--plot", check=_check_plots)
+    help = "Draw a figure into this file: .png, .svg or .pdf; repeatable."
+    return option([], help, "--plot", check=lambda paths: list(map(image_kind, paths)))
 
 
 def control_option(what: str) -> Any:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -14,7 +15,7 @@ import typer
 from capmeter.cli.main import echo
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls, fold_line
-from capmeter.core.output_files import is_same_file
+from capmeter.core.output_files import check_targets, is_same_file
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
@@ -33,7 +34,7 @@ def parse_metrics(names: str, flag: str) -> list[Metric]:
 
 
 def refuse_shared_files(inputs: Iterable[Any], **outputs: Any) -> None:
-    """Raises if an output is also read, or is the file of another output.
+    """Raises if an output cannot be written, is also read, or is the file of another output.
 
     Args:
         inputs: the files that are read; what is not a path is left out.
@@ -46,6 +47,7 @@ def refuse_shared_files(inputs: Iterable[Any], **outputs: Any) -> None:
         for path in (value if isinstance(value, list) else [value])
         if path is not None
     ]
+    check_targets(*(path for _, path in output_paths if isinstance(path, Path)))
     for k, (flag, path) in enumerate(output_paths):
         other_paths = [(f"the file of {other_flag}", other) for other_flag, other in output_paths[:k]]
         other_paths += [("a file that is read", other) for other in inputs if isinstance(other, str | os.PathLike)]

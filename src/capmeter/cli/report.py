@@ -12,7 +12,6 @@ from capmeter.cli.options import TableOptions, resamples_option, seed_option
 from capmeter.cli.output import command_line, refuse_shared_files, show_scores
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
-from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.results import read_all
 from capmeter.meta.system_ranking import rank_systems
@@ -61,7 +60,6 @@ def report(options: _ReportOptions) -> None:
 
     `capmeter report scores.json --format latex --scale 100 --digits 1`
     """
-    check_targets(options.output)
     refuse_shared_files([name_and_path(each)[1] for each in options.results], output=options.output)
     systems = open_systems(options.results, read_all)
     for results in systems.values():

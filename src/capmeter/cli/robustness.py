@@ -28,7 +28,7 @@ from capmeter.cli.options import (
 from capmeter.cli.output import refuse_shared_files, show
 from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
-from capmeter.core.output_files import check_targets, write_atomic
+from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse_list
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS, Robustness
@@ -98,7 +98,6 @@ def robustness(options: _RobustnessOptions) -> None:
     `capmeter robustness refs.jsonl --degradations "other-caption(nearest=3),permutation" -o study.json`
     """
     strengths = _parse_strengths(options.strengths)
-    check_targets(options.output, *options.plot)
     refuse_shared_files([options.human_captions, options.candidates], output=options.output, plot=options.plot)
     with show_progress():
         study = _measure(options, strengths)

@@ -35,7 +35,7 @@ from capmeter.cli.output import command_line, refuse_shared_files, show, show_no
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import default_of, option
-from capmeter.core.output_files import check_targets, table_kind, write_table
+from capmeter.core.output_files import table_kind, write_table
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.pools import MAX_WORKERS, WorkerPool, choose_worker_count
@@ -170,7 +170,11 @@ def score(options: ScoreOptions) -> None:
     _check_output_files(options)
     kept_columns = _columns_to_keep(options, metrics)
     with show_progress():
-        source_files = _open_source_rows(options, kept_columns)
+        has_all_rows = options.per_caption is not None and bool(kept_columns or options.load.on_missing == "skip")
+        source_files = {
+            each: SourceRows(name_and_path(each)[1], options.load, keep=kept_columns)
+            for each in (options.candidates if has_all_rows else ())
+        }
         systems, by_reference, source_rows = _score_systems(options, metrics, source_files)
         rankings = rank_systems(systems, resamples=options.resamples, seed=options.seed, intervals=options.intervals)
     _write_files(options, systems, by_reference, source_rows)
@@ -353,13 +357,6 @@ def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:
     return kept_columns
 
 
-def _open_source_rows(options: ScoreOptions, kept_columns: list[str]) -> dict[str, SourceRows]:
-    """The rows of each file, by FILE or NAME=FILE, if --per-caption writes all of them."""
-    if options.per_caption is None or not (kept_columns or options.load.on_missing == "skip"):
-        return {}
-    return {each: SourceRows(name_and_path(each)[1], options.load, keep=kept_columns) for each in options.candidates}
-
-
 def _score_systems(
     options: ScoreOptions, metrics: list[Metric], source_files: Mapping[str, SourceRows]
 ) -> tuple[dict[str, Results], dict[str, Any], dict[str, tuple[SourceRows, str | None]]]:
@@ -395,7 +392,6 @@ def _score_systems(
 def _check_output_files(options: ScoreOptions) -> None:
     """Raises before the work if a file cannot be written."""
     output, per_caption, by_reference = options.output, options.per_caption, options.by_reference
-    check_targets(output, per_caption, by_reference)
     input_paths = input_files(options.candidates, options.load)
     refuse_shared_files(input_paths, output=output, per_caption=per_caption, by_reference=by_reference)
     if options.texts and per_caption is None:
