@@ -89,7 +89,7 @@ def _begin(target: Path) -> tuple[Path, BinaryIO]:
         temporary_path = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.part")
         file = temporary_path.open("xb")
         with suppress(OSError):  # a file system without locks: no other process gets one either
-            _lock(file, wait=True)
+            lock_file(file, wait=True)
         with suppress(OSError):
             if os.path.samestat(temporary_path.stat(), os.fstat(file.fileno())):
                 return temporary_path, file
@@ -106,7 +106,7 @@ def _remove_abandoned(target: Path) -> None:
         ]
         for path in [Path(entry.path) for entry in abandoned_entries]:
             with suppress(OSError), path.open("r+b") as file:
-                _lock(file, wait=False)
+                lock_file(file, wait=False)
                 if sys.platform != "win32":
                     path.unlink()
             if sys.platform == "win32":
@@ -118,7 +118,12 @@ def _prefix(target: Path) -> str:
     return f".{target.name[:_NAME_LENGTH]}."
 
 
-def _lock(file: BinaryIO, wait: bool) -> None:
+def lock_file(file: BinaryIO, wait: bool) -> None:
+    """Locks an open file until it is closed, also by a crash; on Windows nothing is locked.
+
+    Raises:
+        OSError: another process holds the lock, and `wait` is false.
+    """
     if sys.platform != "win32":
         import fcntl
 

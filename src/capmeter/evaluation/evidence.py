@@ -138,6 +138,18 @@ class Evidence:
     def to_dict(self) -> dict[str, Any]:
         """The evidence as JSON values, with the words of every match and sentence; without parts that it lacks."""
         optional = {"scene": self.scene, "contributions": self.contributions, "regions": self.regions}
+        sentences = [
+            {
+                "side": each.side,
+                "reference_index": each.reference_index,
+                "place": [each.start, each.end],
+                "sentence": self.words(each.reference_index, each.start, each.end),
+                "verdict": each.verdict,
+                "score": each.score,
+                "judged_by": [self.words(*place) for place in each.judged_by],
+            }
+            for each in self.sentences
+        ]
         return {
             "candidate": list(self.candidate),
             "references": [list(tokens) for tokens in self.references],
@@ -166,17 +178,6 @@ class Evidence:
             "facts": dict(self.facts),
             **({"members": {name: each.to_dict() for name, each in self.members.items()}} if self.members else {}),
             **{name: part.to_dict() for name, part in optional.items() if part is not None},
-            **({"sentences": [self._sentence_to_dict(each) for each in self.sentences]} if self.sentences else {}),
+            **({"sentences": sentences} if sentences else {}),
             **({"word_scores": list(self.word_scores)} if self.word_scores else {}),
-        }
-
-    def _sentence_to_dict(self, sentence: SentenceVerdict) -> dict[str, Any]:
-        return {
-            "side": sentence.side,
-            "reference_index": sentence.reference_index,
-            "place": [sentence.start, sentence.end],
-            "sentence": self.words(sentence.reference_index, sentence.start, sentence.end),
-            "verdict": sentence.verdict,
-            "score": sentence.score,
-            "judged_by": [self.words(*place) for place in sentence.judged_by],
         }

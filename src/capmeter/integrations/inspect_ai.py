@@ -19,7 +19,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState
 
 from capmeter.core.errors import InputError
-from capmeter.integrations.model_answers import OnMismatch, parse_metrics, score_answers
+from capmeter.integrations.model_answers import ENDS, OnMismatch, parse_metrics, score_answers, with_intervals
 
 DEFAULT = "bleu-4,rouge-l,cider-d"
 
@@ -38,16 +38,8 @@ def caption_scores() -> Metric:
         ]
         parsed_metrics = parse_metrics(details[0]["metrics"])
         results = score_answers(answer_rows, parsed_metrics.values(), on_mismatch=details[0]["on_mismatch"])
-        intervals = results.intervals()
-        reported_values: dict[str, str | int | float | bool | None] = {}
-        for metric_name, each in parsed_metrics.items():
-            low, high = intervals[str(each)]
-            reported_values |= {
-                metric_name: results[each].score,
-                f"{metric_name}_low": low,
-                f"{metric_name}_high": high,
-            }
-        return reported_values
+        by_metric = with_intervals(results, parsed_metrics).items()
+        return {name + end: each for name, values in by_metric for end, each in zip(ENDS, values, strict=True)}
 
     return compute
 

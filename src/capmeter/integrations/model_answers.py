@@ -20,6 +20,8 @@ from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import evaluate
 
 OnMismatch = Literal["error", "warn"]
+ENDS = ("", "_low", "_high")
+"""What follows a metric's name where frameworks report a score, and both ends of its interval."""
 
 
 def parse_metrics(metrics: str | Iterable[str | Metric] | Mapping[str, str | Metric]) -> dict[str, Metric]:
@@ -70,4 +72,10 @@ def score_answers(
     return evaluate(captions, tuple(dict.fromkeys(metrics)), settings=settings)
 
 
-__all__ = ["OnMismatch", "parse_metrics", "score_answers"]
+def with_intervals(results: Results, metrics: Mapping[str, Metric]) -> dict[str, tuple[float, float, float]]:
+    """The score of each metric, by the name that it was given, and both ends of its 95 % interval."""
+    intervals = results.intervals()
+    return {name: (results[metric].score, *intervals[str(metric)]) for name, metric in metrics.items()}
+
+
+__all__ = ["ENDS", "OnMismatch", "parse_metrics", "score_answers", "with_intervals"]

@@ -357,23 +357,19 @@ class COCOEvalCap:
 
     def _read(self) -> tuple[dict[Hashable, list[str]], dict[Hashable, list[str]]]:
         """The references and the captions of the images to score."""
-        texts = []
+        texts: list[dict[Hashable, list[str]]] = []
         for argument_name, value in (("coco", self.coco), ("cocoRes", self.cocoRes)):
-            annotations = getattr(value, self._captions_of)
-            texts.append({
-                image: _read_annotations(image, self._annotations(annotations.get(image), image, argument_name))
-                for image in self.params[f"{self._kind}_id"]  # not [image]: pycocotools has a defaultdict
-            })  # fmt: skip
+            texts.append({})
+            for image in self.params[f"{self._kind}_id"]:
+                annotations = getattr(value, self._captions_of).get(image)  # not [image]: pycocotools has a defaultdict
+                if not annotations:
+                    getter = "getAudioIds" if self._kind == "audio" else "getImgIds"
+                    raise InputError(
+                        f"{argument_name} has no caption of {self._kind} {image!r}; set params['{self._kind}_id'] to "
+                        f"those that both have, such as cocoRes.{getter}()"
+                    )
+                texts[-1][image] = _read_annotations(image, annotations)
         return texts[0], texts[1]
-
-    def _annotations(self, annotations: Any, image: Hashable, argument_name: str) -> Any:
-        if not annotations:
-            getter = "getAudioIds" if self._kind == "audio" else "getImgIds"
-            raise InputError(
-                f"{argument_name} has no caption of {self._kind} {image!r}; set params['{self._kind}_id'] to those "
-                f"that both have, such as cocoRes.{getter}()"
-            )
-        return annotations
 
     def _spice(self, gts: dict[Hashable, list[str]], res: dict[Hashable, list[str]], verbose: bool) -> None:
         """SPICE reads tokens here, as in pycocoevalcap: lower case, without punctuation."""

@@ -132,7 +132,9 @@ class Reward:
         if self.eos is None:
             return reference_lines
         end = str(self.eos)
-        return tuple(line if _ends_with(line, end) else f"{line} {end}".lstrip(" ") for line in reference_lines)
+        return tuple(
+            line if f" {line}".endswith(f" {end}") else f"{line} {end}".lstrip(" ") for line in reference_lines
+        )
 
     def _line_of_ids(self, tokens: Any, where: str) -> str:
         """Token ids as a line of words, without what the layout puts around a caption."""
@@ -167,7 +169,11 @@ class Reward:
         try:
             image_rows = np.array([self._rows[_image_key(image_id)] for image_id in images], np.int64)
         except (KeyError, TypeError):
-            unknown = [ascii(image_id)[:40] for image_id in images if not _is_known(image_id, self._rows)]
+            unknown = [
+                ascii(image_id)[:40]
+                for image_id in images
+                if not isinstance(image_id, Hashable) or _image_key(image_id) not in self._rows
+            ]
             captions = format_count(len(unknown), "caption is", "captions are")
             raise InputError(f"{captions} of images without references (the first: {list_names(unknown)})") from None
         if self._reads_ids:
@@ -338,14 +344,6 @@ def _message_text(completion: Any, where: str) -> Any:
     if not isinstance(content, str):
         raise InputError(f'{where}: expected text or messages [{{"role": …, "content": text}}], got {completion!r:.80}')
     return content
-
-
-def _ends_with(line: str, end_token: str) -> bool:
-    return line == end_token or line.endswith(f" {end_token}")
-
-
-def _is_known(image_id: Any, rows: Mapping[ImageId, int]) -> bool:
-    return isinstance(image_id, Hashable) and _image_key(image_id) in rows
 
 
 def word_based(metric: str | Metric) -> bool:

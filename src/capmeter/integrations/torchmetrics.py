@@ -185,17 +185,11 @@ def _read_captions(json_lines: str) -> CaptionSet:
         raise InputError(f"{missing_count:,} of {len(caption_rows):,} captions came without ids; give all ids, or none")
     else:
         distinct_rows = {json.dumps(caption_row): caption_row for caption_row in caption_rows}.values()
-        caption_rows = sorted(distinct_rows, key=_sort_key([caption_row[0] for caption_row in caption_rows]))
+        are_numbers = all(id.isascii() and id.isdigit() for id, *_ in caption_rows)
+        caption_rows = sorted(distinct_rows, key=lambda row: (int(row[0]) if are_numbers else 0, row[0]))
     return CaptionSet.from_captions(
         Caption(id, id, candidate, tuple(references), image=image) for id, candidate, references, image in caption_rows
     )
-
-
-def _sort_key(ids: Sequence[str]) -> Callable[[list[Any]], Any]:
-    """The key that sorts rows by id: integers as numbers, any other ids as text."""
-    if all(id.isascii() and id.isdigit() for id in ids):
-        return lambda row: (int(row[0]), row[0])
-    return lambda row: row[0]
 
 
 def _plain(id: Any) -> Any:

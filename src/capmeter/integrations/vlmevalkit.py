@@ -28,7 +28,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names
 from capmeter.core.output_files import write_atomic
 from capmeter.evaluation.base import Metric
-from capmeter.integrations.model_answers import OnMismatch, parse_metrics, score_answers
+from capmeter.integrations.model_answers import ENDS, OnMismatch, parse_metrics, score_answers, with_intervals
 
 BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
 DEFAULT = (*BLEU, "ROUGE_L", "CIDEr")
@@ -74,14 +74,10 @@ class COCO_Caption_Scorer:  # noqa: N801 (VLMEvalKit's name)
                 raise InputError(f"ref[{image_id!r}] is {describe(candidates)}, expected a list of one caption")
             answer_rows.append({"image_id": str(image_id), "candidate": candidates[0], "references": self.gt[image_id]})
         results = score_answers(answer_rows, self.metrics.values(), on_mismatch=self.on_mismatch)
-        intervals = results.intervals()
         scores: dict[str, float | list[float]] = {}
-        for suffix, metric_values in (
-            ("", {metric_name: metric_scores.score for metric_name, metric_scores in results.items()}),
-            ("_low", {metric_name: low for metric_name, (low, _) in intervals.items()}),
-            ("_high", {metric_name: high for metric_name, (_, high) in intervals.items()}),
-        ):
-            of_metric = {metric_name: 100 * metric_values[str(metric)] for metric_name, metric in self.metrics.items()}
+        by_metric = with_intervals(results, self.metrics)
+        for k, suffix in enumerate(ENDS):
+            of_metric = {metric_name: 100 * values[k] for metric_name, values in by_metric.items()}
             if all(metric_name in of_metric for metric_name in BLEU):
                 scores[f"Bleu{suffix}"] = [of_metric.pop(metric_name) for metric_name in BLEU]
             scores |= {metric_name + suffix: value for metric_name, value in of_metric.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,12 @@ def agreement_table(table: AgreementTable, digits: int = 1) -> Table:
         ),
         "published": (
             any(row.metric in published for row in results),
-            lambda row: _published(published.get(row.metric)),
+            # a value that was made with another encoder, or with one that is not stated, is said to be so
+            lambda row: (
+                "-"
+                if (found := published.get(row.metric)) is None
+                else f"{'' if found.analysis == 'published' else 'other encoder: '}{found.value:g} ({found.source})"
+            ),
         ),
     }
     short_names = name_metrics(row.metric for row in results)
@@ -137,13 +142,6 @@ def _length_note(table: AgreementTable) -> str:
     return f"given length: the partial {coefficient} with length held constant; -: length determines the score"
 
 
-def _published(row: AgreementRow | None) -> str:
-    """A published value; one that was made with another encoder, or with one that is not stated, is said to be so."""
-    if row is None:
-        return "-"
-    return f"{'' if row.analysis == 'published' else 'other encoder: '}{row.value:g} ({row.source})"
-
-
 def _published_notes(table: AgreementTable, metric: str) -> list[str]:
     rows = [*table.of("published", metric), *table.of("published_otherwise", metric)]
     groups = ", ".join(f"{row.subset} {row.value:g}" for row in rows if row.subset != "all")
@@ -204,10 +202,6 @@ def write_items(table: AgreementTable, path: Path) -> None:
     """The scores behind a table, one row per caption (or system) with the human judgments."""
     import pyarrow
 
-    write_table(pyarrow.Table.from_pylist(list(_items(table))), path)
-
-
-def _items(table: AgreementTable) -> Iterator[dict[str, Any]]:
     judgments = table.judgments
     human_judgments: dict[int, Any] = {}
     if isinstance(judgments, Points):
@@ -219,9 +213,15 @@ def _items(table: AgreementTable) -> Iterator[dict[str, Any]]:
     elif isinstance(judgments, Systems):
         human_judgments = dict(enumerate(judgments.human.tolist()))
     item_ids = judgments.names if isinstance(judgments, Systems) else judgments.ids
-    for k, item_id in enumerate(item_ids):
-        scores = {metric_name: float(metric_scores[k]) for metric_name, metric_scores in table.items.items()}
-        yield {"id": item_id, HUMAN: human_judgments.get(k), **scores}
+    rows = [
+        {
+            "id": item_id,
+            HUMAN: human_judgments.get(k),
+            **{name: float(scores[k]) for name, scores in table.items.items()},
+        }
+        for k, item_id in enumerate(item_ids)
+    ]
+    write_table(pyarrow.Table.from_pylist(rows), path)
 
 
 def write_captions(judgments: PreparedJudgments, path: Path) -> None:

@@ -16,7 +16,6 @@ from capmeter.stats.significance import is_significant, significance_threshold
 
 _Columns = list[tuple[str, Callable[[SystemDifference], str]]]
 """Headings, and what stands below them for each difference."""
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def difference_table(comparison: SystemComparison, scale: float = 1, *, neighbours: bool = False) -> Table:
@@ -94,7 +93,7 @@ def ranking_table(comparison: SystemComparison, scale: float = 1) -> Table:
     """
     first_verdict, digits = next(iter(comparison.values())), default_digits(scale)
     order = first_verdict.significance.order()
-    letters = {name: _letter(number) for number, name in enumerate(order)}
+    letters = {name: chr(ord("a") + k) if k < 26 else f"({k + 1})" for k, name in enumerate(order)}
     table_rows: list[list[str]] = []
     bold_cells: set[tuple[int, int]] = set()
     for name in order:
@@ -225,7 +224,3 @@ def _name_metrics(comparison: SystemComparison) -> dict[str, MetricName]:
 
 def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.00005 else f"{value:.1e}"
-
-
-def _letter(number: int) -> str:
-    return _LETTERS[number] if number < len(_LETTERS) else f"({number + 1})"

@@ -179,7 +179,9 @@ def write_page(
         raise InputError("no results to show; give at least one")
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
     data = page_data(systems, rankings)
-    free_bytes = int(megabytes * MEGABYTE) - _fixed_size() - len(pack_json(data.values))
+    fixed_texts = [*_scripts(), _read_template("page.css")]  # of every page; the table and text have an allowance
+    fixed_bytes = sum(len(text.encode()) for text in fixed_texts) + 40_000
+    free_bytes = int(megabytes * MEGABYTE) - fixed_bytes - len(pack_json(data.values))
     evidence = _fit_evidence(systems, data, explained, free_bytes // 2 if images == "embed" else free_bytes)
     image_links, image_note = _page_images(systems, data, evidence, images, Path(images_root), Path(path), free_bytes)
     image_sources = [image_links.get(image) for image in data.images]
@@ -255,11 +257,6 @@ def _read_template(file_name: str) -> str:
 
 def _scripts() -> list[str]:
     return [_read_template(f"{name}.js") for name in SCRIPTS]
-
-
-def _fixed_size() -> int:
-    """The size of what every page contains, with allowance for its table and text."""
-    return sum(len(script.encode()) for script in [*_scripts(), _read_template("page.css")]) + 40_000
 
 
 def _render(context: Mapping[str, Any], data: str) -> bytes:

@@ -20,7 +20,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
@@ -46,11 +46,31 @@ _NO_SCORE = {"best": False, "value": "-inf", "text": "–", "worse": "", "worse_
 
 def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) -> dict[str, Any]:
     """The rows of the table of scores: systems, or for a single system its metrics."""
-    letters, reasons = system_letters(list(systems)), _Reasons()
-    short_names = name_metrics(rankings, lower_is_better_in(systems))
+    letters, short_names = system_letters(list(systems)), name_metrics(rankings, lower_is_better_in(systems))
+    noted = {
+        (system, metric): _noted_captions(results, metric)
+        for system, results in systems.items()
+        for metric in rankings
+        if metric in set(results)
+    }
+    marks = {
+        reason: MARKS[k % len(MARKS)] * (k // len(MARKS) + 1)
+        for k, reason in enumerate(dict.fromkeys(chain.from_iterable(noted.values())))
+    }
     cells = {
-        name: [_cell(name, results, metric, ranking, letters, reasons) for metric, ranking in rankings.items()]
-        for name, results in systems.items()
+        system: [
+            _describe_cell(system, results, metric, rankings[metric], letters)
+            | {
+                "notes": [
+                    (marks[reason], f"{reason}: {number:,} of {len(results.ids.names):,} captions")
+                    for reason, number in noted[system, metric].items()
+                ]
+            }
+            if (system, metric) in noted
+            else _NO_SCORE
+            for metric in rankings
+        ]
+        for system, results in systems.items()
     }
     heads, notes = [(str(short), full) for full, short in short_names.items()], list[str]()
     rows = [(name, name, letters.get(name, ""), row_cells) for name, row_cells in cells.items()]
@@ -69,62 +89,36 @@ def score_rows(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) 
         notes.append(explain_untested(systems))
     if lower := [short for short in short_names.values() if short.lower_is_better]:
         notes.append(f"Lower is better: {', '.join(lower)}.")
+    for reason, mark in marks.items():
+        counts: dict[str, int] = {}
+        for (system, _), numbers in noted.items():
+            if reason in numbers:
+                counts[system] = max(numbers[reason], counts.get(system, 0))
+        shares = [
+            f"{system} " * (len(systems) > 1) + f"{number:,} of {len(systems[system].ids.names):,}"
+            for system, number in counts.items()
+        ]
+        notes.append(f"{mark} {reason}: {', '.join(shares)} captions.")
     return {
         "single": len(systems) == 1,
         "heads": heads,
         "rows": [dict(zip(("name", "full", "letter", "cells"), row, strict=True)) for row in rows],
-        "table_notes": [*filter(None, notes), *reasons.lines(systems)],
+        "table_notes": list(filter(None, notes)),
     }
 
 
-class _Reasons:
-    """The reasons of notes: each with its mark next to scores, and its number of captions per system."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, dict[str, int]] = {}
-
-    def mark(self, reason: str, system: str, captions: int) -> str:
-        counts = self._counts.setdefault(reason, {})
-        counts[system] = max(captions, counts.get(system, 0))
-        repetitions, mark_index = divmod(list(self._counts).index(reason), len(MARKS))
-        return MARKS[mark_index] * (repetitions + 1)
-
-    def lines(self, systems: Mapping[str, Results]) -> list[str]:
-        """What each mark means."""
-        lines = []
-        for reason, counts in self._counts.items():
-            shares = [
-                ("" if len(systems) == 1 else f"{name} ") + f"{number:,} of {len(systems[name].ids.names):,}"
-                for name, number in counts.items()
-            ]
-            (name, number), *_ = counts.items()
-            lines.append(f"{self.mark(reason, name, number)} {reason}: {', '.join(shares)} captions.")
-        return lines
-
-
-def _cell(
-    system_name: str,
-    results: Results,
-    metric: str,
-    ranking: Ranking,
-    letters: Mapping[str, str],
-    reasons: _Reasons,
+def _describe_cell(
+    system: str, results: Results, metric: str, ranking: Ranking, letters: Mapping[str, str]
 ) -> dict[str, Any]:
-    if metric not in set(results):
-        return _NO_SCORE
-    score, interval = results[metric].score, ranking.intervals.get(system_name)
-    worse_systems = [other for other in letters if other in ranking.significantly_worse(system_name)]
+    score, interval = results[metric].score, ranking.intervals.get(system)
+    worse_systems = [other for other in letters if other in ranking.significantly_worse(system)]
     return {
-        "best": system_name in ranking.best(),
+        "best": system in ranking.best(),
         "value": repr(score),
         "text": _signed(score),
         "worse": "".join(letters[other] for other in worse_systems),
         "worse_names": ", ".join(worse_systems),
         "interval": "" if interval is None else f"{_signed(interval.low)} – {_signed(interval.high)}",
-        "notes": [
-            (reasons.mark(reason, system_name, number), f"{reason}: {number:,} of {len(results.ids.names):,} captions")
-            for reason, number in _noted_captions(results, metric).items()
-        ],
     }
 
 
@@ -213,7 +207,17 @@ def page_data(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) -
         "referenceSets": list(reference_sets),
         **columns,
         "notes": _notes(systems, first_row),
-        "table": _score_cells(systems, rankings),
+        "table": [
+            {
+                "system": system_index,
+                "metric": metric_index,
+                "score": results[metric].score,
+                **{end: getattr(ranking.intervals.get(system), end, None) for end in ("low", "high")},
+            }
+            for metric_index, (metric, ranking) in enumerate(rankings.items())
+            for system_index, (system, results) in enumerate(systems.items())
+            if metric in set(results)
+        ],
     }
     return PageData(values, first_row, metrics, image_files, list(images))
 
@@ -268,20 +272,6 @@ def _items(results: Results, metric: str) -> Floats:
     if metric in set(results):
         return results[metric].items.array
     return np.full(len(results.ids.names), np.nan)
-
-
-def _score_cells(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) -> list[dict[str, Any]]:
-    score_cells = []
-    for metric_index, metric in enumerate(rankings):
-        for system_index, (system, results) in enumerate(systems.items()):
-            if metric in set(results):
-                interval = rankings[metric].intervals.get(system)
-                low, high = (None, None) if interval is None else (interval.low, interval.high)
-                score = results[metric].score
-                score_cells.append(
-                    {"system": system_index, "metric": metric_index, "score": score, "low": low, "high": high}
-                )
-    return score_cells
 
 
 def _notes(systems: Mapping[str, Results], first_row: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -152,15 +152,11 @@ def _describe_counts(systems: Sequence[Ids], noun: str = "image") -> str:
     """How many captions and images every system has: one number, or the least and the most."""
     counts = [(len(ids.names), len(ids.clusters)) for ids in systems]
     captions, images = (
-        _describe_range(system_counts, counted_noun)
-        for system_counts, counted_noun in zip(zip(*counts, strict=True), ("caption", noun), strict=True)
+        ("" if min(of_systems) == max(of_systems) else f"{min(of_systems):,} to ")
+        + format_count(max(of_systems), counted_noun)
+        for of_systems, counted_noun in zip(zip(*counts, strict=True), ("caption", noun), strict=True)
     )
     return f"{captions} of {images}" + " each" * (len(systems) > 1 and len(set(counts)) == 1)
-
-
-def _describe_range(system_counts: Sequence[int], counted_noun: str) -> str:
-    low, high = min(system_counts), max(system_counts)
-    return ("" if low == high else f"{low:,} to ") + format_count(high, counted_noun)
 
 
 def lower_is_better_in(systems: Mapping[str, Results]) -> list[str]:

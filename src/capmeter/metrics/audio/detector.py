@@ -22,7 +22,7 @@ import csv
 import io
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -155,7 +155,7 @@ def error_probabilities(source: str, texts: Sequence[str], settings: Settings) -
     if find_checkpoint(source) is not None:
         return load_detector(source).probabilities(texts, settings)
     if source and path.is_dir():
-        return _classifier(source, str(settings.device)).probabilities(texts)
+        return _load_classifier(path, str(settings.device))(texts)
     if not path.is_file():
         raise InputError(
             f"errors={source or 'none'}: there is no such file or folder; expected {KIND}, the bundled detector, a "
@@ -220,42 +220,34 @@ def _as_number(text: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _classifier(folder: str, device: str) -> _Classifier:
-    return _Classifier(Path(folder), Settings(device=device))
+def _load_classifier(folder: Path, device: str) -> Callable[[Sequence[str]], Floats]:
+    """The probability of an error in each text, by a sequence classifier of the transformers library."""
+    from capmeter.encoders.batches import Precision
+    from capmeter.encoders.handle import EncoderHandle
+    from capmeter.encoders.text.encoder import load_complete_model, load_errors
 
-
-class _Classifier:
-    """A sequence classifier of the transformers library."""
-
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        from capmeter.encoders.batches import Precision
-        from capmeter.encoders.handle import EncoderHandle
-        from capmeter.encoders.text.encoder import load_complete_model, load_errors
-
-        if not (folder / "config.json").is_file():
-            raise InputError(
-                f"errors={folder}: no config.json in this folder; expected a sequence classifier in safetensors"
-            )
-        with load_errors(EncoderHandle(folder.name, folder, ""), " as a sequence classifier"):
-            from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-            precision = Precision.from_settings(settings)
-            self._model: Any = load_complete_model(
-                AutoModelForSequenceClassification, folder, precision, use_safetensors=True
-            )
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        label_indices = {str(label).lower(): int(k) for k, label in self._model.config.id2label.items()}
-        self._label = label_indices.get("error", len(label_indices) - 1)
-
-    def probabilities(self, texts: Sequence[str]) -> Floats:
-        """The probability of an error in each text."""
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"errors={folder}: no config.json in this folder; expected a sequence classifier in safetensors"
+        )
+    with load_errors(EncoderHandle(folder.name, folder, ""), " as a sequence classifier"):
         import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        batch_probabilities = []
+        precision = Precision.from_settings(Settings(device=device))
+        model: Any = load_complete_model(AutoModelForSequenceClassification, folder, precision, use_safetensors=True)
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    label_indices = {str(label).lower(): int(k) for k, label in model.config.id2label.items()}
+    label_index = label_indices.get("error", len(label_indices) - 1)
+
+    def probabilities(texts: Sequence[str]) -> Floats:
+        batch_probabilities = [np.zeros(0)]
         for batch_start in range(0, len(texts), 32):
             batch_texts = list(texts[batch_start : batch_start + 32])
-            inputs = self._tokenizer(batch_texts, padding=True, truncation=True, max_length=64, return_tensors="pt")
+            inputs = tokenizer(batch_texts, padding=True, truncation=True, max_length=64, return_tensors="pt")
             with torch.inference_mode():
-                logits = self._model(**inputs.to(self._model.device)).logits[:, self._label]
+                logits = model(**inputs.to(model.device)).logits[:, label_index]
             batch_probabilities.append(torch.sigmoid(logits.double()).cpu().numpy())
-        return np.concatenate(batch_probabilities) if batch_probabilities else np.zeros(0)
+        return np.concatenate(batch_probabilities)
+
+    return probabilities

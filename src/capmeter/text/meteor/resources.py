@@ -115,7 +115,10 @@ class _MeteorNormaliser:
         line = re.sub(_HYPHEN, r"\1 \2", line.replace("\u2013", "-").replace("--", "-"))
         for rule, replacement in {"english": _ENGLISH, "french": _FRENCH}.get(self.language, _PLAIN_APOSTROPHE):
             line = re.sub(rule, replacement, line)
-        line = _restore_dots(self._split_dots(split_words(line)))
+        line = self._split_dots(split_words(line))
+        while "DOTDOTMULTI" in line:
+            line = line.replace("DOTDOTMULTI", "DOTMULTI.")
+        line = line.replace("DOTMULTI", ".")
         return _lowercase_words(re.sub(_SPACES, " ", line))
 
     def _split_dots(self, words: list[str]) -> str:
@@ -145,12 +148,6 @@ def _protect_dots(line: str) -> str:
     while "DOTMULTI." in line:
         line = re.sub(_DOTS_END, r"DOTDOTMULTI \1", line).replace("DOTMULTI.", "DOTDOTMULTI")
     return line
-
-
-def _restore_dots(line: str) -> str:
-    while "DOTDOTMULTI" in line:
-        line = line.replace("DOTDOTMULTI", "DOTMULTI.")
-    return line.replace("DOTMULTI", ".")
 
 
 Normaliser = Callable[[str], list[str]]

@@ -41,16 +41,15 @@ has all parts of speech in one list: a few rare words differ.
 from __future__ import annotations
 
 import gzip
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, compress
 from operator import ne
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +57,7 @@ import numpy.typing as npt
 from capmeter.core import progress
 from capmeter.core.arrays import read_arrays, write_arrays
 from capmeter.core.errors import AssetError
+from capmeter.core.output_files import lock_file
 from capmeter.core.ragged import Ragged, expand_ranges
 from capmeter.core.settings import cache_folder
 
@@ -351,10 +351,14 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
     if paraphrase_index is None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _exclusive(path.with_suffix(".lock")):
+            with path.with_suffix(".lock").open("ab") as lock:
+                lock_file(lock, wait=True)  # until other processes have built the index
                 paraphrase_index = read_index(path)
                 if paraphrase_index is None:
-                    _write_index(_build_index(table), path)
+                    built = _build_index(table)
+                    arrays = {"text": np.frombuffer(built.text, np.uint8), "lefts": built.lefts, "right": built.right}
+                    levels = {f"level {length}": level for length, level in enumerate(built.levels, 2)}
+                    write_arrays(path, {**arrays, "offsets": built.offsets, **levels})
                     paraphrase_index = read_index(path)
         except OSError as error:
             raise AssetError(
@@ -463,35 +467,6 @@ def read_index(path: Path) -> Paraphrases | None:
     except KeyError:
         return None
     return Paraphrases(word_text.tobytes(), levels, lefts, offsets, right)
-
-
-def _write_index(index: Paraphrases, path: Path) -> None:
-    parts = {"text": np.frombuffer(index.text, np.uint8), "lefts": index.lefts, "offsets": index.offsets}
-    level_arrays = {f"level {phrase_length}": level for phrase_length, level in enumerate(index.levels, 2)}
-    write_arrays(path, {**parts, "right": index.right, **level_arrays})
-
-
-@contextmanager
-def _exclusive(lock_path: Path) -> Iterator[None]:
-    """Holds a lock file, for which other processes wait. The system releases it if the process exits or crashes."""
-    with lock_path.open("ab") as lock_file:
-        _lock(lock_file)
-        yield
-
-
-def _lock(lock_file: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        while True:
-            with suppress(OSError):  # raised after ten tries of a second each
-                lock_file.seek(0)
-                msvcrt.locking(lock_file.fileno(), msvcrt.LK_LOCK, 1)
-                break
-    else:
-        import fcntl
-
-        fcntl.flock(lock_file, fcntl.LOCK_EX)
 
 
 _VERB = "s: ies:y es:e es: ed:e ed: ing:e ing:"
