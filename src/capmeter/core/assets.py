@@ -350,14 +350,12 @@ def missing_install_command(extra: str | None) -> str | None:
 
     None if nothing is missing, or if the extra belongs to another package.
     """
-    missing_extras = [extra_name for extra_name in (extra or "").split(",") if not _is_installed(extra_name)]
+    missing_extras = [
+        name for name in (extra or "").split(",") if not all(map(importlib.util.find_spec, EXTRAS.get(name, ())))
+    ]
     return install_command(",".join(missing_extras)) if missing_extras else None
 
 
 def install_command(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install 'capmeter[{extra}]'"
-
-
-def _is_installed(extra: str) -> bool:
-    return all(importlib.util.find_spec(module) for module in EXTRAS.get(extra, ()))

@@ -158,7 +158,9 @@ class Checkpoint:
             content["data"] = tuple(TrainingData(**data_entry) for data_entry in content["data"])
             content |= {name: tuple(content[name]) for name in _LISTS} | {name: dict(content[name]) for name in _DICTS}
             checkpoint = cls(**content, weights=load(weights))
-            _check_numbers(checkpoint.weights)
+            for array_name, array in checkpoint.weights.items():
+                if array.dtype.kind not in "fiu" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+                    raise ValueError(f"the array {array_name} ({array.dtype}) holds something else than finite numbers")
         except OSError as error:
             raise AssetError(f"checkpoint {folder}: cannot read it ({error.strerror or error})") from error
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError, SafetensorError) as error:
@@ -172,13 +174,6 @@ class Checkpoint:
 
 _TORCH_ERRORS = (ArithmeticError, RuntimeError, AssertionError)
 _LISTS, _DICTS = ("features", "vocabulary", "data"), ("parameters", "training", "scores")
-
-
-def _check_numbers(weights: Weights) -> None:
-    """Raises a ValueError for an array that holds something else than finite numbers."""
-    for array_name, array in weights.items():
-        if array.dtype.kind not in "fiu" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
-            raise ValueError(f"the array {array_name} ({array.dtype}) holds something else than finite numbers")
 
 
 @contextmanager

@@ -335,11 +335,6 @@ def _folder(variable: str, platform_folder: str) -> Path:
     return folder
 
 
-def _environment_cache() -> Path | None:
-    folder = os.environ.get("CAPMETER_VECTOR_CACHE")
-    return Path(folder) if folder else None
-
-
 def _environment_references() -> Path | None:
     folder = os.environ.get("CAPMETER_REFERENCE_CACHE")
     if folder is None:
@@ -377,7 +372,9 @@ class Settings:
     precision: str = field(default_factory=lambda: os.environ.get("CAPMETER_PRECISION") or "float32")
     tokens: int = 0
     threads: int = 0
-    cache: Path | None = field(default_factory=_environment_cache)
+    cache: Path | None = field(
+        default_factory=lambda: Path(folder) if (folder := os.environ.get("CAPMETER_VECTOR_CACHE")) else None
+    )
     cache_bytes: int = 4 * GIGABYTE
     references: Path | None = field(default_factory=_environment_references)
     judging: JudgeLimits = field(default_factory=JudgeLimits)

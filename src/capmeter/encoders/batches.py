@@ -251,7 +251,9 @@ def _halving(rows: Rows, forward: Callable[[Rows], Output], device: str) -> list
     try:
         return [(rows, forward(rows))]
     except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+        text = str(error).lower()
+        is_memory = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text
+        if not (is_memory or "out of memory" in text):
             raise
         if len(rows) == 1:
             raise _TooLargeError from error
@@ -259,13 +261,6 @@ def _halving(rows: Rows, forward: Callable[[Rows], Output], device: str) -> list
         torch.cuda.empty_cache()
     half_count = len(rows) // 2
     return [output for half in (rows[:half_count], rows[half_count:]) for output in _halving(half, forward, device)]
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    import torch
-
-    text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in text or "can't allocate memory" in text
 
 
 def in_order(batches: Iterable[tuple[Rows, Sequence[Any]]], count: int) -> list[Any]:

@@ -427,7 +427,12 @@ def _system_to_dict(results: Results) -> dict[str, Any]:
                 "part_items": {part: _by_id(items) for part, items in scores.part_items.items()},
                 "notes": scores.notes,
                 **({"answers": scores.answers} if scores.answers else {}),
-                **_rows_to_dict(scores),
+                # of a mean the rows are the scores and parts of single captions
+                **(
+                    {"rows": dict(zip(scores.items.ids.names, scores.values.tolist(), strict=True))}
+                    if scores.metric is not None and scores.values is not None and not scores.metric.is_mean
+                    else {}
+                ),
             }
             for metric_name, scores in results.items()
         },
@@ -441,13 +446,6 @@ def _system_to_dict(results: Results) -> dict[str, Any]:
 
 def _by_id(items: Items) -> dict[str, float]:
     return dict(zip(items.ids.names, items.array.tolist(), strict=True))
-
-
-def _rows_to_dict(scores: Scores) -> dict[str, Any]:
-    """The rows of a metric, unless they are the scores and parts of single captions."""
-    if scores.metric is None or scores.values is None or scores.metric.is_mean:
-        return {}
-    return {"rows": dict(zip(scores.items.ids.names, scores.values.tolist(), strict=True))}
 
 
 def _read_system(saved: Any, where: str) -> Results:

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
@@ -49,6 +48,7 @@ from capmeter.evaluation.base import (
     RunContext,
     count_notes,
     merge_notes,
+    note_captions,
 )
 from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
 from capmeter.evaluation.registry import METRICS, check_measurement, check_needs, is_needed, parse_list, with_required
@@ -258,7 +258,12 @@ class Evaluation:
         measurements = {}
         for metric in self.metrics:
             metric_notes = {EMPTY: empty_ids, **measured[metric].notes}
-            metric_notes |= _note_lengths(part, metric, lengths)
+            if metric.MAX_WORDS is not None and (is_long := lengths > metric.MAX_WORDS).any():
+                note = (
+                    f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for detailed "
+                )
+                note += "captions use capmeter or spice"
+                metric_notes |= note_captions(part, note, is_long)
             if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
@@ -297,18 +302,6 @@ class _MeasuredPart:
 def _length(source: Source) -> int | None:
     """The number of captions, if the source knows it."""
     return len(source) if isinstance(source, CaptionSet) else None
-
-
-def _note_lengths(part: CaptionSet, metric: Metric, lengths: npt.NDArray[np.int64]) -> dict[str, list[str]]:
-    """The candidates that are longer than the metric is meaningful for, and what to use instead."""
-    if metric.MAX_WORDS is None:
-        return {}
-    note = (
-        f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for detailed captions use "
-        "capmeter or spice"
-    )
-    long_ids = [part.ids[row] for row in np.flatnonzero(lengths > metric.MAX_WORDS).tolist()]
-    return {note: long_ids} if long_ids else {}
 
 
 Systems = Mapping[str, CaptionSet] | Mapping[str, os.PathLike[str]]

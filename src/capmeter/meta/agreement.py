@@ -265,45 +265,40 @@ def measure_agreement(
     results: list[AgreementRow] = []
     details: list[AgreementRow] = []
     intervals: dict[str, Interval] = {}
-    preset = _is_preset(judgments.benchmark, judgments.protocol)
+    known_benchmark = all_benchmarks().get(judgments.benchmark)
+    protocol = judgments.protocol
+    is_preset = known_benchmark is not None and known_benchmark.protocols.get(protocol.name) == protocol
     with task("judging", total=len(scores)) as advance:
         for metric_name, metric_scores in scores.items():
             signature = (signatures or {}).get(metric_name, "")
-            row = AgreementRow(
-                "results", metric_name, judgments.protocol.statistic, n=len(judgments), signature=signature
-            )
+            row = AgreementRow("results", metric_name, protocol.statistic, n=len(judgments), signature=signature)
             if _varies(judgments, metric_scores):
-                oriented_scores = orient_scores(metric_name, metric_scores, judgments.protocol)
+                oriented_scores = orient_scores(metric_name, metric_scores, protocol)
                 statistic = make_statistic(judgments, oriented_scores)
                 intervals[metric_name] = bootstrap_interval(statistic, clusters, resamples, seed, level)
                 value, low, high = scale_interval(intervals[metric_name])
-                p = _p_of_systems(judgments, oriented_scores, seed)
+                p = None  # of captions; systems are few and independent
+                if isinstance(judgments, Systems):
+                    p = association_test(judgments.human, oriented_scores, protocol.statistic.split("-")[0], seed=seed)
                 row = replace(row, value=value, low=low, high=high, p=p, note=_calibration_note(statistic))
-                details += _detail_rows(row, statistic, judgments)
+                details += row.list_categories(category_values(statistic, judgments))
+                if isinstance(statistic, PairAccuracy):
+                    details.append(AgreementRow("equal_scores", metric_name, "pairs", float(statistic.tied)))
             else:
                 row = replace(row, note=_constant_note(judgments, metric_scores))
             results.append(row)
-            if preset:
+            if is_preset:
                 details += _published_rows(judgments, metric_name)
             advance(1)
     results.sort(key=lambda row: -np.inf if row.value is None else row.value, reverse=True)
     metric_names = [row.metric for row in results if row.metric in intervals]
     differences = [_difference(judgments, scores, pair, intervals) for pair in combinations(metric_names, 2)]
-    ranks = _rank_metrics({name: intervals[name].value for name in metric_names}, differences, level)
+    # p is not corrected: a table of metrics is read pair by pair
+    p_values = {(row.metric, row.other): row.p or 0.0 for row in differences}
+    values = {name: intervals[name].value for name in metric_names}
+    ranks = Ranking.from_p_values(values, p_values, level=level, correct=False).ranks()
     results = [replace(row, rank=ranks.get(row.metric)) for row in results]
     return AgreementTable(judgments, dict(scores), (*results, *details, *differences), resamples, seed, level)
-
-
-def _rank_metrics(values: Mapping[str, float], differences: Iterable[AgreementRow], level: float) -> dict[str, int]:
-    """Ranks of significance; p is not corrected: a table of metrics is read pair by pair."""
-    p_values = {(row.metric, row.other): row.p or 0.0 for row in differences}
-    return Ranking.from_p_values(values, p_values, level=level, correct=False).ranks()
-
-
-def _is_preset(benchmark: str, protocol: Protocol) -> bool:
-    """Whether this is one of the benchmark's protocols, unchanged."""
-    benchmarks = all_benchmarks()
-    return benchmark in benchmarks and benchmarks[benchmark].protocols.get(protocol.name) == protocol
 
 
 def _published_rows(judgments: PreparedJudgments, metric: str) -> list[AgreementRow]:
@@ -318,14 +313,6 @@ def _published_rows(judgments: PreparedJudgments, metric: str) -> list[Agreement
     analysis = "published" if found.agrees else "published_otherwise"
     row = AgreementRow(analysis, metric, judgments.protocol.statistic, found.value, source=source, note=found.note)
     return [row, *(replace(row, subset=group, value=value, note="") for group, value in found.groups.items())]
-
-
-def _detail_rows(row: AgreementRow, statistic: Any, judgments: PreparedJudgments) -> list[AgreementRow]:
-    """The values of a metric's categories, and how many pairs it scores equally."""
-    rows = row.list_categories(category_values(statistic, judgments))
-    if isinstance(statistic, PairAccuracy):
-        rows.append(AgreementRow("equal_scores", row.metric, "pairs", float(statistic.tied)))
-    return rows
 
 
 def _varies(judgments: PreparedJudgments, metric_scores: Floats) -> bool:
@@ -348,13 +335,6 @@ def _calibration_note(statistic: Any) -> str:
     best = statistic.best()
     sampled = "sampled " if best.sampled else ""
     return f"is evaluated on {best.pairs:,} {sampled}pairs; differences of at most {best.epsilon:.4g} count as ties"
-
-
-def _p_of_systems(judgments: PreparedJudgments, scores: Floats, seed: int) -> float | None:
-    """p of a correlation with a ranking of systems, which are few and independent; None for captions."""
-    if not isinstance(judgments, Systems):
-        return None
-    return association_test(judgments.human, scores, judgments.protocol.statistic.split("-")[0], seed=seed)
 
 
 def _difference(

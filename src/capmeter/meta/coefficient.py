@@ -69,11 +69,6 @@ CORRELATIONS = ("tau-a", "tau-b", "tau-c", "pearson", "spearman")
 """Statistics around 0."""
 
 
-def _find_negatives(human: Floats, scores: Floats) -> AveragePrecision:
-    """The average precision of finding what is rated 0 rather than 1 by low scores."""
-    return AveragePrecision(1 - human, -scores)
-
-
 STATISTICS: Mapping[str, Callable[[Any, Any], Any]] = {
     "tau-a": TauA,
     "tau-b": TauB,
@@ -81,7 +76,8 @@ STATISTICS: Mapping[str, Callable[[Any, Any], Any]] = {
     "pearson": Pearson,
     "spearman": Spearman,
     "accuracy-eq": TieCalibrated,
-    "average-precision": _find_negatives,
+    # of finding what is rated 0 rather than 1 by low scores
+    "average-precision": lambda human, scores: AveragePrecision(1 - human, -scores),
     "auc": RocArea,
 }
 

@@ -68,9 +68,18 @@ def _score_systems(
         settings: of what is computed.
     """
     ids = {name: Ids(each.ids, each.image_ids) for name, each in captions.items()}
-    stored_scores = {name: _stored_scores(systems[name], ids[name], metrics) for name in captions}
+    notes = {name: dict(each.notes) for name, each in captions.items()}
+    stored_scores: dict[str, dict[str, Scores]] = {name: {} for name in captions}
+    for name, stored in systems.items():
+        if isinstance(stored, Results):
+            rows = [stored.ids.positions[id] for id in ids[name].names]
+            names = [metric for metric in map(str, metrics) if metric in set(stored)]
+            usable = [metric for metric in names if stored[metric].values is not None]
+            stored_scores[name] = {metric: stored[metric].select(rows, ids[name]) for metric in usable}
+            left_out = stored.ids.positions.keys() - set(ids[name].names)
+            kept = {reason: [each for each in noted if each not in left_out] for reason, noted in stored.notes.items()}
+            notes[name] = merge_notes([notes[name], kept])
     scores = {name: dict(each) for name, each in stored_scores.items()}
-    notes = {name: _stored_notes(systems[name], each) for name, each in captions.items()}
 
     def compute(name: str, computed: Sequence[Metric]) -> None:
         if computed:
@@ -87,23 +96,6 @@ def _score_systems(
         name: Results([scores[name][str(metric)] for metric in metrics], ids[name], notes[name], captions=each)
         for name, each in captions.items()
     }
-
-
-def _stored_scores(system: System, ids: Ids, metrics: Sequence[Metric]) -> dict[str, Scores]:
-    if not isinstance(system, Results):
-        return {}
-    stored_rows = [system.ids.positions[id] for id in ids.names]
-    names = [str(metric) for metric in metrics if str(metric) in set(system)]
-    return {name: system[name].select(stored_rows, ids) for name in names if system[name].values is not None}
-
-
-def _stored_notes(system: System, captions: CaptionSet) -> dict[str, list[str]]:
-    """The notes of the captions, and those of stored results on captions that are compared."""
-    if not isinstance(system, Results):
-        return dict(captions.notes)
-    left_out = system.ids.positions.keys() - set(captions.ids)
-    stored_notes = {reason: [each for each in noted if each not in left_out] for reason, noted in system.notes.items()}
-    return merge_notes([captions.notes, stored_notes])
 
 
 def align_captions(systems: Mapping[str, CaptionSet], *, common: bool = False) -> dict[str, CaptionSet]:

@@ -86,7 +86,12 @@ def _human_rows(
 
 def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: float) -> list[AgreementRow]:
     if judgments.by_votes:
-        what, agreement = "one vote against the majority of the others", np.array(list(map(_agree, judgments.votes)))
+        what, agreement = (
+            "one vote against the majority of the others",
+            np.array(
+                [_credit([sum(votes) - vote for vote in votes], np.sign(votes)).mean() for votes in judgments.votes]
+            ),
+        )
     else:
         what = "the majority of the direct votes against the label"
         agreement = _credit([sum(votes) for votes in judgments.votes], judgments.better)
@@ -94,11 +99,6 @@ def _vote_agreement(judgments: JudgedPairs, resamples: int, seed: int, level: fl
     interval = bootstrap_interval(statistic, judgments.clusters, resamples, seed, level)
     lines = [what, _unanimity_note(judgments)]
     return _human_rows(judgments, interval, len(agreement), lines, category_values(statistic, judgments))
-
-
-def _agree(votes: Sequence[float]) -> float:
-    """The share of a pair's votes that agree with the majority of its other votes."""
-    return float(_credit([sum(votes) - vote for vote in votes], np.sign(votes)).mean())
 
 
 def _credit(sums: Sequence[float], expected: Floats) -> Floats:

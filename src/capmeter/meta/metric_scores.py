@@ -14,7 +14,7 @@ The ids of a benchmark's captions: the row's `id` if it has one, else its image'
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,7 +87,12 @@ def _read_json(value: Any, path: Path, file_name: str, ids: Collection[str]) -> 
         systems = check_systems(value, str(path))
         if len(systems) > 1:
             raise InputError(f"{path}: contains {len(systems)} systems, {', '.join(systems)}; score one into a file")
-        return {metric: _numbers(items, f"{path}, {metric}") for metric, items in _saved_items(systems, path).items()}
+        (system,) = systems.values()
+        metrics = system.get("metrics") if isinstance(system, Mapping) else None
+        if not isinstance(metrics, Mapping):
+            raise InputError(f"{path}: not a results file of capmeter; {EXPECTED}")
+        items = {name: saved.get("items") if isinstance(saved, Mapping) else saved for name, saved in metrics.items()}
+        return {metric: _numbers(by_id, f"{path}, {metric}") for metric, by_id in items.items()}
     if isinstance(value, list):
         return _read_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), file_name)
     if not isinstance(value, Mapping):
@@ -100,14 +105,6 @@ def _read_json(value: Any, path: Path, file_name: str, ids: Collection[str]) -> 
             raise InputError(f"{path}, {single_ids[0]!r}: expected scores by metric, as other ids of the file have")
         return _read_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), file_name)
     return {str(metric): _numbers(entry, f"{path}, {metric}") for metric, entry in value.items()}
-
-
-def _saved_items(systems: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    (system,) = systems.values()
-    metrics = system.get("metrics") if isinstance(system, Mapping) else None
-    if not isinstance(metrics, Mapping):
-        raise InputError(f"{path}: not a results file of capmeter; {EXPECTED}")
-    return {name: entry.get("items") if isinstance(entry, Mapping) else entry for name, entry in metrics.items()}
 
 
 def _read_objects(objects: Iterable[tuple[str, Any]], file_name: str) -> ScoresByMetric:
@@ -226,16 +223,20 @@ def score_judgments(
     if isinstance(judgments, Points) and judgments.protocol.statistic == "localisation":
         chosen = settings or Settings()
         return MetricScores({str(each): _localisation_scores(judgments, each, chosen) for each in metrics}, {}, [])
-    if isinstance(judgments, JudgedPairs) and len(judgments.corpora) > 1:
-        return _score_corpora(judgments, metrics, settings)
-    results = score(judgments.captions, metrics=metrics, settings=settings)
-    metric_values = {
-        metric_name: judgments.per_caption(np.asarray(scores.items.array, np.float64), metric_name)
-        for metric_name, scores in results.items()
-    }
-    signatures = {metric_name: str(results[metric_name].signature) for metric_name in metric_values}
-    judging = [row for name in metric_values for row in _judging_rows(name, results[name].parts, settings)]
-    return MetricScores(metric_values, signatures, judging)
+    # captions that are several corpora have document frequencies for each
+    corpora: Any = judgments.corpora if isinstance(judgments, JudgedPairs) and len(judgments.corpora) > 1 else None
+    values = {str(metric): np.zeros(len(judgments.captions)) for metric in metrics}
+    signatures: dict[str, str] = {}
+    for rows in corpora or [slice(None)]:
+        captions = judgments.captions if corpora is None else judgments.captions.select(rows)
+        results = score(captions, metrics=metrics, settings=settings)
+        for metric_name, caption_scores in values.items():
+            caption_scores[rows] = results[metric_name].items.array
+            signatures.setdefault(metric_name, results[metric_name].signature)
+    judged = {} if corpora else {name: results[name].parts for name in values}
+    judging = [row for name, parts in judged.items() for row in _judging_rows(name, parts, settings)]
+    values = {name: judgments.per_caption(caption_scores, name) for name, caption_scores in values.items()}
+    return MetricScores(values, signatures, judging)
 
 
 def _judging_rows(metric: str, parts: Mapping[str, float], settings: Settings | None) -> list[AgreementRow]:
@@ -247,22 +248,6 @@ def _judging_rows(metric: str, parts: Mapping[str, float], settings: Settings | 
     if prices is not None:
         judging["cost"] = (judging["input_tokens"] * prices[0] + judging["output_tokens"] * prices[1]) / 1e6
     return [AgreementRow("judging", metric, part_name, value) for part_name, value in judging.items()]
-
-
-def _score_corpora(judgments: JudgedPairs, metrics: Sequence[Metric], settings: Settings | None) -> MetricScores:
-    """The scores of captions that are several corpora, each with document frequencies of its own."""
-    score_table = {str(metric): np.zeros(len(judgments.captions)) for metric in metrics}
-    signatures: dict[str, str] = {}
-    for corpus_rows in judgments.corpora:
-        results = score(judgments.captions.select(corpus_rows), metrics=metrics, settings=settings)
-        for metric_name, caption_scores in score_table.items():
-            caption_scores[corpus_rows] = results[metric_name].items.array
-            signatures.setdefault(metric_name, str(results[metric_name].signature))
-    return MetricScores(
-        {metric_name: judgments.per_caption(each, metric_name) for metric_name, each in score_table.items()},
-        signatures,
-        [],
-    )
 
 
 def external_scores(

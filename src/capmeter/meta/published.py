@@ -148,7 +148,10 @@ def _published_value(table: Mapping[str, Any], row_name: str, made_with: str | N
     _, at, encoder = row_name.partition("@")
     groups = {column: number for column, number in table["rows"][row_name].items() if column not in ("value", "p")}
     value, p = float(table["rows"][row_name]["value"]), table["rows"][row_name].get("p")
-    notes = [_mean_note(value, groups), "" if p is None else f"p {p:.3f}", table["notes"].get(row_name, "")]
+    mean = sum(groups.values()) / len(groups) if groups else value
+    is_other_mean = abs(mean - value) >= _ROUNDING
+    notes = [f"the mean of the published columns is {mean:.2f}, not {value:g}"] if is_other_mean else []
+    notes += ["" if p is None else f"p {p:.3f}", table["notes"].get(row_name, "")]
     return PublishedValue(
         value,
         table["source"],
@@ -157,8 +160,3 @@ def _published_value(table: Mapping[str, Any], row_name: str, made_with: str | N
         groups=groups,
         note="; ".join(filter(None, notes)),
     )
-
-
-def _mean_note(value: float, category_values: Mapping[str, float]) -> str:
-    mean = sum(category_values.values()) / len(category_values) if category_values else value
-    return "" if abs(mean - value) < _ROUNDING else f"the mean of the published columns is {mean:.2f}, not {value:g}"

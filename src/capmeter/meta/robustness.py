@@ -237,7 +237,12 @@ def robustness(
     parsed_metrics, parsed_degradations = registry.parse_list(metrics), parse_list(degradations)
     if resamples < 1:
         raise InputError(f"expected at least one resample, but got {resamples}")
-    points = _check_strengths(strengths)
+    points = np.unique(np.array([0.0, *strengths], np.float64))
+    if not np.isfinite(points).all() or points[0] < 0 or points[-1] > 1 or len(points) < 2:
+        raise InputError(
+            f"the strengths are {list(strengths)}, expected numbers from 0 (unmodified) to 1 (strongest), such as "
+            "0, 0.5, 1"
+        )
     unmodified_captions = _unmodified_captions(captions, images, seed, image_files)
     if images_root is not None:
         unmodified_captions = with_picture_files(unmodified_captions, images_root)
@@ -246,7 +251,11 @@ def robustness(
     degraded_captions, caption_texts = _degrade(unmodified_captions, parsed_degradations, points, seed)
     results = evaluate(degraded_captions, parsed_metrics, corpus=unmodified_captions, settings=settings)
     clusters = Clusters(unmodified_captions.image_ids)
-    cells = {str(each): _cells(number, len(points)) for number, each in enumerate(parsed_degradations)}
+    strength_count = len(points) - 1
+    cells = {  # of each degradation the positions of its states: the unmodified caption, then its strengths
+        str(each): [0, *range(1 + number * strength_count, 1 + (number + 1) * strength_count)]
+        for number, each in enumerate(parsed_degradations)
+    }
     weights = np.concatenate(list(resample_blocks(len(clusters), resamples, seed)))
     curve_measure = _CurveMeasure(points, cells, clusters, weights, level)
     curves: list[list[DegradationCurve]] = []
@@ -255,18 +264,12 @@ def robustness(
             curves.append(list(curve_measure.curves(results[metric], metric)))
             advance(1)
     examples = {name: [caption_texts[0][cell] for cell in cell_indices] for name, cell_indices in cells.items()}
-    ordered_curves = [each for curve_row in zip(*curves, strict=True) for each in curve_row]
-    return Robustness(
-        ordered_curves, unmodified_captions, level, resamples, seed, _unchanged_shares(caption_texts, cells), examples
-    )
-
-
-def _unchanged_shares(caption_texts: Sequence[Sequence[str]], cells: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
-    """For each degradation the share of captions that each strength left unchanged: float64[strengths]."""
-    return {
-        name: np.mean([[row[cell] == row[0] for cell in cell_indices] for row in caption_texts], axis=0)
+    unchanged = {
+        name: np.mean([[texts[cell] == texts[0] for cell in cell_indices] for texts in caption_texts], axis=0)
         for name, cell_indices in cells.items()
     }
+    ordered_curves = [each for curve_row in zip(*curves, strict=True) for each in curve_row]
+    return Robustness(ordered_curves, unmodified_captions, level, resamples, seed, unchanged, examples)
 
 
 def _unmodified_captions(
@@ -280,16 +283,6 @@ def _unmodified_captions(
     table = load_reference_table(captions)
     image_files = {**table.images, **(image_files or {})}
     return leave_one_out(table.references, images=images, seed=seed, image_files=image_files)
-
-
-def _check_strengths(strengths: Sequence[float]) -> Floats:
-    points = np.unique(np.array([0.0, *strengths], np.float64))
-    if not np.isfinite(points).all() or points[0] < 0 or points[-1] > 1 or len(points) < 2:
-        raise InputError(
-            f"the strengths are {list(strengths)}, expected numbers from 0 (unmodified) to 1 (strongest), such as "
-            "0, 0.5, 1"
-        )
-    return points
 
 
 def _degrade(
@@ -313,12 +306,6 @@ def _degrade(
     return CaptionSet.from_captions(
         caption_rows, images_root=unmodified_captions.images_root, regions=unmodified_captions.regions
     ), caption_texts
-
-
-def _cells(degradation_index: int, strength_count: int) -> list[int]:
-    """The positions of the k-th degradation's states: the unmodified caption, then its strengths."""
-    first_cell = 1 + degradation_index * (strength_count - 1)
-    return [0, *range(first_cell, first_cell + strength_count - 1)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -306,7 +306,12 @@ class Encoder:
             batch_rows = range(batch_start, min(batch_start + _SENTENCES_PER_LOOKUP, len(pieces)))
 
             def encode(missing: list[int], batch_start: int = batch_start) -> list[NDArray[np.float32]]:
-                return self._encode_rows(states, pieces, batch_start + np.array(missing), layer)
+                rows = batch_start + np.array(missing)
+                for batch in self.encode_ids(pieces.take(rows), hidden=layer):
+                    if batch.hidden is not None:
+                        piece_positions, _ = gather(pieces.offsets, rows[batch.rows])
+                        states[piece_positions] = batch.hidden.reshape(-1, self.width)
+                return [states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows]
 
             batch_states = cache.results(
                 f"{self.handle.sha256} layer={layer} {self.precision.name}",
@@ -317,16 +322,6 @@ class Encoder:
             for row, sentence_states in zip(batch_rows, batch_states, strict=True):
                 states[pieces.offsets[row] : pieces.offsets[row + 1]] = sentence_states
         return states
-
-    def _encode_rows(
-        self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int
-    ) -> list[NDArray[np.float32]]:
-        """Encodes sentences into their places in `states`; returns the states of each."""
-        for batch in self.encode_ids(pieces.take(rows), hidden=layer):
-            if batch.hidden is not None:
-                piece_positions, _ = gather(pieces.offsets, rows[batch.rows])
-                states[piece_positions] = batch.hidden.reshape(-1, self.width)
-        return [states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows]
 
 
 def load_encoder(handle: EncoderHandle, settings: Settings | None = None) -> Encoder:

@@ -86,7 +86,10 @@ class Tokenizer:
                 backend = Backend.from_file(str(folder / "tokenizer.json"))
             except Exception as error:  # the library raises nothing more specific
                 raise ValueError(f"tokenizer.json: {error}") from error
-            tokenizer_config = _tokenizer_config(folder)
+            tokenizer_config: dict[str, Any] = {}
+            for file_name in ("special_tokens_map.json", "tokenizer_config.json"):
+                if (folder / file_name).is_file():
+                    tokenizer_config |= json.loads((folder / file_name).read_text(encoding="utf-8"))
             self.pad_id = _id(backend, tokenizer_config.get("pad_token"), *_PAD)
             self.unknown_id = _id(backend, tokenizer_config.get("unk_token"), *_UNKNOWN)
             self.longest = int(tokenizer_config.get("model_max_length") or _UNLIMITED)
@@ -167,15 +170,6 @@ def _is_single_letter(text: str) -> bool:
     if len(text) != 1 or unicodedata.category(text)[0] not in "LM":
         return False
     return not unicodedata.name(text, "LATIN").startswith(("LATIN", *_WORD_CHARACTERS))
-
-
-def _tokenizer_config(folder: Path) -> dict[str, Any]:
-    """The tokenizer's configuration from the files beside it, if any."""
-    config: dict[str, Any] = {}
-    for file_name in ("special_tokens_map.json", "tokenizer_config.json"):
-        if (folder / file_name).is_file():
-            config |= json.loads((folder / file_name).read_text(encoding="utf-8"))
-    return config
 
 
 def _id(backend: Any, *tokens: str | dict[str, Any] | None) -> int:

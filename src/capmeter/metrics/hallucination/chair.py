@@ -86,14 +86,12 @@ class _ObjectMentions:
     def compute(self, pool: SentenceSource) -> _MentionTable:
         """Finds the mentions of every sentence of the pool."""
         tokens = [tokenise_caption(sentence) for sentence in pool.sentences]
-        base_forms = _singular_forms(tokens) if self.base_forms == "original" else _tagged_bases(tokens)
+        is_original = self.base_forms == "original"
+        base_forms = [list(map(singular_form, each)) for each in tokens] if is_original else _tagged_bases(tokens)
         mentions = [self.object_words.find_mentions(each) for each in base_forms]
         words = [count_words(sentence.split()) for sentence in pool.sentences]
-        return _MentionTable(tokens, mentions, [_last_end(each) for each in tokens], words)
-
-
-def _singular_forms(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [list(map(singular_form, sentence_tokens)) for sentence_tokens in tokens]
+        ends = [max((k + 1 for k, token in enumerate(each) if token in _SENTENCE_ENDS), default=0) for each in tokens]
+        return _MentionTable(tokens, mentions, ends, words)
 
 
 def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -120,10 +118,6 @@ def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
         return base_forms[word, tag]
 
     return [[base(word, next(word_tags)) for word in sentence] for sentence in tokens]
-
-
-def _last_end(tokens: Sequence[str]) -> int:
-    return next((k + 1 for k in range(len(tokens) - 1, -1, -1) if tokens[k] in _SENTENCE_ENDS), 0)
 
 
 def count_words(tokens: Iterable[str]) -> int:

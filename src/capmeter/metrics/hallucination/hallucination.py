@@ -255,9 +255,9 @@ class Hallucination(MeanMetric):
         """The score and the share of unsupported words of each caption; 0 and 0 for one without a word."""
         findings = find_errors(part, context, self.objects)
         score_rows = [self._row(each, caption) for each, caption in zip(findings, part, strict=True)]
-        notes = note_captions(
-            part, f"only the first {MAX_REFERENCE_SENTENCES} reference sentences are read", _too_many_references(part)
-        )
+        sentence_counts = [sum(len(split_text(text)) for text in caption.references) for caption in part]
+        is_long = np.array(sentence_counts) > MAX_REFERENCE_SENTENCES
+        notes = note_captions(part, f"only the first {MAX_REFERENCE_SENTENCES} reference sentences are read", is_long)
         return Measurement(np.array(score_rows, np.float64).reshape(len(part), len(self.columns)), notes)
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
@@ -334,7 +334,10 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
         InputError: the file cannot be read, or lacks an image.
     """
     image_objects = load_ground_truth(objects).of_images(part.image_ids) if objects else {}
-    captions = [_split_references(caption) for caption in part]
+    captions = []  # with the sentences of their references in their place, as many as are read
+    for caption in part:
+        sentences_read = tuple(chain.from_iterable(map(split_text, caption.references)))[:MAX_REFERENCE_SENTENCES]
+        captions.append(replace(caption, references=sentences_read or caption.references))
     object_names = {image_id: tuple(sorted(each)) for image_id, each in image_objects.items()}
     caption_texts = ((*split_text(each.candidate), *each.references) for each in captions)
     texts = list(dict.fromkeys(chain.from_iterable((*caption_texts, *object_names.values()))))
@@ -345,9 +348,12 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
         caption = captions[caption_index]
         reference_words = [text_words[text] for text in caption.references]
         objects_shown = [text_words[name] for name in object_names.get(caption.image_id, ())]
-        sentence_findings = [
-            _sentence_findings(each, text_words[each.text], reference_words, objects_shown) for each in sentences
-        ]
+        sentence_findings = []
+        for sentence in sentences:
+            words = text_words[sentence.text]
+            is_shown = _named(words, objects_shown)
+            is_named = _named(words, reference_words) | is_shown
+            sentence_findings.append(_SentenceFindings(words, sentence, is_named, is_shown))
         findings[caption_index] = CaptionFindings(
             sentence_findings,
             cosine,
@@ -355,12 +361,6 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
             documents[caption_index],
         )
     return findings
-
-
-def _split_references(caption: Caption) -> Caption:
-    """The caption with the sentences of its references in their place, as many as are read."""
-    reference_sentences = tuple(chain.from_iterable(map(split_text, caption.references)))
-    return replace(caption, references=reference_sentences[:MAX_REFERENCE_SENTENCES] or caption.references)
 
 
 def _read_captions(
@@ -386,17 +386,6 @@ def _read_captions(
             yield row, list(islice(remaining, len(caption_sentences[row]))), cosines.get(row, 0.0)
 
 
-def _sentence_findings(
-    sentence: SentenceReading,
-    words: Sequence[Word],
-    references: Sequence[Sequence[Word]],
-    objects: Sequence[Sequence[Word]],
-) -> _SentenceFindings:
-    """The findings about a sentence, from its content words and those of the references and of the objects' names."""
-    is_shown = _named(words, objects)
-    return _SentenceFindings(words, sentence, _named(words, references) | is_shown, is_shown)
-
-
 def _named(words: Sequence[Word], named_texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
     """Whether one of the texts names each word."""
     vocabulary = _ContentVocabulary.from_words(chain.from_iterable(named_texts))
@@ -415,11 +404,6 @@ def _missing(caption: Caption, reference_sentences: Sequence[str], text_words: d
     return _missing_agreement(
         candidate, [[word for text in each for word in text_words[text]] for each in reference_texts if each]
     )
-
-
-def _too_many_references(part: CaptionSet) -> NDArray[np.bool_]:
-    sentence_counts = [sum(len(split_text(text)) for text in caption.references) for caption in part]
-    return np.array(sentence_counts) > MAX_REFERENCE_SENTENCES
 
 
 def _caption_evidence(findings: CaptionFindings, caption: Caption, caption_scores: Sequence[float]) -> Evidence:

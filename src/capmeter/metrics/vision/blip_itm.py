@@ -86,7 +86,10 @@ class BlipItm(ImageTextMetric):
     ) -> Floats:
         """The score of each pair (image, sentence), from the disk cache or computed and cached."""
         cache_space = f"match {self.head} {' '.join(matcher.signature_facts().values())}"
-        cache_keys = [_pair_hash(hashes[image], pieces[sentence]) for image, sentence in pairs.tolist()]
+        cache_keys = [
+            hashlib.sha256(bytes.fromhex(hashes[image]) + pieces[sentence].tobytes()).digest()
+            for image, sentence in pairs.tolist()
+        ]
 
         def match(missing: list[int]) -> list[float | None]:
             scores: list[float | None] = [None] * len(missing)
@@ -102,8 +105,3 @@ class BlipItm(ImageTextMetric):
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The weights, the preprocessing, the libraries and the precision."""
         return load_matcher(find_joint_encoder(self.encoder), context.settings).signature_facts()
-
-
-def _pair_hash(image_hash: str, piece_ids: NDArray[np.int32]) -> bytes:
-    """The cache key of a pair's score."""
-    return hashlib.sha256(bytes.fromhex(image_hash) + piece_ids.tobytes()).digest()

@@ -230,7 +230,9 @@ class _Process:
         try:
             self.parse("a", _START_TIMEOUT)
         except (_Died, TimeoutError):
-            error_message = self._error_output()
+            self._errors.seek(0)
+            error_lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+            error_message = " | ".join(error_lines[-3:])
             self.end()
             raise AssetError(f"Stanford CoreNLP did not start; its message: {error_message or 'none'}") from None
 
@@ -255,11 +257,6 @@ class _Process:
             return _read_answer(json.loads(b"".join(answer_lines), strict=False))
         except (ValueError, KeyError, TypeError, IndexError, InputError):
             return None
-
-    def _error_output(self) -> str:
-        self._errors.seek(0)
-        error_lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return " | ".join(error_lines[-3:])
 
     def end(self) -> None:
         """Ends the process."""

@@ -124,13 +124,9 @@ class _RuleSource(SceneGraphSource):
 
     def _apply_rules(self, caption: str, parse: CaptionParse, without: Collection[str] = ()) -> list[Any]:
         is_truncated = any(len(sentence) > MAX_WORDS for sentence in parse.sentences)
-        scene_tuples = [scene_tuple for scene_tuple in extract_tuples(parse) if _mentions_none_of(scene_tuple, without)]
+        tuples = extract_tuples(parse)  # of which those stay whose objects are none of these words
+        scene_tuples = [each for each in tuples if each[0] not in without and (len(each) < 3 or each[1] not in without)]
         return [scene_tuples, is_truncated, is_latin(caption) and looks_english(parse)]
-
-
-def _mentions_none_of(each: SceneTuple, words: Collection[str]) -> bool:
-    """Whether none of the objects of a tuple is one of some words."""
-    return each[0] not in words and (len(each) < 3 or each[1] not in words)
 
 
 def find_source(name: str) -> SceneGraphSource:
