@@ -12,7 +12,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
-from capmeter.evaluation.results import Results, save_all
+from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import evaluate, score
 
 ROWS = [("a dog runs", ["a dog runs fast"]), ("two cats", ["two cats sleep"]), ("a man", ["a man sits"]), ("x", ["y"])]
@@ -76,13 +76,6 @@ def test_a_foreign_file_is_an_input_error(tmp_path: Path, content: str) -> None:
         Results.read(tmp_path / "x.json")
 
 
-def test_several_systems_are_saved_under_their_names(results: Results, tmp_path: Path) -> None:
-    save_all({"one": results, "two": results}, tmp_path / "both.json")
-    saved = json.loads((tmp_path / "both.json").read_text())
-    assert set(saved["systems"]) == {"one", "two"}
-    assert saved["systems"]["one"]["metrics"]["bleu-2"]["score"] == results["bleu-2"].score
-
-
 def test_intervals_hold_the_score_and_are_the_same_for_a_seed(results: Results) -> None:
     intervals = results.intervals(seed=3)
     assert intervals == results.intervals(seed=3)
@@ -113,11 +106,6 @@ def test_captions_of_one_image_are_drawn_together() -> None:
     # every image has the same mean, so whichever images are drawn, the score does not move
     low, high = score(captions, "rouge-l").intervals()["rouge-l"]
     assert low == high == 0.5
-
-
-def test_results_from_a_file_have_the_same_intervals(results: Results, tmp_path: Path) -> None:
-    results.save(tmp_path / "s.json")
-    assert Results.read(tmp_path / "s.json").intervals(resamples=50) == results.intervals(resamples=50)
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 10**400, "x"])

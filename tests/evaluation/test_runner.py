@@ -52,17 +52,6 @@ def test_split_and_merge_equals_the_whole(rows, cuts) -> None:
 
 
 @settings(max_examples=30)
-@given(ROWS, st.integers(1, 3))
-def test_chunks_of_a_set_equal_the_whole(rows, size) -> None:
-    metrics = parse_list(CLASSIC)
-    captions = caption_set(rows)
-    complete = evaluate(captions, metrics)
-    chunked = evaluate(list(captions.chunks(size)), metrics)
-    for metric in metrics:
-        assert np.abs(chunked[metric].items.array - complete[metric].items.array).max() <= 1e-12
-
-
-@settings(max_examples=30)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_the_order_of_captions_does_not_matter(rows, random) -> None:
     captions = caption_set(rows)
@@ -103,12 +92,6 @@ def test_an_error_in_a_worker_is_the_same_error() -> None:
     captions = CaptionSet.from_captions(Caption(f"x{k}", f"x{k}", "a dog", ()) for k in range(3))
     with pytest.raises(InputError, match="captions have no reference"):
         score(captions, "bleu-4", workers=2)
-
-
-def test_captions_without_references_are_an_error_that_names_the_first_five() -> None:
-    captions = CaptionSet.from_captions(Caption(f"x{k}", f"x{k}", "a dog", ()) for k in range(7))
-    with pytest.raises(InputError, match=r"7 captions have no reference \(the first: x0, x1, x2, x3, x4\).*bleu-4"):
-        evaluate(captions, parse_list("bleu-4"))
 
 
 @pytest.mark.parametrize(
@@ -172,13 +155,6 @@ def test_a_composite_metric_gets_the_scores_it_requires_once() -> None:
     assert results["composite"].parts == {"length": 1.5}
     alone = evaluate(captions, [Composite(by=3.0)])
     assert list(alone) == ["composite(by=3.0)"]
-
-
-def test_a_score_that_is_no_number_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    captions = CaptionSet.from_captions([Caption("a", "a", "one")])
-    monkeypatch.setattr(Length, "measure", lambda *_: Measurement(np.array([[np.nan]])))
-    with pytest.raises(MetricError, match=r"length .*: a value is not a finite number .* for the captions \['a'\]"):
-        evaluate(captions, [Length()])
 
 
 def test_the_signature_says_everything_that_moves_the_number() -> None:
@@ -259,6 +235,7 @@ def test_no_format_carries_regions() -> None:
         (np.ones((2, 1), np.int64), r"returned int64\[2, 1\]"),
         ([[1.0], [2.0]], "returned list for 2 captions"),
         (np.array([[1.0], [1e308]]), r"a value is not a finite number of at most 1e.100 for the captions \['b'\]"),
+        (np.array([[1.0], [np.nan]]), r"a value is not a finite number of at most 1e.100 for the captions \['b'\]"),
         (np.array([[1.0], [np.inf]]), r"a value is not a finite number of at most 1e.100 for the captions \['b'\]"),
     ],
 )

@@ -135,19 +135,9 @@ def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, Captio
     result = compare(three, ["rouge-l"], resamples=200, permutations=2000)["rouge-l"]
     assert [each["rank"] for each in result.ranking] == [1, 1, 2]
     assert result.ranking[2]["system"] == "poor"
-    assert all(each.p_holm >= each.p for each in result.differences)
+    assert min(each.p_holm for each in result.differences) == pytest.approx(3 * min(p.p for p in result.differences))
     best = result.ranking[0]
     assert best["low"] <= best["score"] <= best["high"]
-
-
-def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> None:
-    result = compare(three, ["rouge-l", "bleu-1"], resamples=50, permutations=1000)
-    for verdict in result.values():
-        p = sorted(each.p for each in verdict.differences)
-        assert min(each.p_holm for each in verdict.differences) == pytest.approx(3 * p[0])
-    two = {name: three[name] for name in ("poor", "good")}
-    (only,) = compare(two, ["rouge-l"], resamples=50, permutations=1000)["rouge-l"].differences
-    assert only.p_holm == only.p
 
 
 def test_a_pair_can_be_asked_for_either_way_round(three: dict[str, CaptionSet]) -> None:

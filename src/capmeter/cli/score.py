@@ -57,13 +57,13 @@ _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its li
 _NOT_OF_PARTS = ("output", "per_caption", "texts", "by_reference", "minimum", "maximum", "dry_run")
 
 
-def _check_workers(text: str) -> None:
-    """Raises unless this is a number of processes, `ray`, or `ray:N`."""
+def _read_workers(text: str) -> tuple[bool, int]:
+    """Whether workers are on Ray, and their number (0: as many as it has): a number of processes, `ray`, or `ray:N`."""
     name, colon, number = text.partition(":")
     count = number if name == "ray" else text
-    if (name == "ray" and not colon) or (count.isdecimal() and 1 <= int(count) <= MAX_WORKERS):
-        return
-    raise InputError(f"expected a number from 1 to {MAX_WORKERS}, ray, or ray:N, but got {text!r}")
+    if not ((name == "ray" and not colon) or (count.isdecimal() and 1 <= int(count) <= MAX_WORKERS)):
+        raise InputError(f"expected a number from 1 to {MAX_WORKERS}, ray, or ray:N, but got {text!r}")
+    return name == "ray", int(count or 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ class ScoreOptions:
         None,
         "What shares the work: a number of processes, `ray`, or `ray:N` (default: chosen by input size).",
         group="many captions",
-        check=_check_workers,
+        check=_read_workers,
         metavar="N|ray[:N]",
     )
     gpus: float = option(
@@ -235,14 +235,14 @@ def _open_workers(options: ScoreOptions) -> int | WorkerPool | None:
     """The workers that are named; None: none are."""
     if options.workers is None and not options.gpus:
         return None
-    name, _, number = (options.workers or "1").partition(":")
-    if name == "ray":
+    is_ray, number = _read_workers(options.workers or "1")
+    if is_ray:
         from capmeter.integrations.ray import RayPool
 
-        return RayPool(int(number or 0), options.gpus)
+        return RayPool(number, options.gpus)
     if options.gpus:
         raise typer.BadParameter("needs --workers ray", param_hint="--gpus")
-    return int(name)
+    return number
 
 
 def _show_part_scores(scores: PartScores, label: str, folder: Path, intervals: bool, table: TableOptions) -> None:

@@ -270,12 +270,10 @@ class JudgeLimits:
     def __post_init__(self) -> None:
         if self.prices is not None:
             object.__setattr__(self, "prices", tuple(self.prices))  # the command line collects a list
-        for limit_name, least in (("concurrency", 1), ("tries", 1), ("timeout", 0.1)):
+        for limit_name, least in (("concurrency", 1), ("tries", 1), ("timeout", 0.1), ("max_cost", 0)):
             limit_value = getattr(self, limit_name)
-            if not (math.isfinite(limit_value) and limit_value >= least):
+            if limit_value is not None and not (math.isfinite(limit_value) and limit_value >= least):
                 raise InputError(f"judges: {limit_name}={limit_value}: expected a number of {least:g} or more")
-        if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost >= 0):
-            raise InputError(f"judges: max_cost={self.max_cost}: expected a number of 0 or more")
         if self.proxy is not None:
             _check_proxy(self.proxy)
         if self.max_cost is not None and self.prices is None:

@@ -23,7 +23,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -128,16 +129,8 @@ class Evaluation:
 
     def collect_all(self, source: Source, workers: int | WorkerPool = 1) -> CorpusStates:
         """Collects the pending states of a whole source."""
-        pool = make_pool(workers)
-        shared = replace(self, settings=worker_settings(self.settings, pool))
-        states: CorpusStates | None = None
-        with task("collecting", total=_length(source)) as advance:
-            for part_size, part_states in pool.map(shared._collect_part, self._parts(source, pool)):
-                states = part_states if states is None else states + part_states
-                advance(part_size)
-        if states is None:
-            raise InputError("there is no caption to score; the source is empty")
-        return states
+        states: Iterator[CorpusStates] = self._run_parts("_collect_part", source, workers, "collecting")
+        return reduce(add, states)
 
     def with_states(self, states: CorpusStates) -> Evaluation:
         """The evaluation with these states added."""
@@ -198,16 +191,8 @@ class Evaluation:
             InputError: there are no captions, or they lack what a metric needs.
             MetricError: a metric returned something else than finite numbers in the declared shape.
         """
-        pool = make_pool(workers)
-        shared = replace(self, settings=worker_settings(self.settings, pool))
         captions = source if isinstance(source, CaptionSet) else None
-        parts: list[_MeasuredPart] = []
-        with task("scoring", total=_length(source)) as advance:
-            for measured_part in pool.map(shared._measure_part, self._parts(source, pool)):
-                parts.append(measured_part)
-                advance(len(measured_part.ids))
-        if not parts:
-            raise InputError("there is no caption to score; the source is empty")
+        parts: list[_MeasuredPart] = list(self._run_parts("_measure_part", source, workers, "scoring"))
         ids = Ids([id for part in parts for id in part.ids], [id for part in parts for id in part.image_ids])
         notes = merge_notes([*(part.notes for part in parts), getattr(source, "notes", {})])
         adjustments, scores = getattr(source, "adjustments", {}), []
@@ -245,11 +230,23 @@ class Evaluation:
             required_contexts={each: self.context(each, measurements) for each in required_metrics},
         )
 
+    def _run_parts(self, method: str, source: Source, workers: int | WorkerPool, what: str) -> Iterator[Any]:
+        """What a method gives for each part of a source; an `InputError` if there is none."""
+        pool, has_parts = make_pool(workers), False
+        shared = replace(self, settings=worker_settings(self.settings, pool))
+        with task(what, total=_length(source)) as advance:
+            for part_size, outcome in pool.map(getattr(shared, method), self._parts(source, pool)):
+                has_parts = True
+                yield outcome
+                advance(part_size)
+        if not has_parts:
+            raise InputError("there is no caption to score; the source is empty")
+
     def _collect_part(self, part: CaptionSet) -> tuple[int, CorpusStates]:
         return len(part), self.collect(part)
 
-    def _measure_part(self, part: CaptionSet) -> _MeasuredPart:
-        """The rows and notes of the requested metrics (not of those only required), and the part's notes."""
+    def _measure_part(self, part: CaptionSet) -> tuple[int, _MeasuredPart]:
+        """The number of captions; the rows and notes of the requested metrics, and the notes of the part."""
         candidates = [part.pool.sentences[k] for k in part.candidates.tolist()]
         empty_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_blank(text)]
         unsegmented_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_unsegmented(text)]
@@ -258,17 +255,15 @@ class Evaluation:
         measurements = {}
         for metric in self.metrics:
             metric_notes = {EMPTY: empty_ids, **measured[metric].notes}
-            if metric.MAX_WORDS is not None and (is_long := lengths > metric.MAX_WORDS).any():
-                note = (
-                    f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for detailed "
-                )
-                note += "captions use capmeter or spice"
-                metric_notes |= note_captions(part, note, is_long)
+            if metric.MAX_WORDS is not None:
+                note = f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for "
+                note += "detailed captions use capmeter or spice"
+                metric_notes |= note_captions(part, note, lengths > metric.MAX_WORDS)
             if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
         part_notes = {**part.notes, **check_captions(part), **note_mismatch(part)}
-        return _MeasuredPart(part.ids, part.image_ids, measurements, part_notes)
+        return len(part), _MeasuredPart(part.ids, part.image_ids, measurements, part_notes)
 
     def _parts(self, source: Source, pool: WorkerPool) -> Iterator[CaptionSet]:
         """The source in parts of the size that the metrics prefer, but at least two parts per worker."""

@@ -167,11 +167,6 @@ class _NpzRegions:
         self.folder = folder
 
     @property
-    def location(self) -> str:
-        """The folder."""
-        return str(self.folder)
-
-    @property
     def names(self) -> Iterable[str]:
         """The names of the files, in order."""
         return sorted(path.name for path in self.folder.glob("*.npz"))
@@ -210,10 +205,6 @@ _NUMBERED = re.compile(r"[A-Za-z][A-Za-z0-9]*_(?:[A-Za-z]+\d*_)?0*(\d+)")  # COC
 
 class _RegionFile(Protocol):
     """A collection of regions, keyed by image; see `open_regions`."""
-
-    @property
-    def location(self) -> str:
-        """Where it is, for messages."""
 
     @property
     def names(self) -> Iterable[str]:

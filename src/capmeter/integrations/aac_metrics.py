@@ -408,25 +408,17 @@ def _metric_class(name: str, function: Callable[..., Any]) -> type[AACMetric]:
     return type(name, (AACMetric,), {"function": staticmethod(function), "__module__": __name__})
 
 
-BLEU = _metric_class("BLEU", bleu)
-BLEU1, BLEU2, BLEU3, BLEU4 = (_metric_class(f"BLEU{n}", functools.partial(bleu, n=n)) for n in (1, 2, 3, 4))
-BERTScoreMRefs = _metric_class("BERTScoreMRefs", bert_score_mrefs)
-CIDErD = _metric_class("CIDErD", cider_d)
-FENSE = _metric_class("FENSE", fense)
-FER = _metric_class("FER", fer)
-METEOR = _metric_class("METEOR", meteor)
-ROUGEL = _metric_class("ROUGEL", rouge_l)
-SBERTSim = _metric_class("SBERTSim", sbert_sim)
-SPICE = _metric_class("SPICE", spice)
-SPIDEr = _metric_class("SPIDEr", spider)
-SPIDErFL = _metric_class("SPIDErFL", spider_fl)
-Vocab = _metric_class("Vocab", vocab)
-
-_CLASSES = {
-    "bert_score": BERTScoreMRefs, "bleu": BLEU, "bleu_1": BLEU1, "bleu_2": BLEU2, "bleu_3": BLEU3, "bleu_4": BLEU4,
-    "cider_d": CIDErD, "fer": FER, "fense": FENSE, "meteor": METEOR, "rouge_l": ROUGEL, "sbert_sim": SBERTSim,
-    "spice": SPICE, "spider": SPIDEr, "spider_fl": SPIDErFL, "vocab": Vocab,
-}  # fmt: skip
+_CLASSES = {name: _metric_class(class_name, function) for name, class_name, function in (
+    ("bert_score", "BERTScoreMRefs", bert_score_mrefs), ("bleu", "BLEU", bleu), ("bleu_1", "BLEU1", bleu_1),
+    ("bleu_2", "BLEU2", bleu_2), ("bleu_3", "BLEU3", bleu_3), ("bleu_4", "BLEU4", bleu_4),
+    ("cider_d", "CIDErD", cider_d), ("fer", "FER", fer), ("fense", "FENSE", fense), ("meteor", "METEOR", meteor),
+    ("rouge_l", "ROUGEL", rouge_l), ("sbert_sim", "SBERTSim", sbert_sim), ("spice", "SPICE", spice),
+    ("spider", "SPIDEr", spider), ("spider_fl", "SPIDErFL", spider_fl), ("vocab", "Vocab", vocab),
+)}  # fmt: skip
+(
+    BERTScoreMRefs, BLEU, BLEU1, BLEU2, BLEU3, BLEU4, CIDErD, FER, FENSE, METEOR, ROUGEL, SBERTSim, SPICE, SPIDEr,
+    SPIDErFL, Vocab,
+) = _CLASSES.values()  # fmt: skip
 _FUNCTIONS = (
     "bert_score_mrefs", "bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider_d", "dcase2023_evaluate",
     "dcase2024_evaluate", "evaluate", "fense", "fer", "meteor", "rouge_l", "sbert_sim", "spice", "spider", "spider_fl",

@@ -10,7 +10,6 @@ in tables to ten decimals; the run's metrics are exact.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import mlflow
 
@@ -34,12 +33,9 @@ def log(results: Results, *, artifact_file: str = "captions.json", step: int | N
     logged_names = {metric_name: _NOT_IN_NAMES.sub("_", metric_name) for metric_name in results}
     mlflow.log_metrics({logged_names[metric_name]: each.score for metric_name, each in results.items()}, step=step)
     mlflow.set_tags({f"signature.{logged_names[metric_name]}": each.signature for metric_name, each in results.items()})
-    mlflow.log_table(_columns(results), artifact_file=artifact_file)
-
-
-def _columns(results: Results) -> dict[str, list[Any]]:
     columns = results.to_columns(texts=results.captions is not None)
-    return {name: values.tolist() if hasattr(values, "tolist") else values for name, values in columns.items()}
+    table = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in columns.items()}
+    mlflow.log_table(table, artifact_file=artifact_file)
 
 
 __all__ = ["log"]

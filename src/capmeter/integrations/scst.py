@@ -121,11 +121,7 @@ class Reward:
             raise InputError(f"eos={self.eos!r}: expected one word without white space")
 
     def _reference_lines(self, image_id: ImageId, texts: Any) -> tuple[str, ...]:
-        texts = texts.tolist() if hasattr(texts, "tolist") else texts
-        if isinstance(texts, str) or not isinstance(texts, Sequence) or not len(texts):
-            raise InputError(
-                f"{_reference_location(image_id)}: expected a list of at least one caption, got {describe(texts)}"
-            )
+        texts = _reference_list(image_id, texts)
         reference_lines = tuple(self._line(text, _reference_location(image_id)) for text in texts)
         if self._reads_ids:
             self._vocabulary.update(int(token_id) for line in reference_lines for token_id in line.split())
@@ -300,13 +296,15 @@ def _of_tokens(metric: Any) -> Any:
 def _are_token_ids(references: Any) -> bool:
     if not isinstance(references, Mapping) or not references:
         raise InputError(f"references: expected a dict image id → list of captions, got {describe(references)}")
-    image, first_references = next(iter(references.items()))
-    first_references = first_references.tolist() if hasattr(first_references, "tolist") else first_references
-    if isinstance(first_references, str) or not isinstance(first_references, Sequence) or not len(first_references):
-        raise InputError(
-            f"{_reference_location(image)}: expected a list of at least one caption, got {describe(first_references)}"
-        )
-    return not isinstance(first_references[0], str)
+    return not isinstance(_reference_list(*next(iter(references.items())))[0], str)
+
+
+def _reference_list(image_id: Any, texts: Any) -> Sequence[Any]:
+    texts = texts.tolist() if hasattr(texts, "tolist") else texts
+    if isinstance(texts, str) or not isinstance(texts, Sequence) or not len(texts):
+        where = _reference_location(image_id)
+        raise InputError(f"{where}: expected a list of at least one caption, got {describe(texts)}")
+    return texts
 
 
 def _token_ids(tokens: Any, where: str, ignored_id: int) -> list[int]:

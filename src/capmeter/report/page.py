@@ -182,34 +182,36 @@ def write_page(
     fixed_texts = [*_scripts(), _read_template("page.css")]  # of every page; the table and text have an allowance
     fixed_bytes = sum(len(text.encode()) for text in fixed_texts) + 40_000
     free_bytes = int(megabytes * MEGABYTE) - fixed_bytes - len(pack_json(data.values))
-    evidence = _fit_evidence(systems, data, explained, free_bytes // 2 if images == "embed" else free_bytes)
-    image_links, image_note = _page_images(systems, data, evidence, images, Path(images_root), Path(path), free_bytes)
+    evidence_room = free_bytes // 2 if images == "embed" else free_bytes
+    evidence, explained_rows, notes = _fit_evidence(systems, data, explained, evidence_room)
+    image_links, image_note, folder = dict[str, str](), "", Path(images_root)
+    if images == "link":
+        image_links, image_note = _link_images(data.image_files, Path(path), folder)
+    elif images == "embed":  # those of explained captions first
+        image_of = [image for results in systems.values() for image in results.ids.images]
+        image_order = [*(image_of[row] for row in explained_rows), *image_of]
+        room = int((free_bytes - len(pack_json(evidence.to_dict()))) * 0.95)
+        image_links, image_note = _embed_images(data.image_files, image_order, folder, room)
     image_sources = [image_links.get(image) for image in data.images]
-    data.values.update(evidence=evidence.table.to_dict(), imageSources=image_sources)
+    data.values.update(evidence=evidence.to_dict(), imageSources=image_sources)
     caption_count = sum(len(results.ids.names) for results in systems.values())
     context = {
         "title": title,
-        "explained": _explained(len(evidence.rows), caption_count),
-        "notes": [*evidence.notes, *filter(None, [image_note]), *_loading_notes(systems)],
+        "explained": _explained(len(explained_rows), caption_count),
+        "notes": [*notes, *filter(None, [image_note]), *_loading_notes(systems)],
         "linked": images == "link" and bool(image_links),
         **_method(systems, list(rankings), resamples, seed, command),
         **score_rows(systems, rankings),
     }
     content = _render(context, pack_json(data.values))
     write_atomic(path, content)
-    return WrittenPage(Path(path), len(content), caption_count, len(evidence.rows))
+    return WrittenPage(Path(path), len(content), caption_count, len(explained_rows))
 
 
-@dataclass(frozen=True)
-class _FittedEvidence:
+def _fit_evidence(
+    systems: Mapping[str, Results], data: PageData, explained: int, free_bytes: int
+) -> tuple[PackedEvidence, list[int], list[str]]:
     """The evidence that fits, the rows of the page that it explains, and why some metrics or captions have none."""
-
-    table: PackedEvidence
-    rows: list[int]
-    notes: list[str]
-
-
-def _fit_evidence(systems: Mapping[str, Results], data: PageData, explained: int, free_bytes: int) -> _FittedEvidence:
     selected_captions = extremes(systems, explained)
     evidence, notes = collect_evidence(systems, selected_captions, data.metrics)
     if long_count := sum(int((~is_explainable(results)).sum()) for results in systems.values()):
@@ -225,30 +227,10 @@ def _fit_evidence(systems: Mapping[str, Results], data: PageData, explained: int
                 evidence_table.add(metric_index, page_row, metric_evidence)
         evidence_bytes = len(pack_json(evidence_table.to_dict()))
         if evidence_bytes <= free_bytes or not selected_captions:
-            return _FittedEvidence(evidence_table, list(page_rows), notes)
+            return evidence_table, list(page_rows), notes
         selected_captions = selected_captions[
             : int(len(selected_captions) * min(0.9, max(0.0, free_bytes / evidence_bytes) * 0.95))
         ]
-
-
-def _page_images(
-    systems: Mapping[str, Results],
-    data: PageData,
-    evidence: _FittedEvidence,
-    mode: str,
-    root: Path,
-    page: Path,
-    free_bytes: int,
-) -> tuple[dict[str, str], str]:
-    """Image id → source of its element, thumbnails of explained captions first; and what was embedded or omitted."""
-    if mode == "link":
-        return _link_images(data.image_files, page, root)
-    if mode == "none":
-        return {}, ""
-    image_of = [image for results in systems.values() for image in results.ids.images]
-    image_order = [*(image_of[row] for row in evidence.rows), *image_of]
-    used_bytes = len(pack_json(evidence.table.to_dict()))
-    return _embed_images(data.image_files, image_order, root, int((free_bytes - used_bytes) * 0.95))
 
 
 def _read_template(file_name: str) -> str:

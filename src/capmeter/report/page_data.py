@@ -188,8 +188,16 @@ def page_data(systems: Mapping[str, Results], rankings: Mapping[str, Ranking]) -
                 image_files.setdefault(image, image_file)
         human_means += [float(np.mean(each)) if each else np.nan for each in captions.humans]
     metrics = list(rankings)
-    scores = {name: np.concatenate([_items(results, name) for results in systems.values()]) for name in metrics}
-    lower = {name for results in systems.values() for name, each in results.items() if each.lower_is_better}
+    scores = {
+        name: np.concatenate(
+            [
+                results[name].items.array if name in set(results) else np.full(len(results.ids.names), np.nan)
+                for results in systems.values()
+            ]
+        )
+        for name in metrics
+    }
+    lower = lower_is_better_in(systems)
     if np.isfinite(human_means).any():
         scores[HUMAN] = np.array(human_means, np.float64)
     letters = system_letters(list(systems))
@@ -268,12 +276,6 @@ def _scored_captions(system_name: str, results: Results) -> CaptionSet:
     return results.captions
 
 
-def _items(results: Results, metric: str) -> Floats:
-    if metric in set(results):
-        return results[metric].items.array
-    return np.full(len(results.ids.names), np.nan)
-
-
 def _notes(systems: Mapping[str, Results], first_row: Mapping[str, int]) -> list[dict[str, Any]]:
     """The reasons for which metrics noted captions, each with the page's rows."""
     noted_rows: dict[str, dict[int, None]] = {}
@@ -304,18 +306,16 @@ def truncated_rows(systems: Mapping[str, Results]) -> list[tuple[int, str, str]]
         candidate_texts = _candidates(results)
         truncated_ids = find_truncated(candidate_texts)
         if truncated_ids:
-            examples = dict.fromkeys(_last_words(candidate_texts[caption_id]) for caption_id in truncated_ids)
+            examples: dict[str, None] = {}
+            for words in (candidate_texts[caption_id].split() for caption_id in truncated_ids):
+                last_words = " ".join(words[-_WORDS:])
+                is_cut = len(words) > _WORDS or len(last_words) > 60
+                examples["… " * is_cut + last_words[-60:]] = None
             count_text = (
                 f"{len(truncated_ids):,} of {len(candidate_texts):,} ({len(truncated_ids) / len(candidate_texts):.1%})"
             )
             rows.append((system_index, count_text, "; ".join(list(examples)[:_EXAMPLES])))
     return rows
-
-
-def _last_words(text: str) -> str:
-    words: Sequence[str] = text.split()
-    last_words = " ".join(words[-_WORDS:])
-    return ("… " if len(words) > _WORDS or len(last_words) > 60 else "") + last_words[-60:]
 
 
 MAX_CHARACTERS = 4000

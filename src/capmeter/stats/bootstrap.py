@@ -164,7 +164,7 @@ def percentile_interval(resamples: Array, level: float = 0.95) -> tuple[float, f
     Raises:
         InputError: the level is not between 0 and 1, there are no resamples, or the interval is not finite.
     """
-    if not _is_share(level):
+    if not (isinstance(level, int | float | np.floating) and 0 < level < 1):
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {describe(level)}")
     sorted_values = np.sort(resamples)
     if sorted_values.ndim != 1 or not len(sorted_values):
@@ -177,10 +177,6 @@ def percentile_interval(resamples: Array, level: float = 0.95) -> tuple[float, f
     if np.isinf(low) or np.isinf(high):
         raise InputError("the interval of such large values is not a finite number; scale the values")
     return float(low), float(high)
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating) and bool(0 < value < 1)
 
 
 def mean_statistic(values: Array) -> Statistic:

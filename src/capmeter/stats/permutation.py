@@ -71,7 +71,9 @@ def permutation_tests(
     check_random(permutations, seed)
     if not scores:
         return []
-    if any(not np.isfinite(_total_size(each.sums)) for each in scores):
+    with np.errstate(over="ignore"):
+        sizes = [np.abs(each.sums).sum() for each in scores]  # infinite if they overflow
+    if not np.isfinite(sizes).all():
         raise InputError(
             "a paired test needs finite values and finite sums for the captions of both systems; leave out the others"
         )
@@ -87,12 +89,6 @@ def permutation_tests(
         for tally, moved_sums in zip(tallies, np.split(swap_table @ all_columns, column_ends, axis=1), strict=True):
             tally.add(moved_sums.reshape(len(swap_table), len(tally.table), -1))
     return [tally.p_values(is_exact, tried_count) for tally in tallies]
-
-
-def _total_size(sums: Array) -> float:
-    """The sum of all absolute values; infinite if it overflows."""
-    with np.errstate(over="ignore"):
-        return float(np.abs(sums).sum())
 
 
 class _Tally:

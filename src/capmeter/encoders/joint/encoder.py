@@ -544,6 +544,4 @@ def load_matcher(handle: EncoderHandle, settings: Settings | None = None) -> Ima
     return matcher
 
 
-@functools.lru_cache(maxsize=2)
-def _load_matcher(handle: EncoderHandle, precision: Precision) -> ImageTextMatcher:
-    return ImageTextMatcher(handle, precision)
+_load_matcher = functools.lru_cache(maxsize=2)(ImageTextMatcher)

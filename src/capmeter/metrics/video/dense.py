@@ -139,15 +139,13 @@ class Dense(EventCaptionMetric, MeanMetric):
         else:
             places = [np.flatnonzero(each).tolist() for each in is_compared.T]
             texts = [([candidates[k] for k in each], [references[k] for k in each]) for each in places]
-            sums = np.array([self._sum_as_corpus(*each, context) for each in texts])
+            sums_of_corpora = []  # the pairs of each threshold are a corpus of their own
+            for own, others in texts:
+                state = collect_state(self.metric, list(zip(own, others, strict=True)), context.settings)
+                pair_scores = PairScores(self.metric, state, context.settings)
+                sums_of_corpora.append(pair_scores.sum_rows(own, others, np.ones((len(own), 1)))[0])
+            sums = np.array(sums_of_corpora)
         return self.metric.from_sums(sums, is_compared.sum(axis=0).astype(np.float64))["score"]
-
-    def _sum_as_corpus(self, candidates: Sequence[str], references: Sequence[str], context: RunContext) -> Floats:
-        """(columns): the sum of the rows of pairs that are a corpus of their own."""
-        state = collect_state(self.metric, list(zip(candidates, references, strict=True)), context.settings)
-        pair_scores = PairScores(self.metric, state, context.settings)
-        row_sum: Floats = pair_scores.sum_rows(candidates, references, np.ones((len(candidates), 1)))[0]
-        return row_sum
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The metric's facts."""

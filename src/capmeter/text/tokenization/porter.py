@@ -65,7 +65,8 @@ def stem(word: str) -> str:
         word = word[:-1]
     word = _strip(word, _STEP_3, lambda word_stem: _measure(word_stem) > 0)
     word = _strip(word, _STEP_4, lambda word_stem: _measure(word_stem) > 1, before_ion=("s", "t"))
-    return _final_double_l(_final_e(word))
+    word = _final_e(word)
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word  # step 5b: controll
 
 
 def _shape(word: str) -> str:
@@ -143,11 +144,6 @@ def _final_e(word: str) -> str:
     if word.endswith("e") and (_measure(word_stem) > 1 or (_measure(word_stem) == 1 and not _ends_cvc(word_stem))):
         return word_stem
     return word
-
-
-def _final_double_l(word: str) -> str:
-    """Step 5b: controll."""
-    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
 Stem = Callable[[str], str]
