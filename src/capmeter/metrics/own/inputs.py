@@ -96,10 +96,6 @@ class TokenPriors:
         associations = self.associations.vectors(len(static))
         return PieceFeatures(static, self.lexicon.noun_shares, associations, self.associations.signs)
 
-    def to_weights(self) -> dict[str, NDArray[Any]]:
-        """The arrays under their names in checkpoints."""
-        return {**self.language_model.to_weights(), **self.lexicon.to_weights(), **self.associations.to_weights()}
-
     @classmethod
     def from_weights(cls, weights: Mapping[str, NDArray[Any]]) -> TokenPriors:
         """The priors in a checkpoint; a `KeyError` if it has none."""
@@ -113,7 +109,7 @@ def is_prior_array(name: str) -> bool:
 
 
 ASSOCIATION_DIM = 64
-_ASSOCIATION_NAMES = ("associations.pieces", "associations.levels", "associations.steps", "associations.signs")
+ASSOCIATION_NAMES = ("associations.pieces", "associations.levels", "associations.steps", "associations.signs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +127,6 @@ class Associations:
         vectors[self.pieces] = self.levels * self.steps[:, None]
         return vectors
 
-    def to_weights(self) -> dict[str, NDArray[Any]]:
-        """The arrays under their names in checkpoints."""
-        return dict(zip(_ASSOCIATION_NAMES, (self.pieces, self.levels, self.steps, self.signs), strict=True))
-
     @classmethod
     def from_weights(cls, weights: Mapping[str, NDArray[Any]]) -> Associations:
         """The associations in a checkpoint.
@@ -143,7 +135,7 @@ class Associations:
             KeyError: an array is missing.
             ValueError: the arrays' shapes are inconsistent.
         """
-        pieces, levels, steps, signs = (np.asarray(weights[name]) for name in _ASSOCIATION_NAMES)
+        pieces, levels, steps, signs = (np.asarray(weights[name]) for name in ASSOCIATION_NAMES)
         if levels.ndim != 2 or not len(pieces) == len(levels) == len(steps) or signs.shape != levels.shape[1:]:
             raise ValueError("inconsistent array shapes in the associations of word pieces")
         return cls(pieces.astype(np.int32), levels.astype(np.int8), steps.astype(np.float32), signs.astype(np.float32))
@@ -152,11 +144,11 @@ class Associations:
 LM_DIM = 8
 _BIGRAM_PRIOR, _TRIGRAM_PRIOR = 20.0, 3.0
 _SCALE = 5.0
-_UNIGRAMS = "language.pieces"
-_BIGRAMS = ("language.pairs_of", "language.pair_ends", "language.pair_counts")
-_TRIGRAMS = ("language.triples_of", "language.triple_ends", "language.triple_counts")
-_OVERFLOW = "_large"  # counts above 254, stored apart
-_BYTE = 255
+UNIGRAMS = "language.pieces"
+BIGRAMS = ("language.pairs_of", "language.pair_ends", "language.pair_counts")
+TRIGRAMS = ("language.triples_of", "language.triple_ends", "language.triple_counts")
+OVERFLOW = "_large"  # counts above 254, stored apart
+LARGEST_BYTE = 255
 
 Floats32 = NDArray[np.float32]
 Keys = NDArray[np.int64]
@@ -232,27 +224,6 @@ class LanguageModel:
         features *= word_mask[:, :, None]
         return features
 
-    def to_weights(self) -> dict[str, NDArray[Any]]:
-        """The arrays under their names in checkpoints, compressed.
-
-        Number of bigrams that start with each piece, and of trigrams that start with each bigram; their last pieces;
-        their counts, of which those of 255 and more are stored apart, in order. A trigram's first two pieces are a
-        bigram of the model, as it is not rarer.
-        """
-        vocabulary_size = len(self.unigram_counts)
-        bigrams_of = np.bincount(self.bigrams // vocabulary_size, minlength=vocabulary_size)
-        trigrams_of = np.bincount(
-            np.searchsorted(self.bigrams, self.trigrams // vocabulary_size), minlength=len(self.bigrams)
-        )
-        arrays: dict[str, NDArray[Any]] = {_UNIGRAMS: self.unigram_counts}
-        for (starts_name, ends_name, counts_name), starts, keys, counts in (
-            (_BIGRAMS, bigrams_of, self.bigrams, self.bigram_counts),
-            (_TRIGRAMS, trigrams_of, self.trigrams, self.trigram_counts),
-        ):
-            arrays |= {starts_name: starts, ends_name: keys % vocabulary_size, counts_name: np.minimum(counts, _BYTE)}
-            arrays[counts_name + _OVERFLOW] = counts[counts >= _BYTE]
-        return {name: array.astype(np.min_scalar_type(int(array.max(initial=0)))) for name, array in arrays.items()}
-
     @classmethod
     def from_weights(cls, weights: Mapping[str, NDArray[Any]]) -> LanguageModel:
         """The model in a checkpoint.
@@ -261,10 +232,10 @@ class LanguageModel:
             KeyError: an array is missing.
             ValueError: the arrays' shapes are inconsistent, or keys do not ascend.
         """
-        unigram_counts = np.asarray(weights[_UNIGRAMS], np.int32)
+        unigram_counts = np.asarray(weights[UNIGRAMS], np.int32)
         piece_ids = np.arange(len(unigram_counts), dtype=np.int64)
-        bigrams, bigram_counts = _decompress(weights, _BIGRAMS, piece_ids, len(piece_ids))
-        trigrams, trigram_counts = _decompress(weights, _TRIGRAMS, bigrams, len(piece_ids))
+        bigrams, bigram_counts = _decompress(weights, BIGRAMS, piece_ids, len(piece_ids))
+        trigrams, trigram_counts = _decompress(weights, TRIGRAMS, bigrams, len(piece_ids))
         return cls(bigrams, bigram_counts, trigrams, trigram_counts, unigram_counts)
 
 
@@ -280,8 +251,8 @@ def _decompress(
     weights: Mapping[str, NDArray[Any]], names: tuple[str, str, str], prefixes: Keys, size: int
 ) -> tuple[Keys, NDArray[np.int32]]:
     """Keys and counts of the n-grams that start with these prefixes, from a checkpoint's arrays."""
-    starts, ends, counts, large_counts = (np.asarray(weights[name]) for name in (*names, names[2] + _OVERFLOW))
-    counts, is_overflow = counts.astype(np.int32), counts == _BYTE
+    starts, ends, counts, large_counts = (np.asarray(weights[name]) for name in (*names, names[2] + OVERFLOW))
+    counts, is_overflow = counts.astype(np.int32), counts == LARGEST_BYTE
     is_consistent = len(ends) == len(counts) == starts.sum(dtype=np.int64) and len(large_counts) == is_overflow.sum()
     if len(starts) != len(prefixes) or not is_consistent:
         raise ValueError("inconsistent array shapes in the bigrams or trigrams of the language model")
@@ -293,7 +264,7 @@ def _decompress(
 
 
 STATIC_DIM = 64
-_LEXICON_NAMES = ("lexicon.mean", "lexicon.basis", "lexicon.things")
+LEXICON_NAMES = ("lexicon.mean", "lexicon.basis", "lexicon.things")
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,10 +283,6 @@ class Lexicon:
         )
         return unit_vectors
 
-    def to_weights(self) -> dict[str, NDArray[Any]]:
-        """The arrays under their names in checkpoints."""
-        return dict(zip(_LEXICON_NAMES, (self.mean, self.basis, self.noun_shares.astype(np.float16)), strict=True))
-
     @classmethod
     def from_weights(cls, weights: Mapping[str, NDArray[Any]]) -> Lexicon:
         """The lexicon in a checkpoint.
@@ -324,7 +291,7 @@ class Lexicon:
             KeyError: an array is missing.
             ValueError: the arrays' shapes are inconsistent.
         """
-        mean, basis, noun_shares = (np.asarray(weights[name], np.float32) for name in _LEXICON_NAMES)
+        mean, basis, noun_shares = (np.asarray(weights[name], np.float32) for name in LEXICON_NAMES)
         if mean.ndim != 1 or basis.ndim != 2 or len(mean) != len(basis) or noun_shares.ndim != 1:
             raise ValueError("inconsistent array shapes in the lexicon")
         return cls(mean, basis, noun_shares)

@@ -36,7 +36,14 @@ from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, load_encoder
 from capmeter.metrics.own.inputs import (
     ASSOCIATION_DIM,
+    ASSOCIATION_NAMES,
+    BIGRAMS,
+    LARGEST_BYTE,
+    LEXICON_NAMES,
+    OVERFLOW,
     STATIC_DIM,
+    TRIGRAMS,
+    UNIGRAMS,
     Associations,
     Floats32,
     Keys,
@@ -59,6 +66,49 @@ _SMOOTHING, _FREQUENCY_POWER = 3.0, 0.5
 _LEVELS = 127
 CaptionCounts = tuple[Counter[int], Counter[int]]
 """Counts of bigrams and trigrams, by key, in captions to be subtracted."""
+
+
+def priors_arrays(priors: TokenPriors) -> dict[str, NDArray[Any]]:
+    """The arrays of the priors under their names in checkpoints."""
+    language_arrays = language_model_arrays(priors.language_model)
+    return {**language_arrays, **lexicon_arrays(priors.lexicon), **association_arrays(priors.associations)}
+
+
+def language_model_arrays(model: LanguageModel) -> dict[str, NDArray[Any]]:
+    """The arrays of a language model under their names in checkpoints, compressed.
+
+    Number of bigrams that start with each piece, and of trigrams that start with each bigram; their last pieces; their
+    counts, of which those of 255 and more are stored apart, in order. A trigram's first two pieces are a bigram of the
+    model, as it is not rarer.
+    """
+    vocabulary_size = len(model.unigram_counts)
+    bigrams_of = np.bincount(model.bigrams // vocabulary_size, minlength=vocabulary_size)
+    trigrams_of = np.bincount(
+        np.searchsorted(model.bigrams, model.trigrams // vocabulary_size), minlength=len(model.bigrams)
+    )
+    arrays: dict[str, NDArray[Any]] = {UNIGRAMS: model.unigram_counts}
+    for (starts_name, ends_name, counts_name), starts, keys, counts in (
+        (BIGRAMS, bigrams_of, model.bigrams, model.bigram_counts),
+        (TRIGRAMS, trigrams_of, model.trigrams, model.trigram_counts),
+    ):
+        arrays |= {starts_name: starts, ends_name: keys % vocabulary_size}
+        arrays |= {
+            counts_name: np.minimum(counts, LARGEST_BYTE),
+            counts_name + OVERFLOW: counts[counts >= LARGEST_BYTE],
+        }
+    return {name: array.astype(np.min_scalar_type(int(array.max(initial=0)))) for name, array in arrays.items()}
+
+
+def lexicon_arrays(lexicon: Lexicon) -> dict[str, NDArray[Any]]:
+    """The arrays of a lexicon under their names in checkpoints."""
+    arrays = lexicon.mean, lexicon.basis, lexicon.noun_shares.astype(np.float16)
+    return dict(zip(LEXICON_NAMES, arrays, strict=True))
+
+
+def association_arrays(associations: Associations) -> dict[str, NDArray[Any]]:
+    """The arrays of associations under their names in checkpoints."""
+    arrays = associations.pieces, associations.levels, associations.steps, associations.signs
+    return dict(zip(ASSOCIATION_NAMES, arrays, strict=True))
 
 
 def build_token_priors(

@@ -22,6 +22,7 @@ from capmeter_research.common.loop import Outcome, Run, Weights
 from capmeter_research.common.model_selection import describe_judgments, require_kendall
 from capmeter_research.networks.own_metric.examples import PhotoExamples
 from capmeter_research.networks.own_metric.perturbations import DISFLUENT_KINDS, OMISSION_KINDS, TRUE_KINDS
+from capmeter_research.networks.own_metric.priors import priors_arrays
 from capmeter_research.networks.own_metric.recipe import CapmeterRecipe, TaggerRecipe
 from capmeter_research.networks.own_metric.tagging import (
     FALSE_ALARM_RATE,
@@ -84,7 +85,7 @@ def train_capmeter(
             "judge_layer": tagger.layer,
             "calibration": {name: list(pair) for name, pair in calibration.items()},
         },
-        weights={**weights, **tagger.weights, **examples.priors.to_weights()},
+        weights={**weights, **tagger.weights, **priors_arrays(examples.priors)},
         data=tuple(data),
         training={**asdict(recipe), "tagger": asdict(tagger_recipe)},
         selection=f"the last of {len(outcome.history)} epochs",
