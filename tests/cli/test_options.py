@@ -101,7 +101,7 @@ def test_a_device_that_is_none_is_named_though_no_metric_needs_one(command: str)
 
 def written_files() -> list[Any]:
     """Each command with each of its options that names a file to write."""
-    flags = ("--plot", "--per-caption", "--by-reference", "--export")
+    flags = ("--plot", "--per-caption", "--export")
     return [
         pytest.param(name, command.params, option.opts[0], id=f"{name} {option.opts[0]}")
         for name, command in leaves()

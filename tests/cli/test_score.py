@@ -242,7 +242,6 @@ def test_no_file_is_written_over_another(run, folder: Path) -> None:
         ("-o", "good.json"),
         ("-o", "in.json"),
         ("-o", "references.json"),
-        ("--per-caption", "a.csv", "--by-reference", "./a.csv"),
     ):
         ran = run(*score, *outputs)
         assert ran.code == 2 and "would be lost" in " ".join(ran.err.replace("│", " ").split()), outputs

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -35,7 +35,7 @@ from capmeter.cli.output import command_line, refuse_shared_files, show, show_no
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import default_of, option
-from capmeter.core.output_files import table_kind, write_table
+from capmeter.core.output_files import table_kind
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.pools import MAX_WORKERS, WorkerPool, choose_worker_count
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 app = Application()
 _FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit
 # options without effect where parts of captions get files of scores
-_NOT_OF_PARTS = ("output", "per_caption", "texts", "by_reference", "minimum", "maximum", "dry_run")
+_NOT_OF_PARTS = ("output", "per_caption", "texts", "minimum", "maximum", "dry_run")
 
 
 def _read_workers(text: str) -> tuple[bool, int]:
@@ -88,12 +88,6 @@ class ScoreOptions:
         "which each of its rows has one; `row` is the row's number. Repeatable.",
         group="files of scores",
         metavar="COLUMN[,…]",
-    )
-    by_reference: Path | None = option(
-        None,
-        "Write every caption's score against each single reference, and their spread, into this file: .parquet, "
-        ".csv, .tsv or .jsonl.",
-        group="files of scores",
     )
     intervals: bool = option(True, "Show each score's 95% interval (bootstrap by image).", "--intervals/--no-intervals")
     resamples: int = resamples_option()
@@ -175,9 +169,9 @@ def score(options: ScoreOptions) -> None:
             each: SourceRows(name_and_path(each)[1], options.load, keep=kept_columns)
             for each in (options.candidates if has_all_rows else ())
         }
-        systems, by_reference, source_rows = _score_systems(options, metrics, source_files)
+        systems, source_rows = _score_systems(options, metrics, source_files)
         rankings = rank_systems(systems, resamples=options.resamples, seed=options.seed, intervals=options.intervals)
-    _write_files(options, systems, by_reference, source_rows)
+    _write_files(options, systems, source_rows)
     show_scores(systems, rankings, **vars(options.table))
     if not options.quiet:
         show_notes(systems)
@@ -359,16 +353,15 @@ def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:
 
 def _score_systems(
     options: ScoreOptions, metrics: list[Metric], source_files: Mapping[str, SourceRows]
-) -> tuple[dict[str, Results], dict[str, Any], dict[str, tuple[SourceRows, str | None]]]:
+) -> tuple[dict[str, Results], dict[str, tuple[SourceRows, str | None]]]:
     """Score every system of the candidate files.
 
     Returns:
-        The results by system; with --by-reference the scores against single references; the rows of files that
-        --per-caption carries over, each with the system's name in its file (None: the file has one system).
+        The results by system; the rows of files that --per-caption carries over, each with the system's name in its
+        file (None: the file has one system).
     """
     source_rows: dict[str, tuple[SourceRows, str | None]] = {}
     systems: dict[str, Results] = {}
-    by_reference: dict[str, Any] = {}
     settings, workers = options.compute.settings(), _open_workers(options)
     for named_file in options.candidates:
         given_name, path = name_and_path(named_file)
@@ -382,28 +375,23 @@ def _score_systems(
                 source_rows[system_label] = source_files[named_file], None if len(opened_systems) == 1 else system_name
             count = workers or choose_worker_count(len(captions), metrics)
             systems[system_label] = evaluate(captions, metrics, workers=count, settings=settings)
-            if options.by_reference is not None:
-                from capmeter.meta.by_reference import score_by_reference as scores_by_reference
-
-                by_reference[system_label] = scores_by_reference(captions, metrics, settings=settings)
-    return systems, by_reference, source_rows
+    return systems, source_rows
 
 
 def _check_output_files(options: ScoreOptions) -> None:
     """Raises before the work if a file cannot be written."""
-    output, per_caption, by_reference = options.output, options.per_caption, options.by_reference
+    output, per_caption = options.output, options.per_caption
     input_paths = input_files(options.candidates, options.load)
-    refuse_shared_files(input_paths, output=output, per_caption=per_caption, by_reference=by_reference)
+    refuse_shared_files(input_paths, output=output, per_caption=per_caption)
     if options.texts and per_caption is None:
         raise typer.BadParameter("needs --per-caption FILE, whose rows get the texts", param_hint="--texts")
-    for path in filter(None, (per_caption, by_reference)):
-        table_kind(path)
+    if per_caption is not None:
+        table_kind(per_caption)
 
 
 def _write_files(
     options: ScoreOptions,
     systems: dict[str, Results],
-    by_reference: dict[str, Any],
     source_rows: dict[str, tuple[SourceRows, str | None]],
 ) -> None:
     for results in systems.values():
@@ -414,11 +402,6 @@ def _write_files(
         from capmeter.report.per_caption import write_per_caption
 
         write_per_caption(systems, options.per_caption, texts=options.texts, sources=source_rows)
-    if options.by_reference is not None:
-        import pyarrow
-
-        rows = [{"system": name, **row} for name, reference_rows in by_reference.items() for row in reference_rows]
-        write_table(pyarrow.Table.from_pylist(rows), options.by_reference)
 
 
 def _parse_limit(text: str, metrics: list[Metric], flag: str) -> tuple[Metric, float]:

@@ -10,6 +10,7 @@ from capmeter.captions.load import load_references
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import load_named_systems
+from capmeter.cli.main import echo
 from capmeter.cli.options import (
     DeviceOptions,
     FormatOptions,
@@ -21,8 +22,9 @@ from capmeter.cli.options import (
     systems_argument,
 )
 from capmeter.cli.output import show
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
-from capmeter.core.output_files import check_targets
+from capmeter.core.output_files import check_targets, table_kind, write_table
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.registry import parse_list
 from capmeter.report.figures import save_figures
@@ -70,6 +72,40 @@ class StudyOptions:
     def sampling(self) -> dict[str, Any]:
         """The arguments that all studies take."""
         return {"seed": self.seed, "resamples": self.resamples, "settings": self.compute.settings()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByReferenceOptions:
+    """The captions, the metrics, and the file of rows."""
+
+    files: list[str] = systems_argument()
+    output: Path = option(..., "Write the rows to this file: .parquet, .csv, .tsv or .jsonl.", "--output", "-o")
+    load: LoadOptions = option_group(LoadOptions, "references", "columns")
+    metrics: str = metrics_option()
+    compute: DeviceOptions = DeviceOptions()
+
+
+@app.command()
+def by_reference(options: ByReferenceOptions) -> None:
+    """Score every caption against each single reference (UMIC, Figure 1): a row each, with the spread.
+
+    `capmeter study by-reference captions.json -r references.json -m cider-d,spice -o rows.csv`
+    """
+    check_targets(options.output)
+    table_kind(options.output)
+    import pyarrow
+
+    from capmeter_research.papers.umic.by_reference import score_by_reference
+
+    settings = options.compute.settings()
+    with show_progress():
+        rows = [
+            {"system": name, **row}
+            for name, captions in load_named_systems(options.files, options.load).items()
+            for row in score_by_reference(captions, options.metrics, settings=settings)
+        ]
+    write_table(pyarrow.Table.from_pylist(rows), options.output)
+    echo(f"wrote {options.output}: {format_count(len(rows), 'row', 'rows')}")
 
 
 @dataclass(frozen=True, kw_only=True)

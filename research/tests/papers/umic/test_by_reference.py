@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from support.research import needs_research
+from capmeter_research.papers.umic.by_reference import score_by_reference
 
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import evaluate
-from capmeter.meta.by_reference import score_by_reference
 
 CANDIDATES = ["a dog runs on grass", "two cats sleep", "a red ball lies here"]
 REFERENCES = [
@@ -43,7 +42,6 @@ def test_each_value_is_the_metrics_own_with_the_frequencies_of_the_whole_set() -
     assert values["0", "rouge-l"][:2] == [1.0, alone["rouge-l"].score]
 
 
-@needs_research
 def test_what_cannot_be_told_apart_by_reference_is_refused() -> None:
     with pytest.raises(InputError, match="spurts uses no references"):
         score_by_reference(load(CANDIDATES, REFERENCES), "spurts,rouge-l")
@@ -57,7 +55,7 @@ def test_the_file_has_a_row_for_each_reference(tmp_path: Path, run) -> None:
         json.dumps({"image_id": str(k), "candidate": c, "references": r}) + "\n" for k, (c, r) in enumerate(rows)
     )
     (tmp_path / "rows.jsonl").write_text(text)
-    words = ("score", "rows.jsonl", "-m", "rouge-l,bleu-1", "--resamples", "10", "--by-reference", "r.jsonl")
+    words = ("study", "by-reference", "rows.jsonl", "-m", "rouge-l,bleu-1", "-o", "r.jsonl")
     assert run(*words).code == 0
     file_text = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
     assert len(file_text) == 12 and {row["system"] for row in file_text} == {"rows"}
