@@ -109,7 +109,6 @@ METRICS = _MetricRegistry(
         "fense": Entry("capmeter.metrics.audio.fluency:Fense"),
         "repetition": Entry("capmeter.metrics.ngram.repetition:RepetitionShare"),
         "distinct": Entry("capmeter.metrics.ngram.repetition:DistinctShare"),
-        "blip-itm": Entry("capmeter.metrics.vision.blip_itm:BlipItm"),
         "mean": Entry("capmeter.metrics.combined.combination:Combination", {"weights": None}),
         "combine": Entry("capmeter.metrics.combined.combination:Combination"),
     },

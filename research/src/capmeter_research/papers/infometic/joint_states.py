@@ -28,8 +28,9 @@ from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Rows, to_numpy
 from capmeter.encoders.handle import EncoderHandle
-from capmeter.encoders.joint.encoder import JointModel, load_joint_encoder, load_matcher, register_model_type
+from capmeter.encoders.joint.encoder import JointModel, load_joint_encoder, register_model_type
 from capmeter.encoders.preprocessing import Pixels
+from capmeter_research.common.image_text_matcher import load_matcher
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.encoders.handle import find_joint_encoder
-from capmeter.encoders.joint.encoder import ImageTextMatcher, load_matcher
 from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter.evaluation.base import Floats, Measurement, RunContext, empty_candidates, merge_notes, note_truncated
 from capmeter.images.joint_features import ImageReader
 from capmeter.images.reading import ContentHashes, ContentHashTable
 from capmeter.metrics.vision.image_text import ImageTextMetric, note_conversions
+from capmeter_research.common.image_text_matcher import ImageTextMatcher, load_matcher
 
 
 @dataclass(frozen=True, kw_only=True)

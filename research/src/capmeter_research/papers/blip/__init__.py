@@ -1,0 +1,1 @@
+"""BLIP's image-text matching (Li et al. 2022)."""
