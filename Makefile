@@ -32,7 +32,7 @@ quick: $(VENV)/.dev lint
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src research/src
+	$(BIN)/mypy src research/src examples/scene-clip/scene_clip
 	$(BIN)/mypy --config-file tests/mypy.ini tests
 	$(BIN)/mypy --config-file tests/mypy.ini research/tests
 	$(BIN)/mypy --config-file tests/mypy.ini --enable-error-code attr-defined benchmarks scripts

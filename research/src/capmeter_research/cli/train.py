@@ -28,7 +28,7 @@ from capmeter_research.papers.lceval.training.train import train as train_lceval
 from capmeter_research.papers.leic.training.train import train as train_leic
 from capmeter_research.papers.subicap.train import train as train_captioner
 from capmeter_research.papers.umic.training.train import train as train_umic
-from capmeter_research.synthetic_scenes.train import train_attribute_reader, train_scene_clip, train_scene_encoder
+from capmeter_research.synthetic_scenes.train import train_attribute_reader, train_scene_encoder
 
 app = Application(no_args_is_help=True)
 
@@ -100,7 +100,6 @@ _TRAININGS: dict[str, Callable[[Any], TrainingReport]] = {
     "captioner": train_captioner,
     "scene-encoder": train_scene_encoder,
     "attribute-reader": train_attribute_reader,
-    "scene-clip": train_scene_clip,
 }
 for _name, _train in _TRAININGS.items():
     app.command(_name)(_make_command(_train))

@@ -15,7 +15,8 @@ def next_probabilities(module: Any, rows: np.ndarray, copied: np.ndarray, prefix
     """The mean of the decoders' probabilities of each token after the prefix, in torch."""
     import torch
 
-    source_ids, total = torch.from_numpy(copied[None]), 0
+    source_ids = torch.from_numpy(copied[None])
+    total: Any = 0
     with torch.no_grad():
         for logits in module(module.encode(torch.from_numpy(rows[None])), source_ids, torch.tensor([prefix])):
             probabilities, count = logits[:, -1].softmax(dim=1), logits.shape[2] - len(copied)

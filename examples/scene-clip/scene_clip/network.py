@@ -17,12 +17,11 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
+from capmeter_research.synthetic_scenes.encoder.network import SIDE, WorldNetwork, WorldShape
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 from transformers import AutoConfig, AutoModel, CLIPConfig, CLIPModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-
-from capmeter_research.synthetic_scenes.encoder.network import SIDE, WorldNetwork, WorldShape
 
 MODEL_TYPE = "capmeter-world-clip"
 _AROUND = 5

@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-
-from capmeter.metrics.vision.image_text import PREFIX, add_prefix
 from capmeter_research.synthetic_scenes.encoder.encoder import Pixels, resized
 from capmeter_research.synthetic_scenes.scenes.captions import true_captions
 from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, make_errors
 from capmeter_research.synthetic_scenes.scenes.shards import render_shards
 from capmeter_research.synthetic_scenes.scenes.vocabulary import words
 from capmeter_research.synthetic_scenes.scenes.world import Split, World
+
+from capmeter.metrics.vision.image_text import PREFIX, add_prefix
 
 LENGTH = 40
 """Word pieces of a sentence, begin and end included; the longest of synthetic scenes has 35."""

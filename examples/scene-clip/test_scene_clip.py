@@ -1,8 +1,16 @@
-"""The made world's CLIP: its examples, one step of learning, the folder it leaves, and its evaluation by CLIPScore."""
+"""The CLIP of synthetic scenes: its examples, one step of learning, the folder it leaves, its evaluation by CLIPScore.
+
+The package is installed for real, into a folder that this process and the commands see.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,28 +25,24 @@ torch = pytest.importorskip("torch", reason="needs the vision extra")
 transformers = pytest.importorskip("transformers", reason="needs the vision extra")
 pytest.importorskip("PIL", reason="needs the vision extra")
 
-from capmeter_research.synthetic_scenes.clip.examples import (  # noqa: E402  # noqa: E402
-    END,
-    ERROR_KINDS,
-    LENGTH,
-    START,
-    draw_examples,
-    numbers_of,
-    vocabulary,
-)
-from capmeter_research.synthetic_scenes.clip.network import WorldClip, register  # noqa: E402
-from capmeter_research.synthetic_scenes.clip.training import (  # noqa: E402  # noqa: E402
-    CARD,
-    WorldClipLearner,
-    WorldClipRecipe,
-    clip_config,
-    train_world_clip,
-)
+pytest.importorskip("setuptools", reason="the example's build backend is not installed")
+
+INSTALLED = tempfile.TemporaryDirectory()
+COPY = Path(INSTALLED.name) / "source"
+shutil.copytree(Path(__file__).parent, COPY, ignore=shutil.ignore_patterns("test_*"))
+OPTIONS = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", INSTALLED.name]
+subprocess.run([sys.executable, "-m", "pip", "install", *OPTIONS, str(COPY)], check=True, capture_output=True)
+sys.path.insert(0, INSTALLED.name)
+
 from capmeter_research.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, weights_of  # noqa: E402
 from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork, WorldShape  # noqa: E402
 from capmeter_research.synthetic_scenes.scenes.captions import true_captions  # noqa: E402
 from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS as THINGS  # noqa: E402
 from capmeter_research.synthetic_scenes.scenes.world import World  # noqa: E402
+from scene_clip.command import clip_shares  # noqa: E402
+from scene_clip.examples import END, ERROR_KINDS, LENGTH, START, draw_examples, numbers_of, vocabulary  # noqa: E402
+from scene_clip.network import WorldClip, register  # noqa: E402
+from scene_clip.training import CARD, WorldClipLearner, WorldClipRecipe, clip_config, train_world_clip  # noqa: E402
 
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 
@@ -117,8 +121,6 @@ def test_the_folder_is_a_clip_that_clipscore_reads(seeing: WorldEncoder, trained
 
 
 def test_the_evaluation_is_clipscore_on_held_out_pictures(trained: Path) -> None:
-    from capmeter_research.synthetic_scenes.evaluation import clip_shares
-
     world = World(split="test", size=6)
     shares = clip_shares(str(trained), world, Settings(device="cpu", cache=None))
     assert all(0 <= share <= 1 for share in shares.values())
@@ -127,7 +129,9 @@ def test_the_evaluation_is_clipscore_on_held_out_pictures(trained: Path) -> None
     assert len(kinds) >= 4
 
 
-def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path) -> None:
+def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [INSTALLED.name, *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     ran = run(
         *("train", "regressor", "--scenes", "12", "-e", trained, "-o", tmp_path / "head", "--epochs", "3"),
         *("--device", "cpu", "--format", "json"),

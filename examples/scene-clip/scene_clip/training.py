@@ -18,14 +18,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
+from capmeter_research.common.recipe import Recipe
+from capmeter_research.synthetic_scenes.encoder.encoder import WorldEncoder
+from capmeter_research.synthetic_scenes.encoder.network import DEVIATION, MEAN, SIDE, WorldShape
+from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS
 from torch import Tensor
 from torch.nn import functional
 
 from capmeter._version import __version__
 from capmeter.core.output_files import atomic_file
-from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
-from capmeter_research.common.recipe import Recipe
-from capmeter_research.synthetic_scenes.clip.examples import (
+from scene_clip.examples import (
     END,
     ERROR_KINDS,
     LENGTH,
@@ -34,10 +37,7 @@ from capmeter_research.synthetic_scenes.clip.examples import (
     SceneCaptionExamples,
     vocabulary,
 )
-from capmeter_research.synthetic_scenes.clip.network import WorldClip, world_clip_config
-from capmeter_research.synthetic_scenes.encoder.encoder import WorldEncoder
-from capmeter_research.synthetic_scenes.encoder.network import DEVIATION, MEAN, SIDE, WorldShape
-from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS
+from scene_clip.network import WorldClip, world_clip_config
 
 
 @dataclass(frozen=True)

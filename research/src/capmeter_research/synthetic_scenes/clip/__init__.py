@@ -1,1 +1,0 @@
-"""The architecture of the CLIP of synthetic scenes, for the transformers library."""
