@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,3 +46,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if not isinstance(state_dict, Mapping) or not all(isinstance(each, torch.Tensor) for each in state_dict.values()):
         raise AssetError(f"{path}: holds {type(state_dict).__name__}, expected a state dict (tensors by name)")
     return {str(weight_name): tensor for weight_name, tensor in state_dict.items()}
+
+
+def check_sizes(sizes: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+    """Checks that sizes are whole numbers, not more than there are weights; of layers, not more than arrays.
+
+    Raises:
+        ValueError: names the size.
+    """
+    weight_count = sum(weight_array.size for weight_array in weights.values())
+    for size_name, size_value in sizes.items():
+        least, most = (0, len(weights)) if size_name.endswith("layers") else (1, weight_count)
+        if type(size_value) is not int or not least <= size_value <= most:
+            raise ValueError(f"{size_name}: expected a whole number from {least} to {most}, but got {size_value!r}")

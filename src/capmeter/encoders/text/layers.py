@@ -82,19 +82,6 @@ def check_shapes(shapes: Mapping[str, tuple[int, ...]], weights: Mapping[str, An
             raise ValueError(f"weight {weight_name}: expected the shape {expected_shape}, but got {actual_shape}")
 
 
-def check_sizes(sizes: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
-    """Checks that sizes are whole numbers, not more than there are weights; of layers, not more than arrays.
-
-    Raises:
-        ValueError: names the size.
-    """
-    weight_count = sum(weight_array.size for weight_array in weights.values())
-    for size_name, size_value in sizes.items():
-        least, most = (0, len(weights)) if size_name.endswith("layers") else (1, weight_count)
-        if type(size_value) is not int or not least <= size_value <= most:
-            raise ValueError(f"{size_name}: expected a whole number from {least} to {most}, but got {size_value!r}")
-
-
 STORED_NAMES = {
     "qkv": "heads",
     "attn_out": "join",

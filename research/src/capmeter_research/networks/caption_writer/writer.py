@@ -23,7 +23,8 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.progress import task
 from capmeter.core.ragged import Ragged
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.text.layers import check_sizes, load_module
+from capmeter.encoders.text.layers import load_module
+from capmeter_research.common.state_dicts import check_sizes
 from capmeter_research.common.transformer.decoding import PAD
 from capmeter_research.networks.caption_writer.reading import (
     FORMS,

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.checkpoints import Checkpoint, rebuilding
 from capmeter.core.errors import AssetError
-from capmeter.encoders.text.layers import check_sizes, load_module
+from capmeter.encoders.text.layers import load_module
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.evidence import Evidence, Mark, RegionEvidence
+from capmeter_research.common.state_dicts import check_sizes
 from capmeter_research.papers.infometic.joint_states import StateEncoder
 from capmeter_research.papers.infometic.states import CaptionImageStates
 

@@ -20,7 +20,8 @@ from capmeter.core.errors import InputError
 from capmeter.core.named import Named, read_parameters, split_name
 from capmeter.core.progress import task
 from capmeter.encoders.handle import require_neural
-from capmeter.encoders.text.layers import check_sizes, load_module
+from capmeter.encoders.text.layers import load_module
+from capmeter_research.common.state_dicts import check_sizes
 from capmeter_research.papers.subicap.examples import CaptionedImages
 from capmeter_research.papers.subicap.recipe import CaptionerShape
 from capmeter_research.papers.subicap.segmentation import Segmentation

@@ -20,8 +20,9 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Precision, Rows, batch_threads, batch_tokens, run_batches
-from capmeter.encoders.text.layers import check_shapes, check_sizes
+from capmeter.encoders.text.layers import check_shapes
 from capmeter.encoders.text.tokenizer import PieceTable
+from capmeter_research.common.state_dicts import check_sizes
 from capmeter_research.papers.umic.uniter import HEADS, KIND, PairLayout, Uniter, UniterShape, head_shapes
 from capmeter_research.papers.umic.word_piece import WordPieceTokenizer
 
