@@ -1,16 +1,14 @@
 """The CLIP of synthetic scenes: its examples, one step of learning, the folder it leaves, its evaluation by CLIPScore.
 
-The package is installed for real, into a folder that this process and the commands see.
+The package is installed for real, into a folder that only the tests see which need its entry points.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,12 +25,7 @@ pytest.importorskip("PIL", reason="needs the vision extra")
 
 pytest.importorskip("setuptools", reason="the example's build backend is not installed")
 
-INSTALLED = tempfile.TemporaryDirectory()
-COPY = Path(INSTALLED.name) / "source"
-shutil.copytree(Path(__file__).parent, COPY, ignore=shutil.ignore_patterns("test_*"))
-OPTIONS = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", INSTALLED.name]
-subprocess.run([sys.executable, "-m", "pip", "install", *OPTIONS, str(COPY)], check=True, capture_output=True)
-sys.path.insert(0, INSTALLED.name)
+sys.path.insert(0, str(Path(__file__).parent))
 
 from capmeter_research.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, weights_of  # noqa: E402
 from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork, WorldShape  # noqa: E402
@@ -76,6 +69,22 @@ def test_an_unknown_word_and_a_long_sentence() -> None:
 
 
 @pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder into which pip installed the package."""
+    source, target = tmp_path_factory.mktemp("source") / "copy", str(tmp_path_factory.mktemp("installed"))
+    shutil.copytree(Path(__file__).parent, source, ignore=shutil.ignore_patterns("test_*"))
+    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", target]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True, capture_output=True)
+    return target
+
+
+@pytest.fixture
+def installed(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package's entry points are found."""
+    monkeypatch.syspath_prepend(target)
+
+
+@pytest.fixture(scope="module")
 def seeing() -> WorldEncoder:
     """A world encoder with random weights."""
     torch.manual_seed(0)
@@ -96,6 +105,7 @@ def trained(seeing: WorldEncoder, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
+@pytest.mark.usefixtures("installed")
 def test_the_folder_is_a_clip_that_clipscore_reads(seeing: WorldEncoder, trained: Path) -> None:
     from capmeter.encoders import find_joint_encoder
     from capmeter.encoders.joint.encoder import load_joint_encoder
@@ -120,6 +130,7 @@ def test_the_folder_is_a_clip_that_clipscore_reads(seeing: WorldEncoder, trained
     assert np.abs(unit - expected).max() < 1e-5  # what was trained is what the metric computes
 
 
+@pytest.mark.usefixtures("installed")
 def test_the_evaluation_is_clipscore_on_held_out_pictures(trained: Path) -> None:
     world = World(split="test", size=6)
     shares = clip_shares(str(trained), world, Settings(device="cpu", cache=None))
@@ -129,12 +140,14 @@ def test_the_evaluation_is_clipscore_on_held_out_pictures(trained: Path) -> None
     assert len(kinds) >= 4
 
 
-def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [INSTALLED.name, *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+@pytest.mark.usefixtures("installed")
+def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path) -> None:
+    added = {"scene-clip": "scene_clip.command", "train": "capmeter_research.cli.train"}
+    assert run("scene-clip", "--help", added=added).returncode == 0
     ran = run(
         *("train", "regressor", "--scenes", "12", "-e", trained, "-o", tmp_path / "head", "--epochs", "3"),
         *("--device", "cpu", "--format", "json"),
+        added=added,
     )
     assert ran.returncode == 0, ran.stderr
     assert "tau-c" in json.loads(ran.stdout)["held_out"]

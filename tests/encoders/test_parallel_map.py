@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from capmeter.encoders.batches import limit_threads, parallel_map, torch_threads
+from capmeter.encoders.batches import parallel_map, torch_threads
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 
@@ -46,16 +46,6 @@ def test_an_error_in_the_work_reaches_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         list(parallel_map(lambda number: 1 // number, [1, 0, 1], 2))
     assert torch.get_num_threads() == before
-
-
-def test_a_limit_lasts_as_long_as_its_block() -> None:
-    before = torch.get_num_threads()
-    with pytest.raises(ZeroDivisionError), limit_threads(before + 1):
-        assert torch.get_num_threads() == before + 1
-        raise ZeroDivisionError
-    assert torch.get_num_threads() == before
-    with limit_threads(0):
-        assert torch.get_num_threads() == before
 
 
 def test_runs_at_once_leave_torchs_threads_as_they_were() -> None:

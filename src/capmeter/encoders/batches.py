@@ -68,23 +68,13 @@ class _TorchThreads:
                 torch.set_num_threads(self._before)
 
 
-_torch = _TorchThreads()
+TORCH_THREADS = _TorchThreads()
+"""That of this process."""
 
 
 def torch_threads() -> int:
     """The number of threads that torch would use if no run were in progress."""
-    return _torch.number()
-
-
-@contextmanager
-def limit_threads(threads: int) -> Iterator[None]:
-    """Torch's operations use this many threads meanwhile; 0 leaves their number as it is."""
-    import torch
-
-    with _torch.restored():
-        if threads:
-            torch.set_num_threads(threads)
-        yield
+    return TORCH_THREADS.number()
 
 
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
@@ -102,7 +92,7 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], thre
         return
     import torch
 
-    with _torch.restored():
+    with TORCH_THREADS.restored():
         thread_pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
         pending_results: deque[Future[Result]] = deque()
         try:

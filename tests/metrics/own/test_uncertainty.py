@@ -101,8 +101,7 @@ def test_it_is_a_probability_and_lower_for_scores_farther_from_the_middle(
 
 
 def test_corrections_are_those_of_captions_without_each_reference_in_turn() -> None:
-    metric, context = Capmeter(), RunContext()
-    trained = metric.load(Settings())
+    trained = Capmeter().load(Settings())
     slope, _ = trained.calibration["score"]
     expected = []
     for candidate, references in ROWS:
@@ -111,7 +110,7 @@ def test_corrections_are_those_of_captions_without_each_reference_in_turn() -> N
             expected.append(0.0)
             continue
         rows = [(candidate, references), *((candidate, references[:k] + references[k + 1 :]) for k in range(count))]
-        total, *left_out = metric.component_logits(caption_set(rows), context)["score"].tolist()
+        total, *left_out = EncodedPart.encode(caption_set(rows), trained, Settings()).score_logits(trained, Settings())
         expected.append(slope * (count - 1) * (total - sum(left_out) / count))
     np.testing.assert_allclose(corrections(ROWS, trained), expected, atol=1e-4)
 

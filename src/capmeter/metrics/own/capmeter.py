@@ -56,7 +56,7 @@ from capmeter.encoders import (
     load_encoder,
 )
 from capmeter.encoders.text.layers import LAYERS, Adapter, load_module
-from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
 from capmeter.metrics.own.documents import document_blocks, find_documents
 from capmeter.metrics.own.inputs import TokenPriors, is_prior_array, strip_final_punctuation
@@ -160,20 +160,6 @@ class Capmeter(MeanMetric):
         for reason, ids in note_inputs(part, is_empty, is_unreadable, is_truncated).items():
             notes[reason] = sorted([*notes.get(reason, ()), *ids], key=part.row)
         return Measurement(caption_scores, notes)
-
-    def component_logits(self, part: CaptionSet, context: RunContext) -> dict[str, Floats]:
-        """The score and its terms before calibration, (captions,) each: the logits of score, correctness, coverage and
-        fluency, and the terms cosine and objects (`network.py`).
-        """
-        from capmeter.metrics.own.network import SCORE_TERMS
-
-        trained = self.load(context.settings)
-        logits = {term_name: np.zeros(len(part)) for term_name in ("score", *SCORE_TERMS)}
-        encoded_part = EncodedPart.encode(part, trained, context.settings)
-        for rows, output in encoded_part.run_matcher(trained, context.settings):
-            for term_name, term_logits in logits.items():
-                term_logits[rows] = getattr(output, term_name).cpu().numpy()
-        return logits
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The network, the encoder's weights, the layer and the libraries."""

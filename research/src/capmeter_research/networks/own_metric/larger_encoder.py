@@ -17,7 +17,7 @@ from capmeter.core.errors import AssetError
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import PieceTable, find_encoder
-from capmeter.encoders.batches import limit_threads
+from capmeter.encoders.batches import TORCH_THREADS
 from capmeter.metrics.own.trained_networks import LARGE, LargerEncoder
 from capmeter_research.common.reference_reader import load_reader
 
@@ -34,8 +34,12 @@ class ReadingEncoder(LargerEncoder):
         Args:
             pieces, candidates, references, settings: as `LargerEncoder` has them.
         """
+        import torch
+
         reader = load_reader(self.encoder, settings)
-        with limit_threads(settings.threads):
+        with TORCH_THREADS.restored():
+            if settings.threads:
+                torch.set_num_threads(settings.threads)
             return reader.score(pieces, candidates, references)
 
 

@@ -31,7 +31,7 @@ from capmeter_research.networks.own_metric.tagging import (
     split_by_label,
 )
 from capmeter_research.networks.own_metric.training import CapmeterLearner, held_out_batch
-from capmeter_research.networks.own_metric.tuning import tune_weights
+from capmeter_research.networks.own_metric.tuning import component_logits, tune_weights
 from capmeter_research.networks.own_metric.word_loss import WordLearner
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ def train_capmeter(
 def _tune_checkpoint(checkpoint: Checkpoint, learner: CapmeterLearner, judgments: Points, folder: Path) -> Checkpoint:
     """The checkpoint in this folder, and the learner's network, with tuned weights of the score and calibrated anew."""
     context = RunContext(settings=Settings(device=learner.device_name))
-    judged_terms = Capmeter(checkpoint=str(folder)).component_logits(judgments.captions, context)
+    judged_terms = component_logits(Capmeter(checkpoint=str(folder)), judgments.captions, context)
     held_out, network = held_out_batch(learner.examples), learner.network
     tuned = tune_weights(judged_terms, judgments, learner.logits(held_out), held_out)
     network.shape = replace(network.shape, component_weights=tuned.weights)

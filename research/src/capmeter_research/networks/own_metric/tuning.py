@@ -15,9 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.progress import task
+from capmeter.evaluation.base import RunContext
 from capmeter.judgments.prepared import Points
+from capmeter.metrics.own.capmeter import Capmeter
 from capmeter.metrics.own.network import SCORE_TERMS, score_logit
+from capmeter.metrics.own.trained_networks import EncodedPart
 from capmeter_research.common.model_selection import kendall_tau
 from capmeter_research.networks.own_metric.batch import CaptionBatch
 from capmeter_research.networks.own_metric.training import PAIRWISE_ACCURACY, pairwise_accuracy
@@ -52,6 +56,23 @@ def weight_grid() -> list[ScoreWeights]:
         (cosine, objects, true * objects, coverage, fluency, _GRAMMAR)
         for cosine, objects, true, coverage, fluency in product(_COSINE, _OBJECTS, _TRUE, _COVERAGE, _FLUENCY)
     ]
+
+
+def component_logits(metric: Capmeter, captions: CaptionSet, context: RunContext) -> dict[str, Floats]:
+    """The score and its terms before calibration, (captions,) each: the logits of score, correctness, coverage and
+    fluency, and the terms cosine and objects (`capmeter.metrics.own.network`).
+
+    Args:
+        metric: whose networks score.
+        captions: with references.
+        context: where they run.
+    """
+    trained = metric.load(context.settings)
+    logits = {term_name: np.zeros(len(captions)) for term_name in ("score", *SCORE_TERMS)}
+    for rows, output in EncodedPart.encode(captions, trained, context.settings).run_matcher(trained, context.settings):
+        for term_name, term_logits in logits.items():
+            term_logits[rows] = getattr(output, term_name).cpu().numpy()
+    return logits
 
 
 def tune_weights(
