@@ -32,7 +32,6 @@ from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.encoder import load_encoder, load_errors
 from capmeter.encoders.text.layers import (
-    AttentionContext,
     TransformerLayer,
     attention_inputs,
     check_shapes,
@@ -182,24 +181,22 @@ class ReferenceReader:
         epsilon, dropout = self.bert.epsilon, self.dropout
         key_parts, value_parts = [], []
         for group in references:
-            inputs = attention_inputs(layer, group.states, group.shape)
-            keys, values = (each.transpose(1, 2).flatten(0, 1) for each in inputs[1:])
-            key_parts.append(keys)
-            value_parts.append(values)
-            group.states, _ = finish_layer(layer, group.states, inputs, None, epsilon, dropout, bias=group.bias)
-        keys, values = (torch.cat([*each, torch.zeros_like(each[0][:1])]) for each in (key_parts, value_parts))
+            queries, keys, values = attention_inputs(layer, group.states, group.shape)
+            key_parts.append(keys.transpose(1, 2).flatten(0, 1))
+            value_parts.append(values.transpose(1, 2).flatten(0, 1))
+            attention = group.logits(queries, keys).softmax(dim=-1)
+            group.states = finish_layer(layer, group.states, attention, values, epsilon, dropout)
+        all_keys, all_values = (torch.cat([*each, torch.zeros_like(each[0][:1])]) for each in (key_parts, value_parts))
         for group in candidates:
-            positions = context[self._tensor(group.rows)]
-            attended = AttentionContext(
-                keys[positions].transpose(1, 2),
-                values[positions].transpose(1, 2),
-                positions < len(keys) - 1,
-                bias.to(keys.dtype),
-            )
-            inputs = attention_inputs(layer, group.states, group.shape)
-            group.states, _ = finish_layer(
-                layer, group.states, inputs, None, epsilon, dropout, bias=group.bias, context=attended
-            )
+            queries, keys, values = attention_inputs(layer, group.states, group.shape)
+            logits, positions = group.logits(queries, keys), context[self._tensor(group.rows)]
+            context_keys, context_values = (each[positions].transpose(1, 2) for each in (all_keys, all_values))
+            context_logits = queries @ context_keys.transpose(2, 3) + bias.to(keys.dtype)[:, None, None]
+            is_padding = (positions >= len(all_keys) - 1)[:, None, None, :]
+            context_logits = context_logits.masked_fill(is_padding, torch.finfo(logits.dtype).min)
+            attention = torch.cat([logits, context_logits], dim=3).softmax(dim=-1)
+            attended = torch.cat([values, context_values], dim=2)
+            group.states = finish_layer(layer, group.states, attention, attended, epsilon, dropout)
 
     def _groups(self, pieces: PieceTable, sentences: Rows, most: int) -> Iterator[_Group]:
         """Sentences of one length at a time, no more than `most`, before the first layer."""
@@ -253,6 +250,11 @@ class _Group:
     def length(self) -> int:
         """Word pieces of each sentence."""
         return len(self.states) // len(self.rows)
+
+    def logits(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """The logits of each piece's attention to those of its sentence, (n, heads, length, length)."""
+        logits: Tensor = queries @ keys.transpose(2, 3)
+        return logits if self.bias is None else logits + self.bias
 
     def sums(self) -> Tensor:
         """The sum of each sentence's states, (n, width)."""

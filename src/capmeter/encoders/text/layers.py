@@ -134,22 +134,6 @@ class TransformerLayer:
         return replace(self, **{name: (weight.to(dtype), bias) for name, (weight, bias) in products.items()})
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionContext:
-    """What each sequence of a batch attends to beside itself.
-
-    Attributes:
-        keys, values: (batch, heads, others, head width).
-        mask: bool (batch, others), false for padding.
-        bias: added to the logits of these, (heads,).
-    """
-
-    keys: Tensor
-    values: Tensor
-    mask: Tensor
-    bias: Tensor
-
-
 def linear_of(weights: Mapping[str, Tensor], name: str) -> Norm:
     """The weight and bias of this name."""
     return weights[f"{name}.weight"], weights[f"{name}.bias"]
@@ -180,8 +164,16 @@ def transformer_layer(
     Returns:
         The hidden states (batch · tokens, width) after the layer, and its attention (batch, heads, tokens, tokens).
     """
-    inputs = attention_inputs(layer, x, shape)
-    return finish_layer(layer, x, inputs, mask, epsilon, dropout, approximate, bias)
+    import torch
+
+    queries, keys, values = attention_inputs(layer, x, shape)
+    logits = queries @ keys.transpose(2, 3)
+    if bias is not None:
+        logits = logits + bias
+    if mask is not None:
+        logits = logits.masked_fill(~mask[:, None, None, :], torch.finfo(logits.dtype).min)
+    attention = logits.softmax(dim=-1)
+    return finish_layer(layer, x, attention, values, epsilon, dropout, approximate), attention
 
 
 def attention_inputs(layer: TransformerLayer, x: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
@@ -201,43 +193,29 @@ def attention_inputs(layer: TransformerLayer, x: Tensor, shape: tuple[int, int])
 def finish_layer(
     layer: TransformerLayer,
     x: Tensor,
-    inputs: tuple[Tensor, Tensor, Tensor],
-    mask: Tensor | None,
+    attention: Tensor,
+    values: Tensor,
     epsilon: float,
     dropout: float = 0.0,
     approximate: str = "none",
-    bias: Tensor | None = None,
-    context: AttentionContext | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Apply a layer to states whose queries, keys and values are known; see `transformer_layer`.
+) -> Tensor:
+    """The hidden states (batch · tokens, width) after a layer, from its attention; see `transformer_layer`.
 
     Args:
-        layer, x, mask, epsilon, dropout, approximate, bias: as there.
-        inputs: of `attention_inputs`.
-        context: what is attended to beside the sequence itself.
+        layer, x, epsilon, dropout, approximate: as there.
+        attention: (batch, heads, tokens, attended).
+        values: of what is attended to, (batch, heads, attended, head width).
     """
-    import torch
     from torch.nn.functional import dropout as drop
     from torch.nn.functional import gelu, layer_norm
 
-    (queries, keys, values), width = inputs, x.shape[1]
-    logits = queries @ keys.transpose(2, 3)
-    if bias is not None:
-        logits = logits + bias
-    if mask is not None:
-        logits = logits.masked_fill(~mask[:, None, None, :], torch.finfo(logits.dtype).min)
-    if context is not None:
-        context_logits = queries @ context.keys.transpose(2, 3) + context.bias[:, None, None]
-        context_mask = context.mask[:, None, None, :]
-        context_logits = context_logits.masked_fill(~context_mask, torch.finfo(logits.dtype).min)
-        logits, values = torch.cat([logits, context_logits], dim=3), torch.cat([values, context.values], dim=2)
-    attention = logits.softmax(dim=-1)
+    width = x.shape[1]
     mixed_values = (drop(attention, dropout) if dropout else attention) @ values
     attended = _linear(mixed_values.transpose(1, 2).reshape(x.shape), *layer.attn_out)
     y = layer_norm(_add(drop(attended, dropout) if dropout else attended, x), (width,), *layer.attn_norm, epsilon)
     ffn_output = _linear(gelu(_linear(y, *layer.ffn_up), approximate=approximate), *layer.ffn_down)
     ffn_output = _add(drop(ffn_output, dropout) if dropout else ffn_output, y)
-    return layer_norm(ffn_output, (width,), *layer.ffn_norm, epsilon), attention
+    return layer_norm(ffn_output, (width,), *layer.ffn_norm, epsilon)
 
 
 def _add(output: Tensor, residual: Tensor) -> Tensor:
