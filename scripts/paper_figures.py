@@ -47,8 +47,8 @@ def draw_published(rows: list[dict[str, Any]]) -> Any:
 
 def draw_agreement(rows: list[dict[str, Any]]) -> Any:
     """Every metric on every benchmark, beside length and people."""
-    names = sorted({row["benchmark"] for row in rows})
-    figure, grid = plt.subplots(4, 4, figsize=(7.5, 8), layout="constrained")
+    names = sorted({row["benchmark"] for row in rows if row["analysis"] == "results"})
+    figure, grid = plt.subplots(-(-len(names) // 4), 4, figsize=(7.5, 11), layout="constrained")
     for axes, name in zip(grid.flat, names, strict=False):
         mine = [
             row for row in rows if row["benchmark"] == name and row["analysis"] in ("results", "length", "human_level")
