@@ -184,8 +184,7 @@ class DiversityOptions:
 
     captions: str = argument(help="Several captions of each image, in any layout of references.", metavar="FILE")
     load: LoadOptions = option_group(LoadOptions, "references", "columns")
-    kernel: str = option("cider", "How Self-CIDEr compares two captions: cider, or cider-d.")
-    compute: DeviceOptions = DeviceOptions()
+    kernel: str = option("cider", "How Self-CIDEr compares two captions.", choices=("cider", "cider-d"))
 
 
 @app.command()
@@ -197,7 +196,7 @@ def diversity(options: DiversityOptions, table: FormatOptions) -> None:
     captions = load_references(options.captions, options=options.load)
     documents = load_references(options.load.references, options=options.load) if options.load.references else None
     with show_progress():
-        report = measure_diversity(captions, documents, kernel=options.kernel, settings=options.compute.settings())
+        report = measure_diversity(captions, documents, kernel=options.kernel)
     cells = [f"{value:.4f}" for value in report.values.values()]
     title = f"diversity of the captions of {len(captions)} images"
     show(Table(title, list(report.values), [cells], [True] * len(cells)), report.to_dict(), table.format)

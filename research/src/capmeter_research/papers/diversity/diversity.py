@@ -65,7 +65,6 @@ def measure_diversity(
     references: Groups | None = None,
     *,
     kernel: str | Metric = "cider",
-    settings: Settings | None = None,
 ) -> DiversityReport:
     """Div-1, Div-2, Self-CIDEr and mBLEU-1 to 4 of captions.
 
@@ -73,7 +72,6 @@ def measure_diversity(
         captions: of each image, the same number of each.
         references: of images, whose document frequencies Self-CIDEr takes.
         kernel: of Self-CIDEr: `cider` or `cider-d`.
-        settings: of the run.
 
     Raises:
         InputError: no images, fewer than two captions of one, or different numbers.
@@ -85,9 +83,9 @@ def measure_diversity(
             f"{', '.join(map(str, sorted(counts))) or 'none'}; leave out captions, or images that have fewer"
         )
     by_image = {f"div-{n}": distinct_shares(captions, n) for n in (1, 2)}
-    by_image["self-cider"] = self_cider(captions, references, kernel, settings)
+    by_image["self-cider"] = self_cider(captions, references, kernel)
     means = {name: float(values.mean()) for name, values in by_image.items()}
-    mutual_bleu, by_image["mbleu-2"] = _mutual_bleu(captions, settings)
+    mutual_bleu, by_image["mbleu-2"] = _mutual_bleu(captions)
     return DiversityReport(tuple(captions), means | mutual_bleu, by_image)
 
 
@@ -106,7 +104,7 @@ def distinct_shares(captions: Groups, n: int) -> Floats:
     return np.array(shares)
 
 
-def _mutual_bleu(captions: Groups, settings: Settings | None) -> tuple[dict[str, float], Floats]:
+def _mutual_bleu(captions: Groups) -> tuple[dict[str, float], Floats]:
     """mBLEU-1 to 4, and the mean BLEU-2 of each image's captions."""
     bleus = [parse(f"bleu-{n}") for n in (1, 2, 3, 4)]
     corpus_scores, caption_scores = [], []
@@ -115,7 +113,7 @@ def _mutual_bleu(captions: Groups, settings: Settings | None) -> tuple[dict[str,
             Caption(image_id, image_id, texts[index], (*texts[:index], *texts[index + 1 :]))
             for image_id, texts in captions.items()
         )
-        results = evaluate(others, bleus, settings=settings)
+        results = evaluate(others, bleus)
         corpus_scores.append([results[bleu].score for bleu in bleus])
         caption_scores.append(results[bleus[1]].items.array)
     means = np.mean(corpus_scores, axis=0)
@@ -126,12 +124,11 @@ def self_cider(
     captions: Groups,
     references: Groups | None = None,
     kernel: str | Metric = "cider",
-    settings: Settings | None = None,
 ) -> Floats:
     """Self-CIDEr of each image.
 
     Args:
-        captions, references, kernel, settings: as in `measure_diversity`.
+        captions, references, kernel: as in `measure_diversity`.
     """
     metric = parse(kernel) if isinstance(kernel, str) else kernel
     documents = CaptionSet.from_captions(
@@ -143,7 +140,7 @@ def self_cider(
         for i in range(len(texts))
         for j in range(len(texts))
     )
-    evaluation = Evaluation((metric,), settings or Settings()).with_collected_states(documents)
+    evaluation = Evaluation((metric,), Settings()).with_collected_states(documents)
     size = len(next(iter(captions.values())))
     kernels = evaluation.run(pairs)[metric].items.array.reshape(-1, size, size) / 10
     return np.array([spectral_diversity(each) for each in kernels])
