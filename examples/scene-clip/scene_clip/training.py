@@ -51,7 +51,7 @@ class WorldClipRecipe(Recipe):
         captions: true captions that are known of each picture; one is drawn at each step.
         wrong: captions with one error that stand beside the true one at each step.
         width, layers: of the network of sentences; layers in which words read those around them.
-        slot: width of a slot of the common features (see `encoders.world_clip.network`).
+        slot: width of a slot of the common features (see `network`).
         decay_of_weights: of AdamW.
     """
 
@@ -205,10 +205,10 @@ def train_world_clip(
     *,
     device: str = "cpu",
 ) -> Outcome:
-    """Trains a CLIP, and writes model, tokenizer, image processor and card.
+    """Trains a CLIP, and writes model, tokenizer, image processor and card. An interrupted run is resumed from `run` in
+    the folder.
 
     Args:
-        An interrupted run is resumed from `run` in the folder.
         train, held_out: pictures with captions to train on and to measure on.
         recipe: of the training.
         encoder: of the pictures.

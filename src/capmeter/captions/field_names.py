@@ -30,7 +30,7 @@ TIMES = ("start", "end")
 """Start and end in seconds of a row that is one event of its video."""
 ALL_FIELDS = (*FIELDS, *TIMES, "box", "annotator")
 NAMES: dict[str, Any] = read_bundled_json("field_names.json")
-"""The names that programs give to fields, and to the lists that hold them"""
+"""The names that programs give to fields, and to the lists that hold them."""
 OTHER_NAMES: dict[str, str] = NAMES["other"]
 """Other names of fields."""
 SHORT_NAMES: dict[str, str] = NAMES["short"]

@@ -23,7 +23,6 @@ Parquet only text, numbers and lists are read, never pictures. Where fields by o
 from __future__ import annotations
 
 import ast
-import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -151,15 +150,13 @@ def read_records(path: Path) -> list[JudgmentRow]:
         start = file.read(64).lstrip()
     container: Container
     if start.startswith(b"PAR1"):
-        from pyarrow import parquet, types
+        from pyarrow import types
 
         from capmeter.captions.containers.binary import ParquetRows  # which other files do not need
 
-        container = ParquetRows(source)
-        with source.open() as file:
-            schema = parquet.read_schema(io.BytesIO(file.read()))
+        container = parquet = ParquetRows(source)
         are_pictures = types.is_binary, types.is_large_binary, types.is_struct
-        names = [column.name for column in schema if not any(is_picture(column.type) for is_picture in are_pictures)]
+        names = [each.name for each in parquet.schema if not any(is_picture(each.type) for is_picture in are_pictures)]
     elif start[:1] == b"{" or not {".csv", ".tsv"} & set(path.suffixes[-2:]):
         container = JsonLines(source)
     else:

@@ -9,7 +9,7 @@ from typing import Any
 from capmeter.captions.load import load_references
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import load_named_systems
+from capmeter.cli.inputs import input_files, load_named_systems
 from capmeter.cli.main import echo
 from capmeter.cli.options import (
     DeviceOptions,
@@ -21,7 +21,7 @@ from capmeter.cli.options import (
     seed_option,
     systems_argument,
 )
-from capmeter.cli.output import show
+from capmeter.cli.output import refuse_shared_files, show
 from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets, table_kind, write_table
@@ -91,7 +91,7 @@ def by_reference(options: ByReferenceOptions) -> None:
 
     `capmeter study by-reference captions.json -r references.json -m cider-d,spice -o rows.csv`
     """
-    check_targets(options.output)
+    refuse_shared_files(input_files(options.files, options.load), output=options.output)
     table_kind(options.output)
     import pyarrow
 

@@ -59,3 +59,5 @@ def test_the_file_has_a_row_for_each_reference(tmp_path: Path, run) -> None:
     assert run(*words).code == 0
     file_text = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
     assert len(file_text) == 12 and {row["system"] for row in file_text} == {"rows"}
+    assert run("study", "by-reference", "rows.jsonl", "-o", "./rows.jsonl").code == 2
+    assert (tmp_path / "rows.jsonl").read_text() == text

@@ -42,7 +42,7 @@ class ParquetRows(Container):
         super().__init__(source)
         self._checked: set[str] = set()  # columns whose sizes are known to be possible
         with self._open() as file:
-            self.header = file.schema_arrow.names
+            self.schema, self.header = file.schema_arrow, file.schema_arrow.names
             group_rows = (file.metadata.row_group(k).num_rows for k in range(file.num_row_groups))
             self._group_bounds = list(accumulate(group_rows, initial=0))
         self.refuse_repeated()

@@ -283,20 +283,20 @@ class Interview:
     async def _ask_once(self, key: bytes, question: Question) -> Answer:
         """Asks what the cache does not answer, unless another process does: then its answer is waited for."""
         try:
-            while True:
+            while (answer := self.cache.get(key)) is None:
                 async with self._free:
                     if self.error is not None:
                         return Failure(reason="not asked, after an error")
                     with self.cache.claim(key) as is_claimed:
-                        if (answer := self.cache.get(key)) is not None:
-                            self.cached += 1
-                            return answer
-                        if is_claimed:
+                        if is_claimed and self.cache.get(key) is None:  # another process may have asked meanwhile
                             answer = await self._send(question)
                             if not isinstance(answer, Failure):
                                 self.cache.put(key, answer)
                             return answer
-                await asyncio.sleep(_WAIT)
+                if not is_claimed:
+                    await asyncio.sleep(_WAIT)
+            self.cached += 1
+            return answer
         except CapmeterError as error:  # raised again when the questions in progress are answered
             self.error = self.error or error
             return Failure(reason="not answered, after an error")

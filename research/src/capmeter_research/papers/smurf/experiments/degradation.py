@@ -167,7 +167,7 @@ def degradation_table(study: DegradationStudy) -> Table:
         for k, fraction in enumerate(study.fractions)
     ]
     title = f"mean MIMA of {study.sentences} sentences as words are replaced at random"
-    note = "in brackets: 95% interval, sentences resampled; the paper has a curve without numbers (Figure 5)"
+    note = "in brackets: 95% interval, sentences resampled; D_typical: Eq. 4; the paper has a curve alone (Figure 5)"
     heads = ["replaced", *(head for encoder in study.means for head in (encoder, "D_typical"))]
     return Table(title, heads, table_rows, [True] * len(heads), note)
 
