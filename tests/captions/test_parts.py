@@ -14,7 +14,8 @@ from support.caption_sets import read_parts
 
 import capmeter
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.parts import SourceRows, hash_images, number_captions, open_parts, unify_columns
+from capmeter.captions.parts import Part, hash_images, join_types, number_captions, open_parts
+from capmeter.captions.sources import CaptionSource
 from capmeter.captions.writing import convert
 from capmeter.core.errors import InputError
 
@@ -99,13 +100,22 @@ CARRIED: list[dict[str, Any]] = [
 ]
 
 
-def columns_of(source: SourceRows) -> dict[str, list[Any]]:
-    columns = source.columns(list(source.read()))
-    return {name: values.tolist() if hasattr(values, "tolist") else values for name, values in columns.items()}
+def read_columns(tmp_path: Path, rows: list[dict[str, Any]], *keep: str, **options: Any) -> dict[str, list[Any]]:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return columns_of(path, *keep, **options)
 
 
-def test_values_keep_their_types_and_missing_ones_are_null() -> None:
-    assert columns_of(SourceRows(CARRIED, keep=["n", "x", "ok", "tags", "t"])) == {
+def columns_of(path: Path, *keep: str, system: str = "", **options: Any) -> dict[str, list[Any]]:
+    captions = Part(CaptionSource.resolve(path), LoadOptions(on_missing="keep", **options), keep=keep).read()
+    rows = [row for row in captions.rows if (row.system or "") == system]
+    columns = captions.columns(rows, join_types([captions.column_types()], keep), ())
+    return {"id": [row.final_id for row in rows]} | {name: values.to_pylist() for name, values in columns.items()}
+
+
+def test_values_keep_their_types_and_missing_ones_are_null(tmp_path: Path) -> None:
+    assert read_columns(tmp_path, CARRIED, "n", "x", "ok", "tags", "t") == {
+        "id": ["1#0", "1#1", "2"],
         "row": [0, 1, 2],
         "n": [1, None, 1 << 62],
         "x": [0.5, 2.0, None],
@@ -115,11 +125,18 @@ def test_values_keep_their_types_and_missing_ones_are_null() -> None:
     }
 
 
-def test_dates_are_iso_and_no_number_is_null_among_texts() -> None:
-    values = [date(2026, 1, 2), datetime(2026, 1, 2, 3, 4), float("nan"), "x", 1, [1], float("-inf")]
-    rows = [{"image_id": k, "candidate": "a dog", "when": value} for k, value in enumerate(values)]
-    texts = columns_of(SourceRows(rows, keep=["when"]))["when"]
-    assert texts == ["2026-01-02", "2026-01-02T03:04:00", None, "x", "1", "[1]", None]
+def test_dates_are_iso_and_no_number_is_null_among_texts(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    days = [date(2026, 1, 2), None]
+    rows = {"image_id": [1, 2], "candidate": ["a dog", "a cat"], "day": days, "time": [datetime(2026, 1, 2, 3, 4)] * 2}
+    parquet.write_table(pyarrow.table(rows), tmp_path / "x.parquet")
+    columns = columns_of(tmp_path / "x.parquet", "day", "time")
+    assert columns["day"] == ["2026-01-02", None] and columns["time"] == ["2026-01-02T03:04:00"] * 2
+    values = [float("nan"), "x", 1, [1], float("-inf")]
+    rows_of_texts = [{"image_id": k, "candidate": "a dog", "when": value} for k, value in enumerate(values)]
+    assert read_columns(tmp_path, rows_of_texts, "when")["when"] == [None, "x", "1", "[1]", None]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "parquet", "json"])
@@ -135,34 +152,34 @@ def test_ids_are_those_of_load_in_every_format(tmp_path: Path, ending: str) -> N
         path.write_text(json.dumps([{("caption" if k == "candidate" else k): v for k, v in r.items()} for r in rows]))
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = SourceRows(path, keep=["url"])
-    assert [row.id for row in source.read()] == list(capmeter.load(path, on_missing="keep").ids)
-    assert columns_of(source) == {"row": [0, 1, 2, 3, 4], "url": [f"u{k}" for k in range(5)]}
+    ids = list(capmeter.load(path, on_missing="keep").ids)
+    assert columns_of(path, "url") == {"id": ids, "row": [0, 1, 2, 3, 4], "url": [f"u{k}" for k in range(5)]}
 
 
-def test_row_numbers_are_there_without_ids_or_on_request() -> None:
-    with_ids = [{"id": f"c{k}", **row} for k, row in enumerate(CARRIED)]
-    assert list(columns_of(SourceRows(with_ids, keep=["n"]))) == ["n"]
-    assert columns_of(SourceRows(with_ids, keep=["row"])) == {"row": [0, 1, 2]}
-    assert columns_of(SourceRows([{**row, "row": "z"} for row in CARRIED], keep=["row"])) == {"row": ["z"] * 3}
+def test_a_column_called_row_hides_the_numbers_where_it_is_carried(tmp_path: Path) -> None:
+    rows = [{**row, "row": "z"} for row in CARRIED]
+    assert read_columns(tmp_path, rows, "row")["row"] == ["z"] * 3
+    assert read_columns(tmp_path, rows, "n")["row"] == read_columns(tmp_path, CARRIED, "row")["row"] == [0, 1, 2]
 
 
-def test_several_columns_of_candidates_have_the_number_of_their_row() -> None:
+def test_several_columns_of_candidates_have_the_number_of_their_row(tmp_path: Path) -> None:
     rows = [{"image_id": k, "a": "x", "b": "y", "url": f"u{k}"} for k in range(3)]
-    options = LoadOptions(columns={"a": "candidate", "b": "candidate"})
-    read = list(SourceRows(rows, options, keep=["url"]).read("b"))
-    assert [(row.id, row.number, row.kept) for row in read] == [(str(k), k, (f"u{k}",)) for k in range(3)]
+    chosen = {"a": "candidate", "b": "candidate"}
+    columns = read_columns(tmp_path, rows, "url", system="b", columns=chosen)
+    assert columns == {"id": ["0", "1", "2"], "row": [0, 1, 2], "url": ["u0", "u1", "u2"]}
 
 
 def test_several_files_get_the_same_columns() -> None:
-    first, second = SourceRows(CARRIED, keep=["n"]), SourceRows([{**CARRIED[0], "id": "c", "n": "one"}], keep=["n"])
-    unify_columns([first, second])
-    assert columns_of(first) == {"row": [0, 1, 2], "n": ["1", None, str(1 << 62)]}
-    assert columns_of(second) == {"row": [0], "n": ["one"]}
+    types = join_types([{"row": {int}, "n": {int}, "m": set()}, {"row": {int}, "n": {str}}], ["n"])
+    assert types == {"row": {int}, "n": {int, str}}
+    with pytest.raises(InputError, match="no row has the column nosuch that --keep names; the columns are n, m"):
+        join_types([{"n": {int}}, {"row": {int}, "m": set()}], ["n", "nosuch"])
 
 
-def test_columns_that_cannot_be_carried_are_named() -> None:
-    with pytest.raises(InputError, match="no row has the column nosuch that --keep names; the columns are image_id"):
-        SourceRows(CARRIED, keep=["n", "nosuch"])
-    with pytest.raises(InputError, match=r"\[0\]: the column n holds bytes"):
-        SourceRows([{**CARRIED[0], "n": b"x"}], keep=["n"])
+def test_bytes_are_not_carried(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"image_id": [1], "candidate": ["a dog"], "n": [b"x"]}), tmp_path / "x.parquet")
+    with pytest.raises(InputError, match="the column n holds bytes"):
+        columns_of(tmp_path / "x.parquet", "n")

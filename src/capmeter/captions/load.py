@@ -110,15 +110,16 @@ def match_systems(
         for system, system_rows in rows_by_system.items()
     }
     if len(matched) == 1:
-        ((system, (kept_rows, ids, notes)),) = matched.items()
-        return {system: (kept_rows, make_set(kept_rows, ids, notes, options))}
-    all_rows = list(chain.from_iterable(kept_rows for kept_rows, _, _ in matched.values()))
-    all_systems, first_row = make_set(all_rows, list(map(str, range(len(all_rows)))), None, options), 0
+        ((system, (kept_rows, notes)),) = matched.items()
+        return {system: (kept_rows, make_set(kept_rows, notes, options))}
+    all_rows = list(chain.from_iterable(kept_rows for kept_rows, _ in matched.values()))
+    all_systems, first_row = make_set(all_rows, None, options, list(map(str, range(len(all_rows))))), 0
     systems: dict[str, tuple[list[CaptionRow], CaptionSet]] = {}
-    for system, (kept_rows, ids, notes) in matched.items():
-        captions = all_systems.select(range(first_row, first_row + len(ids))).replace(ids=tuple(ids), notes=notes)
+    for system, (kept_rows, notes) in matched.items():
+        captions = all_systems.select(range(first_row, first_row + len(kept_rows)))
+        captions = captions.replace(ids=tuple(row.final_id for row in kept_rows), notes=notes)
         systems[system] = kept_rows, captions
-        first_row += len(ids)
+        first_row += len(kept_rows)
     return systems
 
 

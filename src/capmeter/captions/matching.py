@@ -311,8 +311,8 @@ def match_captions(
     options: LoadOptions,
     *,
     is_part: bool = False,
-) -> tuple[list[CaptionRow], list[str], Notes]:
-    """Completes candidates with references, pictures and events.
+) -> tuple[list[CaptionRow], Notes]:
+    """Completes candidates with references, pictures, events and final ids.
 
     Args:
         rows: the candidates, or those of one system.
@@ -322,56 +322,58 @@ def match_captions(
         is_part: whether the source has more candidates.
 
     Returns:
-        The candidates that stay, their final ids, and notes on all of them.
+        The candidates that stay, and notes on all of them.
 
     Raises:
         InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
     """
     if not is_part:
         _refuse_absent_columns(reader, table, options)
-    cleaned = _clean(rows, _CLEANERS[options.clean]) if options.clean is not None else [False] * len(rows)
+    changed = _clean(rows, _CLEANERS[options.clean]) if options.clean is not None else []
     image_counts = Counter([row.image_id for row in rows])
     _refuse_mismatch(rows, reader, table, image_counts)
-    ids, are_single = final_ids(rows, image_counts), len(image_counts) == len(rows)
+    for row, id in zip(rows, final_ids(rows, image_counts), strict=True):
+        row.final_id = id
     matching = Matching(IMAGE_ID, {})
     unused_ids: list[str] = []
-    by_annotator: list[str] = []
+    by_annotator: list[CaptionRow] = []
     if table is not None:
         matching = find_matches(image_counts, table.rows)
         unused_ids = find_unused_references(matching, table)
-        by_annotator = [id for row, id in zip(rows, ids, strict=True) if _join(row, matching, table)]
-    ids_without = [id for row, id in zip(rows, ids, strict=True) if not row.references]
-    if ids_without and options.on_missing != "keep":
-        are_all = len(ids_without) == len(rows) and not is_part
-        if options.on_missing == "error" or are_all:
-            missing = [row.image_id for row in rows if not row.references]
-            raise _missing_error(missing, len(rows), reader, table, matching, unused_ids, options)
-        cleaned = [is_cleaned for row, is_cleaned in zip(rows, cleaned, strict=True) if row.references]
-        ids = [id for row, id in zip(rows, ids, strict=True) if row.references]
-    rows = [row for row in rows if row.references] if ids_without and options.on_missing != "keep" else list(rows)
-    notes = {
-        CLEANED.get(options.clean or "", ""): [id for id, is_cleaned in zip(ids, cleaned, strict=True) if is_cleaned]
-    }
-    scores_absent = options.on_absent == "empty"
+        by_annotator = [row for row in rows if _join(row, matching, table)]
+    without = [row for row in rows if not row.references]
+    is_skipped = bool(without) and options.on_missing != "keep"
+    if is_skipped and (options.on_missing == "error" or (len(without) == len(rows) and not is_part)):
+        missing = [row.image_id for row in without]
+        raise _missing_error(missing, len(rows), reader, table, matching, unused_ids, options)
+
+    def stays(row: CaptionRow) -> bool:
+        return bool(row.references) or not is_skipped
+
+    kept_rows, scores_absent = [row for row in rows if stays(row)], options.on_absent == "empty"
     if scores_absent and table is not None:
         for image in (table.rows[image_id] for image_id in unused_ids):
-            events = Events() if image.reference_events else None
-            rows.append(replace(image, candidate="", id=None, system=None, human=None, events=events))
-        ids += unused_ids
-    notes |= {
-        f"normalised to Unicode {options.unicode}": _normalise(rows, ids, options.unicode) if options.unicode else [],
-        "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": ids_without,
+            events, id = Events() if image.reference_events else None, image.image_id
+            kept_rows.append(replace(image, candidate="", id=None, system=None, human=None, events=events, final_id=id))
+    notes = {
+        CLEANED.get(options.clean or "", ""): _ids(filter(stays, changed)),
+        f"normalised to Unicode {options.unicode}": _normalise(kept_rows, options.unicode) if options.unicode else [],
+        "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": _ids(without),
         "scored_as_empty" if scores_absent else "references_without_candidate": unused_ids,
-        **_order_events(rows, ids, options.event_order),
-        "repeated_candidates": [] if are_single else _repeated_candidates(rows, ids),
+        **_order_events(kept_rows, options.event_order),
+        "repeated_candidates": [] if len(image_counts) == len(rows) else _repeated_candidates(kept_rows),
         "matched_by": [] if matching.key == IMAGE_ID else [matching.key],
         "ambiguous_names": list(matching.ambiguous),
-        "compared_with_the_reference_of_the_same_annotator": [id for id in by_annotator if id in set(ids)],
+        "compared_with_the_reference_of_the_same_annotator": _ids(filter(stays, by_annotator)),
     }
     for each in (reader, *(table.readers if table is not None else ())):
         for assumption, details in each.fields.notes.items():
             notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
-    return rows, ids, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
+    return kept_rows, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
+
+
+def _ids(rows: Iterable[CaptionRow]) -> list[str]:
+    return [row.final_id for row in rows]
 
 
 def _join(row: CaptionRow, matching: Matching, table: ReferenceTable) -> bool:
@@ -389,10 +391,10 @@ def _join(row: CaptionRow, matching: Matching, table: ReferenceTable) -> bool:
     return bool(own_references)
 
 
-def _order_events(rows: Sequence[CaptionRow], ids: Sequence[str], event_order: str) -> Notes:
+def _order_events(rows: Sequence[CaptionRow], event_order: str) -> Notes:
     """Joins events in the order of the file, if asked; notes what has another order, or more events than predicted."""
     notes: Notes = {_BY_TIME: [], _MORE_EVENTS: []}
-    for row, id in zip(rows, ids, strict=True):
+    for row in rows:
         if row.events is None and not row.reference_events:
             continue
         events, joined = row.events or Events(), {each.paragraph: each.in_file for each in row.reference_events}
@@ -400,23 +402,25 @@ def _order_events(rows: Sequence[CaptionRow], ids: Sequence[str], event_order: s
             row.candidate = events.in_file if row.candidate == events.paragraph else row.candidate
             row.references = tuple(joined.get(text, text) for text in row.references or ())
         elif any(by_time != in_file for by_time, in_file in (*joined.items(), (events.paragraph, events.in_file))):
-            notes[_BY_TIME].append(id)
+            notes[_BY_TIME].append(row.final_id)
         if len(events.times) > (events.predicted_count or len(events.times)):
-            notes[_MORE_EVENTS].append(id)
+            notes[_MORE_EVENTS].append(row.final_id)
     return notes
 
 
-def make_set(rows: Sequence[CaptionRow], ids: Sequence[str], notes: Notes | None, options: LoadOptions) -> CaptionSet:
+def make_set(
+    rows: Sequence[CaptionRow], notes: Notes | None, options: LoadOptions, ids: Sequence[str] | None = None
+) -> CaptionSet:
     """Matched candidates as a set.
 
     Args:
         rows: the candidates with their references.
-        ids: of the rows.
         notes: what was adjusted.
         options: the folder of pictures, the regions, and how texts were changed.
+        ids: of the rows; None: their final ids.
     """
     return CaptionSet.from_columns(
-        ids,
+        ids or _ids(rows),
         [row.image_id for row in rows],
         [row.candidate or "" for row in rows],
         [row.references or () for row in rows],
@@ -457,8 +461,8 @@ def final_ids(rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> list[str
     return ids
 
 
-def _clean(rows: Sequence[CaptionRow], clean: Callable[[str], str]) -> list[bool]:
-    """Cleans candidates and their events; whether each was changed."""
+def _clean(rows: Sequence[CaptionRow], clean: Callable[[str], str]) -> list[CaptionRow]:
+    """Cleans candidates and their events; the rows that were changed."""
     changed = []
     for row in rows:
         candidate, events = row.candidate or "", row.events
@@ -466,33 +470,34 @@ def _clean(rows: Sequence[CaptionRow], clean: Callable[[str], str]) -> list[bool
         if events is not None:
             row.events = events.map(clean)
             row.candidate = row.events.paragraph if candidate == events.paragraph else row.candidate
-        changed.append((row.candidate, row.events) != (candidate, events))
+        if (row.candidate, row.events) != (candidate, events):
+            changed.append(row)
     return changed
 
 
-def _normalise(rows: Sequence[CaptionRow], ids: Sequence[str], unicode: str) -> list[str]:
+def _normalise(rows: Sequence[CaptionRow], unicode: str) -> list[str]:
     """Brings all texts into a Unicode form, "nfc" or "nfkc"; the ids of the captions that had another."""
     normalise = partial(unicodedata.normalize, cast(Literal["NFC", "NFKC"], unicode.upper()))
     normalise_all = lru_cache(maxsize=None)(lambda texts: tuple(map(normalise, texts)))  # images share their references
     changed_ids = []
-    for row, id in zip(rows, ids, strict=True):
+    for row in rows:
         before = row.candidate, row.references, row.events, row.reference_events
         row.candidate, row.references = normalise(row.candidate or ""), normalise_all(row.references or ())
         row.events = None if row.events is None else row.events.map(normalise)
         row.reference_events = tuple(events.map(normalise) for events in row.reference_events)
         if before != (row.candidate, row.references, row.events, row.reference_events):
-            changed_ids.append(id)
+            changed_ids.append(row.final_id)
     return changed_ids
 
 
-def _repeated_candidates(rows: Sequence[CaptionRow], ids: Sequence[str]) -> list[str]:
+def _repeated_candidates(rows: Sequence[CaptionRow]) -> list[str]:
     """The ids of captions that repeat an earlier one of the same image and system, as padded data loaders write."""
     earlier: set[tuple[str, str | None, str | None]] = set()
     repeated_ids: list[str] = []
-    for row, id in zip(rows, ids, strict=True):
+    for row in rows:
         key = (row.image_id, row.system, row.candidate)
         if key in earlier:
-            repeated_ids.append(id)
+            repeated_ids.append(row.final_id)
         earlier.add(key)
     return repeated_ids
 

@@ -7,11 +7,12 @@ one part. Ids are those of all files read as one by `load`: a row without an id 
 >>> number_captions([hash_images(["7", "8"]), hash_images(["9", "7"])])
 [array([ 0, -1]), array([-1,  1])]
 
-`SourceRows` has all rows of a file in their order, for what is written beside their scores: each has its final id, its
-number in the file, and its values of the columns that are carried through.
+The rows of a part stand in their order, each with its final id, for what is written beside their scores: with `keep`
+also its number in the file, and its values of the columns that are carried through.
 
 >>> source = [{"image_id": 7, "candidate": "a dog", "url": "u1"}, {"image_id": 7, "candidate": "a cat"}]
->>> [(row.id, row.number, row.kept) for row in SourceRows(source, keep=["url"]).read()]
+>>> captions = Part(source, LoadOptions(on_missing="keep"), keep=("url",)).read()
+>>> [(row.final_id, row.number, row.kept) for row in captions.rows]
 [('7#0', 0, ('u1',)), ('7#1', 1, (None,))]
 """
 
@@ -22,7 +23,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from itertools import islice
@@ -35,10 +36,9 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.containers.container import ROWS, WHOLE, Span
 from capmeter.captions.load import match_systems
-from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.matching import (
     ReferenceTable,
-    final_ids,
     find_matches,
     find_unused_references,
     open_candidates,
@@ -67,12 +67,78 @@ _LARGEST = 1 << 63
 class PartCaptions:
     """The captions of a part.
 
-    rows: all of its rows, in the file's order.
+    rows: all of its rows, in the file's order, each with its final id; then those of images that are scored as empty.
     systems: of each system ("" where rows name none) the rows that are scored, as positions in `rows`, and their set.
+    part: whose captions these are.
+    names: the columns of the file.
     """
 
     rows: Sequence[CaptionRow]
     systems: dict[str, tuple[Numbers, CaptionSet]]
+    part: Part
+    names: Collection[str]
+
+    def column_types(self) -> dict[str, set[type]]:
+        """Of each column of the file, and of the rows' numbers, the types of the values that are carried through.
+
+        Raises:
+            InputError: bytes, which `--keep` does not carry.
+        """
+        kept: dict[str, set[type]] = {
+            name: {_value_type(row.kept[k], row.location, name) for row in self.rows if row.kept}
+            for k, name in enumerate(self.part.keep or ())
+            if name in self.names
+        }
+        types: dict[str, set[type]] = {name: set() for name in self.names}
+        return types | {NUMBER: {int}} | kept
+
+    def columns(
+        self, rows: Sequence[CaptionRow], types: Mapping[str, Collection[type]], others: Collection[str]
+    ) -> dict[str, Any]:
+        """Numbers and carried values of these rows by column, each a `pyarrow.Array` of numbers or texts.
+
+        Args:
+            rows: some of its rows.
+            types: of the columns (`join_types`).
+            others: the columns beside these.
+
+        Raises:
+            InputError: a carried column has the name of another.
+        """
+        if shared_names := [name for name in types if name in others]:
+            raise InputError(
+                f"{self.part.source.name}: the scores have a column {list_names(shared_names)}, too; rename the file's"
+            )
+        keep, columns = self.part.keep or (), {}
+        for name, column_types in types.items():
+            if name in keep and (name != NUMBER or name in self.names):
+                k = keep.index(name)
+                values = [row.kept[k] if row.kept else None for row in rows]
+            else:
+                values = [row.number for row in rows]
+            columns[name] = _make_column(values, column_types)
+        return columns
+
+
+def join_types(parts: Iterable[Mapping[str, Collection[type]]], keep: Sequence[str]) -> dict[str, set[type]]:
+    """The types of the rows' numbers and of the columns that are carried through, of parts or files together.
+
+    Args:
+        parts: the `column_types` of each.
+        keep: the columns that are carried through.
+
+    Raises:
+        InputError: no part has a column.
+    """
+    types: dict[str, set[type]] = {}
+    for name, column_types in (item for part in parts for item in part.items()):
+        types.setdefault(name, set()).update(column_types)
+    if absent := [name for name in keep if name not in types]:
+        raise InputError(
+            f"no row has the column {list_names(absent)} that --keep names; the columns are "
+            f"{list_names([name for name in types if name != NUMBER], 12) or 'not named in this format'}"
+        )
+    return {name: types[name] for name in (NUMBER, *keep)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +149,7 @@ class Part:
     options: how it is read.
     span: which of its records.
     reader: what reads them, if the file is divided; else it is opened when the part is read.
-    keep: the columns whose values the rows carry.
+    keep: the columns whose values the rows carry, beside their numbers in the file; None: neither.
     has_ids: whether the file's rows have ids of their own, as far as a sample shows.
     numbers: int64[rows without an id]: the number of each among the candidates of its image, -1 where it is the only
         one; None: the part has all of them.
@@ -111,20 +177,25 @@ class Part:
         reader = self.reader or open_candidates(self.source, self.options, self.keep)
         rows = read_candidates(reader, self.options, self.span)
         numbers = iter(() if self.numbers is None else self.numbers.tolist())
-        for row in rows if self.numbers is not None else ():
-            if row.id is None:
+        for position, row in enumerate(rows):
+            if self.numbers is not None and row.id is None:
                 number = next(numbers)
                 row.id = row.image_id if number < 0 else f"{row.image_id}#{number}"
-        positions = {id(row): position for position, row in enumerate(rows)}
+            if self.keep is not None and row.number is None:  # of a document, which is one part
+                row.number = position
         is_part, table = self.span != WHOLE, _references_of(self.options)
-        systems = match_systems(rows, reader, table, self.options, "", is_part=is_part) if rows else {}
-        return PartCaptions(
-            rows,
-            {
-                system: (np.array([positions[id(row)] for row in kept_rows], np.int64), captions)
-                for system, (kept_rows, captions) in systems.items()
-            },
-        )
+        matched = match_systems(rows, reader, table, self.options, "", is_part=is_part) if rows else {}
+        positions = {id(row): position for position, row in enumerate(rows)}
+        for system, (kept_rows, _) in matched.items():
+            for row in kept_rows:
+                if id(row) not in positions:  # its image has no candidate, and is scored as empty
+                    row.system, positions[id(row)] = system or None, len(rows)
+                    rows.append(row)
+        systems = {
+            system: (np.array([positions[id(row)] for row in kept_rows], np.int64), captions)
+            for system, (kept_rows, captions) in matched.items()
+        }
+        return PartCaptions(rows, systems, self, reader.fields.names)
 
     def find_unused(self, image_ids: Collection[str]) -> list[str]:
         """The images with references, in the splits of these images, but without a candidate among them."""
@@ -227,83 +298,18 @@ def _references_of(options: LoadOptions) -> ReferenceTable | None:
     return _tables[key]
 
 
-class SourceRows:
-    """The candidates of a file that is read with these options.
+def _make_column(values: Sequence[Any], types: Collection[type]) -> Any:
+    """Carried values, of types that `_value_type` gave, as a `pyarrow.Array` of numbers or texts."""
+    import pyarrow
 
-    Args:
-        source: the file.
-        options: how it was read when it was scored.
-        keep: the columns that are carried through.
-
-    Raises:
-        InputError: a column is in no row, or its values cannot be written.
-    """
-
-    def __init__(self, source: Source, options: LoadOptions | None = None, *, keep: Sequence[str] = ()) -> None:
-        options, kept_columns = options or LoadOptions(), tuple(dict.fromkeys(keep))
-        reader = open_candidates(source, options, kept_columns)
-        self.name = reader.name
-        """What messages call the file."""
-        self._systems: dict[str, list[CaptionRow]] = {}
-        column_kinds: list[set[type]] = [set() for _ in kept_columns]
-        are_numbered = False
-        for number, row in enumerate(read_candidates(reader, options)):
-            self._systems.setdefault(row.system or reader.label, []).append(row)
-            row.number = number if row.number is None else row.number
-            row.references = None  # most of what a row takes
-            are_numbered = are_numbered or row.id is None
-            for kinds, value, column in zip(column_kinds, row.kept, kept_columns, strict=False):
-                kinds.add(value_kind(value, row.location, column))
-        for rows in self._systems.values():
-            for row, id in zip(rows, final_ids(rows, Counter(row.image_id for row in rows)), strict=True):
-                row.id = id
-        known_names = reader.fields.names
-        if absent := [name for name in kept_columns if name not in known_names and name != NUMBER]:
-            raise InputError(
-                f"{self.name}: no row has the column {list_names(absent)} that --keep names; the columns are "
-                f"{list_names(map(str, known_names), 12) or 'not named in this format'}"
-            )
-        self._positions = {name: k for k, name in enumerate(kept_columns) if name in known_names}
-        self.kinds = {name: column_kinds[k] for name, k in self._positions.items()}
-        if (are_numbered or NUMBER in kept_columns) and NUMBER not in self.kinds:
-            self.kinds = {NUMBER: {int}, **self.kinds}
-
-    def read(self, system: str | None = None) -> list[CaptionRow]:
-        """The candidates (None: of the only system), each under its final id."""
-        return next(iter(self._systems.values())) if system is None else self._systems.get(system, [])
-
-    def columns(self, rows: Sequence[CaptionRow]) -> dict[str, Any]:
-        """Number and carried values of these rows by column: masked arrays of numbers, or lists of texts and None."""
-        columns: dict[str, Any] = {}
-        for name, kinds in self.kinds.items():
-            k = self._positions.get(name)
-            values = [row.number if k is None else row.kept[k] if row.kept else None for row in rows]
-            columns[name] = make_column(values, kinds)
-        return columns
+    number_types = set(types) - {type(None)}
+    column_type = number_types.pop() if len(number_types) == 1 else float if number_types == {int, float} else str
+    arrow_type = {int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_(), str: pyarrow.string()}
+    convert = _text if column_type is str else column_type
+    return pyarrow.array([None if _is_absent(value) else convert(value) for value in values], arrow_type[column_type])
 
 
-def unify_columns(sources: Sequence[SourceRows]) -> None:
-    """Gives the rows of several files the same columns of the same types."""
-    shared_kinds: dict[str, set[type]] = {}
-    for source in sources:
-        for column_name, column_kinds in source.kinds.items():
-            shared_kinds.setdefault(column_name, set()).update(column_kinds)
-    for source in sources:
-        source.kinds = dict(shared_kinds)
-
-
-def make_column(values: Sequence[Any], kinds: Collection[type]) -> Any:
-    """Carried values, of types that `value_kind` gave: a masked array of numbers, or a list of texts and None."""
-    number_kinds = set(kinds) - {type(None)}
-    column_type = number_kinds.pop() if len(number_kinds) == 1 else float if number_kinds == {int, float} else str
-    if column_type is str:
-        return [None if _is_absent(value) else _text(value) for value in values]
-    mask = [_is_absent(value) for value in values]
-    filled = [column_type() if absent else value for value, absent in zip(values, mask, strict=True)]
-    return np.ma.MaskedArray(np.array(filled, {int: np.int64, float: np.float64, bool: np.bool_}[column_type]), mask)
-
-
-def value_kind(value: Any, location: str, column_name: str) -> type:
+def _value_type(value: Any, location: str, column_name: str) -> type:
     """The type as which a value is written: a number's, or text; that of a missing value is `NoneType`.
 
     Args:

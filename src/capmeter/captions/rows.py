@@ -66,7 +66,7 @@ class CaptionRow:
     omitted: the field by which the source marks its reference as unusable (VizWiz), if it does.
     number, kept: the row's number in its file, and its values of the columns that are carried through
         (`FieldMap.keep`), if there are any.
-    cleaned: the candidate was freed of leftovers of chat models.
+    final_id: of a candidate, after `matching.match_captions`: its own id, or the one that its image gives it.
     """
 
     location: str
@@ -87,7 +87,7 @@ class CaptionRow:
     omitted: str | None = None
     number: int | None = None
     kept: tuple[Any, ...] = ()
-    cleaned: bool = False
+    final_id: str = ""
 
 
 def caption_text(value: Any, location: str, field: str) -> str:

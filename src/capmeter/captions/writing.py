@@ -118,7 +118,7 @@ def convert(
         summary.side = "references"
     else:
         rows = read_candidates(reader, options)
-        rows, _, _ = match_captions(rows, reader, read_references(options), options)
+        rows, _ = match_captions(rows, reader, read_references(options), options)
     _write(rows, path, to, references_path, summary)
     summary.ignored = sorted(reader.fields.ignored)
     return summary

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.containers.container import ROWS
 from capmeter.captions.load import load_systems
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.parts import SourceRows
+from capmeter.captions.parts import Part, PartCaptions, join_types
 from capmeter.captions.sources import CaptionSource
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import for_metrics, input_files, name_and_path, name_system
@@ -163,15 +164,25 @@ def score(options: ScoreOptions) -> None:
         return
     _check_output_files(options)
     kept_columns = _columns_to_keep(options, metrics)
+    settings, workers = options.compute.settings(), _open_workers(options)
+    has_all_rows = options.per_caption is not None and bool(kept_columns or options.load.on_missing == "skip")
     with show_progress():
-        has_all_rows = options.per_caption is not None and bool(kept_columns or options.load.on_missing == "skip")
-        source_files = {
-            each: SourceRows(name_and_path(each)[1], options.load, keep=kept_columns)
-            for each in (options.candidates if has_all_rows else ())
+        captions, sources = _read_systems(options, metrics, tuple(kept_columns) if has_all_rows else None)
+        files = {id(file): file for file, _ in sources.values()}.values()
+        types = join_types([file.column_types() for file in files], kept_columns) if has_all_rows else {}
+        systems = {
+            name: evaluate(each, metrics, workers=workers or choose_worker_count(len(each), metrics), settings=settings)
+            for name, each in captions.items()
         }
-        systems, source_rows = _score_systems(options, metrics, source_files)
         rankings = rank_systems(systems, resamples=options.resamples, seed=options.seed, intervals=options.intervals)
-    _write_files(options, systems, source_rows)
+    for results in systems.values():
+        results.command = command_line()
+    if options.output is not None:
+        save_all(systems, options.output)
+    if options.per_caption is not None:
+        from capmeter.report.per_caption import write_per_caption
+
+        write_per_caption(systems, options.per_caption, texts=options.texts, sources=sources, types=types)
     show_scores(systems, rankings, **vars(options.table))
     if not options.quiet:
         show_notes(systems)
@@ -351,31 +362,24 @@ def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:
     return kept_columns
 
 
-def _score_systems(
-    options: ScoreOptions, metrics: list[Metric], source_files: Mapping[str, SourceRows]
-) -> tuple[dict[str, Results], dict[str, tuple[SourceRows, str | None]]]:
-    """Score every system of the candidate files.
-
-    Returns:
-        The results by system; the rows of files that --per-caption carries over, each with the system's name in its
-        file (None: the file has one system).
-    """
-    source_rows: dict[str, tuple[SourceRows, str | None]] = {}
-    systems: dict[str, Results] = {}
-    settings, workers = options.compute.settings(), _open_workers(options)
+def _read_systems(
+    options: ScoreOptions, metrics: list[Metric], keep: tuple[str, ...] | None
+) -> tuple[dict[str, CaptionSet], dict[str, tuple[PartCaptions, str]]]:
+    """The captions of each system; with `keep` also all rows of its file, and its name there."""
+    systems: dict[str, CaptionSet] = {}
+    sources: dict[str, tuple[PartCaptions, str]] = {}
     for named_file in options.candidates:
         given_name, path = name_and_path(named_file)
         source = CaptionSource.resolve(path)
-        opened_systems = load_systems(source, options=for_metrics(options.load, metrics))
         if source.is_large:
             echo(f"note: {source.name} is large; --parts FOLDER holds one part at a time, and goes on after a crash")
-        for system_name, captions in opened_systems.items():
-            system_label = name_system(given_name, system_name, len(opened_systems) == 1, systems)
-            if named_file in source_files:
-                source_rows[system_label] = source_files[named_file], None if len(opened_systems) == 1 else system_name
-            count = workers or choose_worker_count(len(captions), metrics)
-            systems[system_label] = evaluate(captions, metrics, workers=count, settings=settings)
-    return systems, source_rows
+        file = Part(source, for_metrics(options.load, metrics), keep=keep).read()
+        for name, (_, captions) in file.systems.items():
+            label = name_system(given_name, name or source.label, len(file.systems) == 1, systems)
+            systems[label] = captions
+            if keep is not None:
+                sources[label] = file, name
+    return systems, sources
 
 
 def _check_output_files(options: ScoreOptions) -> None:
@@ -387,21 +391,6 @@ def _check_output_files(options: ScoreOptions) -> None:
         raise typer.BadParameter("needs --per-caption FILE, whose rows get the texts", param_hint="--texts")
     if per_caption is not None:
         table_kind(per_caption)
-
-
-def _write_files(
-    options: ScoreOptions,
-    systems: dict[str, Results],
-    source_rows: dict[str, tuple[SourceRows, str | None]],
-) -> None:
-    for results in systems.values():
-        results.command = command_line()
-    if options.output is not None:
-        save_all(systems, options.output)
-    if options.per_caption is not None:
-        from capmeter.report.per_caption import write_per_caption
-
-        write_per_caption(systems, options.per_caption, texts=options.texts, sources=source_rows)
 
 
 def _parse_limit(text: str, metrics: list[Metric], flag: str) -> tuple[Metric, float]:

@@ -39,15 +39,12 @@ from capmeter.captions.parts import (
     Part,
     PartCaptions,
     hash_images,
-    make_column,
+    join_types,
     number_captions,
     open_parts,
-    value_kind,
 )
-from capmeter.captions.rows import CaptionRow
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
-from capmeter.core.messages import list_names
 from capmeter.core.output_files import atomic_writer, write_atomic
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
@@ -168,12 +165,12 @@ class _Work:
 
     evaluation: of a system without corpus states.
     systems: the evaluation of each system, with its states.
-    kinds: of each carried column the types of its values.
+    types: of the numbers of rows and of the carried columns (`join_types`).
     """
 
     evaluation: Evaluation
     systems: Mapping[str, Evaluation] = field(default_factory=dict)
-    kinds: Mapping[str, frozenset[type]] = field(default_factory=dict)
+    types: Mapping[str, set[type]] = field(default_factory=lambda: {NUMBER: {int}})
 
     def of_system(self, system: str) -> Evaluation:
         """The evaluation with this system's states."""
@@ -186,26 +183,27 @@ def _collect(parts: Sequence[Part], evaluation: Evaluation, pool: WorkerPool) ->
     needs_rows = (len(parts) > 1 and not all(part.has_ids for part in parts)) or bool(parts[0].keep)
     while (is_first and needs_rows) or any(each.pending_states for each in work.systems.values() or [evaluation]):
         states: dict[str, CorpusStates] = {}
-        kinds: dict[str, frozenset[type]] = {}
+        types: list[dict[str, set[type]]] = []
         images: list[Numbers] = []
         with task("collecting parts", total=len(parts)) as advance:
-            for part_states, part_kinds, part_images in pool.map(functools.partial(_collect_part, work), parts):
+            for part_states, part_types, part_images in pool.map(functools.partial(_collect_part, work), parts):
                 for system, each in part_states.items():
                     states[system] = states[system] + each if system in states else each
-                kinds = {name: kinds.get(name, frozenset()) | part_kinds[name] for name in part_kinds}
+                types.append(part_types)
                 images.append(part_images)
                 advance(1)
         if is_first:
             parts = [replace(part, numbers=each) for part, each in zip(parts, number_captions(images), strict=True)]
         systems = {system: work.of_system(system).with_states(each) for system, each in states.items()}
-        work, is_first = _Work(evaluation, systems, kinds), False
+        work = _Work(evaluation, systems, join_types(types, parts[0].keep or ()))
+        is_first = False
         if not states:  # all captions are left out
             break
     return work, parts
 
 
-def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dict[str, frozenset[type]], Numbers]:
-    """The pending states of each system, the types in carried columns, and hashes of the images of rows without ids."""
+def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dict[str, set[type]], Numbers]:
+    """The pending states of each system, the types in columns, and hashes of the images of rows without ids."""
     captions = part.read()
     states = {
         system: work.of_system(system).collect_all(system_captions)
@@ -214,13 +212,8 @@ def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dic
         for system, (_, system_captions) in captions.systems.items()
         if len(system_captions)  # else all of the part are left out
     }
-    kinds = {
-        name: frozenset({type(None), *(value_kind(row.kept[k], row.location, name) for row in captions.rows)})
-        for k, name in enumerate(part.keep or ())
-        if name != NUMBER
-    }
     without_id = (f"{row.system or ''}\0{row.image_id}" for row in captions.rows if row.id is None)
-    return states, kinds, hash_images(without_id)
+    return states, captions.column_types(), hash_images(without_id)
 
 
 def _write_part(work: _Work, job: tuple[Part, Path]) -> None:
@@ -241,30 +234,25 @@ def _write_part(work: _Work, job: tuple[Part, Path]) -> None:
         "notes": {name: _count_notes(results[name]) for name in results},
         "has_scores": all(map(_has_scores, results.values())),  # else it is scored again by the next run
     }
-    table = _make_table(work, part, captions, results)
+    table = _make_table(work, captions, results)
     with atomic_writer(file) as open_file:
         parquet.write_table(table.replace_schema_metadata({_METADATA: json.dumps(about).encode()}), open_file)
 
 
-def _make_table(work: _Work, part: Part, captions: PartCaptions, results: Mapping[str, Results]) -> Any:
+def _make_table(work: _Work, captions: PartCaptions, results: Mapping[str, Results]) -> Any:
     """A row for each row of the part; those that are not scored have null scores."""
     import pyarrow
 
     rows, metrics = captions.rows, work.evaluation.metrics
     indices = np.full(len(rows), -1)
-    ids: list[str] = [row.id or row.image_id for row in rows]
     scored_count = 0
-    for system, of_system in results.items():
+    for system in results:
         positions, _ = captions.systems[system]
         indices[positions] = np.arange(scored_count, scored_count + len(positions))
         scored_count += len(positions)
-        for position, id in zip(positions.tolist(), of_system.ids.names, strict=True):
-            ids[position] = id
     columns: dict[str, Any] = {
-        "id": pyarrow.array(ids, pyarrow.string()),
-        "image_id": pyarrow.array([row.image_id for row in rows], pyarrow.string()),
-        "system": pyarrow.array([row.system for row in rows], pyarrow.string()),
-        NUMBER: pyarrow.array([row.number for row in rows], pyarrow.int64()),
+        name: pyarrow.array([getattr(row, field_name) for row in rows], pyarrow.string())
+        for name, field_name in (("id", "final_id"), ("image_id", "image_id"), ("system", "system"))
     }
     order = pyarrow.array(indices, mask=indices < 0)
     for metric in metrics:
@@ -274,25 +262,7 @@ def _make_table(work: _Work, part: Part, captions: PartCaptions, results: Mappin
         columns[str(metric)] = pyarrow.array(items).take(order)
         for k, column in enumerate(metric.columns):
             columns[f"{metric}/{column}"] = pyarrow.array(np.concatenate(values)[:, k]).take(order)
-    columns |= _carried_columns(work, part, rows, columns.keys())
-    return pyarrow.table(columns)
-
-
-def _carried_columns(work: _Work, part: Part, rows: Sequence[CaptionRow], others: Iterable[str]) -> dict[str, Any]:
-    import pyarrow
-
-    names = [name for name in part.keep or () if name != NUMBER]
-    if shared_names := [name for name in names if name in set(others)]:
-        raise InputError(
-            f"{part.source.name}: the scores have a column {list_names(shared_names)}, too; rename the file's"
-        )
-    if absent := [name for name in names if work.kinds[name] == {type(None)}]:
-        raise InputError(f"{part.source.name}: no row has the column {list_names(absent)} that --keep names")
-    columns = {}
-    for name in names:
-        column = make_column([row.kept[(part.keep or ()).index(name)] for row in rows], work.kinds[name])
-        columns[name] = pyarrow.array(column, pyarrow.string()) if isinstance(column, list) else pyarrow.array(column)
-    return columns
+    return pyarrow.table(columns | captions.columns(rows, work.types, columns))
 
 
 def _has_scores(results: Results) -> bool:

@@ -5,21 +5,19 @@ Beside the rows of the file that the scores are of, every row stands in its orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.parts import SourceRows, unify_columns
-from capmeter.captions.rows import CaptionRow
-from capmeter.core.errors import InputError
-from capmeter.core.messages import list_names
+import numpy as np
+
+from capmeter.captions.parts import PartCaptions
 from capmeter.core.output_files import write_table
 from capmeter.evaluation.results import Results
 
 _AT_ONCE = 1 << 17
 _BLOCK = 1 << 14  # rows of a file at a time
-Sources = Mapping[str, tuple[SourceRows, str | None]] | None
+Sources = Mapping[str, tuple[PartCaptions, str]]
 
 
 def write_per_caption(
@@ -27,7 +25,8 @@ def write_per_caption(
     path: Path,
     *,
     texts: bool = False,
-    sources: Sources = None,
+    sources: Sources | None = None,
+    types: Mapping[str, Collection[type]] | None = None,
 ) -> None:
     """Writes the rows in the format of the file's ending, whole or not at all.
 
@@ -35,18 +34,20 @@ def write_per_caption(
         systems: the scores.
         path: the file.
         texts: whether each row has the caption and its references, too (as JSON in CSV and TSV).
-        sources: of each system the rows of its file, and its name there (None: the only one): all of these rows are
-            written with their columns, those without a score too.
+        sources: of each system the captions of its file, and its name there: all rows of the file are written, those
+            without a score too.
+        types: with `sources`, the columns that are carried through (`join_types`).
     """
-    unify_columns([source for source, _ in (sources or {}).values()])
-    write_table(_tables(systems, texts, sources), path)
+    write_table(_tables(systems, texts, sources or {}, types or {}), path)
 
 
-def _tables(systems: Mapping[str, Results], texts: bool, sources: Sources) -> Iterator[Any]:
+def _tables(
+    systems: Mapping[str, Results], texts: bool, sources: Sources, types: Mapping[str, Collection[type]]
+) -> Iterator[Any]:
     """The rows of some captions after the other, since Python's strings take much more than what is held."""
     for system, results in systems.items():
         if sources:
-            yield from _beside_source(system, results, *sources[system], texts=texts)
+            yield from _beside_source(system, results, *sources[system], types, texts=texts)
             continue
         for block_start in range(0, len(results.ids.names), _AT_ONCE):
             rows = slice(block_start, block_start + _AT_ONCE)
@@ -54,41 +55,39 @@ def _tables(systems: Mapping[str, Results], texts: bool, sources: Sources) -> It
 
 
 def _beside_source(
-    system: str, results: Results, source: SourceRows, source_system: str | None, *, texts: bool
+    system: str,
+    results: Results,
+    captions: PartCaptions,
+    name_in_file: str,
+    types: Mapping[str, Collection[type]],
+    *,
+    texts: bool,
 ) -> Iterator[Any]:
     """All rows of a file, a block at a time, with the scores of those that were scored; the others have no references.
 
     Raises:
-        InputError: the rows are not those that were scored, or a carried column has the name of a column of scores.
+        InputError: a carried column has the name of a column of scores.
     """
     import pyarrow
 
-    caption_ids, position = results.ids.names, 0
-    absent_rows = (CaptionRow("", id, "", id=id) for id in results.notes.get("scored_as_empty", ()))
-    rows = chain(source.read(source_system), absent_rows)
-    while batch := list(islice(rows, _BLOCK)):
-        upcoming_ids, scored_count = [*caption_ids[position : position + len(batch)], None], 0
-        places: list[int | None] = []  # of each row among those that were scored
-        for row in batch:
-            is_scored = row.id == upcoming_ids[scored_count]
-            places.append(scored_count if is_scored else None)
-            scored_count += is_scored
-        score_columns = results.to_columns(texts=texts, rows=slice(position, position + scored_count))
-        position += scored_count
-        if shared_names := source.kinds.keys() & score_columns.keys():
-            raise InputError(
-                f"{source.name}: the scores have a column {list_names(sorted(shared_names))}, too; rename the file's"
-            )
-        scores = arrow_table(score_columns, texts=texts).take(pyarrow.array(places, pyarrow.int64()))
-        columns: dict[str, Any] = {"id": [row.id for row in batch], "image_id": [row.image_id for row in batch]}
-        columns["system"] = [system] * len(batch)
+    positions, _ = captions.systems[name_in_file]
+    places = np.full(len(captions.rows), -1)  # among those that were scored, which are in the file's order
+    places[positions] = np.arange(len(positions))
+    own_rows = [k for k, row in enumerate(captions.rows) if (row.system or "") == name_in_file]
+    for block_start in range(0, len(own_rows), _BLOCK):
+        block = own_rows[block_start : block_start + _BLOCK]
+        rows, block_places = [captions.rows[k] for k in block], places[block]
+        scored = block_places[block_places >= 0].tolist() or [0, -1]
+        score_columns = results.to_columns(texts=texts, rows=slice(scored[0], scored[-1] + 1))
+        order = pyarrow.array(block_places - scored[0], mask=block_places < 0)
+        scores = arrow_table(score_columns, texts=texts).take(order)
+        columns: dict[str, Any] = {"id": [row.final_id for row in rows], "image_id": [row.image_id for row in rows]}
+        columns["system"] = [system] * len(rows)
         columns |= {name: scores[name] for name in scores.column_names if name not in columns}
         if texts:
-            candidates = zip(batch, scores["candidate"].to_pylist(), strict=True)
+            candidates = zip(rows, scores["candidate"].to_pylist(), strict=True)
             columns["candidate"] = [row.candidate if text is None else text for row, text in candidates]
-        yield arrow_table(columns | source.columns(batch), texts=texts)
-    if position < len(caption_ids):
-        raise InputError(f"{source.name}: it has changed since its captions were scored; score it again")
+        yield arrow_table(columns | captions.columns(rows, types, columns), texts=texts)
 
 
 def arrow_table(columns: Mapping[str, Any], *, texts: bool = False) -> Any:
