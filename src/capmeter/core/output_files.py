@@ -215,13 +215,12 @@ def file_name_error(path: Path, error: ValueError) -> Exception:
 
 def _resolve_target(path: Path, *, may_be_folder: bool = False) -> tuple[Path, bool]:
     """The file that a path names, behind links, and whether it is a device or a pipe."""
-    try:
-        # before links are followed: /dev/stdout, where that is a pipe, leads to a name that no file has
-        if path.exists() and not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
-            return path, True
-        target = path.resolve() if path.is_symlink() else path
-    except RuntimeError:  # what Python before 3.13 raises
-        raise OSError("its symbolic links form a circle") from None
+    # before links are followed: /dev/stdout, where that is a pipe, leads to a name that no file has
+    if path.exists() and not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
+        return path, True
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():
+        raise OSError("its symbolic links form a circle")
     if target.is_dir() and not may_be_folder:
         raise IsADirectoryError
     return target, False

@@ -132,4 +132,4 @@ def test_the_work_is_linear_in_attributes():
         assert match(graph, graph).counts["all"].true == count + 1
         assert len(str(graph)) > count
 
-    assert steps(lambda: built(10_000)) < 6 * steps(lambda: built(2_000))
+    assert steps(lambda: built(10_000)) < 8 * steps(lambda: built(2_000))  # 5 and a little; 25 if it were quadratic
