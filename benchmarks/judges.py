@@ -65,7 +65,7 @@ def score(folder: Path, port: int, concurrency: int) -> None:
 
     captions = capmeter.load(folder / "captions.jsonl", on_missing="keep")
     address, task, questions = f"http://127.0.0.1:{port}/v1", folder / "quiz.yaml", folder / "questions.jsonl"
-    task.write_text("prompt: '{candidate} {question} {choices}'\nask: question\nread: {choice: {abstain: None}}\n")
+    task.write_text("prompt: '{candidate} {question} {choices}'\nask: question\nread: {choice: true}\n")
     metric = f'judge(model=m,endpoint="{address}",task="{task}",questions="{questions}")'
     settings = capmeter.Settings(judging=capmeter.JudgeLimits(concurrency=concurrency))
     import openai  # noqa: F401  loading it takes about a second, which is not asking

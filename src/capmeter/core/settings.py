@@ -36,7 +36,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from capmeter.core import progress
 from capmeter.core.errors import InputError
@@ -192,19 +192,25 @@ def _read_prices(text: str) -> tuple[float, float]:
     return input_price, output_price
 
 
+def split_address(address: str) -> SplitResult | None:
+    """The parts of an http address; None if it is something else."""
+    try:
+        parts = urlsplit(address)
+        is_valid = parts.scheme in ("http", "https") and all((parts.hostname or "").encode("idna").split(b"."))
+        is_valid = is_valid and parts.port != 0 and address.isascii() and address.isprintable()
+    except ValueError:
+        return None
+    return parts if is_valid and not {" ", "\\"} & set(address) else None
+
+
 def _check_proxy(address: str) -> str:
     """The address of a proxy.
 
     Raises:
         InputError: it is not an http address of host and port.
     """
-    try:
-        parts = urlsplit(address)
-        is_valid = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna") and parts.port)
-        is_valid = is_valid and address.isascii() and address.isprintable() and not {" ", "\\", "@"} & set(address)
-    except ValueError:
-        is_valid = False
-    if not is_valid:
+    parts = split_address(address)
+    if parts is None or parts.port is None or "@" in address:
         raise InputError("--judge-proxy: expected an address such as http://proxy:3128, without a user and a password")
     return address
 

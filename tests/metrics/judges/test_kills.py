@@ -73,10 +73,7 @@ def test_killed_three_times(tmp_path: Path) -> None:
     output: list[str] = []
     with JudgeServer(plan).running() as server:
         task, file = tmp_path / "quiz.yaml", tmp_path / "questions.jsonl"
-        task.write_text(
-            "prompt: |-\n  {candidate}\n  {question} {choices}\nask: question\n"
-            "read: {choice: {abstain: None, shuffle: 0}}\n"
-        )
+        task.write_text("prompt: |-\n  {candidate}\n  {question} {choices}\nask: question\nread: {choice: true}\n")
         name = f'judge(model=some-model,endpoint="{server.url}",task="{task}",questions="{file}")'
         command = [sys.executable, "-c", "from capmeter.cli.main import main; main()", "score"]
         command += [str(tmp_path / "rows.jsonl"), "-m", name, "--output", str(tmp_path / "scores.json")]
@@ -125,7 +122,7 @@ def test_killed_three_times(tmp_path: Path) -> None:
     assert set(results["notes"]["some questions without a readable answer"]) == unanswered
     answered = [number for number in requests.values() if number not in MALFORMED and number not in REFUSED]
     assert 0.85 * len(requests) < len(answered) < 0.97 * len(requests)
-    assert 0.3 < results["score"] < 0.7  # options are shuffled: A is right about half the time
+    assert 0.3 < results["score"] < 0.7  # A, the right one, is the answer to about half of the questions
     everything = [*output, *(path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file())]
     assert not any(KEY in text or KEY[3:] in text for text in everything)
     assert any("questions to some-model" in each for each in output) and any("spent" in each for each in output)

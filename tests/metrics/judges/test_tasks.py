@@ -78,7 +78,6 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
         ("prompt: '{candidate}'\nread: {number: [5, 1]}", "low, high., two whole numbers"),
         ("prompt: '{candidate}'\nread: {labels: [yes, no]}", "are not text in YAML"),
         ("prompt: '{candidate}'\nask: twice\nread: {number: [0, 1]}", "unknown judge protocol .twice."),
-        ("prompt: '{candidate}'\nask: checklist\nread: {number: [0, 1]}", "a checklist has labels"),
         (
             "prompt: '{candidate}'\nneeds: [audio]\nread: {number: [0, 1]}",
             "got the text .audio.; .*references",
@@ -87,7 +86,7 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
             "prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {score: {of: [c], among: [a]}}",
             "expected labels of a, b",
         ),
-        ("prompt: '{candidate}'\nread: {labels: [a, b]}\ngroups: [k]\nquestions: [q]", "questions: the kind ''"),
+        ("prompt: '{candidate}'\nread: {choice: true}", "a choice needs ask: question"),
         ("prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {other: {of: [a], among: [a]}}", "expected score:"),
     ],
 )
@@ -163,15 +162,3 @@ def test_a_task_of_another_package_is_found_or_named(monkeypatch: pytest.MonkeyP
     for name in ("facts", "captionqa"):
         with pytest.raises(InputError, match="it is part of capmeter-research, which is not installed"):
             read_task(name)
-
-
-def test_a_checklist_is_one_question(tmp_path: Path) -> None:
-    """An item without a verdict does not count, and reasons stand beside the questions."""
-    (tmp_path / "list.yaml").write_text(
-        "prompt: '{candidate}: {items}'\nask: checklist\nread: {labels: ['yes', 'no']}\n"
-    )
-    path = write(tmp_path / "rows.json", {"1": {"checklist": ["Is it red?", "Is it new?", {"question": "Is it red?"}]}})
-    reply = '{"verdicts": [{"index": 0, "verdict": "yes", "reason": "it  says so"}, {"index": "2", "verdict": "No"}]}'
-    results = run({"1": "a bus"}, f'judge(task="{tmp_path / "list.yaml"}",questions="{path}")', lambda body: reply)
-    assert results.score == 0.5 and results.notes["some questions without a readable answer"] == ["c1"]
-    assert results.answers["c1"] == {"Is it red?": "yes: it says so", "Is it new?": "no answer", "Is it red? (2)": "no"}

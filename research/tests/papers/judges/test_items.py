@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from capmeter_research.papers.judges.protocols import Events
-from capmeter_research.papers.judges.question_protocols import CapEvalProtocol
+from capmeter_research.papers.judges.question_protocols import ChecklistProtocol
 from support.judge_server import JudgeServer, Reply, completion, prompt_of, score
 from support.judge_tasks import write
 
@@ -67,7 +67,7 @@ def name_system(question: str) -> str:
 def test_capevals_checklists(shared: Path) -> None:
     """C and P of the released code, 100 (yes + no) / all and 100 yes / (yes + no), on the checklists of 40 images."""
     path = shared / "data" / "capeval.jsonl.gz"
-    rows, file = rows_of(path), read_items(str(path), CapEvalProtocol.list_items)
+    rows, file = rows_of(path), read_items(str(path), ChecklistProtocol.list_items)
     assert sum(map(len, file.by_image.values())) == sum(len(row["checklist"]) for row in rows) == 7536
 
     def plan(body: dict[str, Any], before: int) -> Reply:

@@ -42,6 +42,37 @@ def test_capability_by_dimension(tmp_path: Path) -> None:
     results = run({"1": "two dogs"}, f'judge(task=capability,questions="{path}")', answers)
     assert results.score == pytest.approx((0.5 + 0) / 2) and results.parts["hit"] == pytest.approx((1 + 0) / 2)
     assert results.parts["precision/object number"] == 0.5 and results.parts["recall/scene"] == 0
+    write(tmp_path / "capability.jsonl", [{"file_id": "1", "question": "q", "kind": "smell"}], lines=True)
+    with pytest.raises(InputError, match=r"the question .q. is of the kind .smell.: expected one of"):
+        run({"1": "two dogs"}, f'judge(task=capability,questions="{path}")', answers)
+
+
+def test_options_of_a_task_of_ones_own(tmp_path: Path) -> None:
+    """Two questions with four options, of which the last one abstains: one right, and 1/3 + .2 for abstaining."""
+    task, questions = tmp_path / "quiz.yaml", tmp_path / "questions.json"
+    task.write_text(
+        "prompt: '{candidate} {question} {choices}'\nask: captionqa\nabstain: Cannot tell\nbonus: .2\nshuffle: null\n"
+    )
+    write(questions, {"1": [{"question": f"{name}?", "choices": ["a", "b", "c"], "answer": "a"} for name in "xy"]})
+    name = f'judge(task="{task}",questions="{questions}")'
+    results = run({"1": "a dog"}, name, lambda body: "A" if "x?" in prompt_of(body) else "D")
+    assert results.score == pytest.approx((1 + 1 / 3 + 0.2) / 2) and results.parts["abstained"] == 0.5
+    assert set(results.answers["c1"]) == {f"{name}? [A. a (right); B. b; C. c; D. Cannot tell]" for name in "xy"}
+
+
+def test_a_checklist_is_one_question(tmp_path: Path) -> None:
+    """An item without a verdict does not count, and reasons stand beside the questions."""
+    (tmp_path / "list.yaml").write_text(
+        "prompt: '{candidate}: {items}'\nask: checklist\nread: {labels: ['yes', 'no']}\n"
+    )
+    path = write(tmp_path / "rows.json", {"1": {"checklist": ["Is it red?", "Is it new?", {"question": "Is it red?"}]}})
+    reply = '{"verdicts": [{"index": 0, "verdict": "yes", "reason": "it  says so"}, {"index": "2", "verdict": "No"}]}'
+    results = run({"1": "a bus"}, f'judge(task="{tmp_path / "list.yaml"}",questions="{path}")', lambda body: reply)
+    assert results.score == 0.5 and results.notes["some questions without a readable answer"] == ["c1"]
+    assert results.answers["c1"] == {"Is it red?": "yes: it says so", "Is it new?": "no answer", "Is it red? (2)": "no"}
+    (tmp_path / "list.yaml").write_text("prompt: '{candidate}: {items}'\nask: checklist\nread: {number: [0, 1]}\n")
+    with pytest.raises(InputError, match="a checklist has labels"):
+        run({"1": "a bus"}, f'judge(task="{tmp_path / "list.yaml"}",questions="{path}")', lambda body: reply)
 
 
 CAPTION = JudgedCaption("1", "1", "a {candidate} dog", ("one dog", "a puppy {references}"))

@@ -132,11 +132,13 @@ class Failure(Answer):
     Attributes:
         reason: in words.
         is_of_server: whether the server could not be reached, or had no answer after all tries.
+        is_retried: whether the question is asked again in this run.
     """
 
     text: str = ""
     reason: str = ""
     is_of_server: bool = False
+    is_retried: bool = False
 
 
 Ask = Callable[[Sequence[Question]], Awaitable[list[Answer]]]
@@ -241,8 +243,7 @@ class Interview:
     """Asks the questions of one run: each distinct one once, `concurrency` at a time, within the budget.
 
     Args:
-        identity: whom is asked: what answers depend on besides the question.
-        send: asks one question; a `CapmeterError` if none can be answered.
+        client: whom is asked, a `ServerJudge`.
         cache: of answers.
         limits: concurrency, prices and budget.
 
@@ -253,8 +254,7 @@ class Interview:
         unanswered: the questions in progress, and those that have no answer.
     """
 
-    identity: str
-    send: Callable[[Question], Awaitable[Answer]]
+    client: Any
     cache: AnswerCache
     limits: JudgeLimits
     error: CapmeterError | None = None
@@ -269,33 +269,31 @@ class Interview:
 
     async def ask(self, questions: Sequence[Question]) -> list[Answer]:
         """The answers, in order; equal questions are asked once."""
-        return list(await asyncio.gather(*map(self._answer, questions)))
-
-    async def _answer(self, question: Question) -> Answer:
-        key = question.digest(self.identity)
-        if key not in self.unanswered:
-            self.unanswered[key] = asyncio.create_task(self._ask_once(key, question))
-        answer = await self.unanswered[key]
-        if not isinstance(answer, Failure):
-            self.unanswered.pop(key, None)
-        return answer
+        keys = [question.digest(self.client.identity) for question in questions]
+        for key, question in zip(keys, questions, strict=True):
+            if key not in self.unanswered:
+                self.unanswered[key] = asyncio.create_task(self._ask_once(key, question))
+        return list(await asyncio.gather(*(self.unanswered[key] for key in keys)))
 
     async def _ask_once(self, key: bytes, question: Question) -> Answer:
         """Asks what the cache does not answer, unless another process does: then its answer is waited for."""
         try:
-            while (answer := self.cache.get(key)) is None:
+            answer = self.cache.get(key)
+            self.cached += answer is not None
+            while answer is None:
                 async with self._free:
                     if self.error is not None:
                         return Failure(reason="not asked, after an error")
                     with self.cache.claim(key) as is_claimed:
-                        if is_claimed and self.cache.get(key) is None:  # another process may have asked meanwhile
+                        answer = self.cache.get(key)  # another process may have asked meanwhile
+                        if is_claimed and answer is None:
                             answer = await self._send(question)
-                            if not isinstance(answer, Failure):
-                                self.cache.put(key, answer)
-                            return answer
-                if not is_claimed:
+                            if isinstance(answer, Failure):
+                                return answer
+                            self.cache.put(key, answer)
+                if answer is None:
                     await asyncio.sleep(_WAIT)
-            self.cached += 1
+            del self.unanswered[key]
             return answer
         except CapmeterError as error:  # raised again when the questions in progress are answered
             self.error = self.error or error
@@ -311,7 +309,7 @@ class Interview:
         self.asked += 1
         if self.asked < self.limits.concurrency:  # the first ones begin one by one: so do their answers come
             await asyncio.sleep(_START * self.asked)
-        answer = await self.send(question)
+        answer: Answer = await self.client.ask(question)
         is_silent = isinstance(answer, Failure) and answer.is_of_server
         self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
         inputs, outputs = answer.used

@@ -20,7 +20,6 @@ import math
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import httpx2
@@ -32,7 +31,6 @@ from capmeter.captions.caption_set import ImageRef
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.messages import format_count
 from capmeter.core.settings import JudgeLimits
-from capmeter.images.reading import read_image
 from capmeter.metrics.judges.asking import Answer, Failure, NumberToken, Question
 from capmeter.metrics.judges.reading import number_probabilities
 from capmeter.metrics.judges.server import ApiKey, describe_server
@@ -80,11 +78,6 @@ class _Completion(BaseModel):
 
 class _UnusableResponse(OpenAIError):
     """A response that would not get better if it were asked for again."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoCompletion(Failure):
-    """A response that is not a chat completion: it is asked for again."""
 
 
 class _JudgeTransport(httpx2.AsyncHTTPTransport):
@@ -195,16 +188,16 @@ class ServerJudge:
             AssetError: the key is rejected, or the server does not have the model.
             InputError: the image cannot be read.
         """
-        body, tries = self._body(question), 0
+        body, tries = self._body(question), min(_MOST_ATTEMPTS, self._limits.tries)
         try:
-            while True:
+            for _ in range(tries):
                 # not `chat.completions.create`, which takes as long for every message as sending it
                 response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
-                answer, tries = self.read(response.content), tries + 1
-                if not isinstance(answer, NoCompletion):
+                answer = self.read(response.content)
+                if not (isinstance(answer, Failure) and answer.is_retried):
                     return answer
-                if tries == min(_MOST_ATTEMPTS, self._limits.tries):
-                    return Failure(reason=f"{answer.reason} (tried {format_count(tries, 'time')})")
+                reason = answer.reason
+            return Failure(reason=f"{reason} (tried {format_count(tries, 'time')})")
         except APIStatusError as error:
             return await self._refused(question, body, error.response.status_code, error.response.content)
         except APIConnectionError as error:
@@ -265,7 +258,7 @@ class ServerJudge:
             if "choices" in body:
                 return Failure(reason=f"a malformed completion: {_describe_body(content)}")
             detail = self._key.mask_message(_read_error(body)[0]) or _describe_body(content)
-            return NoCompletion(reason=f"an answer that is not a completion: {detail}")
+            return Failure(reason=f"an answer that is not a completion: {detail}", is_retried=True)
         is_refused = bool(completion.refusal) or completion.finish_reason == "content_filter"
         text = completion.content
         if text is None:
@@ -341,6 +334,8 @@ def _describe_network_error(error: BaseException, limits: JudgeLimits) -> str:
 
 def _encode_image(image: ImageRef) -> str:
     """The image as a data URL: the file itself if it is a plain JPEG or PNG, otherwise a PNG of the decoded image."""
+    from capmeter.images.reading import read_image  # which texts do not need
+
     decoded_image = read_image(image)
     with open(image.path, "rb") as file:  # noqa: PTH123  a Path would change some names
         image_bytes = file.read()

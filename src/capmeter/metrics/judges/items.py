@@ -1,7 +1,7 @@
 """Questions about images, from a file: JSON, JSON lines or Parquet.
 
 Each row has the name of an image (`image_id`, `id`, `img_path`, `image_name`, `video_id` …), or the file is an object
-of rows by image. A row has `questions` or a `checklist`, a list of questions, or it is one; a question is a text, or an
+of rows by image. A row has `questions`, a list of questions, or it is one; a question is a text, or an
 object with `question`, and maybe `choices`, `answer` and `kind`. What rows of another layout hold says the protocol of
 the judge that asks about them (`JudgeProtocol.list_items`).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -36,7 +36,7 @@ from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import describe, list_names, shorten
+from capmeter.core.messages import describe, list_names
 
 _IDS = (
     *("image_id", "img_path", "image_name", "image_path", "video_id", "video_name", "file_id", "image", "img", "vid"),
@@ -94,6 +94,11 @@ class Item(BaseModel):
         return {"question": value} if isinstance(value, str) else value
 
     @property
+    def is_answerable(self) -> bool:
+        """Whether the right answer is among several choices that have letters."""
+        return len(self.choices) > 1 and self.answer in self.choices[: len(ascii_uppercase)]
+
+    @property
     def lettered(self) -> list[str]:
         """The choices with their letters."""
         return [f"{letter}. {choice}" for letter, choice in zip(ascii_uppercase, self.choices, strict=False)]
@@ -112,7 +117,7 @@ class Item(BaseModel):
 
 def list_questions(row: Mapping[str, Any]) -> dict[str, Any]:
     """The lists of questions of a row, by field, and the question that it is."""
-    listed = {name: row[name] for name in ("questions", "checklist") if row.get(name) is not None}
+    listed = {"questions": row["questions"]} if row.get("questions") is not None else {}
     return {**listed, "row": [row]} if "question" in row else listed
 
 
@@ -145,50 +150,24 @@ class ItemFile:
         """The items of an image; empty without any."""
         return self.by_image.get(self.key(image_id), ())
 
-    def used_entries(self, image_ids: Iterable[str]) -> UsedEntries:
-        """The entries about these images; an `InputError` if two of them fit one."""
-        keys = ((self.key(image_id), image_id) for image_id in image_ids)
-        return UsedEntries().include((f"{self.path}: the items of image {key!a}", image) for key, image in keys if key)
 
-
-class UsedEntries(dict[str, str]):
-    """The image that each used entry of a file is about, by the entry; two images never share one."""
-
-    def __add__(self, other: UsedEntries) -> UsedEntries:
-        return UsedEntries(self).include(other.items())
-
-    def include(self, entries: Iterable[tuple[str, str]]) -> UsedEntries:
-        """Adds entries; an `InputError` if two images fit one of them."""
-        for entry, image_id in entries:
-            if self.setdefault(entry, image_id) != image_id:
-                raise InputError(
-                    f"{entry} fit {self[entry]!a} and {image_id!a}; name the images in this file as in the captions"
-                )
-        return self
-
-
-def read_items(
-    path: str, list_items: ListItems = list_questions, form: type[Item] = Item, kinds: tuple[str, ...] = ()
-) -> ItemFile:
+def read_items(path: str, list_items: ListItems = list_questions, form: type[Item] = Item) -> ItemFile:
     """The items in a file, read once per content.
 
     Args:
         path: of the file.
         list_items: which lists of items a row has, by field.
         form: of the items.
-        kinds: of which each item is one; empty: any.
 
     Raises:
         InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
     """
     full_path = str(Path(path).expanduser())
-    return _read_items(path, full_path, file_stamp("questions", full_path, _EXPECTED), list_items, form, kinds)
+    return _read_items(path, full_path, file_stamp("questions", full_path, _EXPECTED), list_items, form)
 
 
 @functools.lru_cache(maxsize=8)
-def _read_items(
-    path: str, full_path: str, stamp: tuple[int, int], list_items: ListItems, form: type[Item], kinds: tuple[str, ...]
-) -> ItemFile:
+def _read_items(path: str, full_path: str, stamp: tuple[int, int], list_items: ListItems, form: type[Item]) -> ItemFile:
     items: dict[str, list[Item]] = {}
     aliases: dict[str, set[str]] = {}
     lists = TypeAdapter(dict[str, list[form]])  # type: ignore[valid-type]
@@ -204,12 +183,6 @@ def _read_items(
                 row_items: list[Item] = [*chain.from_iterable(lists.validate_python(listed).values())]
             except ValidationError as error:
                 raise InputError(f"{location}: {describe_problem(error)}") from None
-            for item in row_items if kinds else ():
-                if item.kind not in kinds:
-                    raise InputError(
-                        f"{location}: the question {shorten(item.text)} is of the kind {item.kind!a}: expected one of "
-                        f"{', '.join(kinds)}"
-                    )
             image_items = items.setdefault(image_names[0], [])
             image_items += row_items
             if len(image_items) > _MAX_ITEMS:

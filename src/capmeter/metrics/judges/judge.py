@@ -35,7 +35,7 @@ from collections import Counter
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -47,23 +47,13 @@ from capmeter.core.messages import format_count, list_names, shorten
 from capmeter.core.settings import JudgeLimits, Settings, cache_folder, format_cost
 from capmeter.evaluation.base import EMPTY, AdditiveMetric, Answers, CorpusState, Floats, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
-from capmeter.images.reading import ContentHashes
 from capmeter.metrics.judges import server
-from capmeter.metrics.judges.asking import (
-    Answer,
-    AnswerCache,
-    Failure,
-    Interview,
-    JudgedCaption,
-    Question,
-    Verdict,
-)
+from capmeter.metrics.judges.asking import Answer, AnswerCache, Failure, Interview, JudgedCaption, Question, Verdict
 from capmeter.metrics.judges.reading import NO_ANSWER, NO_QUESTIONS, SOLE, NoScore
 from capmeter.stats.ratios import ratio
 
 if TYPE_CHECKING:
     from capmeter.evaluation.results import Scores
-    from capmeter.metrics.judges.items import UsedEntries
     from capmeter.metrics.judges.protocols import JudgeProtocol
 
 _SHOWN_QUESTIONS = 3  # by `preview`
@@ -213,6 +203,8 @@ class Judge(AdditiveMetric):
         """The captions of a part as the judge gets them: with images and scene graphs if these are needed."""
         images: list[Any] = [()] * len(part)
         if "image" in self.needs:
+            from capmeter.images.reading import ContentHashes  # which texts do not need
+
             pool = part.image_pool
             hashes = pool.analyse(ContentHashes()).hashes
             images = [(pool[k], hashes[k]) for k in part.image_indices.tolist()]
@@ -236,9 +228,9 @@ class Judge(AdditiveMetric):
         limits, address = settings.judging, server.find_server(self.endpoint)
         client = load_module("client").ServerJudge(address, self.model, server.read_key(), limits)
         with contextlib.closing(AnswerCache(settings.cache or cache_folder("judge"))) as cache:
-            interview = Interview(client.identity, client.ask, cache, limits)
+            interview = Interview(client, cache, limits)
             self._check_budget(captions, interview)
-            return _run_coroutine(self._judge_all(captions, client, interview))
+            return _run_coroutine(self._judge_all(captions, interview))
 
     def _check_budget(self, captions: Iterable[JudgedCaption], interview: Interview) -> None:
         """Reports what it takes to ask what the cache does not answer.
@@ -247,8 +239,9 @@ class Judge(AdditiveMetric):
             InputError: nothing was asked yet, and it exceeds the budget. Of a later part or metric, what the budget
                 leaves is asked, and the rest listed.
         """
-        limits, identity, cache = interview.limits, interview.identity, interview.cache
-        new_questions = (each for each in self._list_first(captions) if cache.get(each.digest(identity)) is None)
+        limits, identity, cache = interview.limits, interview.client.identity, interview.cache
+        first_questions = chain.from_iterable(map(self.first_questions, captions))
+        new_questions = (each for each in first_questions if cache.get(each.digest(identity)) is None)
         count, cost, estimate = self._estimate(new_questions, limits, f" to {identity}")
         if not count:
             return
@@ -261,9 +254,7 @@ class Judge(AdditiveMetric):
         if reason and not limits.usage.questions:
             raise InputError(f"{self}: {estimate}: {reason}; nothing was asked")
 
-    async def _judge_all(
-        self, captions: Sequence[JudgedCaption], client: Any, interview: Interview
-    ) -> list[list[Verdict]]:
+    async def _judge_all(self, captions: Sequence[JudgedCaption], interview: Interview) -> list[list[Verdict]]:
         """Judges captions with as many workers as keep all connections busy."""
         verdicts: list[list[Verdict]] = [[] for _ in captions]
         waiting = iter(range(len(captions)))
@@ -276,7 +267,7 @@ class Judge(AdditiveMetric):
                 advance(1)
 
         with progress.task(f"asking for {self}", total=len(captions)) as advance:
-            async with client.connected():
+            async with interview.client.connected():
                 await asyncio.gather(*(work() for _ in range(min(2 * interview.limits.concurrency, len(captions)))))
         if interview.error is not None:
             raise interview.error
@@ -318,9 +309,6 @@ class Judge(AdditiveMetric):
                 self.protocol.judge(ask, caption).send(None)
         return [replace(each, repeat=k) for k in range(self.repeats) for each in first]
 
-    def _list_first(self, captions: Iterable[JudgedCaption]) -> Iterator[Question]:
-        return (question for caption in captions for question in self.first_questions(caption))
-
     def _estimate(self, first: Iterable[Question], limits: JudgeLimits, to: str = "") -> tuple[int, float, str]:
         """About how many questions there are if these are the first ones; what they cost; and both in words."""
         rounds, counts = self.protocol.ROUNDS, np.zeros(3)
@@ -333,9 +321,8 @@ class Judge(AdditiveMetric):
 
     def preview(self, part: CaptionSet, settings: Settings) -> tuple[list[str], str]:
         """The first questions as they would be asked, and the estimate for all captions; nothing is asked."""
-        captions = self.captions_of(part, settings)
-        texts = list(map(str, islice(self._list_first(captions), _SHOWN_QUESTIONS)))
-        return texts, self._estimate(self._list_first(captions), settings.judging)[-1]
+        questions = [*chain.from_iterable(map(self.first_questions, self.captions_of(part, settings)))]
+        return list(map(str, questions[:_SHOWN_QUESTIONS])), self._estimate(questions, settings.judging)[-1]
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The server, the prompts' hashes, that of the file, and the scene-graph parser if there is one."""
@@ -409,9 +396,23 @@ class _EntryState(CorpusState):
     AFFECTS_SCORES: ClassVar[bool] = False
     judge: Judge
 
-    def collect(self, part: CaptionSet, context: RunContext) -> UsedEntries:
+    def collect(self, part: CaptionSet, context: RunContext) -> _UsedEntries:
         """The entries of one part; an `InputError` if two images fit one of them."""
-        return self.judge.protocol.file.used_entries(part.image_ids)
+        file = self.judge.protocol.file
+        keys = ((file.key(image_id), image_id) for image_id in part.image_ids)
+        entries = [(f"{file.path}: the items of image {key!a}", image_id) for key, image_id in keys if key]
+        return _UsedEntries(reversed(entries)) + _UsedEntries(entries)  # the first and the last image of each
+
+
+class _UsedEntries(dict[str, str]):
+    """The image that each used entry of a file is about, by the entry; two images never share one."""
+
+    def __add__(self, other: _UsedEntries) -> _UsedEntries:
+        for entry in self.keys() & other.keys():
+            if self[entry] != other[entry]:
+                images = f"{self[entry]!a} and {other[entry]!a}"
+                raise InputError(f"{entry} fit {images}; name the images in this file as in the captions")
+        return _UsedEntries({**self, **other})
 
 
 def _show(answers: Iterable[tuple[str, Answer]]) -> Iterator[tuple[str, str]]:

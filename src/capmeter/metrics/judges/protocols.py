@@ -1,7 +1,7 @@
-"""What is asked about a caption: one question, one for each of the image's, or a checklist; and what answers count.
+"""What is asked about a caption: one question, or one for each of the image's; and what answers count.
 
 `JudgeProtocol` is the base of all that task files name under `ask:`. A task's `read` says how each answer is read: as a
-number, or as a label that is counted, maybe with a credit.
+number, or as a label that is counted. A protocol may have task files with fields of its own (`TASK`).
 
 A package adds protocols through the entry point group `capmeter.judge_protocols` (name = "module:Class"), and tasks as
 YAML files in a folder `prompts` beside the module.
@@ -13,10 +13,8 @@ YAML files in a folder `prompts` beside the module.
 from __future__ import annotations
 
 import functools
-import random
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,22 +29,16 @@ from capmeter.core.settings import Settings
 from capmeter.metrics.judges.asking import Answer, Ask, JudgedCaption, Question, Verdict
 from capmeter.metrics.judges.items import Item, ItemFile, describe_problem, list_questions, read_items
 from capmeter.metrics.judges.reading import (
-    LETTERS,
-    NO_ANSWER,
     NO_QUESTIONS,
     PLAIN,
     SOLE,
     UNANSWERED,
     NoScore,
-    match_label,
     read_choice,
     read_each,
     read_expectation,
-    read_json,
     read_label,
     read_number,
-    read_text,
-    unreadable,
 )
 from capmeter.metrics.judges.tasks import Message, Reading, Task
 from capmeter.stats.ratios import Floats, ratio
@@ -57,7 +49,6 @@ _NO_ITEM = Item.model_construct(text="")
 _FOLDER = Path(__file__).resolve().parents[2] / "data" / "prompts"
 _MAX_BYTES = 1_000_000
 _UNUSABLE = "questions without a right answer among their choices"
-_YES_NO = re.compile(r"(is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might|must) ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +59,7 @@ class JudgeProtocol(Named):
         COLUMNS: what the values of its verdicts are; empty: those of the task.
         PROMPTS: the names of its messages in a task file; empty: one, without a name.
         ROUNDS: all questions as a multiple of the first ones, for estimates.
-        ITEM: what it asks about.
+        TASK, ITEM: the forms of its task files, and of what it asks about.
 
     Args:
         task: what is asked.
@@ -81,6 +72,7 @@ class JudgeProtocol(Named):
     COLUMNS: ClassVar[tuple[str, ...]] = ()
     PROMPTS: ClassVar[tuple[str, ...]] = ()
     ROUNDS: ClassVar[int] = 1
+    TASK: ClassVar[type[Task]] = Task
     ITEM: ClassVar[type[Item]] = Item
 
     task: Task
@@ -106,7 +98,7 @@ class JudgeProtocol(Named):
     @property
     def columns(self) -> tuple[str, ...]:
         """What the values of verdicts are."""
-        return self.COLUMNS or self.task.columns
+        return self.COLUMNS or self.task.outcomes
 
     def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
         """The score and its parts, from the sums of the columns: those of the task, or the means over captions."""
@@ -139,7 +131,7 @@ class JudgeProtocol(Named):
         if not self.metric.item_path:
             name = self.metric.name
             raise InputError(f'{name} needs a file of questions: {name}(model=…,questions="FILE"); see docs/judges.md')
-        return read_items(self.metric.item_path, type(self).list_items, self.ITEM, tuple(self.task.groups))
+        return read_items(self.metric.item_path, type(self).list_items, self.ITEM)
 
     def items_of(self, caption: JudgedCaption) -> tuple[Item, ...]:
         """What is asked about the caption's image; `NoScore` if there is nothing."""
@@ -164,21 +156,14 @@ class JudgeProtocol(Named):
         text, temperature = message.fill(**slot_values | values), self.metric.temperature
         return Question(message, text, label, image, image_hash, temperature)
 
-    def count(self, items: Sequence[Item], counted: Sequence[Counts | None], notes: tuple[str, ...] = ()) -> Verdict:
-        """The sums of what answers count, by the kinds of questions if there are groups; of numbers the mean.
-
-        Args:
-            items: that were asked about.
-            counted: what the answer to each counts; None: it cannot be read.
-            notes: of the caption.
-        """
+    def count(self, counted: Sequence[Counts | None]) -> Verdict:
+        """The sums of what answers count, None where they cannot be read; of numbers the mean."""
         totals = dict.fromkeys(self.columns, 0.0)
-        names = dict.fromkeys(notes)
-        for item, counts in zip(items, counted, strict=True):
+        names: dict[str, None] = {}
+        for counts in counted:
             for name, value in (counts or {UNANSWERED: 0.0}).items():
-                column = f"{name}/{item.kind}" if self.task.groups else name
-                if column in totals:
-                    totals[column] += value
+                if name in totals:
+                    totals[name] += value
                 else:
                     names[name] = None
         count = len(counted) - list(counted).count(None) if self.task.read and self.task.read.bounds else 1
@@ -193,36 +178,32 @@ class QuestionProtocol(JudgeProtocol):
 
     @property
     def read(self) -> Reading:
-        """How answers are read."""
-        assert self.task.read is not None
+        """How answers are read; an `InputError` if the task does not say it."""
+        if self.task.read is None:
+            expected = "expected one of number, expectation, labels, choice with its value"
+            raise InputError(f"task {self.task.name!r}: read: missing; {expected}")
         return self.task.read
-
-    @property
-    def file(self) -> ItemFile:
-        """The questions, with their options as they are offered."""
-        file, choice = super().file, self.read.choice
-        return file if choice is None else _offer_options(file, choice.abstain, choice.shuffle)
 
     async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
         """The mean of the numbers in the answers, or the numbers of their labels."""
-        items, notes = self._usable_items(caption)
+        items, unusable = self._usable_items(caption)
         answers = await ask([self.ask_item(caption, item) for item in items])
         counted = read_each(list(zip(answers, items, strict=True)), lambda asked: self.read_answer(*asked))
-        return self.count(items, counted, notes)
+        return self.count([*unusable, *counted])
 
     def judge_empty(self, caption: JudgedCaption) -> Verdict:
         """An empty caption answers no question: each counts as wrong, or as the last label, and numbers are 0."""
-        items, notes = self._usable_items(caption)
-        label = "wrong" if self.read.choice is not None else self.read.outcomes[-1]
-        return self.count(items, [{label: 0.0 if self.read.bounds else 1.0}] * len(items), notes)
+        items, unusable = self._usable_items(caption)
+        label = "wrong" if self.read.choice else self.task.outcomes[-1]
+        return self.count([*unusable, *[{label: 0.0 if self.read.bounds else 1.0}] * len(items)])
 
-    def _usable_items(self, caption: JudgedCaption) -> tuple[list[Item], tuple[str, ...]]:
-        """The image's questions without those that have no right answer, and a note if there are such."""
+    def _usable_items(self, caption: JudgedCaption) -> tuple[list[Item], list[Counts]]:
+        """The image's questions without those that have no right answer, and notes of these."""
         items = self.items_of(caption)
-        usable = [item for item in items if item.choices or self.read.choice is None]
+        usable = [item for item in items if item.is_answerable or not self.read.choice]
         if not usable:
             raise NoScore(_UNUSABLE)
-        return usable, (_UNUSABLE,) if len(usable) < len(items) else ()
+        return usable, [{_UNUSABLE: 0.0}] * (len(items) - len(usable))
 
     def ask_item(self, caption: JudgedCaption, item: Item) -> Question:
         """The question about an item of the caption's image."""
@@ -234,19 +215,12 @@ class QuestionProtocol(JudgeProtocol):
         read = self.read
         if read.labels is not None:
             return {read_label(answer, read.labels): 1.0}
-        if read.choice is None:
+        if read.bounds:
             low, high = read.bounds
             number, is_as_published = (read_number if read.number else read_expectation)(answer, low, high)
             return count_number((number - low) / (high - low), is_as_published)
-        chosen = self.read_choice(answer, len(item.choices))
-        option, abstain = None if chosen is None else item.choices[chosen], read.choice.abstain
-        if abstain and option == abstain:
-            return {"abstained": 1.0, "credit": 1 / sum(each != abstain for each in item.choices) + read.choice.bonus}
-        return {"correct": 1.0, "credit": 1.0} if option == item.answer else {"wrong": 1.0}
-
-    def read_choice(self, answer: Answer, options: int) -> int | None:
-        """Which of a number of options an answer chooses; None: none, which counts as wrong."""
-        return read_choice(answer, options)
+        is_right = item.choices[read_choice(answer, len(item.choices))] == item.answer
+        return {"correct" if is_right else "wrong": 1.0}
 
 
 class CaptionProtocol(QuestionProtocol):
@@ -265,79 +239,6 @@ def count_number(number: float, is_as_published: bool) -> Counts:
     return {"score": number} if is_as_published else {"score": number, PLAIN: 0.0}
 
 
-@functools.lru_cache(maxsize=8)
-def _offer_options(file: ItemFile, abstain: str, seed: int | None) -> ItemFile:
-    """The questions with their options in an order of this seed over all questions, or in that of the file.
-
-    A question that is not a yes-no question may have the option to abstain, once. A question without a right answer
-    among at least two choices loses them.
-    """
-    rng = None if seed is None else random.Random(seed)
-
-    def offer(item: Item) -> Item:
-        choices = list(item.choices if len(item.choices) > 1 and item.answer in item.choices else ())
-        if choices and abstain and abstain not in choices and not _is_yes_no(item):
-            choices.append(abstain)
-        del choices[len(LETTERS) :]
-        if rng is not None:
-            rng.shuffle(choices)
-        return item.model_copy(update={"choices": tuple(choices)})
-
-    return replace(file, by_image={name: tuple(map(offer, items)) for name, items in file.by_image.items()})
-
-
-def _is_yes_no(item: Item) -> bool:
-    """Whether a question can be answered with yes or no: it has such choices, or begins like one (as in CaptionQA)."""
-    choices = " ".join(item.choices).lower()
-    return ("yes" in choices and "no" in choices) or _YES_NO.match(item.text.lower()) is not None
-
-
-class ChecklistProtocol(QuestionProtocol):
-    """All questions about the image at once; the answer is a list of verdicts.
-
-    Class attributes:
-        SYNONYMS: other words for labels.
-    """
-
-    NAME: ClassVar[str] = "checklist"
-    SUMMARY: ClassVar[str] = "all questions about the image at once"
-    SYNONYMS: ClassVar[Mapping[str, str]] = {}
-
-    async def judge(self, ask: Ask, caption: JudgedCaption) -> Verdict:
-        """The numbers of labels, and each question with its verdict."""
-        items = self.items_of(caption)
-        lines = [
-            f"  item_index={k}  tag={item.tag!r}  type={f'{item.kind}_' if item.kind else ''}checklist  Q: {item.text}"
-            for k, item in enumerate(items)
-        ]
-        (answer,) = await ask([self.question(self.task, caption, f"{len(items)} questions", items="\n".join(lines))])
-        verdicts = self._read_verdicts(answer, len(items))
-        if not any(label for label, _ in verdicts):
-            raise unreadable(answer)
-        texts = [": ".join(filter(None, (label or NO_ANSWER, reason))) for label, reason in verdicts]
-        verdict = self.count(items, [{label: 1.0} if label else None for label, _ in verdicts])
-        return replace(verdict, texts=list(zip((item.text for item in items), texts, strict=True)))
-
-    def _read_verdicts(self, answer: Answer, count: int) -> list[tuple[str | None, str]]:
-        """The label of each of a number of items, None for those that have none; and the reason for it, if any."""
-        fields = self.read
-        verdicts: list[tuple[str | None, str]] = [(None, "")] * count
-        entries = read_json(answer, fields.list_field)
-        if not isinstance(entries, list):  # damaged JSON: the entries that are whole
-            pattern = rf'"{re.escape(fields.index)}"\s{{0,9}}:\s{{0,9}}"?(\d{{1,6}})"?\s{{0,9}},\s{{0,9}}'
-            pattern += rf'"{re.escape(fields.label)}"\s{{0,9}}:\s{{0,9}}"([^"\n]{{1,40}})"'
-            pairs = re.findall(pattern, read_text(answer))
-            entries = [{fields.index: index, fields.label: label} for index, label in pairs]
-        for entry in entries:
-            values = {**entry} if isinstance(entry, dict) else {}
-            index, label = str(values.pop(fields.index, "")), values.pop(fields.label, None)
-            if re.fullmatch(r"\d{1,6}", index, re.ASCII) and int(index) < count and isinstance(label, str):
-                reason = " ".join(" ".join(text for text in values.values() if isinstance(text, str)).split())
-                label = self.SYNONYMS.get(label.strip().lower(), label)
-                verdicts[int(index)] = match_label(label, self.read.outcomes), reason
-        return verdicts
-
-
 PROTOCOLS: Registry[JudgeProtocol] = Registry(
     "judge protocol",
     JudgeProtocol,
@@ -345,7 +246,6 @@ PROTOCOLS: Registry[JudgeProtocol] = Registry(
     {
         "caption": Entry("capmeter.metrics.judges.protocols:CaptionProtocol"),
         "question": Entry("capmeter.metrics.judges.protocols:QuestionProtocol"),
-        "checklist": Entry("capmeter.metrics.judges.protocols:ChecklistProtocol"),
     },
 )
 """The protocols by their names in task files."""
@@ -388,6 +288,7 @@ def _read(name: str, path: Path, stamp: tuple[int, int]) -> Task:
     if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
         raise InputError(f"task {name!r}: expected YAML fields such as prompt: and read:; see docs/judges.md")
     try:
-        return Task.model_validate({"name": Path(name).stem, **fields})
+        form = PROTOCOLS.class_of(str(fields.get("ask", "caption"))).TASK
+        return form.model_validate({"name": Path(name).stem, **fields})
     except ValidationError as error:
         raise InputError(f"task {name!r}: {describe_problem(error)}") from None

@@ -101,10 +101,9 @@ def read_number(answer: Answer, low: int = 0, high: int = 100) -> tuple[float, b
     if score is not _ABSENT:
         value = float(score) if is_finite(score) else math.nan
     else:
-        number_match = _NUMBER.search(answer.text, find_start(answer))
-        if str(unreadable(answer)) == REFUSED or number_match is None:
-            raise unreadable(answer)
-        value = float(number_match[0])
+        value = float(find_number(answer)[0])
+        if str(unreadable(answer)) == REFUSED:
+            raise NoScore(REFUSED)
         value = 100 * value if value < 1 else value
     if not max(low, 0) <= value <= min(high, 100):
         raise unreadable(answer)

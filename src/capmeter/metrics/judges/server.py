@@ -28,12 +28,15 @@ from functools import cached_property
 from urllib.parse import quote, unquote, urlsplit
 
 from capmeter.core.errors import InputError
+from capmeter.core.settings import split_address
 
 URL_VARIABLE, KEY_VARIABLE = "CAPMETER_JUDGE_URL", "CAPMETER_JUDGE_KEY"
 MASK = "[key]"
 _PART, _ENCODED_PART = 6, 9  # letters and digits that are masked anywhere; shorter keys ("none") are placeholders
 _ESCAPE = re.compile(r"\\u\{?([0-9a-fA-F]{4})\}?|[\\0]x([0-9a-fA-F]{2})|=([0-9A-F]{2})")
+_ENCODINGS = (3, base64.b64encode), (5, base64.b32encode), (4, base64.b85encode), (4, base64.a85encode)
 _ENCODING = f"{string.ascii_letters}{string.digits}+/=-_"
+_LETTER = re.compile("[A-Za-z0-9]")
 _WORD = re.compile(r"[a-z]*|[A-Z]*|[A-Z][a-z]*")
 _LONG = re.compile(r"[^\s\"'`<>(){},;]{20,}")  # longer than the words of a sentence
 _LONGEST_MESSAGE, _LONGEST_DECODED = 200, 100_000
@@ -53,7 +56,7 @@ class ApiKey:
         codes, base32, base64 and base85, and these once more in base64.
         """
         for form in (unicodedata.normalize("NFKC", _decode_escapes(text)), text):
-            places = [k for k, character in enumerate(form) if self._parts and _is_letter(character)]
+            places = [match.start() for match in _LETTER.finditer(form)] if self._parts else []
             letters = "".join(form[k] for k in places).lower()
             starts = [
                 (k, length)
@@ -80,10 +83,10 @@ class ApiKey:
         if sum(character.isalnum() for character in self.value) < _PART:
             return frozenset()
         encoded = [each for text in (*plain, quote(self.value, safe="")) for each in _encode(text)]
-        encoded += [each for text in encoded for each in _encode_bytes(base64.b64encode, 3, 4, text.encode())]
+        encoded += [each for text in encoded for each in _encode_bytes(base64.b64encode, 3, text.encode())]
         parts = set()
         for length, texts in ((_PART, plain), (_ENCODED_PART, encoded)):
-            for letters in ("".join(filter(_is_letter, text)).lower() for text in texts):
+            for letters in ("".join(_LETTER.findall(text)).lower() for text in texts):
                 parts |= {letters[k : k + length] for k in range(len(letters) - length + 1)}
         return frozenset(parts)
 
@@ -100,14 +103,7 @@ def find_server(address: str = "") -> str:
         raise InputError(
             f"no server is named to ask: set {URL_VARIABLE} (such as https://api.openai.com/v1), or endpoint="
         )
-    try:
-        parts = urlsplit(address)
-        labels = (parts.hostname or "").encode("idna").split(b".")
-        is_valid = parts.scheme in ("http", "https") and all(labels) and parts.port != 0
-        is_valid = is_valid and address.isascii() and address.isprintable() and not {" ", "\\"} & set(address)
-    except ValueError:
-        is_valid = False
-    if not is_valid:
+    if (parts := split_address(address)) is None:
         raise InputError("the judge's server: expected an address such as http://127.0.0.1:8000/v1 (endpoint=)")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise InputError(
@@ -143,10 +139,6 @@ def _is_plain(word: str) -> bool:
     return all(len(each) <= 20 and _WORD.fullmatch(each) for each in re.split(r"[^A-Za-z0-9]+", word))
 
 
-def _is_letter(character: str) -> bool:
-    return character.isascii() and character.isalnum()
-
-
 def _decode_escapes(text: str) -> str:
     """The text without percent, HTML, JSON and quoted-printable escapes, also if it was escaped three times."""
     for _ in range(3):
@@ -164,19 +156,12 @@ def _encode(text: str) -> Iterator[str]:
     yield " ".join(str(ord(character)) for character in text)
     for content in (text.encode(), text.encode("utf-16-le")):
         yield content.hex()
-        for encode, byte_count, character_count in (
-            (base64.b64encode, 3, 4),
-            (base64.b32encode, 5, 8),
-            (base64.b85encode, 4, 5),
-            (base64.a85encode, 4, 5),
-        ):
-            yield from _encode_bytes(encode, byte_count, character_count, content)
+        for byte_count, encode in _ENCODINGS:
+            yield from _encode_bytes(encode, byte_count, content)
 
 
-def _encode_bytes(
-    encode: Callable[[bytes], bytes], byte_count: int, character_count: int, content: bytes
-) -> Iterator[str]:
-    """The characters that depend on the content alone, in an encoding of so many bytes as so many characters."""
+def _encode_bytes(encode: Callable[[bytes], bytes], byte_count: int, content: bytes) -> Iterator[str]:
+    """The characters that depend on the content alone, in an encoding of so many bytes at a time."""
     for before in range(byte_count):
         whole = content[-before % byte_count :] if before else content
         yield encode(whole[: len(whole) // byte_count * byte_count]).decode("ascii")

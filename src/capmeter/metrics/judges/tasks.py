@@ -5,16 +5,13 @@ how answers are read, and how they become a score:
 
 | field | values |
 |---|---|
-| `ask` | `caption`: one question about each caption; `question`: one for each of the image's questions; `checklist`: all of them at once, as `{items}`; or a protocol of another package, whose prompts are in `prompts` |
+| `ask` | `caption`: one question about each caption; `question`: one for each of the image's questions; or a protocol of another package, which may have several prompts, in `prompts`, and fields of its own |
 | `needs` | a list of `references`, `image`: what captions must have |
 | `questions` | the questions, if they are the same for all images: texts, or mappings with `question`, `choices`, `answer` |
-| `read` | `number: [low, high]`: the number under "score" in JSON, or the first; `expectation: [low, high]`: of the whole numbers by their log-probabilities; `labels: [first, second]`: one of these words (for a checklist a JSON list, whose fields are `list`, `index` and `label`); `choice: {abstain, bonus, shuffle}`: a letter |
+| `read` | `number: [low, high]`: the number under "score" in JSON, or the first; `expectation: [low, high]`: of the whole numbers by their log-probabilities; `labels: [first, second]`: one of these words; `choice: true`: the letter of an option, which is `correct` or `wrong` |
 | `scores` | of labels and choices: part: `{of: [labels], among: [labels]}`, the share of these among those; the first is `score` |
-| `groups` | kinds of questions; scores are the means over those that occur, and parts for each |
 
-Numbers are scaled to 0 … 1. A choice counts as `correct`, `wrong` or `abstained` (the option `abstain`, which questions
-that are not yes-no questions have); `credit` is 1, 0, or 1/K + `bonus` for abstaining from one of K choices; `shuffle`
-is the seed by which options are shuffled, over all questions of the file in order, as CaptionQA does.
+Numbers are scaled to 0 … 1.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from capmeter.metrics.judges.items import Item
@@ -89,20 +85,6 @@ class Message(_Strict):
         return _SLOT.sub(lambda slot: self._tag_pattern.sub(r"&lt;\1", values.get(slot[1], "")), self.prompt)
 
 
-class _Choices(_Strict):
-    """How lettered options are offered.
-
-    Attributes:
-        abstain: the option to abstain, or empty.
-        bonus: its credit above chance.
-        shuffle: the seed by which options are shuffled; None: not at all.
-    """
-
-    abstain: str = ""
-    bonus: float = 0.0
-    shuffle: int | None = None
-
-
 def _as_label(value: Any) -> Any:
     return value.strip().lower().replace(" ", "_") if isinstance(value, str) else value
 
@@ -117,28 +99,18 @@ class Reading(_Strict):
     Attributes:
         number, expectation: the lowest and the highest number, which are scaled to 0 … 1.
         labels: the possible answers.
-        choice: how options are offered.
-        list_field, index, label: of a checklist's JSON: the list (in files `list`), its entries' number and label.
+        choice: whether it is the letter of an option.
     """
 
     number: _Bounds | None = None
     expectation: _Bounds | None = None
     labels: Annotated[list[_Label], Field(min_length=2)] | None = None
-    choice: _Choices | None = None
-    list_field: str = Field("verdicts", alias="list")
-    index: str = "index"
-    label: str = "verdict"
+    choice: Literal[True] | None = None
 
     @property
     def bounds(self) -> list[int]:
         """The lowest and the highest number; empty for labels and choices."""
         return self.number or self.expectation or []
-
-    @property
-    def outcomes(self) -> tuple[str, ...]:
-        """What answers count as: labels, of a choice also a credit, or a number."""
-        choice_labels = ("correct", "wrong", "abstained", "credit")
-        return choice_labels if self.choice is not None else tuple(self.labels or ("score",))
 
     @model_validator(mode="after")
     def _check_kind(self) -> Reading:
@@ -149,11 +121,15 @@ class Reading(_Strict):
         return self
 
 
-class _Share(_Strict):
+class Share(_Strict):
     """A score of labels: how many of these are among those."""
 
     of: Annotated[list[_Label], Field(min_length=1)]
     among: Annotated[list[_Label], Field(min_length=1)]
+
+    def count(self, sums: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The two numbers, from the sums of the labels."""
+        return sum(sums[label] for label in self.of), sum(sums[label] for label in self.among)
 
 
 class Task(Message):
@@ -174,8 +150,7 @@ class Task(Message):
     needs: list[Literal["references", "image"]] = []
     questions: list[Item] = []
     read: Reading | None = None
-    scores: dict[str, _Share] | None = None
-    groups: list[str] = []
+    scores: dict[str, Share] | None = None
     steps: dict[str, Message] = Field({}, alias="prompts")
 
     @property
@@ -188,36 +163,25 @@ class Task(Message):
         return {**({self.name: self} if self.prompt else {}), **self.steps}
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """What answers count as, also for each group."""
-        counted = ("score",) if self.read is None else self.read.outcomes
-        return tuple(f"{name}{group}" for group in self._group_suffixes for name in counted)
+    def outcomes(self) -> tuple[str, ...]:
+        """What answers count as: labels, or a number."""
+        is_choice, labels = (False, None) if self.read is None else (self.read.choice, self.read.labels)
+        return ("correct", "wrong") if is_choice else tuple(labels or ("score",))
 
     @property
-    def _group_suffixes(self) -> list[str]:
-        return [f"/{group}" for group in self.groups] or [""]
+    def shares(self) -> dict[str, Share]:
+        """The declared scores, else that of the first label."""
+        return self.scores or {"score": Share(of=[self.outcomes[0]], among=[*self.outcomes])}
 
     def compute_scores(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The mean number; or the declared shares, else that of the first label or the credit, over groups their mean.
+        """The mean number, or the shares of labels.
 
         Args:
             sums: of the columns, and `scored`, the number of captions.
         """
         if self.read is None or self.read.bounds:
             return {"score": ratio(sums["score"], sums["scored"])}
-        *labels, last = self.read.outcomes
-        default = _Share(of=[last], among=labels) if last == "credit" else _Share(of=labels[:1], among=[*labels, last])
-        scores: dict[str, Floats] = {}
-        parts: dict[str, Floats] = {}
-        for name, share in (self.scores or {"score": default}).items():
-            totals = [sum(sums[f"{label}{group}"] for label in share.among) for group in self._group_suffixes]
-            counts = [sum(sums[f"{label}{group}"] for label in share.of) for group in self._group_suffixes]
-            shares = [ratio(count, total) for count, total in zip(counts, totals, strict=True)]
-            scores[name] = shares[0]
-            if self.groups:
-                scores[name] = ratio(sum(shares), sum(np.asarray(total) > 0 for total in totals))
-                parts |= {f"{name}/{group}": each for group, each in zip(self.groups, shares, strict=True)}
-        return scores | parts
+        return {name: ratio(*share.count(sums)) for name, share in self.shares.items()}
 
     @model_validator(mode="before")
     @classmethod
@@ -229,19 +193,12 @@ class Task(Message):
     def _check_task(self) -> Task:
         if not any(slot in each.prompt for each in self._messages.values() for slot in _SLOTS_OF_CAPTIONS):
             raise ValueError("expected a text in which {candidate} stands for a caption")
-        if self.ask in ("caption", "question", "checklist") and self.read is None:
-            raise ValueError("read: missing; expected one of number, expectation, labels, choice with its value")
-        if self.read is not None and self.ask == "checklist" and self.read.labels is None:
-            raise ValueError("read: a checklist has labels")
-        if self.read is not None and self.read.choice is not None and self.ask == "caption":
+        if self.read is not None and self.read.choice and self.ask == "caption":
             raise ValueError("read: a choice needs ask: question")
-        known_labels = set() if self.read is None or self.read.bounds else {*self.read.outcomes}
+        known_labels = set() if self.read is None or self.read.bounds else {*self.outcomes}
         for name, share in (self.scores or {}).items():
             if not {*share.of, *share.among} <= known_labels:
                 raise ValueError(f"scores: {name}: expected labels of {', '.join(sorted(known_labels))}")
-        for item in self.questions if self.groups else ():
-            if item.kind not in self.groups:
-                raise ValueError(f"questions: the kind {item.kind!a}: expected one of {', '.join(self.groups)}")
         if self.scores is not None and next(iter(self.scores), "") != "score":
             raise ValueError("scores: expected score: {of: [labels], among: [labels]} first")
         return self
