@@ -5,15 +5,16 @@ c_1 … c_m the candidate's sentences, r_1 … r_n those of a reference, near(c_
 most similar to c_i (by the cosine of the matcher's sentence vectors), near(r_j) that of the candidate, and s(c, R) the
 score of a caption c with the references R:
 
-    P = mean over i of s(c_i, near(c_i))          R = mean over references and j of s(r_j, near(r_j))
-    score = (P + R + G) / 3                       G = F-score of the tuples of both scene graphs
+    S = Σ_i s(c_i, near(c_i)), supported          M = mean over references of Σ_j (1 - s(r_j, near(r_j))), missing
+    T = S / (S + (m - S) / 4 + 3 M / 4)           G = F-score of the tuples of both scene graphs
+    score = (2 T + G) / 3
 
+T is Tversky's index (1977). A further sentence raises it if s > T / (4 - 3 T), which is .17 for T = .45.
 A sentence that repeats an earlier one has s = 0. One that its most similar sentences contradict (below: another
 colour, number … of the same object, or the opposite place) has half of its s and of its correctness.
 `correctness` is the mean of the distinct c_i's, `coverage` the mean correctness of the r_j against the candidate,
-`fluency` the mean of the c_i's. What is neither a document nor has one among its references makes one claim, c itself,
-near(c) is all its references, and the score is P. `uncertainty` is the mean of the distinct c_i's; it was calibrated on
-captions, not on documents, and knows nothing of contradictions and graphs.
+`fluency` the mean of the c_i's. `uncertainty` is the mean of the distinct c_i's; it was calibrated on captions, not on
+documents, and knows nothing of contradictions and graphs.
 
 `explain` says of each sentence of the candidate whether it is supported (correctness at least .5), contradicted (by a
 word of the most similar sentence, or by what is said of the same object) or unsupported, and of each of the references
@@ -83,6 +84,7 @@ GRAPHS = "caption"
 _ROWS_AT_ONCE, _CHARACTERS_AT_ONCE = 32, 1 << 17  # of documents, with their references, whose states are in memory
 _SUPPORTED = 0.5  # correctness from which a sentence is supported; of other photos' sentences 12 % reach it
 _CONTRADICTED = 0.5  # what a contradicted sentence counts: its other words may be right
+_MISSING = 0.75  # weight of what is missing; what is unsupported has the rest
 _SCORE, _CORRECTNESS, _, _FLUENCY = range(len(COLUMNS))
 
 Claim = tuple[int, tuple[int, ...]]
@@ -201,20 +203,20 @@ class _DocumentBlock:
         for row, (candidate_claims, reference_claims) in enumerate(self.claims):
             if is_empty[row]:
                 continue
-            distinct_claims = dict.fromkeys(candidate_claims)
             candidate_columns, *reference_columns = self._weighted_claim_scores(row)
-            candidate_mean = np.mean([candidate_columns[claim] for claim in distinct_claims], axis=0)
-            reference_mean = np.mean(
-                [
-                    np.mean([columns[claim] for claim in text_claims], axis=0)
-                    for columns, text_claims in zip(reference_columns, reference_claims, strict=True)
-                ],
-                axis=0,
-            )
-            tuple_f = match(*self.graphs[row]).counts["all"].f
-            precision = candidate_mean[_SCORE] * len(distinct_claims) / len(candidate_claims)
-            score = (precision + reference_mean[_SCORE] + tuple_f) / 3
-            scores[row] = score, candidate_mean[_CORRECTNESS], reference_mean[_CORRECTNESS], candidate_mean[_FLUENCY]
+            candidate_values = np.array([candidate_columns[claim] for claim in dict.fromkeys(candidate_claims)])
+            reference_values = [
+                np.array([columns[claim] for claim in text_claims])
+                for columns, text_claims in zip(reference_columns, reference_claims, strict=True)
+            ]
+            supported = candidate_values[:, _SCORE].sum()
+            unsupported = len(candidate_claims) - supported
+            missing = np.mean([(1 - values[:, _SCORE]).sum() for values in reference_values])
+            index = supported / (supported + (1 - _MISSING) * unsupported + _MISSING * missing)
+            coverage = np.mean([values[:, _CORRECTNESS].mean() for values in reference_values])
+            candidate_mean = candidate_values.mean(axis=0)
+            score = (2 * index + match(*self.graphs[row]).counts["all"].f) / 3
+            scores[row] = score, candidate_mean[_CORRECTNESS], coverage, candidate_mean[_FLUENCY]
         return scores
 
     def uncertainties(self) -> Floats:
@@ -232,26 +234,19 @@ class _DocumentBlock:
         candidate_claims, reference_claims = self.claims[row]
         candidate_graph, reference_graph = self.graphs[row]
         conflicts = _index_conflicts(candidate_graph, reference_graph)
-        contradiction_flags = [
-            _find_contradicted_sentences(
-                candidate, references, self._numbers(candidate_claims, self.references[row]), conflicts
-            )
-        ]
+        sides = [(candidate, references, candidate_claims, self.references[row], conflicts)]
         conflicts = _index_conflicts(reference_graph, candidate_graph)
-        for reference_text, claims in zip(references, reference_claims, strict=True):
-            sentence_numbers = self._numbers(claims, [self.candidates[row]])
-            contradiction_flags.append(
-                _find_contradicted_sentences(reference_text, [candidate], sentence_numbers, conflicts)
-            )
+        for reference, claims in zip(references, reference_claims, strict=True):
+            sides.append((reference, [candidate], claims, [self.candidates[row]], conflicts))
         column_weights = np.ones(len(COLUMNS))
         column_weights[[_SCORE, _CORRECTNESS]] = _CONTRADICTED
-        return [
-            {
-                claim: self.claim_scores[claim] * column_weights if contradicted else self.claim_scores[claim]
-                for claim, contradicted in zip(claims, claim_flags, strict=True)
-            }
-            for claims, claim_flags in zip((candidate_claims, *reference_claims), contradiction_flags, strict=True)
-        ]
+        weighted_scores = []
+        for text, others, claims, judges, conflicts in sides:
+            flags = _find_contradicted_sentences(text, others, self._numbers(claims, judges), conflicts)
+            claim_weights = np.where(np.array(flags)[:, None], column_weights, 1.0)
+            values = [self.claim_scores[claim] for claim in claims]
+            weighted_scores.append(dict(zip(claims, values * claim_weights, strict=True)))
+        return weighted_scores
 
     @staticmethod
     def _numbers(claims: Sequence[Claim], texts: Sequence[NDArray[np.int64]]) -> list[list[int]]:
