@@ -16,6 +16,7 @@ import numpy as np
 
 from capmeter.core.assets import find_checkpoint
 from capmeter.core.errors import InputError
+from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse
@@ -146,19 +147,19 @@ def coefficients(points: Points, scores: Floats) -> dict[str, float]:
     judged_scores = scores[points.rows]
     if not np.ptp(judged_scores):
         return dict.fromkeys(COEFFICIENTS, 0.0)
-    return {
-        "pearson": float(Pearson(judged_scores, points.human)()),
-        "spearman": float(Spearman(judged_scores, points.human)()),
-        "kendall": float(TauB(judged_scores, points.human)()),
-    }
+    values = (float(measure(judged_scores, points.human)()) for measure in (Pearson, Spearman, TauB))
+    return dict(zip(COEFFICIENTS, values, strict=True))
 
 
 def _correlated(study: Study, title: str, names: Sequence[str], printed: Mapping[str, Mapping[str, float]]) -> Part:
     points = study.points("composite", "machines")
     metrics, notes = study.networks.metrics(names)
-    scores = study.scores(points, metrics)
-    study_rows = tuple(StudyRow(name, coefficients(points, scores[name]), printed.get(name, {})) for name in metrics)
-    return Part(_on(title, points), COEFFICIENTS, study_rows, notes)
+    study_rows = []
+    for name, metric in metrics.items():
+        found = coefficients(points, study.scores(points, {name: metric})[name])
+        study_rows.append(StudyRow(name, found, printed.get(name, {})))
+        report_progress(f"{name}: {', '.join(f'{column} {value:.3f}' for column, value in found.items())}")
+    return Part(_on(title, points), COEFFICIENTS, tuple(study_rows), notes)
 
 
 def _on(title: str, judgments: Points | JudgedPairs) -> str:
