@@ -78,13 +78,12 @@ def test_events_of_a_video_stay_together(tmp_path: Path) -> None:
     assert captions == list(capmeter.load(tmp_path / "x.jsonl", on_missing="keep")) and len(captions) == 2
 
 
-def test_patterns_name_files_once(tmp_path: Path) -> None:
+def test_patterns_name_files(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.jsonl").write_text('{"image_id": 1, "candidate": "a", "references": ["b"]}\n')
     assert len(open_parts(str(tmp_path / "a" / "*.jsonl"))) == 1
-    with pytest.raises(InputError, match=r"two of the files are called x.jsonl"):
-        open_parts(str(tmp_path / "*" / "*.jsonl"))
+    assert len(open_parts(str(tmp_path / "*" / "*.jsonl"))) == 2
     with pytest.raises(InputError, match=r"no file matches .*expected a pattern"):
         open_parts(str(tmp_path / "*.parquet"))
     with pytest.raises(InputError, match="rows is 0"):

@@ -22,7 +22,6 @@ import hashlib
 import json
 import math
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
@@ -266,9 +265,6 @@ def _find_files(source: Any) -> list[CaptionSource]:
     paths = sorted(path for path in glob(os.fspath(source), recursive=True) if Path(path).is_file())  # noqa: PTH207
     if not paths:
         raise InputError(f"no file matches {source}; expected a pattern such as 'captions/*.parquet', in quotes")
-    repeated = [name for name, count in Counter(Path(path).name for path in paths).items() if count > 1]
-    if repeated:
-        raise InputError(f"two of the files are called {repeated[0]}, as their scores would be; rename one")
     return list(map(CaptionSource.resolve, paths))
 
 

@@ -51,9 +51,9 @@ from capmeter.core.settings import Settings
 from capmeter.evaluation.base import UNUSED, Floats, Metric
 from capmeter.evaluation.pools import WorkerPool, make_pool, worker_settings
 from capmeter.evaluation.registry import is_needed, parse_list, with_required
-from capmeter.evaluation.results import Results
+from capmeter.evaluation.results import Results, resample_sums
 from capmeter.evaluation.runner import CorpusStates, Evaluation
-from capmeter.stats.bootstrap import Clusters, percentile_interval, resample_blocks
+from capmeter.stats.bootstrap import Clusters, percentile_interval
 
 SUMMARY = "corpus.json"
 """The file with the scores of all parts together."""
@@ -387,7 +387,7 @@ def _score_rows(
         )
     clusters = Clusters(images) if resamples and len(np.unique(images)) <= MAX_IMAGES else None
     scores: dict[str, Mapping[str, Floats]] = {}
-    by_image: dict[Metric, Floats] = {}
+    by_image: dict[str, tuple[Metric, Floats, Floats]] = {}
     for metric in metrics:
         totals, sums = [], []
         for column in metric.columns:
@@ -397,22 +397,16 @@ def _score_rows(
             sums += [] if clusters is None else [clusters.sums(values)]
         metric.check_sums(np.array(totals), len(ids), counts)
         scores[str(metric)] = metric.from_sums(np.array(totals), np.float64(len(ids)))
-        by_image |= {metric: np.column_stack(sums)} if sums else {}
-    resampled: dict[str, list[Floats]] = {str(metric): [] for metric in by_image}
-    if clusters is not None:
-        image_counts = clusters.sums(np.ones(len(ids)))
-        for block in resample_blocks(len(clusters), resamples, seed):
-            weights = block.astype(np.float64)
-            for metric, sums_by_image in by_image.items():
-                block_scores = metric.from_sums(weights @ sums_by_image, weights @ image_counts)
-                resampled[str(metric)].append(block_scores["score"])
+        if clusters is not None:
+            by_image[str(metric)] = metric, np.column_stack(sums), clusters.sums(np.ones(len(ids)))
+    resampled = {} if clusters is None else resample_sums(by_image, len(clusters), resamples, seed)
     return SetScores(
         captions=len(ids),
         scores={name: float(values["score"]) for name, values in scores.items()},
         parts={
             name: {part: float(values[part]) for part in values if part != "score"} for name, values in scores.items()
         },
-        intervals={name: percentile_interval(np.concatenate(blocks), 0.95) for name, blocks in resampled.items()},
+        intervals={name: percentile_interval(parts["score"], 0.95) for name, parts in resampled.items()},
     )
 
 

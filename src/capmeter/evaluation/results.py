@@ -13,7 +13,7 @@ the "command".
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet, SentencePool
@@ -155,20 +154,6 @@ class Scores:
         return replace(
             scores, answers={id: answers for id, answers in self.answers.items() if id in selected_positions}
         )
-
-    def score_resamples(self, weights: npt.NDArray[Any], clusters: Clusters) -> Mapping[str, Floats]:
-        """The corpus score of each resample as "score" (resamples), and its parts.
-
-        Args:
-            weights: how often each cluster occurs in each resample (resamples, clusters).
-            clusters: the captions grouped by image.
-
-        Raises:
-            InputError: the scores were read from a file without rows.
-        """
-        metric, _ = self._metric_and_rows()
-        sums, counts = self.sum_by_cluster(clusters)
-        return metric.from_sums(weights @ sums, weights @ counts)
 
     def sum_by_cluster(self, clusters: Clusters) -> tuple[Floats, Floats]:
         """The rows summed within each cluster (clusters, columns), and its captions with a share of the absent ones."""
@@ -329,7 +314,7 @@ class Results(Mapping[str, Scores]):
 
 
 def resample_scores(
-    scores: Collection[Scores], clusters: Clusters, resamples: int, seed: int, order: Any = slice(None)
+    scores: Iterable[Scores], clusters: Clusters, resamples: int, seed: int, order: Any = slice(None)
 ) -> dict[str, dict[str, Floats]]:
     """The "score" and parts of each metric in each resample of images (resamples), by metric name.
 
@@ -340,11 +325,25 @@ def resample_scores(
         seed: of the resamples.
         order: the place of each cluster in a resample, where systems have the same images in different orders.
     """
-    blocks: dict[str, list[Mapping[str, Floats]]] = {each.name: [] for each in scores}
-    for block in resample_blocks(len(clusters), resamples, seed):
+    sums = {each.name: (each._metric_and_rows()[0], *each.sum_by_cluster(clusters)) for each in scores}
+    return resample_sums(sums, len(clusters), resamples, seed, order)
+
+
+def resample_sums(
+    sums: Mapping[str, tuple[Metric, Floats, Floats]], images: int, resamples: int, seed: int, order: Any = slice(None)
+) -> dict[str, dict[str, Floats]]:
+    """The "score" and parts of each metric in each resample of images (resamples), by metric name.
+
+    Args:
+        sums: of each metric its rows summed by image (images, columns), and the number of captions (images).
+        images: their number.
+        resamples, seed, order: as of `resample_scores`.
+    """
+    blocks: dict[str, list[Mapping[str, Floats]]] = {name: [] for name in sums}
+    for block in resample_blocks(images, resamples, seed) if sums else ():
         weights = np.ascontiguousarray(block[:, order], np.float64)  # once, not in each product
-        for each in scores:
-            blocks[each.name].append(each.score_resamples(weights, clusters))
+        for name, (metric, values, counts) in sums.items():
+            blocks[name].append(metric.from_sums(weights @ values, weights @ counts))
     return {
         name: {part: np.concatenate([each[part] for each in of_metric]) for part in of_metric[0]}
         for name, of_metric in blocks.items()

@@ -18,6 +18,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning
 from capmeter.evaluation.registry import parse
+from capmeter.evaluation.results import resample_scores
 from capmeter.evaluation.runner import Evaluation, evaluate
 from capmeter.metrics.combined.combination import Combination, Moments
 from capmeter.report.explain import explain, render_explanations, to_dicts
@@ -44,10 +45,9 @@ def test_a_raw_combination_is_the_sum_of_its_members_for_captions_corpus_and_res
         np.testing.assert_allclose(total, 0.3 * bleu + 0.7 * cider, rtol=0, atol=1e-15)
     assert results[both].score != pytest.approx(results[both].items.array.mean(), abs=1e-3)  # corpus BLEU, not a mean
     assert results[both].parts == {"bleu-4": results[BLEU].score, "cider-d": results[CIDER].score}
-    weights = np.random.default_rng(1).integers(0, 3, (20, len(DOGS))) + np.eye(len(DOGS))[[0] * 20]
-    clusters = results.ids.clusters
-    resampled = [results[each].score_resamples(weights, clusters)["score"] for each in (both, BLEU, CIDER)]
-    np.testing.assert_allclose(resampled[0], 0.3 * resampled[1] + 0.7 * resampled[2], rtol=0, atol=1e-14)
+    resampled = resample_scores([results[each] for each in (both, BLEU, CIDER)], results.ids.clusters, 20, 1)
+    total, bleu, cider = (each["score"] for each in resampled.values())
+    np.testing.assert_allclose(total, 0.3 * bleu + 0.7 * cider, rtol=0, atol=1e-14)
 
 
 def test_without_weights_it_is_the_mean_of_any_number() -> None:
