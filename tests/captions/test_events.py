@@ -161,7 +161,7 @@ def test_selection_keeps_events_and_ordinary_captions_have_none() -> None:
         ([[0, float("nan")]], "its end is NaN"),
         ([[0, float("inf")]], "its end is infinite"),
         ([[0, None]], "its end is missing"),
-        ([["0", 2]], 'its start is the text "0"'),
+        ([["now", 2]], 'its start is the text "now"'),
         ([[True, 2]], "its start is true"),
         ([[0, 10**400]], "a number of more than 40 digits"),
         ([[0, 1, 2]], "a list of 3, expected"),

@@ -33,21 +33,43 @@ def numbered(stem: str, first: int = 1) -> Callable[[str, list[str]], dict[str, 
     return lambda key, texts: {"file_name": key} | {f"{stem}_{k + first}": text for k, text in enumerate(texts)}
 
 
+def wide(
+    image: str, references: str, make: Callable[[list[str]], Any] = list, /, **others: Any
+) -> list[dict[str, Any]]:
+    return [{**others, image: key, references: make(texts)} for key, texts in TEXTS.items()]
+
+
+def long(image: str, reference: str, make: Callable[[str], Any] = str, /, **others: Any) -> list[dict[str, Any]]:
+    return [{**others, image: key, reference: make(text)} for key, texts in TEXTS.items() for text in texts]
+
+
+def lines(form: str) -> str:
+    return "".join(form.format(key, k, text) for key, texts in TEXTS.items() for k, text in enumerate(texts))
+
+
 REFERENCES: dict[str, Any] = {
     "COCO": coco("image_id"),
     "DCASE": {**coco("audio_id"), "audio samples": coco("audio_id")["images"], "images": 3},
     "by image": TEXTS,
     "objects by image": {key: [{"caption": text} for text in texts] for key, texts in TEXTS.items()},
-    "rows": [{"image_id": key, "references": texts} for key, texts in TEXTS.items()],
-    "long rows": [{"image_id": key, "caption": text} for key, texts in TEXTS.items() for text in texts],
+    "rows": wide("image_id", "references"),
+    "long rows": long("image_id", "caption"),
+    "addresses": long("url", "caption"),
+    "LAION": long("URL", "TEXT", punsafe=0.1),
+    "MSR-VTT 1kA": long("vid", "sentence"),
+    "with candidates": {"predictions": SAID, "targets": TEXTS},
+    "Weights & Biases": {"columns": ["image", "caption"], "data": [list(r.values()) for r in long("image", "caption")]},
     "Karpathy": {
-        "images": [{"filename": k, "split": "test", "sentences": [{"raw": t} for t in ts]} for k, ts in TEXTS.items()]
+        "images": wide("filename", "sentences", lambda texts: [{"raw": text} for text in texts], split="test")
     },
-    "yerevann": [{"filename": key, "sentences": texts} for key, texts in TEXTS.items()],
-    "HuggingFaceM4": [{"image": PICTURE, "filename": k, "imgid": 3, "sentences_raw": ts} for k, ts in TEXTS.items()],
-    "nlphuji": [{"image": PICTURE, "caption": ts, "filename": key} for key, ts in TEXTS.items()],
+    "yerevann": wide("filename", "sentences"),
+    "a sentence a row": long("filename", "sentences", lambda text: {"raw": text, "sentid": 1}, image=PICTURE),
+    "sentences as columns": wide("filename", "sentences", lambda texts: {"raw": texts, "sentid": [1]}),
+    "HuggingFaceM4": wide("filename", "sentences_raw", image=PICTURE, imgid=3),
+    "nlphuji": wide("filename", "caption", image=PICTURE),
     "jxie": [numbered("caption", 0)(key, texts) for key, texts in TEXTS.items()],
-    "lmms-lab": [{"question_id": key, "image": PICTURE, "answer": texts, "id": 1} for key, texts in TEXTS.items()],
+    "lmms-lab": wide("question_id", "answer", image=PICTURE, id=1),
+    "NoCaps": wide("image_id", "annotations_captions", image=PICTURE),
     "Clotho": [numbered("caption")(key, texts) for key, texts in TEXTS.items()],
     "WavCaps": {"data": [{**numbered("caption")("x", texts), "audio": key} for key, texts in TEXTS.items()], "num": 3},
     "NWPU": {
@@ -55,27 +77,37 @@ REFERENCES: dict[str, Any] = {
         for k, (key, texts) in enumerate({**TEXTS, "13.jpg": ["a", "b"]}.items())
     },
     "MDETR": {
-        "images": [
-            {"file_name": k, "id": 0, "caption": t, "tokens_negative": []} for k, ts in TEXTS.items() for t in ts
-        ],
+        "images": long("file_name", "caption", id=0, tokens_negative=[]),
         "annotations": [{"id": 1, "image_id": 0, "bbox": [1, 2, 3, 4]}],
     },
-    "ShareGPT4V": [
-        {
-            "id": "0",
-            "image": f"coco/{key}",
-            "conversations": [{"from": "human", "value": "?"}, {"from": "gpt", "value": texts[0]}],
-        }
-        for key, texts in TEXTS.items()
-    ],
-    "one language of XM3600": [
-        {"image/key": key, "image/locale": "en", "en": {"caption": texts}} for key, texts in TEXTS.items()
-    ],
-    "lines": "".join(f"{key}#zhm#{k} {text}\n" for key, texts in TEXTS.items() for k, text in enumerate(texts)),
-    "token lines": "".join(f"{key}#{k}\t{text}\n" for key, texts in TEXTS.items() for k, text in enumerate(texts)),
-    "two columns": "".join(f"{key}\t {text}\n" for key, texts in TEXTS.items() for text in texts),
-    "picture last": "".join(f"{text} here\thttp://x/{key}\n" for key, texts in TEXTS.items() for text in texts),
+    "ShareGPT4V": wide("image", "conversations", lambda texts: [{"from": "gpt", "value": texts[0]}], id="0"),
+    "one language of XM3600": wide("image/key", "en", lambda texts: {"caption": texts}, **{"image/locale": "en"}),
+    "lines": lines("{}#zhm#{} {}\n"),
+    "translated lines": lines("{}#enc2zh#{} {}\n"),
+    "token lines": lines("{}#{}\t{}\n"),
+    "two columns": lines("{0}\t {2}\n"),
+    "picture last": lines("{2} here\thttp://x/{0}\n"),
     "lists in a column": "".join(f"{k}\t{json.dumps([{'caption': t} for t in ts])}\n" for k, ts in TEXTS.items()),
+}
+
+
+def said(row: Any) -> list[Any]:
+    form = json.dumps(row)
+    return [json.loads(form.replace("KEY", key).replace("TEXT", text)) for key, text in SAID.items()]
+
+
+PARTS = [{"type": "text", "text": "TEXT"}]
+OUTPUT = [{"type": "reasoning"}, {"type": "message", "content": PARTS}]
+INSPECT = {
+    "id": "KEY",
+    "epoch": 1,
+    "target": "x",
+    "output": {"completion": "", "choices": [{"message": {"content": PARTS}}]},
+}
+VERTEX = {
+    "status": "",
+    "processed_time": "x",
+    "request": {"contents": [{"parts": [{}, {"fileData": {"fileUri": "KEY"}}]}]},
 }
 RESULTS: dict[str, Any] = {
     "by image": SAID,
@@ -83,27 +115,14 @@ RESULTS: dict[str, Any] = {
         "overall": {"CIDEr": 1},
         "imgToEval": {k: {"image_id": k, "caption": t, "CIDEr": 1} for k, t in SAID.items()},
     },
-    **{
-        name: [{name: k, "caption": t, "n": 1} for k, t in SAID.items()]
-        for name in ("audio_id", "clip_id", "uid", "key")
-    },
     "frame of pandas": {str(k): {"image_id": key, "caption": text} for k, (key, text) in enumerate(SAID.items())},
     "Oscar": "".join(f"{key}\t{json.dumps([{'caption': text, 'conf': 0.9}])}\n" for key, text in SAID.items()),
-    "Inspect": {
-        "version": 2,
-        "status": "success",
-        "eval": {},
-        "samples": [
-            {
-                "id": k,
-                "epoch": 1,
-                "target": "x",
-                "output": {"choices": [{"message": {"content": [{"type": "text", "text": t}]}}]},
-            }
-            for k, t in SAID.items()
-        ],
-    },
-    "AMBER": [{"id": k, "response": t} for k, t in SAID.items()] + [{"id": "x", "response": "Yes."}],
+    "Inspect": {"version": 2, "status": "success", "eval": {}, "samples": said(INSPECT)},
+    "responses": said({"custom_id": "KEY", "response": {"body": {"output": OUTPUT}}}),
+    "Vertex": said({**VERTEX, "response": {"candidates": [{"content": {"parts": PARTS}}]}}),
+    "Bedrock": said({"recordId": "KEY", "modelInput": {}, "modelOutput": {"content": PARTS}}),
+    "LLaVA": said({"question_id": 5, "image": "KEY", "text": "TEXT", "answer_id": "x"}),
+    "AMBER": [*said({"id": "KEY", "response": "TEXT"}), {"id": "x", "response": "Yes."}],
 }
 
 
@@ -149,10 +168,16 @@ VIDEOS: dict[str, Any] = {
             ("segment", "text"),
             ("timestamps", "description"),
             ("timestamp", "label"),
+            ("time_span", "title"),
         )
     },
     "start and end": {v: [{"start": t[0], "end": t[1], "text": s} for t, s in each] for v, each in EVENTS.items()},
     "null": {"results": {v: [{"timestamp": t, "sentence": s} for t, s in each] or None for v, each in EVENTS.items()}},
+    "rows": [{"id": v, "regions": [{"ts": t, "narration": s} for t, s in e]} for v, e in EVENTS.items()],
+    "starts": [
+        {"id": v, "starts": [t[0] for t, _ in e], "ends": [t[1] for t, _ in e], "en_captions": [s for _, s in e]}
+        for v, e in EVENTS.items()
+    ],
     "lists": {v: {"timestamps": [t for t, _ in e], "captions": [s for _, s in e]} for v, e in EVENTS.items()},
     "without events": {
         v: {"duration": 9, "timestamps": [t for t, _ in e], "sentences": [s for _, s in e]} if e else {}
@@ -207,6 +232,15 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
             "en.caption",
         ),
         ([{"image": [b"x"], "caption": "a"}], "image holds a picture"),
+        (
+            [{"video_id": "v", "start": 0, "end": 4, "caption": "a"}, {"video_id": "v", "caption": "b"}],
+            r"\[1\]: it has no time",
+        ),
+        ({"results": {"coco": {"CIDEr": 1}}, "configs": {}, "versions": {}}, "results of lmms-eval, which are scores"),
+        ({"a": {"1": "a dog", "2": "a cat"}, "b": {"1": "the dog", "2": "the cat"}}, "if the keys are systems"),
+        ({"qid": 1, "query": "a dog", "windows": [[1, 2]]}, r"image_id is missing, .*the fields are qid"),
+        ([{"id": 1, "epoch": 1, "target": "x", "output": {"completion": ""}, "error": {}}], "ended with an error"),
+        ([{"recordId": "1", "modelOutput": {}, "error": {"errorCode": 400}}], "the request failed"),
         ({"a": [{"image_id": 1, "caption": "a"}], "b": [{"image_id": 1, "caption": "b"}]}, "under several keys"),
         (
             [{"image_id": 1}, {"image_id": 2, "caption": "a"}, {"image_id": 3, "caption": "b"}],
@@ -346,5 +380,8 @@ def test_times_pictures_numbers_and_errors_of_fresh_files(tmp_path: Path) -> Non
     assert capmeter.load([hidden], on_missing="keep").image_ids == ("7.jpg",)
     (tmp_path / "lines.txt").write_text("7 a dog runs\n9 two cats sleep\n11 a bus stops\n")
     assert "begins with a number of its own" in examine(tmp_path / "lines.txt").warnings[0]
-    for text in ("requests.exceptions.ConnectionError: x", "<error>", "503 Service Unavailable", "content_filter"):
+    for text in (
+        *("requests.exceptions.ConnectionError: x", "<error>", "503 Service Unavailable", "content_filter"),
+        *("HTTP 429 Too Many Requests", "Image not found", "<no_answer>", "Timeout", "Unknown"),
+    ):
         assert "error messages" in examine([{"image_id": 1, "caption": text}]).warnings[0], text

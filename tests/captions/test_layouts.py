@@ -23,6 +23,7 @@ from capmeter.core.errors import InputError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
 DOG, CATS = ["a dog runs on grass", "the dog is running"], ["two cats sleep", "cats asleep on a sofa"]
+TEXTS = {"7": DOG, "9": CATS}
 SAID = {"7": "a dog runs", "9": "two cats"}
 
 
@@ -77,19 +78,17 @@ INSPECT: dict[str, Any] = {
     "results": {"total_samples": 2, "scores": [{"name": "captions", "metrics": {}}]},
     "samples": [
         {"id": int(id), "epoch": 1, "input": "?", "target": texts, "output": {"completion": SAID[id]}, "scores": {}}
-        for id, texts in (("7", DOG), ("9", CATS))
+        for id, texts in TEXTS.items()
     ],
 }
 SWIFT = [
     {"response": SAID["7"], "labels": str(DOG), "logprobs": None, "images": [{"bytes": None, "path": "7"}]},
     {"response": SAID["9"], "labels": str(CATS), "logprobs": None, "images": ["9"]},
 ]
-OPENCOMPASS = {
-    id: {"origin_prompt": "Describe.", "prediction": SAID[id], "gold": texts} for id, texts in (("7", DOG), ("9", CATS))
-}
+OPENCOMPASS = {id: {"origin_prompt": "Describe.", "prediction": SAID[id], "gold": texts} for id, texts in TEXTS.items()}
 CLIP_BENCHMARK = [
     {"image_id": int(id), "gen": [{"caption": SAID[id]}], "true": [{"caption": text} for text in references]}
-    for id, references in (("7", DOG), ("9", CATS))
+    for id, references in TEXTS.items()
 ]
 
 
@@ -104,6 +103,10 @@ FILES: dict[str, tuple[Any, str]] = {
     "clip_benchmark": (CLIP_BENCHMARK, "results of clip_benchmark"),
     "inspect": (INSPECT, "a log of Inspect"),
     "ms-swift": (lines(SWIFT), "predictions of ms-swift"),
+    "magic": (
+        [{"image_name": id, "captions": texts, "prediction": SAID[id]} for id, texts in TEXTS.items()],
+        "results of MAGIC",
+    ),
     "opencompass": (OPENCOMPASS, "predictions of OpenCompass"),
 }
 
@@ -139,7 +142,6 @@ RESULTS = {
         "result": [{"video_id": id, "caption": text} for id, text in SAID.items()],
         "external_data": {"used": "false", "details": ""},
     },
-    "MSR-VTT rows": [{"video_id": id, "caption": text} for id, text in SAID.items()],
     "VATEX": SAID,
     "NoCaps": [{"open_images_id": id, "caption": text} for id, text in SAID.items()],
     "NoCaps with hyphens": [{"open-images-id": id, "caption": text} for id, text in SAID.items()],
@@ -156,6 +158,7 @@ def batch_line(image: str, text: str) -> dict[str, Any]:
 
 
 RESULTS["vLLM batch"] = lines([batch_line(id, text) for id, text in SAID.items()])
+RESULTS["LLaVA"] = [{"question_id": int(id), "text": text, "answer_id": "x"} for id, text in SAID.items()]
 RESULTS["completions"] = lines(
     [{"custom_id": id, "response": {"body": {"choices": [{"text": text}]}}, "error": None} for id, text in SAID.items()]
 )
@@ -250,22 +253,6 @@ def test_short_names_come_last() -> None:
         capmeter.load_references({"targets": {"7": DOG, "9": CATS}, "said": SAID})
 
 
-ALONE = {
-    "LLaMA-Factory": [{"prompt": "Describe.", "predict": SAID[id], "label": DOG[0]} for id in SAID],
-    "ms-swift": [{"query": "Describe.", "response": SAID[id], "labels": DOG[0]} for id in SAID],
-    "MAGIC": [{"split": "test", "image_name": id, "captions": [DOG[0]], "prediction": SAID[id]} for id in SAID],
-}
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_results_with_their_references(name: str, tmp_path: Path) -> None:
-    for content in (ALONE[name], lines(ALONE[name])):
-        captions = capmeter.load(write_file(tmp_path, content))
-        assert [each.candidate for each in captions] == list(SAID.values())
-        assert [each.references for each in captions] == [(DOG[0],)] * 2
-        assert captions.image_ids == (("7", "9") if name == "MAGIC" else ("0", "1"))
-
-
 def vizwiz() -> dict[str, Any]:
     images = [{"file_name": f"VizWiz_val_{k:08}.jpg", "id": k, "text_detected": False} for k in (7, 9)]
     captions = [(7, DOG[0], 0, 0), (7, "Quality issues are too severe.", 1, 0), (7, DOG[1], 0, 0), (9, "spam", 0, 1)]
@@ -281,14 +268,14 @@ def nocaps() -> dict[str, Any]:
     images = [
         {"id": k, "open_images_id": f"00{k}a", "file_name": f"00{k}a.jpg", "domain": "near-domain"} for k in (7, 9)
     ]
-    rows = [{"image_id": k, "id": k, "caption": text} for k, texts in ((7, DOG), (9, CATS)) for text in texts]
+    rows = [{"image_id": k, "id": k, "caption": text} for k, texts in TEXTS.items() for text in texts]
     return {"licenses": [], "info": {}, "images": images, "annotations": rows}
 
 
 def textcaps() -> dict[str, Any]:
     rows = [
         {"image_id": id, "caption_id": k, "caption_str": text, "reference_strs": texts, "image_path": f"train/{id}.jpg"}
-        for id, texts in (("7", DOG), ("9", CATS))
+        for id, texts in TEXTS.items()
         for k, text in enumerate(texts)
     ]
     return {"dataset_type": "val", "dataset_name": "textcaps", "dataset_version": "0.1", "data": rows}
@@ -308,28 +295,16 @@ REFERENCES: dict[str, Any] = {
     "TextCaps rows": textcaps()["data"],
     "MSR-VTT": msr_vtt(),
     "VATEX": [{"videoID": "7", "enCap": DOG, "chCap": ["狗"]}, {"videoID": "9", "enCap": CATS, "chCap": ["猫"]}],
-    "BLIP": [{"image": "7", "caption": DOG}, {"image": "9", "caption": CATS}],
-    "BLIP of COCO": [
-        {"image": f"val2014/COCO_val2014_00000000000{k}.jpg", "caption": c} for k, c in ((7, DOG), (9, CATS))
-    ],
+    "BLIP of COCO": [{"image": f"val2014/COCO_val2014_00000000000{k}.jpg", "caption": c} for k, c in TEXTS.items()],
     "LAVIS": {
-        "annotations": [{"image_id": k, "caption": t, "id": 0} for k, c in ((7, DOG), (9, CATS)) for t in c],
+        "annotations": [{"image_id": k, "caption": t, "id": 0} for k, c in TEXTS.items() for t in c],
         "images": [{"id": 7}, {"id": 9}],
     },
-    "Clotho": table([{"file_name": k, "caption_1": c[0], "caption_2": c[1]} for k, c in (("7", DOG), ("9", CATS))]),
+    "Clotho": table([{"file_name": k, "caption_1": c[0], "caption_2": c[1]} for k, c in TEXTS.items()]),
     "DCASE": table(
-        [
-            {"file_name": k, "caption_reference_01": c[0], "caption_reference_02": c[1]}
-            for k, c in (("7", DOG), ("9", CATS))
-        ]
+        [{"file_name": k, "caption_reference_01": c[0], "caption_reference_02": c[1]} for k, c in TEXTS.items()]
     ),
-    "AudioCaps": table(
-        [
-            {"audiocap_id": n, "youtube_id": k, "start_time": 30, "caption": text}
-            for n, (k, c) in enumerate((("7", DOG), ("9", CATS)))
-            for text in c
-        ]
-    ),
+    "AudioCaps": table([{"youtube_id": k, "start_time": 3, "caption": t} for k, c in TEXTS.items() for t in c]),
 }
 
 
@@ -340,17 +315,15 @@ REFERENCES: dict[str, Any] = {
 @given(seed=st.integers(0, 1000))
 def test_the_order_of_rows_and_keys_changes_nothing(kind: int, name: str, seed: int, tmp_path_factory: Any) -> None:
     folder, rng = tmp_path_factory.mktemp("order"), random.Random(seed)
-    texts = {"7": DOG, "9": CATS}
     if kind == 0:
         captions = capmeter.load(write_file(folder, shuffled(FILES[name][0], rng)))
     elif kind == 1:
-        captions = capmeter.load(write_file(folder, shuffled(RESULTS[name], rng)), shuffled(texts, rng))
+        captions = capmeter.load(write_file(folder, shuffled(RESULTS[name], rng)), shuffled(TEXTS, rng))
     else:
         files = [write_file(folder, shuffled(REFERENCES[name], rng), each) for each in ("one", "two")]
         captions = capmeter.load(SAID, files)
-        texts = {"7": 2 * DOG, "9": 2 * CATS}
     assert {each.image_id: (each.candidate, sorted(each.references)) for each in captions} == {
-        image: (SAID[image], sorted(texts[image])) for image in SAID
+        image: (SAID[image], sorted(texts * (1 + kind // 2))) for image, texts in TEXTS.items()
     }
 
 
@@ -454,17 +427,6 @@ def test_the_page_explains_every_layout() -> None:
     named = set(re.findall(r"`([^`\n]+)`", part))
     fields = {mark.removesuffix("#") for layout in LAYOUTS for mark in layout.marks}
     assert not [name for name in fields if not any(name in each for each in named)]
-
-
-def test_answers_of_llava() -> None:
-    rows = [
-        {"question_id": k, "prompt": "Describe.", "text": text, "answer_id": "x", "model_id": "llava", "metadata": {}}
-        for k, text in ((7, "a dog"), (9, "a cat"))
-    ]
-    captions = capmeter.load(rows, {"7": ["a dog"], "9": ["a cat"]})
-    assert [(each.image_id, each.candidate) for each in captions] == [("7", "a dog"), ("9", "a cat")]
-    named = [{**row, "image": f"{k}.jpg"} for k, row in enumerate(rows)]
-    assert [each.image_id for each in capmeter.load(named, {"0.jpg": ["a"], "1.jpg": ["b"]})] == ["0.jpg", "1.jpg"]
 
 
 def test_keys_that_are_splits_choose_rows_of_any_layout() -> None:

@@ -170,6 +170,7 @@ def test_one_system_of_several(tmp_path: Path) -> None:
     ("source", "arguments", "expected"),
     [
         ({"1": "a"}, {"to": "karpathy"}, "the format karpathy holds references, and the source has none"),
+        ({"1": "a"}, {"to": "coco", "references_path": "r"}, "the source has no references to write to r"),
         ({"1": "a"}, {"to": "xml"}, "cannot write the format 'xml'; expected one of jsonl"),
         ({"1": "a"}, {"to": "list"}, "cannot write the format 'list'"),
         ({"1": "a"}, {"to": "jsonl", "references_path": "x"}, "holds candidates and references in one file"),

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from capmeter.captions.caption_set import Events
 from capmeter.captions.field_names import NAMES, SHORT_NAMES
 from capmeter.captions.rows import CaptionRow, caption_text, is_finite
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe
 
 TIME_NAMES: list[str] = NAMES["time"]
@@ -74,6 +76,7 @@ def _span(value: Any, location: str) -> tuple[float, ...]:
         )
     half, is_time = len(value) // 2, len(value) == 2
     number_names = ("start", "end") if is_time else tuple(f"number {k + 1}" for k in range(len(value)))
+    value = [_number_of(number) for number in value]
     for number_name, number in zip(number_names, value, strict=True):
         if not is_finite(number) or (is_time and number < 0):
             expected_form = "seconds from 0 on" if is_time else "a finite number"
@@ -86,6 +89,13 @@ def _span(value: Any, location: str) -> tuple[float, ...]:
     if any(upper < lower for lower, upper in zip(numbers[:half], numbers[half:], strict=True)):
         raise InputError(f"{location}: the box {list(value)} has its upper corner first; expected [x1, y1, x2, y2]")
     return numbers
+
+
+def _number_of(value: Any) -> Any:
+    """A number that a table or a program writes as text; other values unchanged."""
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return value
 
 
 def is_video(value: Any) -> bool | None:
@@ -126,19 +136,27 @@ def time_names(names: Collection[Any]) -> tuple[str, str] | None:
     return None if start is None or end is None else (start, end)
 
 
-def find_lists(record: Mapping[Any, Any]) -> tuple[Any, Any, tuple[str, str]] | None:
-    """The lists of times and texts in a record, and their names; or a list of event objects, and None as texts."""
+def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[Any, Any, tuple[str, str]] | None:
+    """The lists of times and texts in a record, and their names; or a list of event objects, and None as texts.
+
+    Args:
+        record: of a video.
+        known: the names that hold lists of event objects in other records.
+    """
     for time_name in TIME_NAMES:
         times = record.get(time_name)
         if isinstance(times, list | tuple) and (not times or not isinstance(times[0], Mapping | str)):
             text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), None)
             if text_name is not None and not _is_span(times):
                 return times, record[text_name], (time_name, text_name)
+    if (names := time_names(record)) is not None and all(isinstance(record[name], list) for name in names):
+        text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), "captions")
+        return list(zip(*(record[name] for name in names), strict=False)), record.get(text_name), (names[0], text_name)
     for list_name in NAMES["events"]:
         entries = record.get(list_name)
         objects = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-        if any(_start_of(entry) is not None for entry in objects):
-            return entries, None, (list_name, "")
+        if any(_start_of(entry) is not None for entry in objects) or (list_name in known and list_name in record):
+            return [] if entries is None else entries, None, (list_name, "")
     return None
 
 
@@ -159,10 +177,21 @@ def read_video(value: Any, location: str) -> tuple[Events, ...]:
     if lists is None:
         entries: Any = next((value[name] for name in ("chapters", "annotations", "timestamps") if name in value), [])
         return (_read_objects(entries, value.get("duration"), location),)
+    return (read_lists(lists, value.get("duration"), location),)
+
+
+def read_lists(lists: tuple[Any, Any, tuple[str, str]], duration: Any, location: str) -> Events:
+    """The events of lists.
+
+    Args:
+        lists: what `find_lists` gives.
+        duration: of the video, with which the last event ends where events have only starts.
+        location: for messages.
+    """
     times, texts, names = lists
     if texts is None:
-        return (_read_objects(times, value.get("duration"), f"{location}, {names[0]}"),)
-    return (read_events(times, texts, location, names),)
+        return _read_objects(times, duration, f"{location}, {names[0]}")
+    return read_events(times, texts, location, names)
 
 
 def _read_objects(entries: Any, duration: Any, location: str) -> Events:
@@ -172,7 +201,7 @@ def _read_objects(entries: Any, duration: Any, location: str) -> Events:
     times, texts = [], []
     for k, entry in enumerate(entries):
         start = _start_of(entry) if isinstance(entry, Mapping) else None
-        names = (*TEXT_NAMES, *SHORT_NAMES) if isinstance(entry, Mapping) else ()
+        names = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"]) if isinstance(entry, Mapping) else ()
         text_name = next((name for name in names if name in entry), None)
         if start is None or text_name is None:
             raise InputError(
@@ -193,8 +222,11 @@ def _read_objects(entries: Any, duration: Any, location: str) -> Events:
 
 
 def _start_of(entry: Mapping[Any, Any]) -> Any:
-    """The time of an event; where it has only a start, that in seconds (chapters, and ViTT's tags in milliseconds)."""
+    """The time of an event, or its box; where it has only a start, that in seconds (chapters, and ViTT's tags in
+    milliseconds)."""
     time = event_time(entry)
+    if time is None and all(is_finite(entry.get(name)) for name in ("x", "y", "width", "height")):  # Visual Genome
+        return [entry["x"], entry["y"], entry["x"] + entry["width"], entry["y"] + entry["height"]]
     if time is None and "time" in entry:
         return entry["time"]
     if time is None and "tag" in entry and is_finite(entry.get("timestamp")):
@@ -202,12 +234,43 @@ def _start_of(entry: Mapping[Any, Any]) -> Any:
     return time
 
 
-def refuse_time_texts(record: Mapping[Any, Any], location: str) -> None:
-    """Raises where a field for times holds a text such as "0:18 - 0:22", which would be dropped."""
+def find_events(
+    record: Mapping[Any, Any],
+    values: Mapping[str, Any],
+    candidate_names: Sequence[str],
+    reference_names: Sequence[str],
+    known: Collection[str],
+    location: str,
+) -> tuple[Events, bool, Collection[str]] | None:
+    """The events of a row, whether they are one of several of its video, and the names of their lists; None without.
+
+    Args:
+        record, values: the row, and its fields that occur once.
+        candidate_names, reference_names: the names that hold its texts.
+        known: as in `find_lists`.
+        location: for messages.
+
+    Raises:
+        InputError: a time is not as expected, or a text such as "0:18 - 0:22", which would be dropped.
+    """
+    lists = find_lists(record, known)
+    has_text = any(isinstance(record[name], str | None) for name in (*candidate_names, *reference_names))
+    if lists is not None and (lists[1] is not None or not has_text):
+        return read_lists(lists, record.get("duration"), location), False, lists[2]
+    if isinstance(record.get("timestamps"), list | tuple):
+        return read_events(record["timestamps"], record.get("sentences"), location), False, ()
+    time = values.get("box")
+    time = decode_json(time, f"{location}, column box") if isinstance(time, str) else time
+    if time is None:
+        time = [values["start"], values["end"]] if {"start", "end"} <= values.keys() else event_time(record)
+    if time is not None:
+        text_name = next((each for each in (*candidate_names, *TEXT_NAMES) if each in record), "caption")
+        return read_events([time], [record.get(text_name)], location), True, ()
     for name in TIME_NAMES:
         value = record.get(name)
         if isinstance(value, str) and _TIME_TEXT.match(value) is not None:
             raise InputError(f"{location}: {name} is {describe(value)}, expected [start, end] in seconds, as numbers")
+    return None
 
 
 def _decode_span(value: Any) -> Any:

@@ -55,26 +55,32 @@ class Layout:
     name, holds: its short name, and what its files hold.
     marks: the names that its records have; `caption_#` stands for `caption_1`, `caption_02` …
     fields: the path of each of its fields, as in `--column FIELD=PATH`; all others have the names of native rows.
-    convert: turns a record, read at a location, into one with native names; None leaves it out.
+    convert: turns a record, read at a location, into one with native names.
     without: names that its records do not have.
     single: each record holds one of several references of its image.
     are_references: the records hold references and never candidates.
     numbered: records that name no image (clip, video) are numbered.
+    only: a name, the pattern of its value in records that are read, and the note on the others, which are left out.
     """
 
     name: str
     holds: str
     marks: frozenset[str]
     fields: Mapping[str, str] = field(default_factory=dict)
-    convert: Callable[[Record, str], dict[Any, Any] | None] | None = None
+    convert: Callable[[Record, str], dict[Any, Any]] | None = None
     without: frozenset[str] = frozenset()
     single: bool = False
     are_references: bool = False
     numbered: bool = False
+    only: tuple[str, str, str] | None = None
 
     def accepts(self, names: frozenset[str]) -> bool:
         """Whether a record with these names, those of numbers as `caption_#`, is of this layout."""
         return self.marks <= names and not self.without & names
+
+    def reads(self, record: Record) -> bool:
+        """Whether a record of this layout is read, by `only`."""
+        return self.only is None or re.fullmatch(self.only[1], str(record.get(self.only[0]))) is not None
 
 
 def names_of(record: Record) -> frozenset[str]:

@@ -20,11 +20,10 @@ from capmeter.captions.event_fields import (
     EVENT_NAMES,
     TEXT_NAMES,
     event_time,
+    find_events,
     find_lists,
     is_video,
     read_events,
-    read_video,
-    refuse_time_texts,
     time_names,
 )
 from capmeter.captions.field_names import (
@@ -62,13 +61,12 @@ from capmeter.captions.rows import (
     optional_text,
     picture_path,
     reference_field,
-    seconds_of,
     system_rows,
 )
 from capmeter.core.errors import InputError
-from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, list_names, shorten
 
+_PICTURES = ("image", "img", "images")  # names that may hold a picture, whose path is the image then
 _BY_VALUE = ("caption", "captions")  # names whose field depends on the value
 
 
@@ -115,6 +113,8 @@ class FieldMap:
     _short: set[str] = field(default_factory=set)
     _image_field: str | None = None
     _plain_names: frozenset[str] = frozenset()
+    _event_lists: set[str] = field(default_factory=set)
+    _are_timed: bool = False
 
     def learn(
         self, records: Sequence[Any], layout: Layout | None = None, header: Iterable[str] = (), *, short: bool = True
@@ -143,15 +143,24 @@ class FieldMap:
                 paths = [path for path in layout_paths.split(",") if path not in self._chosen]
                 self._chosen |= dict.fromkeys(paths, field_name)
         self.paths = {p: p for p in self._chosen if p not in self._all_names and ("." in p or "[" in p)}
-        if layout is not None and layout.convert is not None:
-            records = [converted for record in records if (converted := self._convert(record)) is not None]
+        if layout is not None:
+            records = [self._convert(record) for record in records if layout.reads(record)]
         names = {name for record in records for name in record if isinstance(name, str)}
         captions = [record["caption"] for record in records if isinstance(record.get("caption"), list | tuple)]
         self._lists = {"caption"} if any(len(texts) != 1 for texts in captions) else set()
         self._short = self._find_short(records, names.union(header)) if short else set()
         self._image_field = None
         self._choose_image(records, names)
+        may_have_times = time_names(names) or not EVENT_NAMES.isdisjoint(names) or "start" in self._chosen.values()
+        timed = records if may_have_times else []
+        lists = map(find_lists, timed)
+        self._event_lists = {found[2][0] for found in lists if found is not None and found[1] is None}
+        if layout is not None and not layout.fields:
+            self._event_lists |= layout.marks & EVENT_NAMES
+        are_timed = (event_time(record) or set(TIMES) <= self.find_fields(record) for record in timed)
+        self._are_timed = 2 * sum(map(bool, are_timed)) >= len(records) > 0
         is_plain = layout is None and not self._chosen and self.keep is None and self.image_name == "image_id"
+        is_plain = is_plain and not self._are_timed
         unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES - set(self.aliases)
         self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
         self.ignored |= unused_names - {"id"} if is_plain else set()
@@ -198,7 +207,12 @@ class FieldMap:
         }
         known = [name for name in candidates if counts[name] or fold_name(name) == "image_id"]
         chosen = next((name for name in known if 2 * counts[name] >= len(records) > 0), next(iter(known), None))
-        pictures = (name for name in ("image", "img") if any(picture_path(record.get(name)) for record in records))
+        counts = {
+            name: sum(picture_path(r.get(name)) is not None for r in records)
+            for name in _PICTURES
+            if name not in others
+        }
+        pictures = (name for name, count in counts.items() if 2 * count >= len(records) > 0)
         chosen = next(pictures, None) if chosen is None else chosen
         if chosen is None:
             are_complete = (
@@ -352,19 +366,17 @@ class FieldMap:
             raise InputError(
                 f"{location}: {describe(record)}, expected an object with image_id, candidate and references"
             )
-        fields: Record | None = record
+        fields: Record = record
         if self.layout is not None:
             if self.layout.are_references and side == "candidates":
                 raise NotCandidates(
                     f"{location}: {self.layout.holds} hold references, where candidates were expected; are the two "
                     "files swapped?"
                 )
-            if self.layout.convert is not None:
-                fields = self._convert(record, location)
-        if fields is None:
-            reason = "rows_of_other_tasks" if "task" in record else "answers_of_yes_or_no"
-            self.note(f"{reason}_left_out", str(record.get("id", location)))
-            return []
+            if self.layout.only is not None and not self.layout.reads(record):
+                self.note(self.layout.only[2], str(record.get("id", location)))
+                return []
+            fields = self._convert(record, location)
         if self.paths:
             resolved = {
                 path: value for path in self.paths if (value := resolve_path(record, path, location)) is not None
@@ -378,9 +390,10 @@ class FieldMap:
                 row.number, row.kept = number, tuple(record.get(column_name) for column_name in self.keep)
         return caption_rows
 
-    def _convert(self, record: Record, location: str = "") -> Record | None:
+    def _convert(self, record: Record, location: str = "") -> Record:
         """The record with native names, beside those that the user named; of the sample, as it is with a mistake."""
-        assert self.layout is not None and self.layout.convert is not None
+        if self.layout is None or self.layout.convert is None:
+            return record
         named_fields = {name: record[name] for name in self.mapping if name in record}
         try:
             fields = self.layout.convert(record, location)
@@ -388,12 +401,13 @@ class FieldMap:
             if location and not named_fields and not self.paths:
                 raise
             return record
-        return fields if fields is None else {**fields, **named_fields}
+        return {**fields, **named_fields}
 
     def _make_rows(self, record: Record, location: str, side: Side, number: int) -> list[CaptionRow]:
         values, candidate_names, reference_names = self._sort_fields(record, location)
         row = CaptionRow(location, self._image_id(values, record, location, number))
-        if not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record):
+        has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
+        if has_events or self._are_timed:
             record, candidate_names, reference_names = self._read_events(
                 row, record, values, candidate_names, reference_names
             )
@@ -410,7 +424,8 @@ class FieldMap:
             names = (row.image, *(picture_path(record.get(name)) for name in self.aliases))
             row.aliases = tuple(dict.fromkeys(name for name in names if name and name != row.image_id))
         is_single = self.layout is not None and self.layout.single
-        is_text = not candidate_names and len(reference_names) == 1 and isinstance(record[reference_names[0]], str)
+        is_one = len(reference_names) == 1 and isinstance(record[reference_names[0]], str | Mapping)
+        is_text = not candidate_names and is_one
         row.one_of_many = is_single or (is_text and len(row.references or ()) == 1)
         return [self._reference_row(row, record, candidate_names)]
 
@@ -475,24 +490,17 @@ class FieldMap:
         """Reads the row's events, if it has any; returns its fields with paragraphs in place of references as events,
         and the names of the candidates and the references that are no texts of events."""
         location = row.location
-        chosen_names = [name for name in (*candidate_names, *reference_names) if isinstance(record[name], str | None)]
-        lists = find_lists(record)
-        is_list = lists is not None and (lists[1] is not None or not chosen_names)
-        if is_list or isinstance(record.get("timestamps"), list | tuple):
-            if lists is None:
-                row.events = read_events(record["timestamps"], record.get("sentences"), location)
-            else:
-                (row.events,) = read_video({**record, "chapters": None} if lists[1] is not None else record, location)
-                candidate_names = [name for name in candidate_names if name not in lists[2]]
-                reference_names = [name for name in reference_names if name not in lists[2]]
-        else:
-            time = self._time_of(record, values, location)
-            if time is None:
-                refuse_time_texts(record, location)
-                return record, candidate_names, reference_names
-            names = (*candidate_names, *(name for name in TEXT_NAMES if name in record))
-            text_name = next(iter(names), "caption")
-            row.events, row.single_event = read_events([time], [record.get(text_name)], location), True
+        found = find_events(record, values, candidate_names, reference_names, self._event_lists, location)
+        if found is None:
+            if self._are_timed:
+                raise InputError(
+                    f"{location}: it has no time, which the other rows have (the fields are {suggest_names(record)}); "
+                    "give it [start, end], or leave out the row"
+                )
+            return record, candidate_names, reference_names
+        row.events, row.single_event, event_names = found
+        candidate_names = [name for name in candidate_names if name not in event_names]
+        reference_names = [name for name in reference_names if name not in event_names]
         references = record.get("references")
         if isinstance(references, Sequence) and references and isinstance(references[0], Mapping):
             locations = (f"{location}, references[{k}]" for k in range(len(references)))
@@ -502,18 +510,6 @@ class FieldMap:
             )
             record = {**record, "references": [events.paragraph for events in row.reference_events]}
         return record, candidate_names, reference_names
-
-    @staticmethod
-    def _time_of(record: Record, values: Mapping[str, Any], location: str) -> Any:
-        """The time or the box of a record that is one event; None if it has none."""
-        box = values.get("box")
-        if box is not None:
-            return decode_json(box, f"{location}, column box") if isinstance(box, str) else box
-        if "start" in values and "end" in values:
-            return [seconds_of(values[name], location, name) for name in TIMES]
-        if (names := time_names(record)) is not None:
-            return [seconds_of(record[name], location, name) for name in names]
-        return event_time(record)
 
     def _references(self, record: Record, names: list[str], location: str) -> tuple[str, ...] | None:
         """The references under these names: one list (or its text), one text, or a column for each text."""
@@ -578,7 +574,9 @@ class FieldMap:
     def _reference_row(self, row: CaptionRow, record: Record, candidates: list[str]) -> CaptionRow:
         """The row read as references: its caption is one of them if it has no others."""
         if row.references is None and row.events is not None:
-            row.references, row.reference_events, row.one_of_many = (row.events.paragraph,), (row.events,), True
+            described = (row.events,) if row.events.times else ()
+            row.references, row.one_of_many = tuple(events.paragraph for events in described), True
+            row.reference_events = described
         if row.references is not None:
             return row
         caption_name = candidates[0] if len(candidates) == 1 else ""

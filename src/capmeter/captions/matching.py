@@ -41,6 +41,7 @@ _PATH = re.compile(
 
 
 def _file_name(image: str) -> str:
+    image = image.replace("\\", "/")  # of Windows
     return PurePosixPath(image).name if "/" in image or image == "." else image
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.containers.container import WHOLE, Container, DelimitedRows, JsonLines, Span, spread
+from capmeter.captions.containers.container import WHOLE, Container, DelimitedRows, JsonLines, Span
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
 from capmeter.captions.field_names import (
     IMAGE_NAMES,
@@ -26,11 +26,14 @@ from capmeter.captions.field_names import (
     path_root,
     suggest_names,
 )
+from capmeter.captions.field_names import (
+    NAMES as FIELD_NAMES,
+)
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.documents import Form, find_form, is_row
-from capmeter.captions.layouts.programs import LAYOUTS, WEBDATASET, find_layout, is_results
-from capmeter.captions.rows import CaptionRow, Side
+from capmeter.captions.layouts.programs import LAYOUTS, find_layout, is_results
+from capmeter.captions.rows import CaptionRow, Side, spread
 from capmeter.captions.sources import CaptionSource, decode
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.json_text import decode_json
@@ -132,6 +135,11 @@ def _open_document(document: Any, fields: FieldMap, format: str | None) -> Form:
 def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> Container | Form:
     """Recognises what a file contains: rows, one document, or lines."""
     first_line, second_line = source.first_lines()
+    for start, description in FIELD_NAMES["other files"].items():
+        if first_line.startswith(start.encode("latin-1")):
+            raise InputError(f"{source.name}: {description}")
+    if first_line[1:2] == b"\0":
+        raise InputError(f"{source.name}: it looks like UTF-16; save the file as UTF-8")
     if first_line.startswith((b"PK\x03\x04", b"PAR1")) or first_line[257:262] == b"ustar":
         from capmeter.captions.containers import binary  # which captions in memory do not need
 
@@ -201,7 +209,7 @@ def _learn_container(container: Container, fields: FieldMap, format: str | None)
     if format not in (None, container.kind, "events"):
         raise InputError(f"{fields.name}: this is a {container.kind} file, not a {format} file; leave the format out")
     header = container.header
-    layout = WEBDATASET if container.kind == "webdataset" else fields.forced_layout
+    layout = fields.forced_layout
     try:
         if header is None:
             records = container.sample()
@@ -215,7 +223,7 @@ def _learn_container(container: Container, fields: FieldMap, format: str | None)
     except InputError:
         if header is not None:  # what is wrong with the heading is said first
             fields.learn([], layout, header)
-            _refuse_header(container, fields)
+            _refuse_header(container, fields, is_empty=True)
         raise
     for note, detail in container.notes.items():
         fields.note(note, detail)
@@ -264,14 +272,8 @@ def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
     """The columns that hold a field, a path's root, or what a layout converts."""
     if fields.layout is not None and fields.layout.convert is not None:
         return set(header)
-    names = {
-        *map(path_root, fields.paths),
-        *fields.aliases,
-        *EVENT_NAMES,
-        *TEXT_NAMES,
-        "captions",
-        *(fields.keep or ()),
-    }
+    names = {*map(path_root, fields.paths), *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, *(fields.keep or ())}
+    names |= {"captions", "duration", *FIELD_NAMES["start"], *FIELD_NAMES["end"]}
     return {name for name in header if name in names or fields.field(name, []) is not None}
 
 

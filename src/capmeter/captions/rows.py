@@ -11,12 +11,12 @@ import io
 import math
 import re
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, TypeVar
 
 from capmeter.captions.caption_set import Events
 from capmeter.core.errors import InputError
@@ -24,14 +24,12 @@ from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, shorten
 
 Side = Literal["candidates", "references"]
+Item = TypeVar("Item")
 MAX_NUMBER = 1e100  # of ratings and scores: their means, squares and intervals are finite, too
-
-
 _QUOTED = re.compile(r"\[\s*[bru]?['\"]|(?:np\.)?array\(\s*\[")
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
-
-
-_ANSWER_NAMES = ("choices", "candidates", "message", "content", "parts", "text")
+ANSWER_NAMES = ("choices", "candidates", "output", "message", "content", "parts", "text")
+"""Names by which the text of a server's answer is found, from the outside in."""
 LONGEST_ID = 1000
 """Letters of an id; a longer text in its place is a picture."""
 
@@ -141,7 +139,7 @@ def candidate_text(value: Any, location: str, field: str) -> str:
 
 def is_answer(value: Any) -> bool:
     """Whether this is an answer of OpenAI, Gemini, Anthropic or Ollama."""
-    return isinstance(value, Mapping) and not value.keys().isdisjoint(_ANSWER_NAMES[:4])
+    return isinstance(value, Mapping) and not value.keys().isdisjoint(("choices", "candidates", "message", "content"))
 
 
 def holds_text(value: Any, field: str) -> bool:
@@ -153,14 +151,17 @@ def holds_text(value: Any, field: str) -> bool:
 
 def answer_text(answer: Any, location: str) -> Any:
     """The text of an answer: of the message of its only choice or candidate, as text or in parts, without thoughts."""
-    for _ in _ANSWER_NAMES:
+    for _ in ANSWER_NAMES:
         if not isinstance(answer, Mapping):
             break
-        name = next((each for each in _ANSWER_NAMES if answer.get(each)), "text")
+        name = next((each for each in ANSWER_NAMES if answer.get(each)), "text")
         answer = answer.get(name)
         if name in ("choices", "candidates"):
             answer = only_item(answer, location, name)
             answer = answer if isinstance(answer, Mapping) else None
+        if name == "output" and isinstance(answer, list):  # OpenAI's responses: reasoning, calls of tools, messages
+            messages = (item for item in answer if isinstance(item, Mapping) and item.get("type") == "message")
+            answer = next(messages, None)
     if isinstance(answer, list) and all(isinstance(part, Mapping | str) for part in answer):
         texts = [part if isinstance(part, str) else not part.get("thought") and part.get("text") for part in answer]
         return "".join(text for text in texts if isinstance(text, str))
@@ -215,7 +216,8 @@ def image_key(value: Any, location: str, field: str = "image_id") -> str:
 
 
 def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
-    """The references of one image: a list of captions, each text or COCO's `{"caption": text}`; or one text.
+    """The references of one image: a list of captions, each text, COCO's `{"caption": text}` or Karpathy's
+    `{"raw": text}`; or one text.
 
     Args:
         value: of the field.
@@ -237,7 +239,9 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
         item
         if type(item) is str and item.isascii()
         else caption_text(
-            item["caption"] if isinstance(item, Mapping) and "caption" in item else item,
+            next((item[name] for name in ("caption", "raw") if name in item), item)
+            if isinstance(item, Mapping)
+            else item,
             location,
             f"{field}[{item_index}]",
         )
@@ -358,26 +362,8 @@ def picture_path(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() and len(value) <= LONGEST_ID else None
 
 
-def seconds_of(value: Any, location: str, field: str) -> Any:
-    """A time in seconds as a number, where a table holds it as text; other values unchanged.
-
-    Args:
-        value: of the field.
-        location, field: of the value, for messages.
-
-    Raises:
-        InputError: a text that is not a number.
-    """
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        raise InputError(f"{location}: {field} is {describe(value)}, expected seconds") from None
-
-
 def reference_field(value: Any, location: str, field: str) -> tuple[str, ...]:
-    """The references of a field: a list, the text of a list, or one text.
+    """The references of a field: a list, the text of a list, one text, or either as `raw`, as COCO's on Hugging Face.
 
     Args:
         value: of the field.
@@ -386,4 +372,22 @@ def reference_field(value: Any, location: str, field: str) -> tuple[str, ...]:
     Raises:
         InputError: as in `decode_list` and `reference_list`.
     """
+    if isinstance(value, Mapping) and "raw" in value:
+        value = value["raw"]
     return reference_list(decode_list(value, location, field) if isinstance(value, str) else value, location, field)
+
+
+def spread(items: Iterable[Item], most: int = 100) -> list[Item]:
+    """Every item, or every second, fourth, eighth … so that there are at most so many.
+
+    >>> spread(range(10), most=4)
+    [0, 4, 8]
+    """
+    chosen: list[Item] = []
+    step = 1
+    for position, item in enumerate(items):
+        if position % step == 0:
+            chosen.append(item)
+            if len(chosen) > most:
+                chosen, step = chosen[::2], 2 * step
+    return chosen

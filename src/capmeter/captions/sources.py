@@ -62,6 +62,7 @@ BOM = b"\xef\xbb\xbf"
 _STANDARD_INPUT = "standard input"
 _BUFFER = 1 << 18
 _CAPTION_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+_TEXT_SUFFIXES = (".txt", ".token", ".yaml", ".yml")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +372,8 @@ def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_nam
             f"{archive_name}: a log of Inspect in its own format; write it as JSON: inspect log convert --to json "
             f"--output-dir logs {archive_name}"
         )
-    selected = [member for member in members if _may_hold_captions(member.filename)]
+    selected = [member for member in members if _may_hold_captions(member.filename, _CAPTION_SUFFIXES)]
+    selected = selected or [member for member in members if _may_hold_captions(member.filename, _TEXT_SUFFIXES)]
     if len(selected) != 1:
         advice = f"; choose one, such as {archive_name}/{selected[0].filename[:80]}" if selected else ""
         raise InputError(
@@ -381,10 +383,10 @@ def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_nam
     return selected[0]
 
 
-def _may_hold_captions(name: str) -> bool:
+def _may_hold_captions(name: str, suffixes: tuple[str, ...]) -> bool:
     """Whether a member's name ends as files of captions do, and macOS or an editor did not add it."""
     is_hidden = any(part.startswith((".", "__MACOSX")) and part != ".." for part in name.split("/"))
-    return name.lower().endswith(_CAPTION_SUFFIXES) and not is_hidden
+    return name.lower().endswith(suffixes) and "readme" not in name.lower() and not is_hidden
 
 
 @cache

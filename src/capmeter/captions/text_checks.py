@@ -38,7 +38,7 @@ ARTEFACTS = {
     "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
     **{reason: re.compile(pattern) for reason, pattern in _PHRASES["artefacts"].items()},
 }
-_PLAIN = re.compile(r"(?! *b['\"])[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
+_PLAIN = re.compile(r"(?! *b['\"])[A-Za-z ,.'\"!?()-]*")  # no artefact is written with these alone
 _ERROR_WORDS = re.compile("|".join(_PHRASES["words of errors"]))  # each error has one of them
 _ERROR = re.compile(rf"\A\W*(?:{'|'.join(_PHRASES['errors'])})")
 _REFUSAL_WORDS = re.compile("|".join(_PHRASES["words of refusals"]))

@@ -155,6 +155,11 @@ def _write(
         raise InputError(f"there is nothing to write to {path}: no rows")
     if to in ROWS and references_path is not None:
         raise InputError(f"the format {to} holds candidates and references in one file: leave out that of references")
+    if references_path is not None and not counts["references"]:
+        raise InputError(
+            f"the source has no references to write to {references_path}; name them (references=, --references), or "
+            "leave out the file for them"
+        )
     held_fields: set[str] = set()
     with ExitStack() as files:
         if to in ROWS:
@@ -169,7 +174,7 @@ def _write(
             references_path = path
         else:
             raise InputError(f"the format {to} holds references, and the source has none; name them with references=")
-        if references_path is not None and counts["references"]:
+        if references_path is not None:
             if summary.files and Path(references_path) == Path(path):
                 raise InputError(f"candidates and references cannot both be written to {path}")
             images = list(collect_references(rows, "the source").rows.values())

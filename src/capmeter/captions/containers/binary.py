@@ -23,7 +23,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.containers.container import WHOLE, Container, Records, Span, spread
+from capmeter.captions.containers.container import WHOLE, Container, Records, Span
+from capmeter.captions.rows import spread
 from capmeter.captions.sources import LONGEST_LINE, MAX_RATIO, CaptionSource, decode, report_damage, zip_errors
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.json_text import decode_json
@@ -143,6 +144,7 @@ class TarShard(Container):
     def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The files of each sample that are a JSON object or a text: ending → name and bytes."""
         name, key, files, finished_keys = self.source.name, "", dict[str, tuple[str, bytes]](), set[int]()
+        others = set[str]()
         with (
             report_damage(name, "tar", tarfile.TarError),
             self.source.open() as file,
@@ -152,7 +154,9 @@ class TarShard(Container):
                 folder, _, base_name = member.name.removeprefix("./").rpartition("/")
                 stem, _, ending = base_name.partition(".")
                 member_key, ending = f"{folder}/{stem}" if folder else stem, ending.lower()
+                ending = "txt" if ending in ("caption", "text", "caption.txt") else ending
                 if ending not in ("json", "txt") or member.isdir():
+                    others.add(f".{ending[:20]}")
                     continue
                 if files and member_key != key:
                     yield f"{name}/{key}", (key, files)
@@ -167,6 +171,11 @@ class TarShard(Container):
                 files[ending] = member.name, self._content(archive, member)
         if files:
             yield f"{name}/{key}", (key, files)
+        elif not finished_keys:
+            raise InputError(
+                f"{name}: expected KEY.json or KEY.txt of each sample, found names that end in {list_names(others)}; "
+                "unpack the archive if it holds a file of captions"
+            )
 
     def decode(self, item: Any, location: str) -> dict[str, Any]:
         """The sample's key, its JSON object and its text."""

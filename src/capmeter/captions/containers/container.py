@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
+from capmeter.captions.rows import spread
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
@@ -29,7 +30,6 @@ from capmeter.core.messages import list_names
 
 Records = Iterator[tuple[str, Any]]
 """Records with their places, for messages."""
-Item = TypeVar("Item")
 _DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a vertical bar"}
 _LONGEST_CELL = 1 << 28
 
@@ -114,22 +114,6 @@ class Container:
         repeated = sorted(column for column, count in Counter(self.header).items() if column and count > 1)
         if repeated:
             raise InputError(f"{self.source.name}: duplicate column {list_names(repeated)} in the header; keep one")
-
-
-def spread(items: Iterable[Item], most: int = 100) -> list[Item]:
-    """Every item, or every second, fourth, eighth … so that there are at most so many.
-
-    >>> spread(range(10), most=4)
-    [0, 4, 8]
-    """
-    chosen: list[Item] = []
-    step = 1
-    for position, item in enumerate(items):
-        if position % step == 0:
-            chosen.append(item)
-            if len(chosen) > most:
-                chosen, step = chosen[::2], 2 * step
-    return chosen
 
 
 class JsonLines(Container):

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from capmeter.captions.event_fields import is_video, read_video
-from capmeter.captions.field_names import IMAGE_NAMES, NAMES, OTHER_NAMES, SHORT_NAMES, TIMES, suggest_names
+from capmeter.captions.field_names import IMAGE_NAMES, IN_PYTHON, NAMES, OTHER_NAMES, SHORT_NAMES, TIMES, suggest_names
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import texts
 from capmeter.captions.layouts.programs import find_layout
@@ -30,27 +30,23 @@ from capmeter.captions.rows import (
     image_key,
     optional_text,
     reference_list,
+    spread,
 )
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names, shorten
 
 Form = tuple[str, Callable[[Side], Iterator[CaptionRow]]]
 """The format that captions in a document have, and what reads them."""
-Item = TypeVar("Item")
 _WRAPPERS = frozenset(NAMES["rows"])
 """Keys that files of results have for their rows; one of them alone is not an image."""
 _SPLITS = frozenset(NAMES["splits"])
 """Keys of lists that are splits."""
 _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
-_SAMPLE, _DEPTH, _MOST_KEYS = 100, 3, 50
+_DEPTH, _MOST_KEYS = 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
-_FIELD_OF = {
-    **dict.fromkeys(NAMES["candidates"], "candidate"),
-    "references": "references",
-    **OTHER_NAMES,
-    **SHORT_NAMES,
-}
+_FIELD_OF = {"candidate": "candidate", "references": "references", **OTHER_NAMES, **SHORT_NAMES, **NAMES["columns"]}
+"""Names of columns, or of captions by image, in an object that has both candidates and references."""
 _TEXT_KEYS = {"captions", "timestamps", *OTHER_NAMES}
 
 
@@ -103,12 +99,22 @@ def _find_captions(document: Mapping[Any, Any], name: str, fields: FieldMap) -> 
 
 
 def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
-    """The rows of a table by columns: for each name a list, or an object by row; none if an object is no such table."""
+    """The rows of a table by columns: for each name a list, or an object by row; none if an object is no such table.
+
+    pandas and Weights & Biases also write the names as `columns`, and the rows as `data`.
+    """
+    names, cells = document.get("columns"), document.get("data")
+    if isinstance(names, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):
+        return [dict(zip(map(str, names), row, strict=False)) for row in cells]
+    document = {name: column.tolist() if hasattr(column, "tolist") else column for name, column in document.items()}
+    fields = _FIELD_OF if document.keys().isdisjoint(IMAGE_NAMES) else SHORT_NAMES
     short_fields = {
-        SHORT_NAMES[name]
+        fields[name]
         for name, column in document.items()
-        if name in SHORT_NAMES and isinstance(column, list) and column and not isinstance(column[0], Mapping)
+        if name in fields and isinstance(column, list) and column and not isinstance(column[0], Mapping)
     }
+    if len(short_fields) == 2:
+        document = {fields.get(name, name): column for name, column in document.items()}
     is_known = len(short_fields) == 2 or not document.keys().isdisjoint({"candidate", "references", *_TEXT_KEYS})
     if not is_known or not all(document.values()):
         return []
@@ -121,11 +127,6 @@ def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     return [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-def _sample(items: Sequence[Item]) -> list[Item]:
-    """A hundred items, spread over all of them."""
-    return list(items[:: max(-(-len(items) // _SAMPLE), 1)])
-
-
 def _probe(records: Sequence[Any], fields: FieldMap) -> FieldMap:
     """What a sample of records says about their fields, by the user's names and a layout."""
     probe = FieldMap(fields.mapping, numbered=False)
@@ -134,7 +135,7 @@ def _probe(records: Sequence[Any], fields: FieldMap) -> FieldMap:
 
 
 def _find_in_list(items: Sequence[Any], name: str, fields: FieldMap) -> Form:
-    records = _sample(items)
+    records = spread(items)
     if 2 * sum(isinstance(record, Mapping) for record in records) >= len(records):
         return _rows_form(items, name, fields)
     if all(item is None or isinstance(item, bool | int | float) for item in records):
@@ -168,7 +169,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         return _rows_under_keys(document, row_keys, name, fields)
     holders = [key for key, value in document.items() if isinstance(value, Mapping | list) and value]
     holder = document[holders[0]] if len(holders) == 1 and holders[0] in _WRAPPERS else None
-    if isinstance(holder, list) and all(isinstance(item, str) for item in _sample(holder)):
+    if isinstance(holder, list) and all(isinstance(item, str) for item in spread(holder)):
         fields.ignore(document, holders)
         return _find_in_list(holder, f"{name}, {holders[0]}", fields)
     if _holds_keyed(document, fields):
@@ -215,26 +216,26 @@ def _rows_of_both(document: Mapping[Any, Any], fields: FieldMap) -> list[dict[An
 
 def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form:
     """The error for an object without captions; captions keyed by image where their own messages say more."""
-    if (
-        {"status", "eval"} & document.keys()
-        and not document.get("samples")
-        and {"samples", "version"} & document.keys()
-    ):
-        raise InputError(
-            f"{name}: a log of Inspect with the status {document.get('status')} and no samples; log them "
-            "(--log-samples), or run the evaluation again"
-        )
-    if isinstance(document.get("images"), list) and not isinstance(document.get("annotations"), list):
-        raise InputError(
-            f"{name}: it has images, but neither annotations (COCO) nor sentences (Karpathy): it holds no captions"
-        )
+    for marks, holder, sentence in NAMES["files without captions"]:
+        if document.keys() >= set(marks) and not document.get(holder):
+            raise InputError(f"{name}: {sentence.format(status=document.get('status'))}")
     lists = [
         key
         for key, value in document.items()
-        if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in _sample(value))
+        if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in spread(value))
     ]
+    if len({type(value) for value in spread(document.values()) if value is not None}) > 2:  # the fields of a row
+        return _rows_form([document], name, fields, format="json")
     if len(lists) == 1 and len(document) > 1 and not any(isinstance(value, str) for value in document.values()):
         return _rows_form(document[lists[0]], f"{name}, {lists[0]}", fields, format="json")
+    objects = [value for value in document.values() if isinstance(value, Mapping)]
+    are_texts = all(isinstance(text, str) for value in spread(objects) for text in value.values())
+    if len(document) == len(objects) > 1 and are_texts and all(each.keys() == objects[0].keys() for each in objects):
+        raise InputError(
+            f"{name}: each key ({list_names(list(map(str, document)))}) holds a text for {suggest_names(objects[0])}; "
+            "if the keys are systems, write one of the objects to a file of its own; if they are images, say which "
+            f"text is the candidate: --column candidate=NAME {IN_PYTHON}"
+        )
     return _keyed_form(document, name, fields)
 
 
@@ -257,17 +258,17 @@ def _rows_of(value: Any, fields: FieldMap) -> FieldMap | None:
     """What a sample of a list of records says about their fields; None if it is not a list of records of captions."""
     if not isinstance(value, list) or not value:
         return None
-    records = [record for record in _sample(value) if isinstance(record, Mapping)]
+    records = [record for record in spread(value) if isinstance(record, Mapping)]
     probe = _probe(records, fields)
     count = sum(map(probe.holds_captions, records))
-    return probe if count and 2 * count >= len(_sample(value)) else None
+    return probe if count and 2 * count >= len(spread(value)) else None
 
 
 def _find_row_keys(document: Mapping[Any, Any], fields: FieldMap) -> list[str]:
     """The keys that hold rows rather than captions of the images that they name; a sample says whether to try all."""
     keys = [key for key, value in document.items() if isinstance(key, str) and isinstance(value, list) and value]
     known_keys = [key for key in keys if key in _WRAPPERS or key.lower() in _SPLITS]
-    if any(_has_rows(key, document[key], fields) for key in _sample(keys) if key not in known_keys):
+    if any(_has_rows(key, document[key], fields) for key in spread(keys) if key not in known_keys):
         known_keys = keys
     return [key for key in known_keys if _has_rows(key, document[key], fields)]
 
@@ -279,7 +280,7 @@ def _has_rows(key: str, value: Any, fields: FieldMap) -> bool:
         return False
     if key in _WRAPPERS or key.lower() in _SPLITS or (probe.layout is not None and len(probe.layout.marks) > 1):
         return True
-    ids = [probe.image_of(record) for record in _sample(value)]
+    ids = [probe.image_of(record) for record in spread(value)]
     return key not in ids and any(ids)
 
 
@@ -302,7 +303,7 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
             fields.note("incomplete_log", f"the run ended with the status {status}: samples may be missing")
         return _rows_form(document[key], name, fields, key=key, table=(table, document[table]) if table else None)
     rows = [row for key in row_keys for row in document[key]]
-    probe = _probe(_sample(rows), fields)
+    probe = _probe(spread(rows), fields)
     ids_by_key = [set(map(probe.image_of, document[key])) for key in row_keys]
     all_ids = set().union(*ids_by_key)
     if None in all_ids or len(all_ids) < sum(map(len, ids_by_key)) or rivals:
@@ -325,7 +326,7 @@ def _rows_form(
     format: str = "",
 ) -> Form:
     """Rows of a list, with what a second list says of the images."""
-    records = [record for record in _sample(items) if isinstance(record, Mapping)]
+    records = [record for record in spread(items) if isinstance(record, Mapping)]
     names = {each for record in records for each in record if isinstance(each, str)}
     layout = fields.forced_layout or find_layout(records)
     is_coco = "caption" in names and not names & _ROW_NAMES and layout is None and not fields.mapping
@@ -413,12 +414,12 @@ def _is_empty(value: Any) -> bool:
 
 
 def _entries_of(values: Sequence[Any]) -> list[Any]:
-    return [entry for value in values for entry in (_sample(value) if isinstance(value, list | tuple) else [value])]
+    return [entry for value in values for entry in (spread(value) if isinstance(value, list | tuple) else [value])]
 
 
 def _holds_keyed(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object holds captions keyed by image or video, as a sample of its values says."""
-    values = _sample(list(document.values()))
+    values = spread(document.values())
     if all(map(_is_empty, values)):
         return False
     if any(is_video(value) is True for value in values):
@@ -434,7 +435,7 @@ def _holds_keyed(document: Mapping[Any, Any], fields: FieldMap) -> bool:
 
 def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
     """The form of captions keyed by image or video, whatever the values are; mistakes are found on reading."""
-    values = _sample(list(document.values()))
+    values = spread(document.values())
     if any(is_video(value) is True for value in values):
         return "events", partial(_read_videos, document, name)
     rows = [entry for entry in _entries_of(values) if isinstance(entry, Mapping)]
@@ -451,7 +452,7 @@ def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
 
 def _have_other_ids(document: Mapping[Any, Any], fields: FieldMap, layout: Any) -> bool:
     """Whether all rows under keys have an image's id of their own, and none has that of its key."""
-    probe = _probe(_sample(list(document.values())), fields)
+    probe = _probe(spread(document.values()), fields)
     if probe.image_name != "image_id" or (layout is not None and layout.convert is not None):
         return False
     ids = list(map(probe.image_of, document.values()))

@@ -16,17 +16,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capmeter.captions.event_fields import read_video
-from capmeter.captions.field_names import OMITTED, OTHER_NAMES, SHORT_NAMES, Layout, Record, names_of, resolve_path
-from capmeter.captions.rows import FailedRequest, answer_text, is_finite, only_item, picture_path
+from capmeter.captions.field_names import OMITTED, SHORT_NAMES, Layout, Record, names_of, resolve_path
+from capmeter.captions.rows import ANSWER_NAMES, FailedRequest, answer_text, is_finite, only_item
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json, read_bundled_json
 from capmeter.core.messages import describe, list_names
 
-_YES_NO = re.compile(r"\W*(?:yes|no)\W*", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
+_CAPTION_NAMES = ("candidate", "caption", "prediction", "hypothesis", "captions", *list(SHORT_NAMES)[:7], "response")
 _CODES = ("code", "type", "status", "blockReason")
-_REFERENCE_NAMES = {"references", *(name for name, each in (OTHER_NAMES | SHORT_NAMES).items() if each == "references")}
 
 
 def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
@@ -46,9 +44,9 @@ def _inspect(record: Record, location: str) -> dict[Any, Any]:
     """A sample of a log: the answer is the output's `completion`, else the content of its first choice."""
     output = record.get("output")
     answer = output.get("completion") if isinstance(output, Mapping) else None
-    if answer is None and isinstance(output, Mapping) and output.get("choices"):
-        answer = answer_text(output["choices"][0] if isinstance(output["choices"], list) else None, location)
-    if answer is None and isinstance(record.get("error"), Mapping):
+    if not answer and isinstance(output, Mapping) and isinstance(output.get("choices"), list):
+        answer = (answer_text(output["choices"][0], location) if output["choices"] else None) or answer
+    if not answer and isinstance(record.get("error"), Mapping):
         raise FailedRequest(
             f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
         )
@@ -56,14 +54,17 @@ def _inspect(record: Record, location: str) -> dict[Any, Any]:
 
 
 def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
-    """A line of a batch output of OpenAI, vLLM, Gemini or Anthropic; failed requests are refused."""
-    response = record.get("response", record.get("result"))
+    """A line of a batch output of OpenAI, vLLM, Gemini, Vertex, Anthropic or Bedrock; failed requests are refused.
+
+    Vertex has no key: the image is the file of the request.
+    """
+    response = next((record[name] for name in ("response", "result", "modelOutput") if name in record), None)
     fields = response if isinstance(response, Mapping) else {}
     body = response if isinstance(response, str) else fields.get("body")
-    if "body" not in fields and fields.keys() & {"candidates", "promptFeedback", "message", "choices"}:
+    if "body" not in fields and fields.keys() & {"candidates", "promptFeedback", *ANSWER_NAMES}:
         body = fields
     answer, outcome = answer_text(body, location), fields.get("type", "succeeded")
-    problems = [record.get("error"), fields.get("error")]
+    problems = [record.get("error"), record.get("status") or None, fields.get("error")]
     if isinstance(body, Mapping):
         problems.append(body.get("error"))
         if answer is None:
@@ -73,7 +74,10 @@ def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
         details = [str(outcome)] if outcome != "succeeded" else []
         details += [f"status {fields['status_code']}"] if "status_code" in fields else []
         raise FailedRequest.at(location, *details, *_codes(problem))
-    return {"image_id": record.get("custom_id", record.get("key")), "candidate": answer}
+    image_id = next((record[name] for name in ("custom_id", "key", "recordId") if name in record), None)
+    parts = resolve_path(record, "request.contents[0].parts", location) or ()
+    files = (resolve_path(part, "fileData.fileUri", location) for part in parts)
+    return {"image_id": next(filter(None, files), None) if image_id is None else image_id, "candidate": answer}
 
 
 def _codes(problem: Any) -> list[str]:
@@ -93,18 +97,6 @@ def _ollama(record: Record, location: str) -> dict[Any, Any]:
     return _without(record, "response", "message") | {"candidate": record.get("response", record.get("message"))}
 
 
-def _one_picture(record: Record, location: str) -> dict[Any, Any]:
-    """A row of ms-swift: the only picture, a path or an object with one, is the image's id."""
-    picture = picture_path(record.get("images"))
-    return ({} if picture is None else {"image_id": picture}) | _without(record, "images")
-
-
-def _llava(record: Record, location: str) -> dict[Any, Any]:
-    """An answer, whose image is the question's number where the row does not name one."""
-    fields = _without(record, "question_id", "text") | {"candidate": record.get("text")}
-    return fields if {"image", "image_id"} & fields.keys() else fields | {"image_id": record.get("question_id")}
-
-
 def _conversation(record: Record, location: str) -> dict[Any, Any]:
     """A row of training data: the last answer of the model is the caption."""
     turns = record.get("conversations", record.get("messages"))
@@ -114,16 +106,14 @@ def _conversation(record: Record, location: str) -> dict[Any, Any]:
         if isinstance(turn, Mapping) and turn.get("from", turn.get("role")) in ("gpt", "assistant")
     ]
     caption = answer_text(answers[-1], location) if answers else None
-    return _one_picture(_without(record, "conversations", "messages"), location) | {"caption": caption}
+    return _without(record, "conversations", "messages") | {"caption": caption}
 
 
-def _vtimellm(record: Record, location: str) -> dict[Any, Any] | None:
-    """A log of VTimeLLM: events as JSON in the answer, with times in hundredths of the video; other tasks are left out.
+def _vtimellm(record: Record, location: str) -> dict[Any, Any]:
+    """A log of VTimeLLM: events as JSON in the answer, with times in hundredths of the video.
 
     The last hundredth belongs to the event, as in the authors' evaluation.
     """
-    if record.get("task") != "captioning":
-        return None
     match = re.search(r"\[.*\]", str(record.get("answer")), re.DOTALL)
     events = decode_json(match[0], f"{location}, answer") if match else []
     texts = [event.get("event") if isinstance(event, Mapping) else None for event in events]
@@ -145,64 +135,11 @@ def _vtimellm(record: Record, location: str) -> dict[Any, Any] | None:
     return {"image_id": record.get("video_id"), "timestamps": spans, "sentences": texts}
 
 
-def _amber(record: Record, location: str) -> dict[Any, Any] | None:
-    """An answer to AMBER; those to its yes/no questions are left out."""
-    answer = record.get("response")
-    if isinstance(answer, str) and _YES_NO.fullmatch(answer):
-        return None
-    references = {name: value for name, value in record.items() if name in _REFERENCE_NAMES}
-    return references | {"image_id": record.get("id"), "candidate": answer}
-
-
 def _vizwiz(record: Record, location: str) -> dict[Any, Any]:
     """An annotation; the evaluation of VizWiz omits those that are rejected or precanned."""
     mark = next((name for name in ("is_rejected", "is_precanned") if record.get(name)), None)
     fields = _without(record, "is_rejected", "is_precanned", "text_detected")
     return fields if mark is None else _without(fields, "caption") | {"references": [], OMITTED: mark}
-
-
-def _karpathy(record: Record, location: str) -> dict[Any, Any]:
-    """An image with its sentences: objects with the caption as `raw`, or texts."""
-    sentences = record.get("sentences")
-    if not isinstance(sentences, list):
-        raise InputError(f"{location}: {describe(record)}, expected an object with filename, split and sentences")
-    for k, sentence in enumerate(sentences):
-        if not isinstance(sentence, str) and not (isinstance(sentence, Mapping) and "raw" in sentence):
-            raise InputError(
-                f"{location}, sentences[{k}]: {describe(sentence)}, expected an object with the caption as raw"
-            )
-    return {**record, "sentences": None, "references": [s if isinstance(s, str) else s["raw"] for s in sentences]}
-
-
-def _vitt(record: Record, location: str) -> dict[Any, Any]:
-    """Tags with their start in milliseconds."""
-    tags = record["annotations"]
-    if isinstance(tags, str) or not isinstance(tags, Sequence):
-        raise InputError(f"{location}: annotations is {describe(tags)}, expected a list of {{timestamp, tag}}")
-    (events,) = read_video({"annotations": tags, "duration": record.get("duration")}, f"{location}, annotations")
-    fields = _without(record, "annotations", "duration", "id") | {"image_id": record.get("id")}
-    return fields | {"timestamps": list(map(list, events.times)), "sentences": list(events.sentences)}
-
-
-def _regions(record: Record, location: str) -> dict[Any, Any]:
-    """The regions of an image of Visual Genome, as events with boxes."""
-    regions = record.get("regions")
-    names = ("x", "y", "width", "height", "phrase")
-    if not isinstance(regions, list):
-        raise InputError(f"{location}: regions is {describe(regions)}, expected a list of regions")
-    boxes, phrases = [], []
-    for k, region in enumerate(regions):
-        if not isinstance(region, Mapping) or any(name not in region for name in names):
-            raise InputError(
-                f"{location}, regions[{k}]: {describe(region)}, expected an object with {', '.join(names)}"
-            )
-        x, y, width, height, phrase = (region[name] for name in names)
-        if not all(isinstance(number, int | float) for number in (x, y, width, height)):
-            raise InputError(f"{location}, regions[{k}]: x, y, width and height must be numbers")
-        boxes.append([x, y, x + width, y + height])
-        phrases.append(phrase)
-    image_id = record.get("id", record.get("image_id"))
-    return {"image_id": image_id, "timestamps": boxes, "sentences": phrases}
 
 
 def _crossmodal(record: Record, location: str) -> dict[Any, Any]:
@@ -219,13 +156,22 @@ def _crossmodal(record: Record, location: str) -> dict[Any, Any]:
     return dict(record)
 
 
+def _msvd(record: Record, location: str) -> dict[Any, Any]:
+    """A description of a clip, which is a part of a video."""
+    clip = "_".join(str(record[name]) for name in ("VideoID", "Start", "End"))
+    return {"image_id": clip, "references": record["Description"]}
+
+
 def _webdataset(record: Record, location: str) -> dict[Any, Any]:
     """A sample of a tar shard: the fields of its JSON object, and its text as the caption."""
     fields = record.get("json", {})
     if not isinstance(fields, dict):
-        raise InputError(f"{location}.json: {describe(fields)}, expected an object with the fields of a row")
+        raise InputError(
+            f"{location}.json: {describe(fields)}, expected an object with the fields of a row; if the archive holds "
+            "a file of captions, unpack it"
+        )
     text = record.get("txt")
-    names = [name for name in ("candidate", "caption", "prediction", "hypothesis", "captions") if name in fields]
+    names = [name for name in _CAPTION_NAMES if name in fields]
     if text is not None and names and fields[names[0]] != text:
         raise InputError(
             f"{location}: two captions under one key, {names[0]} in its .json and another in its .txt; write one"
@@ -239,23 +185,17 @@ def _without(record: Record, *names: str) -> dict[Any, Any]:
     return {field_name: value for field_name, value in record.items() if field_name not in names}
 
 
-WEBDATASET = Layout("webdataset", "samples of WebDataset", frozenset(["__key__"]), convert=_webdataset)
-"""Tar shards, whose container names the parts of a sample."""
 _CONVERT = {
+    "webdataset": _webdataset,
     "lmms-eval": _lmms_eval,
     "inspect": _inspect,
     "batch": _batch_answer,
     "ollama": _ollama,
-    "ms-swift": _one_picture,
-    "llava": _llava,
     "vtimellm": _vtimellm,
     "llava-training": _conversation,
-    "amber": _amber,
-    "karpathy": _karpathy,
+    "msvd": _msvd,
     "vizwiz": _vizwiz,
     "xm3600": _crossmodal,
-    "visual-genome": _regions,
-    "vitt": _vitt,
 }
 LAYOUTS = tuple(
     Layout(

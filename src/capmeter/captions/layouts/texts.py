@@ -31,7 +31,7 @@ from capmeter.core.messages import describe
 
 _FILE_NAME = r"[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)"
 _IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
-_MARK = r"(?:#[a-z]{2,4})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
+_MARK = r"(?:#[a-z][a-z0-9]{1,9})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
 _MARKED = re.compile(rf"([^\t,|;]{{1,1000}}?){_MARK}\t(.*)|([^\s,|;]{{1,1000}}?){_MARK} (.*)", re.DOTALL)
 _NAMED = re.compile(rf"({_FILE_NAME})[\t ]\s*(\S.*)", re.DOTALL)
 _CODED = re.compile(r"(?=[^\s,|;]*[A-Za-z])(?=\S*\d)([^\s,|;]{4,1000}) +(\S.*)", re.DOTALL)
@@ -86,6 +86,8 @@ def split_lines(
         if not line.strip():
             continue
         parts = split_line(line.rstrip("\r\n"), are_columns)
+        if parts is None and line.startswith("#"):  # a comment, as in MSVD's file
+            continue
         if parts is None:
             raise InputError(
                 f"{location}: {describe(line.strip())}, expected NAME#0, a tab and a caption, or NAME.jpg and a caption"
