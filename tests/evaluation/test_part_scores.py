@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,13 @@ def test_references_apart_are_read_by_every_process(tmp_path: Path) -> None:
     check_equal(scores, tmp_path / "out", whole)
     assert scores.systems[""].notes["references_without_candidate"] == (1, ["unused"])
     assert scores.systems[""].notes["matched_by"][1] == whole.notes["matched_by"]
+    with zipfile.ZipFile(tmp_path / "refs.zip", "w") as archive:
+        archive.write(tmp_path / "refs.json", "in/refs.json")
+    options = LoadOptions(references=tmp_path / "refs.zip" / "in" / "refs.json")
+    assert score(tmp_path / "x.jsonl", tmp_path / "zip", options=options).systems == scores.systems
+    for name, message in (("nowhere.json", "no such file"), (".", "is a folder"), ("/dev/zero", "a device")):
+        with pytest.raises(InputError, match=message):
+            score(tmp_path / "x.jsonl", tmp_path / "none", options=LoadOptions(references=tmp_path / name))
     with pytest.raises(InputError, match="would replace that file, which is read"):
         (tmp_path / "refs.json").rename(tmp_path / "out" / "corpus.json")
         score(tmp_path / "x.jsonl", tmp_path / "out", options=LoadOptions(references=tmp_path / "out" / "corpus.json"))

@@ -13,7 +13,7 @@ import pytest
 from capmeter_research.common.word_vectors import FileVectors, fnv, ngram_hashes, open_vectors
 from pyarrow import parquet
 
-from capmeter.core.errors import AssetError
+from capmeter.core.errors import AssetError, InputError
 
 WORDS = ["dog", "Dog", "café", ". . .", "run"]
 TABLE = np.array([[1, 2, 3], [0.5, -1, 0], [1e-3, 4, 9], [7, 7, 7], [-2, 0, 2]], np.float32)
@@ -161,9 +161,10 @@ def test_quantised_and_unknown_fasttext_are_refused(tmp_path: Path) -> None:
         FileVectors(fasttext_file(tmp_path / "o.bin", version=7)[0])
 
 
-def test_a_missing_file_says_what_was_expected() -> None:
-    with pytest.raises(AssetError, match="expected `minilm` or a file"):
-        open_vectors("/nowhere/glove.txt")
+@pytest.mark.parametrize("name", ["/nowhere/glove.txt", ".", "/dev/zero"])
+def test_what_is_no_file_is_refused_at_once(name: str) -> None:
+    with pytest.raises(InputError, match="expected `minilm` or a file"):
+        open_vectors(name)
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-", "1e99"])

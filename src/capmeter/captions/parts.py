@@ -22,7 +22,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from itertools import islice
@@ -236,8 +236,9 @@ def open_parts(
             )
         # other processes may start in another folder
         options = replace(options, references=[Path(os.fspath(each)).absolute() for each in options.reference_files])
-    carried = None if keep is None else tuple(dict.fromkeys(keep))
-    return [part for path in _find_files(source) for part in _divide(path, options, rows, carried)]
+        _references_of(options)  # what is wrong with them is said here, before any part is read
+    kept_columns = None if keep is None else tuple(keep)
+    return [part for path in _find_files(source) for part in _divide(path, options, rows, kept_columns)]
 
 
 def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
@@ -268,25 +269,26 @@ def _find_files(source: Any) -> list[CaptionSource]:
     return list(map(CaptionSource.resolve, paths))
 
 
-def _divide(source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[str, ...] | None) -> Iterator[Part]:
+def _divide(source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[str, ...] | None) -> list[Part]:
     source = replace(source, path=source.path.absolute())
     reader = open_candidates(source, options, keep)
     sample = list(islice(reader.rows("candidates"), _SAMPLE)) if reader.container else []
     part = Part(source, options, keep=keep, has_ids=bool(sample) and all(row.id is not None for row in sample))
-    is_divided = reader.container is not None and not any(row.single_event for row in sample)
-    spans = reader.container.spans(rows) if reader.container is not None and is_divided else [WHOLE]
-    if len(spans) < 2:
-        yield part
-        return
-    for span in spans:
-        yield replace(part, span=span, reader=reader)
+    has_events = any(row.single_event for row in sample)
+    spans = [] if reader.container is None or has_events else reader.container.spans(rows)
+    return [replace(part, span=span, reader=reader) for span in spans] if len(spans) > 1 else [part]
+
+
+def reference_paths(options: LoadOptions) -> list[Path]:
+    """The files of the references; that of an archive, if they are in one."""
+    return [CaptionSource.resolve(each).path for each in options.reference_files]
 
 
 _tables: dict[Any, ReferenceTable | None] = {}  # this process's last references, which are the same for all parts
 
 
 def _references_of(options: LoadOptions) -> ReferenceTable | None:
-    files = [CaptionSource.resolve(path).path.stat() for path in options.reference_files]
+    files = [path.stat() for path in reference_paths(options)]
     key = repr(options), *((status.st_size, status.st_mtime_ns) for status in files)
     if key not in _tables:
         _tables.clear()

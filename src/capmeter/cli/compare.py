@@ -91,7 +91,7 @@ class _CompareOptions:
     quiet: bool = quiet_option()
     output: Path | None = output_option()
     plot: list[Path] = plot_option()
-    permutations: int = option(PERMUTATIONS, "Number of permutations.", minimum=100)
+    permutations: int = option(PERMUTATIONS, "Number of permutations.", minimum=100, maximum=10_000_000)
     resamples: int = resamples_option()
     level: float = level_option()
     seed: int = seed_option()

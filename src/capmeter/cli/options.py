@@ -89,7 +89,7 @@ def control_option(what: str) -> Any:
 
 def resamples_option() -> Any:
     """The number of bootstrap resamples."""
-    return option(1000, "Number of bootstrap resamples.", minimum=10)
+    return option(1000, "Number of bootstrap resamples.", minimum=10, maximum=1_000_000)
 
 
 def instances_option() -> Any:

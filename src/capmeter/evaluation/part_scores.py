@@ -42,6 +42,7 @@ from capmeter.captions.parts import (
     join_types,
     number_captions,
     open_parts,
+    reference_paths,
 )
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
@@ -133,8 +134,8 @@ def score_parts(
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     files = _name_files(parts, evaluation, folder)
-    summary_path, references = folder / SUMMARY, map(Path, parts[0].options.reference_files)
-    inputs = [path for path in (*(part.source.path for part in parts), *references) if path.exists()]
+    summary_path = folder / SUMMARY
+    inputs = {*reference_paths(parts[0].options), *(part.source.path for part in parts)}
     if summary_path.exists() and any(map(summary_path.samefile, inputs)):
         raise InputError(f"the scores in {summary_path} would replace that file, which is read; name another folder")
     if options.references is not None and any(metric.counts_absent for metric in parsed):
@@ -283,7 +284,7 @@ def _count_notes(results: Results) -> Notes:
 def _name_files(parts: Sequence[Part], evaluation: Evaluation, folder: Path) -> list[Path]:
     """The file of each part, whose name ends in a digest of what its scores depend on."""
     paths = list(dict.fromkeys(part.source.path for part in parts))
-    references = [Path(path) for path in parts[0].options.reference_files]
+    references = reference_paths(parts[0].options)
     with ThreadPoolExecutor() as threads:
         digests = dict(zip([*paths, *references], threads.map(sha256, [*paths, *references]), strict=True))
     ordered_metrics = evaluation.ordered_metrics
@@ -296,7 +297,7 @@ def _name_files(parts: Sequence[Part], evaluation: Evaluation, folder: Path) -> 
     plan = [__version__, *map(str, evaluation.metrics), evaluation.settings.precision]
     plan += [evaluation.signature(each) for each in ordered_metrics if each not in of_corpus]
     plan += [repr(replace(parts[0].options, references=None)), repr(parts[0].keep)]
-    plan += [digests[path] for path in references]
+    plan += [digests[path] for path in references] + [path.name for path in parts[0].options.reference_files]
     if of_corpus or not all(part.has_ids for part in parts) or parts[0].keep:
         plan += [digests[path] for path in paths]
     files = []

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.core.arrays import read_arrays, write_arrays
-from capmeter.core.assets import sha256
+from capmeter.core.assets import file_stamp, sha256
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import cache_folder
 
@@ -231,17 +231,12 @@ def open_vectors(name: str) -> FileVectors:
     """Opens a file of word vectors, which is indexed on first use and opened once per process.
 
     Raises:
-        AssetError: the file does not exist, is damaged or has another format.
+        AssetError: the file is damaged or has another format.
+        InputError: there is no such file.
     """
     path = Path(name).expanduser()
-    try:
-        file_stat = path.stat()
-    except OSError as error:
-        raise AssetError(
-            f"word vectors: {name}: {error.strerror}; expected `minilm` or a file in the format of GloVe, word2vec or "
-            f"fastText (unzipped)"
-        ) from error
-    file_vectors: FileVectors = _open_file(path.resolve(), (file_stat.st_size, file_stat.st_mtime_ns))
+    expected = "expected `minilm` or a file in the format of GloVe, word2vec or fastText (unzipped)"
+    file_vectors: FileVectors = _open_file(path.resolve(), file_stamp("vectors", str(path), expected))
     return file_vectors
 
 

@@ -212,6 +212,8 @@ def test_mistakes_with_features_get_a_sentence(tmp_path: Path, features: str | N
     metric = Leic(checkpoint=str(tmp_path / "both"), features=None if features is None else str(tmp_path / features))
     with pytest.raises(InputError, match=message):
         capmeter.score(CaptionSet.from_captions(ROWS), [metric])
+    with pytest.raises(InputError, match="'leic' sees no image; leave features=/dev/zero out"):
+        capmeter.score(CaptionSet.from_captions(ROWS), [Leic(features="/dev/zero")])
 
 
 def test_words_explain_the_score_by_occlusion(folder: Path) -> None:

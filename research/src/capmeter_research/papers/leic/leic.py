@@ -185,9 +185,8 @@ class Leic(MeanMetric):
         if shape.sees_reference:
             context_sentences = references.values
             if self.as_released:
-                context_sentences = context_sentences[
-                    references.offsets[:-1] + self._sample_references(part)[caption_indices]
-                ]
+                drawn_references = references.offsets[:-1] + self._sample_references(part)[caption_indices]
+                context_sentences = context_sentences[drawn_references]
             else:
                 candidate_rows = references.rows
             used_sentences, pairs["reference"] = np.unique(context_sentences, return_inverse=True)
@@ -196,6 +195,8 @@ class Leic(MeanMetric):
             features, image_rows = self._image_features(critic, part, context.settings, caption_indices)
             pairs["image"] = image_rows[candidate_rows]
             terms["image"] = network.fusion_terms("image", network.project_image(features))
+        elif self.features is not None:
+            raise InputError(f"leic: the critic {self.checkpoint!r} sees no image; leave features={self.features} out")
         pairs["candidate"], terms["candidate"] = candidate_rows, network.fusion_terms("candidate", candidates)
         probability = human_probability(network.logits(terms, pairs))
         if not shape.sees_reference or self.as_released:
@@ -227,10 +228,8 @@ class Leic(MeanMetric):
             )
         source = self._source
         if isinstance(source, FeatureFile):
-            distinct_images, image_rows = np.unique(
-                np.asarray(part.image_ids, object)[caption_indices], return_inverse=True
-            )
-            features = source.features(distinct_images.tolist())
+            images, image_rows = np.unique(np.asarray(part.image_ids, object)[caption_indices], return_inverse=True)
+            features = source.features(images.tolist())
         else:
             feature_table: ImageFeatureTable = part.image_pool.analyse(ImageFeatures(source, settings))
             features, image_rows = feature_table.features, part.image_indices[caption_indices]
