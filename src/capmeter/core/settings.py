@@ -332,7 +332,7 @@ def data_folder(*inner: str) -> Path:
 
 def _folder(variable: str, platform_folder: str) -> Path:
     if named_folder := os.environ.get(variable):
-        return Path(named_folder).expanduser()
+        return Path(os.path.expanduser(named_folder))  # noqa: PTH111  ~nobody stays as it is
     import platformdirs
 
     folder: Path = getattr(platformdirs, platform_folder)("capmeter", appauthor=False)
@@ -385,10 +385,9 @@ class Settings:
     memory: MemoryCache = field(default_factory=lambda: shared_memory(MEMORY_BYTES), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.cache is not None:
-            object.__setattr__(self, "cache", Path(self.cache).expanduser())  # accepts text as well
-        if self.references is not None:
-            object.__setattr__(self, "references", Path(self.references).expanduser())
+        for name in ("cache", "references"):
+            if (folder := getattr(self, name)) is not None:  # accepts text as well
+                object.__setattr__(self, name, Path(os.path.expanduser(folder)))  # noqa: PTH111  ~nobody stays as it is
         if not _DEVICE.fullmatch(self.device):
             raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {self.device!r}")
         if self.precision not in PRECISIONS:

@@ -156,6 +156,13 @@ def test_what_the_answers_cost_ends_the_asking() -> None:
         assert results.notes["no answer: not asked: --max-requests or --max-cost is reached"] == ["2"]
 
 
+@pytest.mark.parametrize("count", ["NaN", "-5", "1.5", '"many"', "[3]", "null", "1e999"])
+def test_no_answer_is_lost_for_its_number_of_tokens(count: str) -> None:
+    body = '{"choices": [{"message": {"content": "50"}, "finish_reason": []}], "usage": {"prompt_tokens": COUNT}}'
+    with JudgeServer(lambda *_: Reply(body=body.replace("COUNT", count).encode())).running() as server:
+        assert score(captions(), server.clair).score == 0.5
+
+
 def test_limits_are_checked() -> None:
     assert JudgeLimits(prices=_read_prices("2.5,10")).cost(10**6, 10**5) == pytest.approx(3.5)
     for wrong in ({"tries": 0}, {"timeout": float("nan")}, {"concurrency": 0}, {"max_cost": -1.0}):

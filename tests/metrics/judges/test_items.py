@@ -63,8 +63,9 @@ def test_question_files_in_other_forms(tmp_path: Path) -> None:
     expected = (Item(text="q?", choices=("a", "b"), answer="a"),)
     assert read_items(str(tmp_path / "rows.parquet")).of("1") == expected
     assert read_items(str(tmp_path / "rows.jsonl.gz")).of("1") == expected
-    with pytest.raises(InputError, match="No such file"):
-        read_items(str(tmp_path / "nothing.json"))
+    for path in (str(tmp_path / "nothing.json"), "~nobody/questions.json"):
+        with pytest.raises(InputError, match="No such file"):
+            read_items(path)
     (tmp_path / "two.json").write_text(json.dumps([{"img_path": f"{d}/7.jpg", "question": d} for d in "ab"]))
     two = read_items(str(tmp_path / "two.json"))
     assert two.of("7") == () and two.of("a/7.jpg")[0].text == "a"  # an ambiguous name matches nothing

@@ -18,8 +18,9 @@ from support.judge_tasks import grade
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.core.errors import AssetError, InputError
+from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.settings import Settings
+from capmeter.evaluation.registry import parse
 from capmeter.evaluation.results import Results, load_json_schema
 
 pytest.importorskip("openai", reason="needs the judges extra")
@@ -333,3 +334,10 @@ def test_without_the_extra_the_metric_can_be_listed() -> None:
     )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert output.stdout == "clair judges need yaml: pip install 'capmeter[judges]'\n", output.stderr
+
+
+def test_packages_that_cannot_be_loaded_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some read SSLKEYLOGFILE when they are loaded."""
+    monkeypatch.setattr("importlib.import_module", lambda name: Path("/nowhere/keys").read_text())
+    with pytest.raises(MissingBackend, match=r"openai cannot be loaded: .*/nowhere/keys.; unset what names it"):
+        _ = parse("clair(model=m)").needs

@@ -66,6 +66,13 @@ def test_the_key_is_masked_in_every_encoding(form: str) -> None:
     assert key.mask('{"score": 85, "reason": "both show a dog"}') == '{"score": 85, "reason": "both show a dog"}'
 
 
+def test_parts_of_the_key_in_several_fields_are_masked() -> None:
+    """Each is too short to be masked by itself: five letters."""
+    for fields in (["no: sk-liv", "e-Ab3/", ""], ["3/Cd4", "bad", "e-Ab"], ["wrong", "Ab3/Cd", "4/Ef5/"]):
+        assert ApiKey(SECRET).mask_fields(fields) == ["[key]"]
+    assert ApiKey(SECRET).mask_fields(["bad key", "invalid_request", "401"]) == ["bad key", "invalid_request", "401"]
+
+
 @given(st.integers(0, 47), st.integers(6, 54), st.text(max_size=20), st.sampled_from(["", " ", "-", "\n", "\u200b"]))
 def test_every_part_of_the_key_is_masked(start: int, length: int, text: str, between: str) -> None:
     part = SECRET[start : start + length]

@@ -87,6 +87,13 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
             "expected labels of a, b",
         ),
         ("prompt: '{candidate}'\nread: {choice: true}", "a choice needs ask: question"),
+        ("no fields", "expected YAML fields"),
+        ("1: a", "expected YAML fields"),
+        ("prompt: [1", "not valid YAML"),
+        ("prompt: Rate it\nread: {number: [0, 1]}", "in which {candidate} stands for a caption"),
+        ("prompt: 3", "prompt: got the number 3; .*string"),
+        ("prompt: '{candidate}'\ntokens: -1", "tokens: got the number -1; .*greater"),
+        ("prompt: '{candidate}'\nrole: judge", "role: got the text .judge.; .*user"),
         ("prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {other: {of: [a], among: [a]}}", "expected score:"),
     ],
 )
@@ -123,25 +130,6 @@ def test_clairs_prompts() -> None:
         "value.)\n"
     )
     assert question.message.role == "user" and not question.message.probabilities and question.image is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("no fields", "expected YAML fields"),
-        ("prompt: [1", "not valid YAML"),
-        ("prompt: Rate it\nread: {number: [0, 1]}", "in which {candidate} stands for a caption"),
-        ("prompt: 3", "prompt: got the number 3; .*string"),
-        ("prompt: '{candidate}'\ntokens: -1", "tokens: got the number -1; .*greater"),
-        ("prompt: '{candidate}'\nrole: judge", "role: got the text .judge.; .*user"),
-        ("1: a", "expected YAML fields"),
-    ],
-)
-def test_a_malformed_prompt_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_task(str(path))
 
 
 def test_every_prompt_names_its_source_and_others_are_refused() -> None:

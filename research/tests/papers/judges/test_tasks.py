@@ -60,19 +60,15 @@ def test_options_of_a_task_of_ones_own(tmp_path: Path) -> None:
     assert set(results.answers["c1"]) == {f"{name}? [A. a (right); B. b; C. c; D. Cannot tell]" for name in "xy"}
 
 
-def test_a_checklist_is_one_question(tmp_path: Path) -> None:
-    """An item without a verdict does not count, and reasons stand beside the questions."""
-    (tmp_path / "list.yaml").write_text(
-        "prompt: '{candidate}: {items}'\nask: checklist\nread: {labels: ['yes', 'no']}\n"
-    )
-    path = write(tmp_path / "rows.json", {"1": {"checklist": ["Is it red?", "Is it new?", {"question": "Is it red?"}]}})
-    reply = '{"verdicts": [{"index": 0, "verdict": "yes", "reason": "it  says so"}, {"index": "2", "verdict": "No"}]}'
-    results = run({"1": "a bus"}, f'judge(task="{tmp_path / "list.yaml"}",questions="{path}")', lambda body: reply)
-    assert results.score == 0.5 and results.notes["some questions without a readable answer"] == ["c1"]
-    assert results.answers["c1"] == {"Is it red?": "yes: it says so", "Is it new?": "no answer", "Is it red? (2)": "no"}
-    (tmp_path / "list.yaml").write_text("prompt: '{candidate}: {items}'\nask: checklist\nread: {number: [0, 1]}\n")
+def test_a_checklist_of_ones_own(tmp_path: Path) -> None:
+    path, task = write(tmp_path / "rows.json", {"1": {"checklist": ["red?", "new?", "old?"]}}), tmp_path / "list.yaml"
+    reply = '{"verdicts": [{"index": 0, "verdict": "right"}, {"index": "2", "verdict": "correct"}]}'
+    name = f'judge(task="{task}",questions="{path}")'
+    task.write_text("prompt: '{candidate}: {items}'\nask: checklist\nread: {labels: [right, correct]}\n")
+    assert run({"1": "a bus"}, name, lambda body: reply).score == 0.5
+    task.write_text("prompt: '{candidate}: {items}'\nask: checklist\nread: {number: [0, 1]}\n")
     with pytest.raises(InputError, match="a checklist has labels"):
-        run({"1": "a bus"}, f'judge(task="{tmp_path / "list.yaml"}",questions="{path}")', lambda body: reply)
+        run({"1": "a bus"}, name, lambda body: reply)
 
 
 CAPTION = JudgedCaption("1", "1", "a {candidate} dog", ("one dog", "a puppy {references}"))

@@ -249,8 +249,6 @@ class Interview:
 
     Attributes:
         error: why nothing more is asked: the key is rejected, or the disk is full.
-        asked, cached: the number of questions that were sent, and that were answered from the cache.
-        spent: the number of input and output tokens of what was sent.
         unanswered: the questions in progress, and those that have no answer.
     """
 
@@ -258,9 +256,6 @@ class Interview:
     cache: AnswerCache
     limits: JudgeLimits
     error: CapmeterError | None = None
-    asked: int = 0
-    cached: int = 0
-    spent: tuple[int, int] = (0, 0)
     unanswered: dict[bytes, asyncio.Task[Answer]] = field(default_factory=dict)
     _failures_in_a_row: int = 0
 
@@ -279,7 +274,6 @@ class Interview:
         """Asks what the cache does not answer, unless another process does: then its answer is waited for."""
         try:
             answer = self.cache.get(key)
-            self.cached += answer is not None
             while answer is None:
                 async with self._free:
                     if self.error is not None:
@@ -306,14 +300,11 @@ class Interview:
         if self._failures_in_a_row >= max(_MOST_FAILURES, self.limits.concurrency):
             return Failure(reason="not asked: the server stopped answering")
         usage.questions += 1
-        self.asked += 1
-        if self.asked < self.limits.concurrency:  # the first ones begin one by one: so do their answers come
-            await asyncio.sleep(_START * self.asked)
+        if usage.questions < self.limits.concurrency:  # the first ones begin one by one: so do their answers come
+            await asyncio.sleep(_START * usage.questions)
         answer: Answer = await self.client.ask(question)
         is_silent = isinstance(answer, Failure) and answer.is_of_server
         self._failures_in_a_row = self._failures_in_a_row + 1 if is_silent else 0
-        inputs, outputs = answer.used
-        usage.input_tokens += inputs
-        usage.output_tokens += outputs
-        self.spent = self.spent[0] + inputs, self.spent[1] + outputs
+        usage.input_tokens += answer.used[0]
+        usage.output_tokens += answer.used[1]
         return answer

@@ -70,10 +70,10 @@ class _Completion(BaseModel):
     message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
     content: Annotated[str, Field(max_length=MAX_CHARACTERS)] | None = _from("choices", 0, "message", "content")
     refusal: Annotated[str, Field(max_length=MAX_CHARACTERS)] | None = _from("choices", 0, "message", "refusal")
-    finish_reason: str | None = _from("choices", 0, "finish_reason")
+    finish_reason: Any = _from("choices", 0, "finish_reason")
     tokens: Annotated[list[_Token], Field(max_length=MAX_TOKENS)] | None = _from("choices", 0, "logprobs", "content")
-    input_tokens: Annotated[int, Field(ge=0, le=1 << 40)] | None = _from("usage", "prompt_tokens")
-    output_tokens: Annotated[int, Field(ge=0, le=1 << 40)] | None = _from("usage", "completion_tokens")
+    input_tokens: Any = _from("usage", "prompt_tokens")  # no answer is lost for its price
+    output_tokens: Any = _from("usage", "completion_tokens")
 
 
 class _UnusableResponse(OpenAIError):
@@ -231,7 +231,7 @@ class ServerJudge:
 
     async def _refused(self, question: Question, body: Mapping[str, Any], status: int, content: bytes) -> Answer:
         """What to make of an error: another try without an option, a refusal, or why there is no answer."""
-        message, *kinds = (self._key.mask_message(text) for text in _read_error(_parse_object(content)))
+        message, *kinds = self._key.mask_fields(_read_error(_parse_object(content)))
         description = " ".join(filter(None, [f"status {status}", f"({', '.join(kinds)})" if kinds else ""]))
         description = f"{description}: {message or _describe_body(content)}"
         if "max_tokens" in body and "max_completion_tokens" in description:
@@ -266,12 +266,14 @@ class ServerJudge:
                 return Failure(reason="a completion without content")
             text = completion.refusal or ""
         numbers, masked = _read_numbers(text, completion.tokens or []), self._key.mask(text)
+        used = (completion.input_tokens, completion.output_tokens)
+        inputs, outputs = (int(each) if isinstance(each, int | float) and 0 <= each < 1 << 40 else 0 for each in used)
         return Answer(
             masked,
             numbers if masked == text else (),  # whose places are those in the text
             is_refused,
             completion.finish_reason == "length",
-            (completion.input_tokens or 0, completion.output_tokens or 0),
+            (inputs, outputs),
         )
 
 
@@ -313,9 +315,8 @@ def _parse_object(content: bytes) -> dict[str, Any]:
 
 def _describe_body(content: bytes) -> str:
     """Length and kind of a body, none of which is shown."""
-    start = content.lstrip()[:1]
-    kind = "JSON" if start in (b"{", b"[") else "HTML or XML" if start == b"<" else "text"
-    kind = "text" if content.isascii() and kind == "text" else kind if kind != "text" else "unknown kind"
+    start, other_kind = content.lstrip()[:1], "text" if content.isascii() else "unknown kind"
+    kind = "JSON" if start in (b"{", b"[") else "HTML or XML" if start == b"<" else other_kind
     return f"{len(content):,} bytes of {kind}" if content else "nothing"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -162,16 +163,16 @@ def read_items(path: str, list_items: ListItems = list_questions, form: type[Ite
     Raises:
         InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
     """
-    full_path = str(Path(path).expanduser())
-    return _read_items(path, full_path, file_stamp("questions", full_path, _EXPECTED), list_items, form)
+    path = os.path.expanduser(path)  # noqa: PTH111  ~nobody stays as it is
+    return _read_items(path, file_stamp("questions", path, _EXPECTED), list_items, form)
 
 
 @functools.lru_cache(maxsize=8)
-def _read_items(path: str, full_path: str, stamp: tuple[int, int], list_items: ListItems, form: type[Item]) -> ItemFile:
+def _read_items(path: str, stamp: tuple[int, int], list_items: ListItems, form: type[Item]) -> ItemFile:
     items: dict[str, list[Item]] = {}
     aliases: dict[str, set[str]] = {}
     lists = TypeAdapter(dict[str, list[form]])  # type: ignore[valid-type]
-    for row_location, row in _records(CaptionSource.resolve(full_path)):
+    for row_location, row in _records(CaptionSource.resolve(path)):
         for location, image_names, fields in _images_of(row, row_location):
             if not (listed := list_items(fields)):
                 field_names = list_names(map(str, fields)) or "none"
@@ -193,7 +194,7 @@ def _read_items(path: str, full_path: str, stamp: tuple[int, int], list_items: L
         raise InputError(f"{path}: has nothing to ask about; {_EXPECTED}")
     unique_aliases = {alias: next(iter(images)) for alias, images in aliases.items() if len(images) == 1}
     by_image = {image_name: tuple(image_items) for image_name, image_items in items.items()}
-    return ItemFile(path, hashlib.sha256(Path(full_path).read_bytes()).hexdigest(), by_image, unique_aliases)
+    return ItemFile(path, hashlib.sha256(Path(path).read_bytes()).hexdigest(), by_image, unique_aliases)
 
 
 def _records(source: CaptionSource) -> Records:

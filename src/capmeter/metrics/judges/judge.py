@@ -34,7 +34,7 @@ import re
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -257,7 +257,7 @@ class Judge(AdditiveMetric):
     async def _judge_all(self, captions: Sequence[JudgedCaption], interview: Interview) -> list[list[Verdict]]:
         """Judges captions with as many workers as keep all connections busy."""
         verdicts: list[list[Verdict]] = [[] for _ in captions]
-        waiting = iter(range(len(captions)))
+        waiting, limits, before = iter(range(len(captions))), interview.limits, replace(interview.limits.usage)
 
         async def work() -> None:
             for k in waiting:
@@ -268,16 +268,16 @@ class Judge(AdditiveMetric):
 
         with progress.task(f"asking for {self}", total=len(captions)) as advance:
             async with interview.client.connected():
-                await asyncio.gather(*(work() for _ in range(min(2 * interview.limits.concurrency, len(captions)))))
+                await asyncio.gather(*(work() for _ in range(min(2 * limits.concurrency, len(captions)))))
         if interview.error is not None:
             raise interview.error
-        if interview.asked:
-            cached = f", {interview.cached:,} from the cache" if interview.cached else ""
-            asked, spent = format_count(interview.asked, "question"), _describe_cost(interview.limits, *interview.spent)
-            progress.report_progress(f"{self}: {asked} asked{cached}; spent {spent}")
+        questions, *spent = (now - then for now, then in zip(astuple(limits.usage), astuple(before), strict=True))
+        if questions:
+            asked, cost = format_count(questions, "question"), _describe_cost(limits, *spent)
+            progress.report_progress(f"{self}: {asked} asked; spent {cost}")
         if interview.unanswered:
-            questions = format_count(len(interview.unanswered), "question")
-            progress.report_progress(f"{self}: {questions} without an answer; a further run asks only these")
+            unanswered = format_count(len(interview.unanswered), "question")
+            progress.report_progress(f"{self}: {unanswered} without an answer; a further run asks only these")
         return verdicts
 
     async def _judge_once(self, caption: JudgedCaption, repeat: int, interview: Interview) -> Verdict:
@@ -456,12 +456,14 @@ def load_module(name: str) -> Any:
     """The module of judges with this name, which needs packages of the extra.
 
     Raises:
-        MissingBackend: one of them is not installed.
+        MissingBackend: one of them is not installed, or cannot open what the environment names (SSLKEYLOGFILE).
     """
     try:
         return importlib.import_module(f"capmeter.metrics.judges.{name}")
     except ImportError as error:
         raise MissingBackend(f"judges need {error.name or 'openai'}: pip install 'capmeter[judges]'") from None
+    except OSError as error:
+        raise MissingBackend(f"openai cannot be loaded: {error}; unset what names it in the environment") from None
 
 
 def _describe_cost(limits: JudgeLimits, inputs: int, outputs: int) -> str:

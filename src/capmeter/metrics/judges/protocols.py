@@ -13,6 +13,7 @@ YAML files in a folder `prompts` beside the module.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -269,7 +270,7 @@ def read_task(name: str) -> Task:
     tasks = find_tasks()
     if name in tasks:
         return _read(name, tasks[name], (0, 0))
-    path = Path(name).expanduser().absolute()
+    path = Path(os.path.expanduser(name)).absolute()  # noqa: PTH111  ~nobody stays as it is
     expected = f"expected a YAML file, or one of {', '.join(tasks)}"
     expected = find_package("judge_protocols", name) or find_package("metrics", name) or expected
     return _read(name, path, file_stamp("task", str(path), expected))

@@ -22,9 +22,10 @@ import os
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import permutations
 from urllib.parse import quote, unquote, urlsplit
 
 from capmeter.core.errors import InputError
@@ -75,6 +76,11 @@ class ApiKey:
         masked = self.mask(_decode_escapes(message[:_LONGEST_DECODED]))
         masked = _LONG.sub(lambda word: word[0] if _is_plain(word[0]) else "[…]", masked)
         return " ".join("".join(c if c.isprintable() else " " for c in masked).split())[:_LONGEST_MESSAGE]
+
+    def mask_fields(self, fields: Iterable[str]) -> list[str]:
+        """The texts of one message, each masked; only `[key]` if a part of the key is in several of them."""
+        masked = list(map(self.mask_message, fields))
+        return [MASK] if any(self.mask(text) != text for text in map("".join, permutations(masked))) else masked
 
     @cached_property
     def _parts(self) -> frozenset[str]:
