@@ -8,7 +8,9 @@ import html
 import json
 import logging
 import socketserver
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -265,6 +267,16 @@ def test_an_unusable_cache_is_said_before_the_first_question(tmp_path: Path, mon
         with pytest.raises(CapmeterError, match="the disk is full: 4,096 bytes are free"):
             score(captions(), server.clair)
         assert not server.received
+
+
+@pytest.mark.parametrize("row", ["null", "[1]", '["a", [[1]], false, false, [1, 2]]', "{"])
+def test_a_damaged_answer_is_one_sentence(tmp_path: Path, row: str) -> None:
+    with JudgeServer(lambda body, before: completion('{"score": 50}')).running() as server:
+        score(captions(), server.clair)
+        with closing(sqlite3.connect(tmp_path / "cache" / "judge" / "answers.sqlite")) as database, database:
+            database.execute("UPDATE answers SET answer = ?", [row])
+        with pytest.raises(CapmeterError, match=r"cannot be kept in .*: .*remove what is damaged"):
+            score(captions(), server.clair)
 
 
 def test_runs_at_the_same_time_share_their_answers(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ class AnswerCache:
         """Raises an `AssetError` where the file cannot be used in the block."""
         try:
             yield
-        except (sqlite3.Error, OSError, ValueError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             raise AssetError(
                 f"answers of judges cannot be kept in {self.path} ({getattr(error, 'strerror', None) or error}); "
                 "nothing more was asked: make room there, remove what is damaged, or name another folder in "
