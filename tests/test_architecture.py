@@ -32,7 +32,6 @@ LAYERS: tuple[set[str], ...] = (
 )
 # folders inside a package, from the bottom up; "" stands for the modules directly in the package
 FOLDERS: dict[str, tuple[set[str], ...]] = {
-    "captions": ({""}, {"containers", "layouts"}),
     "encoders": ({""}, {"text"}, {"joint"}, {"regions"}),
     "text": ({"tokenization"}, {""}, {"meteor", "vectors", "parsing"}, {"scene_graphs"}),
     "metrics": (
@@ -59,7 +58,7 @@ NETWORKS = re.compile(
 # the most lines of each package outside docstrings: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
-    "src/capmeter/captions": 5_524,
+    "src/capmeter/captions": 5_523,
     "src/capmeter/cli": 2_828,
     "src/capmeter/core": 2_322,
     "src/capmeter/encoders": 1_884,

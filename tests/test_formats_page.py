@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from capmeter.captions.field_names import FIELDS, OTHER_NAMES
+from capmeter.captions.layouts import FIELDS, OTHER_NAMES
 from capmeter.captions.reading import NAMES
 from capmeter.evaluation.results import SCHEMA, load_json_schema
 

@@ -21,8 +21,8 @@ from support.caption_sets import read_parts
 import capmeter
 from capmeter.captions import sources
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.field_names import parse_columns
 from capmeter.captions.fields import FieldMap as Columns
+from capmeter.captions.layouts import parse_columns
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import CsvWriter
@@ -83,6 +83,8 @@ def test_chosen_columns(tmp_path: Path) -> None:
         load(path, columns={**columns, "nothing": "human"})
     row = {"image_id": 1, "candidate": "a", "ref1": "b", "other": "c"}
     assert load([row], columns=parse_columns(["references=ref1,other"]))["1"].references == ("b", "c")
+    by_image = {"1": {"out": [{"text": "a dog"}]}, "2": {"out": [{"text": "a cat"}]}}
+    assert load(by_image, columns={"out[0].text": "candidate"}, on_missing="keep").image_ids == ("1", "2")
     for wrong in (["said"], ["text=said"], ["candidate="], ["image_id=a", "image_id=b"], ["id=a", "system=a"]):
         with pytest.raises(InputError, match=f"--column {wrong[-1]}"):
             parse_columns(wrong)
@@ -209,7 +211,7 @@ def test_native_names_and_the_users_come_before_other_names(name: str) -> None:
     with_id = load([{"id": f"row {k}", **row} for k, row in enumerate(rows)])
     assert with_id.ids == ("row 0", "row 1")
     assert with_id.image_ids == (("v9", "v8") if name == "video_id" else with_id.ids)
-    for other in ("image_id", "image", "Image ID"):
+    for other in ("image_id", "image", "Image ID", "imageId"):
         assert load([{other: f"photo {k}", **row} for k, row in enumerate(rows)]).image_ids == ("photo 0", "photo 1")
     as_caption = load([{name: "a dog", "candidate": "b"}], columns={name: "candidate", "candidate": "references"})
     assert (as_caption.image_ids, as_caption["0"].candidate) == (("0",), "a dog")

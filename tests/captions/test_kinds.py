@@ -86,6 +86,7 @@ REFERENCES: dict[str, Any] = {
     "translated lines": lines("{}#enc2zh#{} {}\n"),
     "token lines": lines("{}#{}\t{}\n"),
     "two columns": lines("{0}\t {2}\n"),
+    "colons": lines("{0}: {2}\n"),
     "picture last": lines("{2} here\thttp://x/{0}\n"),
     "lists in a column": "".join(f"{k}\t{json.dumps([{'caption': t} for t in ts])}\n" for k, ts in TEXTS.items()),
 }
@@ -98,17 +99,10 @@ def said(row: Any) -> list[Any]:
 
 PARTS = [{"type": "text", "text": "TEXT"}]
 OUTPUT = [{"type": "reasoning"}, {"type": "message", "content": PARTS}]
-INSPECT = {
-    "id": "KEY",
-    "epoch": 1,
-    "target": "x",
-    "output": {"completion": "", "choices": [{"message": {"content": PARTS}}]},
-}
-VERTEX = {
-    "status": "",
-    "processed_time": "x",
-    "request": {"contents": [{"parts": [{}, {"fileData": {"fileUri": "KEY"}}]}]},
-}
+LOGGED = {"completion": "", "choices": [{"message": {"content": PARTS}}]}
+LOG = said({"id": "KEY", "epoch": 1, "target": "x", "output": LOGGED})
+ASKED = {"contents": [{"parts": [{}, {"fileData": {"fileUri": "KEY"}}]}]}
+ANSWERED = {"candidates": [{"content": {"parts": PARTS}}]}
 RESULTS: dict[str, Any] = {
     "by image": SAID,
     "imgToEval": {
@@ -117,9 +111,9 @@ RESULTS: dict[str, Any] = {
     },
     "frame of pandas": {str(k): {"image_id": key, "caption": text} for k, (key, text) in enumerate(SAID.items())},
     "Oscar": "".join(f"{key}\t{json.dumps([{'caption': text, 'conf': 0.9}])}\n" for key, text in SAID.items()),
-    "Inspect": {"version": 2, "status": "success", "eval": {}, "samples": said(INSPECT)},
+    "Inspect": {"version": 2, "status": "success", "eval": {}, "samples": LOG},
     "responses": said({"custom_id": "KEY", "response": {"body": {"output": OUTPUT}}}),
-    "Vertex": said({**VERTEX, "response": {"candidates": [{"content": {"parts": PARTS}}]}}),
+    "Vertex": said({"status": "", "processed_time": "x", "request": ASKED, "response": ANSWERED}),
     "Bedrock": said({"recordId": "KEY", "modelInput": {}, "modelOutput": {"content": PARTS}}),
     "LLaVA": said({"question_id": 5, "image": "KEY", "text": "TEXT", "answer_id": "x"}),
     "AMBER": [*said({"id": "KEY", "response": "TEXT"}), {"id": "x", "response": "Yes."}],
@@ -232,6 +226,9 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
             "en.caption",
         ),
         ([{"image": [b"x"], "caption": "a"}], "image holds a picture"),
+        ([{"image": "data:image/png;base64,AAAA", "caption": "a"}], "image_id is missing"),
+        ([{"image_id": k, "caption": "a" if k else ["a", "b"]} for k in range(3)], r"\[0\]: caption is a list of 2"),
+        ({"annotations": [{"image_id": 1, "bbox": []}], "categories": []}, "annotations of COCO without captions"),
         (
             [{"video_id": "v", "start": 0, "end": 4, "caption": "a"}, {"video_id": "v", "caption": "b"}],
             r"\[1\]: it has no time",
@@ -269,7 +266,8 @@ def test_a_caption_that_begins_with_a_bracket_is_a_caption(text: str, tmp_path: 
 
 
 def test_lists_as_text_are_json_or_python_with_commas() -> None:
-    for text, texts in (('["caf\\u00e9 \\"x\\"", "b"]', ('café "x"', "b")), ("['a', \"it's\"]", ("a", "it's"))):
+    quoted, brackets = ('["caf\\u00e9 \\"x\\"", "b"]', ('café "x"', "b")), ('["a"] on a sign', ('["a"] on a sign',))
+    for text, texts in (quoted, brackets, ("['a', \"it's\"]", ("a", "it's")), ("('a', 'b')", ("a", "b"))):
         assert capmeter.load([{"index": 1, "prediction": "a", "answer": text}])["1"].references == texts
 
 
@@ -315,7 +313,9 @@ def test_a_hostile_megabyte_is_answered_in_seconds(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json", "csv"])
-@pytest.mark.parametrize("odd", [{"caption": "a bus"}, {"video_id": "x"}, {"video_id": 7.5, "caption": "a bus"}])
+@pytest.mark.parametrize(
+    "odd", [{"caption": "a bus"}, {"video_id": "x"}, {"video_id": 7.5, "caption": "a bus"}, {"caption": ["a", "b"]}, {}]
+)
 def test_one_row_among_many_is_named_wherever_it_stands(tmp_path: Path, ending: str, odd: dict[str, Any]) -> None:
     good = [{"video_id": f"v{k}", "id": k, "caption": f"a dog {k}"} for k in range(300)]
     for position in (0, 7, 150, 300):

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from support.caption_sets import read_parts, shuffled
 
 import capmeter
-from capmeter.captions.field_names import SHORT_NAMES
-from capmeter.captions.layouts.programs import LAYOUTS
+from capmeter.captions.layouts import LAYOUTS, SHORT_NAMES
 from capmeter.captions.validation import examine
 from capmeter.core.errors import InputError
 
@@ -85,6 +84,7 @@ SWIFT = [
     {"response": SAID["7"], "labels": str(DOG), "logprobs": None, "images": [{"bytes": None, "path": "7"}]},
     {"response": SAID["9"], "labels": str(CATS), "logprobs": None, "images": ["9"]},
 ]
+MAGIC = [{"image_name": id, "captions": texts, "prediction": SAID[id]} for id, texts in TEXTS.items()]
 OPENCOMPASS = {id: {"origin_prompt": "Describe.", "prediction": SAID[id], "gold": texts} for id, texts in TEXTS.items()}
 CLIP_BENCHMARK = [
     {"image_id": int(id), "gen": [{"caption": SAID[id]}], "true": [{"caption": text} for text in references]}
@@ -103,10 +103,7 @@ FILES: dict[str, tuple[Any, str]] = {
     "clip_benchmark": (CLIP_BENCHMARK, "results of clip_benchmark"),
     "inspect": (INSPECT, "a log of Inspect"),
     "ms-swift": (lines(SWIFT), "predictions of ms-swift"),
-    "magic": (
-        [{"image_name": id, "captions": texts, "prediction": SAID[id]} for id, texts in TEXTS.items()],
-        "results of MAGIC",
-    ),
+    "magic": (MAGIC, "results of MAGIC"),
     "opencompass": (OPENCOMPASS, "predictions of OpenCompass"),
 }
 
@@ -145,7 +142,6 @@ RESULTS = {
     "VATEX": SAID,
     "NoCaps": [{"open_images_id": id, "caption": text} for id, text in SAID.items()],
     "NoCaps with hyphens": [{"open-images-id": id, "caption": text} for id, text in SAID.items()],
-    "BLIP rows": [{"image": id, "caption": text} for id, text in SAID.items()],
     "Clotho": table([{"file_name": id, "caption_predicted": text} for id, text in SAID.items()]),
     "AudioCaps": table([{"youtube_id": id, "caption": text} for id, text in SAID.items()]),
 }
@@ -230,7 +226,7 @@ def test_short_names(candidate: str, reference: str, tmp_path: Path) -> None:
     for content in (rows, lines(rows), {"results": rows, "time": 3}, by_image, by_field):
         assert texts_by_image(capmeter.load(write_file(tmp_path, content))) == WHOLE
     assert texts_by_image(capmeter.load(write_file(tmp_path, lines(rows[:1])))) == {"7": WHOLE["7"]}
-    assert set(capmeter.load_references(write_file(tmp_path, by_field))) == {"7", "9"}
+    assert set(capmeter.load_references(write_file(tmp_path, by_field))) == {"7", "9", "11"}
     table_rows = [{"IMG": id, candidate.title(): text, reference: DOG[0]} for id, text in SAID.items()]
     assert [each.candidate for each in capmeter.load(write_file(tmp_path, table(table_rows)))] == list(SAID.values())
 
@@ -300,7 +296,6 @@ REFERENCES: dict[str, Any] = {
         "annotations": [{"image_id": k, "caption": t, "id": 0} for k, c in TEXTS.items() for t in c],
         "images": [{"id": 7}, {"id": 9}],
     },
-    "Clotho": table([{"file_name": k, "caption_1": c[0], "caption_2": c[1]} for k, c in TEXTS.items()]),
     "DCASE": table(
         [{"file_name": k, "caption_reference_01": c[0], "caption_reference_02": c[1]} for k, c in TEXTS.items()]
     ),

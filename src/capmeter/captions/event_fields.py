@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 from capmeter.captions.caption_set import Events
-from capmeter.captions.field_names import NAMES, SHORT_NAMES
+from capmeter.captions.layouts import NAMES, SHORT_NAMES
 from capmeter.captions.rows import CaptionRow, caption_text, is_finite
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json

@@ -26,7 +26,7 @@ from capmeter.captions.event_fields import (
     read_events,
     time_names,
 )
-from capmeter.captions.field_names import (
+from capmeter.captions.layouts import (
     IMAGE_NAMES,
     IN_PYTHON,
     KNOWN_NAMES,
@@ -146,15 +146,16 @@ class FieldMap:
         if layout is not None:
             records = [self._convert(record) for record in records if layout.reads(record)]
         names = {name for record in records for name in record if isinstance(name, str)}
-        captions = [record["caption"] for record in records if isinstance(record.get("caption"), list | tuple)]
-        self._lists = {"caption"} if any(len(texts) != 1 for texts in captions) else set()
+        captions = [record["caption"] for record in records if "caption" in record]
+        lengths = [len(texts) for texts in captions if isinstance(texts, list | tuple)]
+        are_lists = any(length != 1 for length in lengths) and 2 * len(lengths) >= len(captions)
+        self._lists = {"caption"} if are_lists else set()
         self._short = self._find_short(records, names.union(header)) if short else set()
         self._image_field = None
         self._choose_image(records, names)
         may_have_times = time_names(names) or not EVENT_NAMES.isdisjoint(names) or "start" in self._chosen.values()
         timed = records if may_have_times else []
-        lists = map(find_lists, timed)
-        self._event_lists = {found[2][0] for found in lists if found is not None and found[1] is None}
+        self._event_lists = {found[2][0] for each in timed if (found := find_lists(each)) and found[1] is None}
         if layout is not None and not layout.fields:
             self._event_lists |= layout.marks & EVENT_NAMES
         are_timed = (event_time(record) or set(TIMES) <= self.find_fields(record) for record in timed)
@@ -309,8 +310,7 @@ class FieldMap:
             return False
         if is_video(record) is True or (self.layout is not None and self.layout.accepts(names_of(record))):
             return True
-        names = (name for name in record if isinstance(name, str))
-        return any(self.field(name, record[name]) in ("candidate", "references") for name in names)
+        return not self.find_fields(record).isdisjoint(("candidate", "references"))
 
     def read(self, records: Iterable[tuple[str, Any]], side: Side, start: int = 0) -> Iterator[CaptionRow]:
         """The rows of records.
@@ -582,7 +582,10 @@ class FieldMap:
         caption_name = candidates[0] if len(candidates) == 1 else ""
         if caption_name and (caption_name.casefold() in NAMES["either_side"] or caption_name in self.mapping):
             value = record[caption_name]
-            row.references = (candidate_text(value, row.location, caption_name),)
+            if isinstance(value, list | tuple) and len(value) != 1:
+                row.references = reference_field(value, row.location, caption_name)
+            else:
+                row.references = (candidate_text(value, row.location, caption_name),)
             row.one_of_many = True
             return row
         if candidates:

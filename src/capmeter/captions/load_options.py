@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from capmeter.captions.field_names import parse_columns
+from capmeter.captions.layouts import parse_columns
 from capmeter.captions.reading import FORMATS, NAMES
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError

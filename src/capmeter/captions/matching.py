@@ -18,7 +18,7 @@ from typing import Literal, cast
 
 from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
 from capmeter.captions.clean_texts import clean_chat_artifacts, render_markdown
-from capmeter.captions.containers.container import WHOLE, Span
+from capmeter.captions.containers import WHOLE, Span
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.reading import RowReader, open_rows
 from capmeter.captions.rows import CaptionRow, Side

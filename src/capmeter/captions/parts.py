@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.containers.container import ROWS, WHOLE, Span
+from capmeter.captions.containers import ROWS, WHOLE, Span
 from capmeter.captions.load import match_systems
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.matching import (

@@ -15,25 +15,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.containers.container import WHOLE, Container, DelimitedRows, JsonLines, Span
+from capmeter.captions import containers, layouts
+from capmeter.captions.containers import WHOLE, Container, DelimitedRows, JsonLines, Span
+from capmeter.captions.documents import Form, find_form, is_row
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
-from capmeter.captions.field_names import (
+from capmeter.captions.fields import FieldMap
+from capmeter.captions.layouts import (
     IMAGE_NAMES,
     IN_PYTHON,
+    LAYOUTS,
     OTHER_NAMES,
     TIMES,
+    find_layout,
     fold_name,
+    is_results,
     path_root,
     suggest_names,
 )
-from capmeter.captions.field_names import (
-    NAMES as FIELD_NAMES,
+from capmeter.captions.rows import (
+    CaptionRow,
+    Side,
+    are_named_lines,
+    read_list,
+    read_pairs,
+    split_line,
+    split_lines,
+    spread,
 )
-from capmeter.captions.fields import FieldMap
-from capmeter.captions.layouts import texts
-from capmeter.captions.layouts.documents import Form, find_form, is_row
-from capmeter.captions.layouts.programs import LAYOUTS, find_layout, is_results
-from capmeter.captions.rows import CaptionRow, Side, spread
 from capmeter.captions.sources import CaptionSource, decode
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.json_text import decode_json
@@ -56,7 +64,7 @@ class RowReader:
 
     name: what messages call it.
     format: one of `NAMES`.
-    read: yields the rows.
+    read: yields the rows of a side, of a container those of a span.
     fields: which names hold which fields.
     label: the name of the system whose captions it holds, if they name none.
     path: the file on disk; None for an object.
@@ -65,7 +73,7 @@ class RowReader:
 
     name: str
     format: str
-    read: Callable[[Side], Iterator[CaptionRow]]
+    read: Callable[..., Iterator[CaptionRow]]
     fields: FieldMap = field(default_factory=FieldMap)
     label: str = "candidates"
     path: Path | None = None
@@ -73,9 +81,7 @@ class RowReader:
 
     def rows(self, side: Side, span: Span = WHOLE) -> Iterator[CaptionRow]:
         """The rows, read as candidates or as references; of a container, those of some of its records."""
-        if self.container is None or span == WHOLE:
-            return join_events(self.read(side))
-        return join_events(_read_records(self.container, self.fields, side, span))
+        return join_events(self.read(side) if span == WHOLE else self.read(side, span))
 
 
 def open_rows(
@@ -135,21 +141,24 @@ def _open_document(document: Any, fields: FieldMap, format: str | None) -> Form:
 def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> Container | Form:
     """Recognises what a file contains: rows, one document, or lines."""
     first_line, second_line = source.first_lines()
-    for start, description in FIELD_NAMES["other files"].items():
+    for start, description in layouts.NAMES["other files"].items():
         if first_line.startswith(start.encode("latin-1")):
             raise InputError(f"{source.name}: {description}")
     if first_line[1:2] == b"\0":
         raise InputError(f"{source.name}: it looks like UTF-16; save the file as UTF-8")
     if first_line.startswith((b"PK\x03\x04", b"PAR1")) or first_line[257:262] == b"ustar":
-        from capmeter.captions.containers import binary  # which captions in memory do not need
-
         if first_line.startswith(b"PAR1"):
-            return binary.ParquetRows(source)
-        return binary.Workbook(source) if first_line.startswith(b"PK\x03\x04") else binary.TarShard(source)
+            return containers.ParquetRows(source)
+        return containers.Workbook(source) if first_line.startswith(b"PK\x03\x04") else containers.TarShard(source)
     if format == "list" and first_line[:1] != b"[":
         return "list", partial(_read_lines, source, fields)
-    if first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line[:1] == b"{":
+    are_objects = [line[:1] == b"{" and line[-1:] == b"}" for line in (first_line, second_line)]
+    is_named = source.ending in (".jsonl", ".ndjson") and second_line and first_line not in (b"[", b"{")
+    if (are_objects[0] and second_line[:1] == b"{") or (is_named and any(are_objects)):
         return JsonLines(source)
+    if is_named and first_line[:1] in (b"[", b'"') and first_line[-1:] in (b"]", b'"'):
+        values = [decode_json(line, source.name, number) for number, line in source.lines() if line.strip()]
+        return _open_document(values, fields, format)
     if _JSON_START.match(first_line):
         document = decode_json(source.read_text(), source.name)
         is_one_row = not second_line and isinstance(document, dict) and is_row(document, fields)
@@ -166,7 +175,7 @@ def _open_lines(source: CaptionSource, fields: FieldMap, format: str | None, fir
             f"{source.name}: the file is empty; expected captions in one of the formats {', '.join(NAMES)}"
         )
     lines = spread(line for _, line in source.lines() if line.strip())
-    kind = "named" if texts.are_named_lines(lines) else ""
+    kind = "named" if are_named_lines(lines) else ""
     kind = format if format in ("csv", "tsv", "named") else kind or _table_kind(source, first_line)
     if format not in (None, kind, "events"):
         raise InputError(f"{source.name}: this is a {kind} file, not a {format} file; leave the format out")
@@ -174,8 +183,10 @@ def _open_lines(source: CaptionSource, fields: FieldMap, format: str | None, fir
         return DelimitedRows(source, kind)
     if kind == "list":
         return kind, partial(_read_lines, source, fields)
-    are_columns = format == "named" or not any(texts.split_line(line.rstrip("\r\n"), False) for line in lines)
-    return "named", lambda side: texts.read_pairs(texts.split_lines(source.lines(), source.name, are_columns), side)
+    are_columns = format == "named" or not any(split_line(line.rstrip("\r\n"), False) for line in lines)
+    return "named", lambda side: read_pairs(
+        split_lines(source.lines(), source.name, are_columns, format == "named"), side
+    )
 
 
 def _table_kind(source: CaptionSource, first_line: bytes) -> str:
@@ -201,7 +212,7 @@ def _table_kind(source: CaptionSource, first_line: bytes) -> str:
 def _read_lines(source: CaptionSource, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
     fields.note("read_as_lines", f"{source.name}: a caption a line, images are numbered from 0")
     lines = ((f"{source.name}, line {number}", line.rstrip("\r\n")) for number, line in source.lines())
-    return texts.read_list(lines, side)
+    return read_list(lines, side)
 
 
 def _learn_container(container: Container, fields: FieldMap, format: str | None) -> None:
@@ -244,11 +255,12 @@ def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = F
     names = "the columns" if len(header) != 1 else "one column,"
     start = f"the first line names {names}" if is_line else "the columns are"
     advice = f"{'image_id is missing: ' * bool(text_fields)}{'add a header line with these names, or ' * is_line}say"
+    ending = "; lines of a name and a caption without a heading: --input-format named" if is_line else ""
     candidates = ", ".join(name for name, field_name in OTHER_NAMES.items() if field_name == "candidate")
     raise InputError(
         f"{fields.name}: {start} {suggest_names(header)}; expected image_id with candidate (or {candidates}) and "
         f"references (or reference, ground_truth, reference_1, reference_2, …); {advice} which column is which: "
-        f"--column image_id=NAME --column candidate=NAME --column references=NAME {IN_PYTHON}"
+        f"--column image_id=NAME --column candidate=NAME --column references=NAME {IN_PYTHON}{ending}"
     )
 
 
@@ -273,7 +285,7 @@ def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
     if fields.layout is not None and fields.layout.convert is not None:
         return set(header)
     names = {*map(path_root, fields.paths), *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, *(fields.keep or ())}
-    names |= {"captions", "duration", *FIELD_NAMES["start"], *FIELD_NAMES["end"]}
+    names |= {"captions", "duration", *layouts.NAMES["start"], *layouts.NAMES["end"]}
     return {name for name in header if name in names or fields.field(name, []) is not None}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.caption_set import CaptionSet, Events
-from capmeter.captions.field_names import FIELDS
+from capmeter.captions.layouts import FIELDS
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import (
     collect_references,

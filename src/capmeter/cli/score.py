@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.containers.container import ROWS
+from capmeter.captions.containers import ROWS
 from capmeter.captions.load import load_systems
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.parts import Part, PartCaptions, join_types

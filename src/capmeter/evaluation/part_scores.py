@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from capmeter._version import __version__
-from capmeter.captions.containers.container import ROWS
+from capmeter.captions.containers import ROWS
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.parts import (
     NUMBER,

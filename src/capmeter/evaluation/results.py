@@ -24,7 +24,7 @@ import numpy as np
 
 from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet, SentencePool
-from capmeter.captions.layouts.programs import is_results
+from capmeter.captions.layouts import is_results
 from capmeter.captions.rows import MAX_NUMBER
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import CapmeterError, InputError, MetricError, MissingBackend

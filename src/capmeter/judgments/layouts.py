@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.containers.container import Container, DelimitedRows, JsonLines
+from capmeter.captions.containers import Container, DelimitedRows, JsonLines, ParquetRows
 from capmeter.captions.load import load
 from capmeter.captions.matching import final_ids
 from capmeter.captions.rows import MAX_NUMBER, CaptionRow, is_finite
@@ -151,8 +151,6 @@ def read_records(path: Path) -> list[JudgmentRow]:
     container: Container
     if start.startswith(b"PAR1"):
         from pyarrow import types
-
-        from capmeter.captions.containers.binary import ParquetRows  # which other files do not need
 
         container = parquet = ParquetRows(source)
         are_pictures = types.is_binary, types.is_large_binary, types.is_struct

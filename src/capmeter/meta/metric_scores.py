@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from capmeter.captions.layouts.programs import is_results
+from capmeter.captions.layouts import is_results
 from capmeter.captions.rows import MAX_NUMBER, is_finite
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import CapmeterError, InputError, ProtocolError

@@ -24,7 +24,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Se
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from capmeter.captions.layouts.programs import is_results
+from capmeter.captions.layouts import is_results
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls
 from capmeter.core.named import split_text

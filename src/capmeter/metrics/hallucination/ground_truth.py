@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.field_names import IMAGE_NAMES
+from capmeter.captions.layouts import IMAGE_NAMES
 from capmeter.captions.matching import KEYS, index_images
 from capmeter.captions.rows import caption_text, image_key
 from capmeter.captions.sources import open_bytes, read_text

@@ -29,8 +29,7 @@ from pydantic import (
     model_validator,
 )
 
-from capmeter.captions.containers.binary import ParquetRows
-from capmeter.captions.containers.container import JsonLines, Records
+from capmeter.captions.containers import JsonLines, ParquetRows, Records
 from capmeter.captions.matching import file_stem
 from capmeter.captions.rows import image_key
 from capmeter.captions.sources import CaptionSource

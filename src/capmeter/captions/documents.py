@@ -18,17 +18,28 @@ from functools import partial
 from typing import Any
 
 from capmeter.captions.event_fields import is_video, read_video
-from capmeter.captions.field_names import IMAGE_NAMES, IN_PYTHON, NAMES, OTHER_NAMES, SHORT_NAMES, TIMES, suggest_names
 from capmeter.captions.fields import FieldMap
-from capmeter.captions.layouts import texts
-from capmeter.captions.layouts.programs import find_layout
+from capmeter.captions.layouts import (
+    IMAGE_NAMES,
+    IN_PYTHON,
+    NAMES,
+    OTHER_NAMES,
+    SHORT_NAMES,
+    TIMES,
+    find_layout,
+    path_root,
+    suggest_names,
+)
 from capmeter.captions.rows import (
     CaptionRow,
     NotCandidates,
     Side,
+    are_named_pairs,
     caption_text,
     image_key,
     optional_text,
+    read_list,
+    read_pairs,
     reference_list,
     spread,
 )
@@ -47,6 +58,7 @@ _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timesta
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
 _FIELD_OF = {"candidate": "candidate", "references": "references", **OTHER_NAMES, **SHORT_NAMES, **NAMES["columns"]}
 """Names of columns, or of captions by image, in an object that has both candidates and references."""
+_HELD = {"candidates": "candidate", "references": "references"}
 _TEXT_KEYS = {"captions", "timestamps", *OTHER_NAMES}
 
 
@@ -140,9 +152,9 @@ def _find_in_list(items: Sequence[Any], name: str, fields: FieldMap) -> Form:
         return _rows_form(items, name, fields)
     if all(item is None or isinstance(item, bool | int | float) for item in records):
         raise InputError(f"{name}[0]: {describe(items[0])}, expected a caption, a list of references or an object")
-    if texts.are_named_pairs(items):
-        return "named", lambda side: texts.read_pairs(((place, *pair) for place, pair in _places(items, name)), side)
-    return "list", lambda side: texts.read_list(_places(items, name), side)
+    if are_named_pairs(items):
+        return "named", lambda side: read_pairs(((place, *pair) for place, pair in _places(items, name)), side)
+    return "list", lambda side: read_list(_places(items, name), side)
 
 
 def _places(items: Sequence[Any], name: str) -> Iterator[tuple[str, Any]]:
@@ -160,9 +172,12 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
     if is_row(document, fields):
         return _rows_form([document], name, fields, format="json")
     if (rows := _rows_of_both(document, fields)) and not depth:
-        return _rows_form(rows, name, fields)
+        fields.learn(spread(rows))
+        return "json", lambda side: fields.read(_places([row for row in rows if _HELD[side] in row], name), side)
     row_keys = _find_row_keys(document, fields)
     annotations = document.get("annotations")
+    if not row_keys and isinstance(document.get("categories"), list):
+        _refuse_without_captions(document, name)
     if not row_keys and isinstance(annotations, list) and all(isinstance(entry, Mapping) for entry in annotations):
         row_keys = ["annotations"]
     if row_keys:
@@ -202,23 +217,22 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
 
 
 def _rows_of_both(document: Mapping[Any, Any], fields: FieldMap) -> list[dict[Any, Any]]:
-    """The rows of candidates by image, and references by image, under names of these two fields."""
+    """Candidates by image, and references by image, under names of these two fields: a row for each image."""
     named = [key for key, value in document.items() if key in _FIELD_OF and isinstance(value, Mapping)]
     columns = {_FIELD_OF[key]: document[key] for key in named}
     candidates, references = columns.get("candidate", {}), columns.get("references", {})
-    if len(named) > 2 or not candidates or not candidates.keys() <= references.keys():
+    if len(named) > 2 or candidates.keys().isdisjoint(references):
         return []
     fields.ignore(document, named)
     for image_id in references.keys() - candidates.keys():
         fields.note("references_without_candidate", str(image_id))
-    return [{"image_id": key, "candidate": text, "references": references[key]} for key, text in candidates.items()]
+    columns = {"image_id": {key: key for key in candidates | references}, **columns}
+    return [{name: column[key] for name, column in columns.items() if key in column} for key in columns["image_id"]]
 
 
 def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form:
     """The error for an object without captions; captions keyed by image where their own messages say more."""
-    for marks, holder, sentence in NAMES["files without captions"]:
-        if document.keys() >= set(marks) and not document.get(holder):
-            raise InputError(f"{name}: {sentence.format(status=document.get('status'))}")
+    _refuse_without_captions(document, name)
     lists = [
         key
         for key, value in document.items()
@@ -239,6 +253,12 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
     return _keyed_form(document, name, fields)
 
 
+def _refuse_without_captions(document: Mapping[Any, Any], name: str) -> None:
+    for marks, holder, sentence in NAMES["files without captions"]:
+        if document.keys() >= set(marks) and not document.get(holder):
+            raise InputError(f"{name}: {sentence.format(status=document.get('status'))}")
+
+
 def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object is one row, as by the columns that the user named, rather than captions keyed by image."""
     layout = find_layout([document])
@@ -246,7 +266,7 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     firsts = (value[0] if isinstance(value, list) and value else value for value in document.values())
     has_objects = any(isinstance(first, Mapping) for first in firsts)
     return not _rows_of_columns(document) and (
-        any(column in document for column in fields.mapping)
+        any(path_root(column) in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
         or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
         or (layout is not None and len(layout.marks) > 1)
@@ -507,7 +527,7 @@ def _keyed_record(entry: Any, image_id: str, location: str, fields: FieldMap) ->
         isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
         for value in entry.values()
     )
-    if nested and not any(fields.field(name) for name in entry if isinstance(name, str)):
+    if nested and not fields.paths and not any(fields.field(name) for name in entry if isinstance(name, str)):
         raise InputError(
             f"{location}: it holds {suggest_names(entry)}, which are objects or lists of them, where the captions of "
             "an image were expected; write the part of the file that holds the captions to a file of its own"

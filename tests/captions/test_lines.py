@@ -40,6 +40,10 @@ def test_files_of_other_names_are_read_so_if_the_user_says_it(tmp_path: Path) ->
     ):
         capmeter.load(candidates, references)
     assert len(capmeter.load(candidates, references, format="list", references_format="list")) == 3
+    cells = write(tmp_path / "cells.csv", '7,"a dog, running"\n9,two cats\n')
+    assert capmeter.load_references(cells, format="named") == {"7": ("a dog, running",), "9": ("two cats",)}
+    values = write(tmp_path / "values.jsonl", '["a dog", "one dog"]\n["two cats"]\n')
+    assert capmeter.load_references(values) == {"0": ("a dog", "one dog"), "1": ("two cats",)}
 
 
 def test_files_of_other_lengths_and_tables_are_refused(tmp_path: Path) -> None:
