@@ -385,7 +385,12 @@ def read_all(path: str | Path) -> dict[str, Results]:
     Raises:
         InputError: the file cannot be read, or is not a results file of this version.
     """
-    return from_dict(decode_json(read_text(path), str(path)), str(path))
+    text = read_text(path)
+    try:
+        saved = decode_json(text, str(path))
+    except InputError as problem:  # of JSON lines, too, which are captions
+        raise InputError(f"{problem}; {EXPECTED}") from None
+    return from_dict(saved, str(path))
 
 
 def load_json_schema() -> dict[str, Any]:
