@@ -263,8 +263,9 @@ def test_a_wrong_checkpoint_of_pac_s_is_refused(clip: str, images: list[str], tm
     (tmp_path / "broken.pth").write_bytes(b"not a checkpoint")
     with pytest.raises(AssetError, match=r"broken\.pth"):
         items(captioned(images[:1], ["a"]), f'pac-s(encoder="{clip}",checkpoint="{tmp_path / "broken.pth"}")')
-    with pytest.raises(AssetError, match="cannot be read"):
-        items(captioned(images[:1], ["a"]), f'pac-s(encoder="{clip}",checkpoint="{tmp_path / "absent.pth"}")')
+    for path, message in ((tmp_path / "absent.pth", "No such file"), (tmp_path, "a folder"), ("/dev/zero", "a device")):
+        with pytest.raises(InputError, match=message):
+            items(captioned(images[:1], ["a"]), f'pac-s(encoder="{clip}",checkpoint="{path}")')
 
 
 class Harmful:

@@ -26,6 +26,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    if not path.is_file():  # a pipe would be waited for
+        raise AssetError(f"{path}: there is no such file; expected a state dict (.pt, .safetensors, .npz)")
     try:
         if path.suffix == ".safetensors":
             state_dict: object = load_file(str(path))
@@ -39,8 +41,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             f"{path}: a damaged pickle, or one that contains more than tensors, which is never loaded; expected a "
             "state dict, or safetensors"
         ) from error
-    except FileNotFoundError as error:
-        raise AssetError(f"{path}: no such file; expected a state dict (.pt, .safetensors, .npz)") from error
     except (*ZIP_ERRORS, SafetensorError) as error:
         raise AssetError(f"{path}: cannot read it as a state dict ({str(error)[:200]}); fetch it again") from error
     if not isinstance(state_dict, Mapping) or not all(isinstance(each, torch.Tensor) for each in state_dict.values()):

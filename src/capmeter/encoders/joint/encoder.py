@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.core.assets import sha256
+from capmeter.core.assets import file_stamp, sha256
 from capmeter.core.errors import AssetError
 from capmeter.core.ragged import gather
 from capmeter.core.settings import Settings
@@ -384,18 +384,16 @@ def load_joint_encoder(handle: EncoderHandle, settings: Settings | None = None, 
 
     Raises:
         AssetError: its files or the projection's are damaged, or are not those of a supported model.
+        InputError: the projection is no file.
         MissingBackend: torch or transformers is not installed.
     """
     settings = settings or Settings()
     require_neural()
     checkpoint = None
     if projection:
-        projection_path = Path(projection).expanduser()
-        try:
-            file_state = projection_path.stat()
-        except OSError as error:
-            raise AssetError(f"checkpoint {projection_path}: cannot be read ({error.strerror or error})") from error
-        checkpoint = (projection_path, file_state.st_size, file_state.st_mtime_ns)  # a changed file is read again
+        path = Path(projection).expanduser()
+        stamp = file_stamp("checkpoint", str(path), "expected PAC-S's checkpoint, such as clip_ViT-B-32.pth")
+        checkpoint = (path, *stamp)  # a changed file is read again
     encoder = copy.copy(_load(handle, Precision.from_settings(settings), checkpoint))
     encoder.settings = settings
     return encoder
