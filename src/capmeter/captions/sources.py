@@ -43,6 +43,7 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe_error
 from capmeter.core.output_files import display_path, file_name_error
+from capmeter.core.settings import home_path
 
 if TYPE_CHECKING:
     import zipfile
@@ -416,7 +417,7 @@ class PictureFiles:
     """The pictures in a folder (not in folders inside it); the folder is listed once, when first asked."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).expanduser()
+        self.folder = home_path(folder)
 
     def find(self, image_id: str) -> str | None:
         """The name of the image's file in the folder, or None."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from capmeter.core.errors import InputError
-from capmeter.core.settings import data_folder
+from capmeter.core.settings import data_folder, home_path
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -288,7 +288,7 @@ def find_checkpoint(name: str) -> Path | None:
     if not name.strip():
         return None
     named_folders = [folder / name for folder in _weight_folders()] if Path(name).name == name else []
-    possible_folders = (*named_folders, Path(name).expanduser())
+    possible_folders = (*named_folders, home_path(name))
     return next((folder for folder in possible_folders if (folder / CHECKPOINT).is_file()), None)
 
 

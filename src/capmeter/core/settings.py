@@ -320,6 +320,11 @@ GIGABYTE = 1 << 30
 _REFERENCE_BYTES = GIGABYTE // 2
 
 
+def home_path(path: str | os.PathLike[str]) -> Path:
+    """The path, with the user's home for `~`; an unknown `~nobody` stays as it is, where `Path.expanduser` raises."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 def cache_folder(*inner: str) -> Path:
     """Where regenerable files are kept: `CAPMETER_CACHE`, else the system's cache folder."""
     return _folder("CAPMETER_CACHE", "user_cache_path").joinpath(*inner)
@@ -332,7 +337,7 @@ def data_folder(*inner: str) -> Path:
 
 def _folder(variable: str, platform_folder: str) -> Path:
     if named_folder := os.environ.get(variable):
-        return Path(os.path.expanduser(named_folder))  # noqa: PTH111  ~nobody stays as it is
+        return home_path(named_folder)
     import platformdirs
 
     folder: Path = getattr(platformdirs, platform_folder)("capmeter", appauthor=False)
@@ -387,7 +392,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("cache", "references"):
             if (folder := getattr(self, name)) is not None:  # accepts text as well
-                object.__setattr__(self, name, Path(os.path.expanduser(folder)))  # noqa: PTH111  ~nobody stays as it is
+                object.__setattr__(self, name, home_path(folder))
         if not _DEVICE.fullmatch(self.device):
             raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {self.device!r}")
         if self.precision not in PRECISIONS:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from capmeter.core.assets import WEIGHT_FILES, Asset, hub_folder, known_assets, sha256, weight_files
 from capmeter.core.errors import AssetError, InputError, MissingBackend
+from capmeter.core.settings import home_path
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.layers import Adapter, find_adapter
 
@@ -146,7 +147,7 @@ def _model_folder(name: str, aliases: Mapping[str, Asset], is_replaceable: bool)
     """The folder of a model by alias, path or hub id."""
     if not name.strip():
         raise InputError(f"the encoder's name is empty; expected one of {', '.join(aliases)}, a hub id or a folder")
-    asset, path = aliases.get(name), Path(name).expanduser()
+    asset, path = aliases.get(name), home_path(name)
     if asset is not None:
         model_folder = asset.find()
     elif path.is_dir():

@@ -30,6 +30,7 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.arrays import ZIP_ERRORS
 from capmeter.core.errors import InputError
+from capmeter.core.settings import home_path
 
 Floats = npt.NDArray[np.float32]
 MAX_BOXES = 1000
@@ -266,7 +267,7 @@ def open_regions(path: str | Path) -> RegionSource:
     Raises:
         InputError: the path is none of these, or is damaged.
     """
-    folder = Path(path).expanduser()
+    folder = home_path(path)
     if not folder.is_dir():
         raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files")
     added_files = (entry.load()(folder) for entry in entry_points(group="capmeter.region_files"))
@@ -282,7 +283,7 @@ def open_regions(path: str | Path) -> RegionSource:
 def regions_at(path: str) -> RegionSource:
     """`open_regions`, once per process as long as the folder does not change."""
     try:
-        modification_time = Path(path).expanduser().stat().st_mtime_ns
+        modification_time = home_path(path).stat().st_mtime_ns
     except OSError:
         modification_time = 0
     return _open_once(path, modification_time)

@@ -9,7 +9,6 @@ evaluates (`leave_one_out(…, images=1000)` of the file of its references).
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import warnings
@@ -17,7 +16,9 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
 from capmeter.evaluation.base import CapmeterWarning
 
 PhotoId = tuple[str, str]
@@ -52,14 +53,14 @@ def read_exclusions(path: Path | None) -> dict[str, frozenset[str]]:
             stacklevel=2,
         )
         return {**evaluation_photos, ANY_SOURCE: frozenset()}
+    photo_lists = decode_json(read_text(path), str(path))
     try:
-        photo_lists = json.loads(gzip.decompress(path.read_bytes()))
         if missing_lists := _LISTS.keys() - photo_lists.keys():
             raise ValueError(f"no list {', '.join(sorted(missing_lists))}")
         exclusions = _merge_lists(photo_lists)
-    except (OSError, EOFError, ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError) as error:
         raise InputError(
-            f'{path}: expected the gzipped object {{"coco": [photos], "flickr": [photos]}} of excluded photos, with '
+            f'{path}: expected the object {{"coco": [photos], "flickr": [photos]}} of excluded photos, with '
             f'further lists named "coco_…" or "flickr_…": {error}'
         ) from error
     return {source: photos | evaluation_photos[source] for source, photos in exclusions.items()}

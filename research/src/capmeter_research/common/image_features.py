@@ -34,7 +34,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.named import Named, split_name
 from capmeter.core.output_files import atomic_file
 from capmeter.core.registry import Entry, Registry
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, home_path
 from capmeter.images.reading import ContentHashes, ContentHashTable, DecodedImage, read_image
 from capmeter_research.common.region_lmdb import DATA, LmdbRegions
 
@@ -96,7 +96,7 @@ class FeatureFile:
 
     def label(self, settings: Settings) -> str:
         """The file's name and the beginning of its hash."""
-        path = Path(self.path).expanduser()
+        path = home_path(self.path)
         return f"{path.name}@{sha256(path / DATA if path.is_dir() else path)[:12]}"
 
     def missing(self, image_ids: Sequence[str]) -> list[str]:
@@ -120,7 +120,7 @@ class FeatureFile:
         return np.stack([table[image_id] for image_id in image_ids]) if image_ids else np.zeros((0, 0), np.float32)
 
     def _table(self, image_ids: Sequence[str]) -> dict[str, Features]:
-        path = Path(self.path).expanduser()
+        path = home_path(self.path)
         try:
             file_status = path.stat()
         except OSError as error:
@@ -145,7 +145,7 @@ def parse_feature_source(text: str) -> FeatureSource:
     Raises:
         InputError: neither a known image encoder nor the path of an .npz file or a folder.
     """
-    if text.endswith(".npz") or Path(text).expanduser().is_dir():
+    if text.endswith(".npz") or home_path(text).is_dir():
         return FeatureFile(text)
     try:
         encoder_name, parameter_text = split_name(text, "source of image features")
@@ -237,7 +237,7 @@ def write_feature_file(path: Path, image_ids: Sequence[str], features: Features)
 def _read_npz(path: str, state: tuple[int, int]) -> dict[str, Features]:
     expected_layout = f"image features {path!a}: expected an .npz file with `image_ids` [n] and `features` [n, width]"
     try:
-        id_array, feature_array = read_npz(Path(path).expanduser(), "image_ids", "features")
+        id_array, feature_array = read_npz(home_path(path), "image_ids", "features")
         ids, features = list(map(str, id_array.ravel().tolist())), np.asarray(feature_array, np.float32)
     except (ValueError, TypeError) as error:
         raise InputError(f"{expected_layout} ({error})") from error
@@ -266,7 +266,7 @@ class _LmdbFeatures(LmdbRegions):
 
 
 def _read_lmdb(path: str, image_ids: tuple[str, ...]) -> dict[str, Features]:
-    folder = Path(path).expanduser()
+    folder = home_path(path)
     if not (folder / DATA).is_file():
         raise InputError(f"image features {path!a}: the folder has no {DATA}; expected an LMDB, or name an .npz file")
     file = _LmdbFeatures(folder)

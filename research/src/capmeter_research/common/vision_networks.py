@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from capmeter.core.assets import sha256, weight_files
 from capmeter.core.errors import AssetError, InputError
+from capmeter.core.settings import home_path
 from capmeter.encoders.batches import Precision, device_name, to_numpy
 from capmeter.encoders.preprocessing import Pixels, Preprocessing
 from capmeter.encoders.text.encoder import load_complete_model
@@ -54,7 +55,7 @@ class VisionNetwork:
 
     def __init__(self, path: str | Path, device: str = "auto") -> None:
         self.device = device_name(device)
-        local_path = Path(path).expanduser()
+        local_path = home_path(path)
         if local_path.is_dir():
             weight_paths = weight_files(local_path)
             if not weight_paths:

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from capmeter.core.arrays import read_arrays, write_arrays
 from capmeter.core.assets import file_stamp, sha256
 from capmeter.core.errors import AssetError
-from capmeter.core.settings import cache_folder
+from capmeter.core.settings import cache_folder, home_path
 
 FASTTEXT_MAGIC = 793712314
 _JSON_WIDTH, _JSON_WORD = re.compile(rb'"dimensions":(\d+)'), re.compile(rb'("(?:[^"\\]|\\.)*"):\[(?=-?[\d.])')
@@ -234,7 +234,7 @@ def open_vectors(name: str) -> FileVectors:
         AssetError: the file is damaged or has another format.
         InputError: there is no such file.
     """
-    path = Path(name).expanduser()
+    path = home_path(name)
     expected = "expected `minilm` or a file in the format of GloVe, word2vec or fastText (unzipped)"
     file_vectors: FileVectors = _open_file(path.resolve(), file_stamp("vectors", str(path), expected))
     return file_vectors

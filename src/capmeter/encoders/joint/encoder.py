@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from capmeter.core.assets import file_stamp, sha256
 from capmeter.core.errors import AssetError
 from capmeter.core.ragged import gather
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, home_path
 from capmeter.encoders.batches import Output, Precision, Rows, batch_threads, batch_tokens, run_batches, to_numpy
 from capmeter.encoders.handle import EncoderHandle, require_neural, versions
 from capmeter.encoders.preprocessing import Pixels, Preprocessing
@@ -391,7 +391,7 @@ def load_joint_encoder(handle: EncoderHandle, settings: Settings | None = None, 
     require_neural()
     checkpoint = None
     if projection:
-        path = Path(projection).expanduser()
+        path = home_path(projection)
         stamp = file_stamp("checkpoint", str(path), "expected PAC-S's checkpoint, such as clip_ViT-B-32.pth")
         checkpoint = (path, *stamp)  # a changed file is read again
     encoder = copy.copy(_load(handle, Precision.from_settings(settings), checkpoint))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -37,6 +36,7 @@ from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe, list_names
+from capmeter.core.settings import home_path
 
 _IDS = (
     *("image_id", "img_path", "image_name", "image_path", "video_id", "video_name", "file_id", "image", "img", "vid"),
@@ -162,7 +162,7 @@ def read_items(path: str, list_items: ListItems = list_questions, form: type[Ite
     Raises:
         InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
     """
-    path = os.path.expanduser(path)  # noqa: PTH111  ~nobody stays as it is
+    path = str(home_path(path))
     return _read_items(path, file_stamp("questions", path, _EXPECTED), list_items, form)
 
 

@@ -13,7 +13,6 @@ YAML files in a folder `prompts` beside the module.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from capmeter.core.assets import file_stamp, package_folder
 from capmeter.core.errors import InputError
 from capmeter.core.named import Named
 from capmeter.core.registry import Entry, Registry, find_package
-from capmeter.core.settings import Settings
+from capmeter.core.settings import Settings, home_path
 from capmeter.metrics.judges.asking import Answer, Ask, JudgedCaption, Question, Verdict
 from capmeter.metrics.judges.items import Item, ItemFile, describe_problem, list_questions, read_items
 from capmeter.metrics.judges.reading import (
@@ -270,7 +269,7 @@ def read_task(name: str) -> Task:
     tasks = find_tasks()
     if name in tasks:
         return _read(name, tasks[name], (0, 0))
-    path = Path(os.path.expanduser(name)).absolute()  # noqa: PTH111  ~nobody stays as it is
+    path = home_path(name).absolute()
     expected = f"expected a YAML file, or one of {', '.join(tasks)}"
     expected = find_package("judge_protocols", name) or find_package("metrics", name) or expected
     return _read(name, path, file_stamp("task", str(path), expected))

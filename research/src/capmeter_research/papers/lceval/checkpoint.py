@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, TrainingData, Weights, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError
+from capmeter.core.settings import home_path
 from capmeter.evaluation.base import Floats
 from capmeter_research.papers.lceval.features import FEATURES
 from capmeter_research.papers.lceval.feed_forward import FeedForwardNetwork, read_released
@@ -49,7 +49,7 @@ def load_network(name: str) -> TrainedNetwork:
     Raises:
         AssetError: there is none, or it is damaged or of another kind.
     """
-    path = Path(name).expanduser()
+    path = home_path(name)
     if path.suffix == ".json" and path.is_file():
         return _load_released(name, path.stat().st_mtime_ns)
     return _load(name, checkpoint_stamp(name))
@@ -57,7 +57,7 @@ def load_network(name: str) -> TrainedNetwork:
 
 @lru_cache(maxsize=64)
 def _load_released(name: str, modified_time: int) -> TrainedNetwork:
-    path = Path(name).expanduser()
+    path = home_path(name)
     network = read_released(path)
     if network.inputs != len(FEATURES):
         raise AssetError(f"lceval: {name} has {network.inputs} features; expected {len(FEATURES)}")

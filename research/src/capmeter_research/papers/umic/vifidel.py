@@ -29,6 +29,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
+from capmeter.captions.sources import read_text
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CorpusState, Measurement, RunContext, note_captions
@@ -160,8 +161,4 @@ class Vifidel(MeanVectors):
 @lru_cache(maxsize=4)
 def read_label_names(path: str) -> tuple[str, ...]:
     """The names of labels in a file, one per line (the first of several separated by commas)."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"vifidel: cannot read labels={path} ({error}); expected a text file, one per line") from error
-    return tuple(line.partition(",")[0].strip() for line in lines)
+    return tuple(line.partition(",")[0].strip() for line in read_text(path).splitlines())

@@ -13,7 +13,6 @@ of human captions (one per image, against the image's other captions); it says h
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
 from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.runner import evaluate
@@ -140,11 +141,10 @@ def ratings(systems: Mapping[str, CaptionSet], file: Path | None = None) -> dict
             if caption_means:
                 mean_ratings[system_name] = float(np.mean(caption_means))
         return mean_ratings
+    saved = decode_json(read_text(file), str(file))
     try:
-        ratings_by_system = {
-            str(system_name): float(value) for system_name, value in json.loads(file.read_text("utf-8")).items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        ratings_by_system = {str(system_name): float(value) for system_name, value in saved.items()}
+    except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f'{file}: expected what people say of each submission, {{"NAME": 0.27}} ({error})') from error
     unrated_systems = [system_name for system_name in systems if system_name not in ratings_by_system]
     if unrated_systems:

@@ -7,7 +7,6 @@ safetensors, the sizes, and the vocabulary of word pieces.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from capmeter.captions.sources import read_text
 from capmeter.core.assets import sha256
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
+from capmeter.core.json_text import decode_json
 from capmeter.encoders.handle import require_neural
 from capmeter_research.common.state_dicts import read_tensors
 from capmeter_research.papers.umic.uniter import HEADS, KIND, UniterShape, head_shapes
@@ -144,9 +145,9 @@ def convert_uniter(state_dict: Path, vocabulary: Path, folder: Path, config: Pat
     """
     weights = read_state_dict(state_dict)
     try:
-        word_pieces = vocabulary.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        heads = None if config is None else int(json.loads(config.read_text(encoding="utf-8"))["num_attention_heads"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        word_pieces = read_text(vocabulary).removesuffix("\n").split("\n")
+        heads = None if config is None else int(decode_json(read_text(config), str(config))["num_attention_heads"])
+    except (ValueError, KeyError, TypeError) as error:
         raise AssetError(f"{config or vocabulary}: cannot be read ({error})") from error
     checkpoint = uniter_checkpoint(
         weights,
