@@ -110,11 +110,8 @@ class PartCaptions:
             )
         keep, columns = self.part.keep or (), {}
         for name, column_types in types.items():
-            if name in keep and (name != NUMBER or name in self.names):
-                k = keep.index(name)
-                values = [row.kept[k] if row.kept else None for row in rows]
-            else:
-                values = [row.number for row in rows]
+            k = keep.index(name) if name in keep and (name != NUMBER or name in self.names) else None
+            values = [row.number if k is None else row.kept[k] if row.kept else None for row in rows]
             columns[name] = _make_column(values, column_types)
         return columns
 
@@ -182,8 +179,8 @@ class Part:
                 row.id = row.image_id if number < 0 else f"{row.image_id}#{number}"
             if self.keep is not None and row.number is None:  # of a document, which is one part
                 row.number = position
-        is_part, table = self.span != WHOLE, _references_of(self.options)
-        matched = match_systems(rows, reader, table, self.options, "", is_part=is_part) if rows else {}
+        table = _references_of(self.options)
+        matched = match_systems(rows, reader, table, self.options, "", is_part=self.span != WHOLE)
         positions = {id(row): position for position, row in enumerate(rows)}
         for system, (kept_rows, _) in matched.items():
             for row in kept_rows:
@@ -261,8 +258,8 @@ def hash_images(names: Iterable[str]) -> Numbers:
 def _find_files(source: Any) -> list[CaptionSource]:
     if isinstance(source, list | tuple):
         return [CaptionSource.resolve(path) for path in source]
-    if isinstance(source, CaptionSource) or not has_magic(os.fspath(source)) or Path(source).exists():
-        return [source if isinstance(source, CaptionSource) else CaptionSource.resolve(source)]
+    if not has_magic(os.fspath(source)) or Path(source).exists():
+        return [CaptionSource.resolve(source)]
     paths = sorted(path for path in glob(os.fspath(source), recursive=True) if Path(path).is_file())  # noqa: PTH207
     if not paths:
         raise InputError(f"no file matches {source}; expected a pattern such as 'captions/*.parquet', in quotes")
