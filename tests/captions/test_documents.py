@@ -38,7 +38,7 @@ EXPECTED = {"v1": "a man talks", "v2": "a dog runs"}
         {"predictions": {"v1": ["a man talks"], "v2": [{"caption": "a dog runs"}]}},
         {"images": [{"image_id": row["image_id"], "candidate": row["caption"]} for row in ROWS]},
         {row["image_id"]: {"caption": row["caption"], "score": 0.5} for row in ROWS},
-        {row["image_id"]: [row | {"id": 3}] for row in ROWS},
+        {"model": "ours", "temperature": 0.2, **{row["image_id"]: [row | {"id": 3}] for row in ROWS}},
         [row | {"caption": [row["caption"]]} for row in ROWS],
     ],
 )

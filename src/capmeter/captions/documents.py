@@ -48,10 +48,8 @@ from capmeter.core.messages import describe, list_names, shorten
 
 Form = tuple[str, Callable[[Side], Iterator[CaptionRow]]]
 """The format that captions in a document have, and what reads them."""
-_WRAPPERS = frozenset(NAMES["rows"])
-"""Keys that files of results have for their rows; one of them alone is not an image."""
-_SPLITS = frozenset(NAMES["splits"])
-"""Keys of lists that are splits."""
+_WRAPPERS, _SPLITS, _SETTINGS = (frozenset(NAMES[each]) for each in ("rows", "splits", "settings"))
+"""Keys that hold the rows of results, lists that are splits, and what a program notes of itself: none is an image."""
 _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
 _DEPTH, _MOST_KEYS = 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
@@ -96,17 +94,15 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
 
 def _find_captions(document: Mapping[Any, Any], name: str, fields: FieldMap) -> Form | None:
     """The form of an object, by `SHORT_NAMES` alone only where no captions are found without them."""
-    failures: list[InputError] = []
+    failure: InputError | None = None
     for fields.finds_short in (False, True):
         try:
-            form = _find(document, name, fields, 0)
-        except InputError as error:
-            failures.append(error)
-        else:
-            if form is not None:
+            if (form := _find(document, name, fields, 0)) is not None:
                 return form
-    if failures:
-        raise failures[0]
+        except InputError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
     return None
 
 
@@ -187,8 +183,10 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
     if isinstance(holder, list) and all(isinstance(item, str) for item in spread(holder)):
         fields.ignore(document, holders)
         return _find_in_list(holder, f"{name}, {holders[0]}", fields)
-    if _holds_keyed(document, fields):
-        return _keyed_form(document, name, fields)
+    keyed = {key: value for key, value in document.items() if key not in _SETTINGS or isinstance(value, Mapping | list)}
+    if keyed and _holds_keyed(keyed, fields):
+        fields.ignore(document, keyed)
+        return _keyed_form(keyed, name, fields)
     inner_keys = [
         key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value
     ]

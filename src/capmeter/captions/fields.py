@@ -12,7 +12,7 @@ user's names (`--column FIELD=PATH`) come first, then those of a `Layout`, then 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -300,7 +300,7 @@ class FieldMap:
         """Adds a note, once."""
         self.notes.setdefault(assumption, {})[detail] = None
 
-    def ignore(self, document: Record, kept: Sequence[Any]) -> None:
+    def ignore(self, document: Record, kept: Collection[Any]) -> None:
         """Notes the keys of a document that are not read: all but these."""
         self.ignored.update(key for key in document if isinstance(key, str) and key not in kept)
 
