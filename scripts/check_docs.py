@@ -183,7 +183,11 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also what takes more than a minute")
     parser.add_argument("--list", action="store_true", help="list the checks, and exit")
     options = parser.parse_args()
-    checks = [each for each in find_checks() if not options.pages or each.page in options.pages]
+    pages = {Path(page).name for page in options.pages}
+    all_checks = list(find_checks())
+    if unknown_pages := pages - {each.page for each in all_checks}:
+        parser.error(f"no table of {', '.join(sorted(unknown_pages))} names its command")
+    checks = [each for each in all_checks if not pages or each.page in pages]
     if options.list:
         for each in checks:
             print(f"docs/{each.page}:{each.line}: {each.minutes:g} min, within {each.within:g}: {each.command}")
