@@ -104,7 +104,7 @@ def test_other_lists_are_refused(tmp_path: Path, lists: Any, message: str) -> No
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     path = write_lists(tmp_path / "lists.json.gz", {"coco": [1], "flickr": [2]})
     path.write_bytes(path.read_bytes()[:-6])
-    with pytest.raises(InputError, match="lists.json.gz: "):
+    with pytest.raises(InputError, match=r"lists\.json\.gz: "):
         read_exclusions(path)
 
 
