@@ -345,7 +345,7 @@ def rewards_of_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     objects = f'objects="{folder / "objects.json"}"'
     with JudgeServer(lambda body, before: completion("A")).running() as server:
         task = folder / "quiz.yaml"
-        task.write_text("prompt: '{candidate} {question} {choices}'\nask: question\nread: {choice: {abstain: None}}\n")
+        task.write_text("prompt: '{candidate} {question} {choices}'\nask: question\nread: {choice: true}\n")
         judge = f'model=m,endpoint="{server.url}",task="{task}",questions="{folder / "questions.json"}"'
         arguments = {"chair": f"{objects},references=false", "hallucination": objects,
                      "judge": judge,

@@ -135,7 +135,7 @@ def test_submissions_beside_people_with_samples(folder: Path) -> None:
     ("given", "message"),
     [
         (("--samples", "c=a.json"), "expected NAME=FILE with the name of a submission (a)"),
-        (("--human", "people.json"), "expected what people say of each submission"),
+        (("--human", "people.json"), "people.json: there is no such file"),
         (("--plot", "m1.png"), "give --human, for at least 3 submissions"),
     ],
 )
