@@ -377,8 +377,10 @@ def _score_rows(
         return rows.to_table(columns={name: dataset.field(name)})[name]
 
     ids, images = (
-        np.concatenate([np.fromiter(map(hash, chunk.to_pylist()), np.int64, len(chunk)) for chunk in column.chunks])
-        for column in (read_column("id"), read_column("image_id"))
+        np.concatenate(
+            [np.fromiter(map(hash, each.to_pylist()), np.int64, len(each)) for each in read_column(name).chunks]
+        )
+        for name in ("id", "image_id")  # one after the other: of ten million captions each takes a third of a gigabyte
     )
     sorted_ids = np.sort(ids)
     if len(repeated := np.flatnonzero(sorted_ids[1:] == sorted_ids[:-1])):
