@@ -168,7 +168,7 @@ def score(options: ScoreOptions) -> None:
     has_all_rows = options.per_caption is not None and bool(kept_columns or options.load.on_missing == "skip")
     with show_progress():
         captions, sources = _read_systems(options, metrics, tuple(kept_columns) if has_all_rows else None)
-        files = {id(file): file for file, _ in sources.values()}.values()
+        files = dict.fromkeys(file for file, _ in sources.values())
         types = join_types([file.column_types() for file in files], kept_columns) if has_all_rows else {}
         systems = {
             name: evaluate(each, metrics, workers=workers or choose_worker_count(len(each), metrics), settings=settings)

@@ -141,7 +141,8 @@ def convert_uniter(state_dict: Path, vocabulary: Path, folder: Path, config: Pat
         config: the model's JSON file, of which only `num_attention_heads` is used; None: heads are 64 wide.
 
     Raises:
-        AssetError: a file is absent, damaged or of another kind, or weights are missing or unexpected.
+        AssetError: the weights are absent, damaged or of another kind, or some are missing or unexpected.
+        InputError: the vocabulary or the configuration cannot be read.
     """
     weights = read_state_dict(state_dict)
     try:
