@@ -174,3 +174,21 @@ def test_absent_captions_scored_as_empty_come_last(folder: Path) -> None:
         "references": ["the bird is running"],
     }
     assert done.returncode == 0 and {name: last[name] for name in expected} == expected
+
+
+def test_a_dry_run_shows_the_first_questions_of_each_system_and_asks_none(tmp_path: Path) -> None:
+    pytest.importorskip("openai", reason="needs the judges extra")
+    rows = [
+        {"image_id": k // 2, "candidate": f"a dog {k}", "references": ["a pup"], "system": "ab"[k % 2]}
+        for k in range(12)
+    ]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = capmeter("score", "x.jsonl", "-m", "clair(model=m)", "--dry-run", folder=tmp_path)  # no server is named
+    questions = re.findall(r"^- a dog (\d+)$", done.stdout, re.MULTILINE)
+    assert done.returncode == 0 and questions == ["0", "2", "4", "1", "3", "5"]
+    for name in "ab":
+        assert re.search(
+            rf"^--- {name}: clair\(model=m\): 6 questions, about .*; nothing was asked$", done.stdout, re.M
+        )
+    refused = capmeter("score", "x.jsonl", "-m", "rouge-l", "--dry-run", folder=tmp_path)
+    assert refused.returncode == 2 and "needs a judge" in refused.stderr

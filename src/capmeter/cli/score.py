@@ -13,7 +13,6 @@ import typer
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.containers import ROWS
-from capmeter.captions.load import load_systems
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.parts import Part, PartCaptions, join_types
 from capmeter.captions.sources import CaptionSource
@@ -327,18 +326,15 @@ def _show_questions(options: ScoreOptions, metrics: list[Metric]) -> None:
     judges = [metric for metric in metrics if isinstance(metric, Judge)]
     if not judges:
         raise typer.BadParameter("needs a judge among the --metrics", param_hint="--dry-run")
-    settings = options.compute.settings()
-    for named_file in options.candidates:
-        given_name, path = name_and_path(named_file)
-        systems = load_systems(CaptionSource.resolve(path), options=for_metrics(options.load, metrics))
-        for system_name, captions in systems.items():
-            for judge in judges:
-                questions, estimate = judge.preview(captions, settings)
-                for k, question in enumerate(questions, 1):
-                    typer.echo(f"--- question {k} of {judge}")
-                    for line in question.splitlines():
-                        typer.echo(escape_controls(line))
-                typer.echo(f"--- {given_name or system_name}: {judge}: {estimate}; nothing was asked")
+    captions, _ = _read_systems(options, metrics, None)
+    for name, of_system in captions.items():
+        for judge in judges:
+            questions, estimate = judge.preview(of_system, options.compute.settings())
+            for k, question in enumerate(questions, 1):
+                typer.echo(f"--- question {k} of {judge}")
+                for line in question.splitlines():
+                    typer.echo(escape_controls(line))
+            typer.echo(f"--- {name}: {judge}: {estimate}; nothing was asked")
 
 
 def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:
