@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import multiprocessing
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,28 +22,22 @@ from capmeter.text.meteor.synonyms import Paraphrases, _build_index, index_path,
 PHRASES = st.lists(st.sampled_from(["a", "b", "c", "dd"]), min_size=1, max_size=4).map(" ".join)
 
 
-def node_phrase(index: Paraphrases, node: int) -> str:
-    """A node's words, read back from the trie."""
-    words = list(index.words)
-    first = len(words)
-    if node < first:
-        return words[node]
-    for level in index.levels:
-        if node < first + len(level):
-            parent, last = divmod(int(level[node - first]), len(words))
-            return node_phrase(index, parent) + " " + words[last]
-        first += len(level)
-    raise AssertionError(node)
+def find_phrases(index: Paraphrases, sentence: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The phrases of a sentence: where they begin, their numbers of words, their numbers in the index."""
+    words = sentence.split()
+    return index.phrases(words, np.arange(len(words)), np.array([0, len(words)]))
 
 
-def list_paraphrases(index: Paraphrases, sentence: str) -> list[tuple[int, int, list[str]]]:
+def list_paraphrases(
+    index: Paraphrases, sentence: str, pairs: Sequence[tuple[str, str]] = PARAPHRASES
+) -> list[tuple[int, int, list[str]]]:
     """Every phrase of a sentence that has paraphrases: start, length and the paraphrases in the table's order."""
-    words = np.array([index.words.get(word, -1) for word in sentence.split()], np.int64)
-    start, length, node = index.phrases(words, np.array([0, len(words)]))
-    left, right, rank = index.rights(node)
+    names = {int(find_phrases(index, phrase)[2][-1]): phrase for pair in pairs for phrase in pair}
+    start, length, phrases = find_phrases(index, sentence)
+    left, right, rank = index.rights(phrases)
     paraphrases_of: dict[tuple[int, int], list[tuple[int, str]]] = {}
     for k, other, location in zip(left.tolist(), right.tolist(), rank.tolist(), strict=True):
-        paraphrases_of.setdefault((int(start[k]), int(length[k])), []).append((location, node_phrase(index, other)))
+        paraphrases_of.setdefault((int(start[k]), int(length[k])), []).append((location, names[other]))
     return [(*key, [phrase for _, phrase in sorted(paraphrases_of[key])]) for key in sorted(paraphrases_of)]
 
 
@@ -72,7 +67,18 @@ def test_equals_a_dictionary(tmp_path_factory, pairs, sentence) -> None:
         for end in range(start + 1, len(words) + 1):
             rights = [right for left, right in pairs if left == " ".join(words[start:end])]
             expected += [(start, end - start, rights)] if rights else []
-    assert list_paraphrases(index, sentence) == expected
+    assert list_paraphrases(index, sentence, pairs) == expected
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n0.5\n", b"\n0.5\nb"])
+def test_a_table_may_end_anywhere(tmp_path: Path, end: bytes) -> None:
+    """The last line may lack its line break; three lines that are not complete do not count."""
+    table = tmp_path / "paraphrase-en.gz"
+    table.write_bytes(gzip.compress("0.5\nein kleiner Müller\nü".encode() + end, mtime=0))
+    pairs = [("ein kleiner Müller", "ü")]
+    for chunk_bytes in (1, 7, 100):
+        index = _build_index(table, chunk_bytes)
+        assert list_paraphrases(index, "ein ein kleiner Müller ü", pairs) == [(1, 3, ["ü"])]
 
 
 def test_the_size_of_chunks_does_not_matter(tmp_path: Path) -> None:
@@ -81,7 +87,8 @@ def test_the_size_of_chunks_does_not_matter(tmp_path: Path) -> None:
     one_chunk, many_chunks = _build_index(table), _build_index(table, chunk_bytes=37)
     for k in (0, 7, 66):
         expected = [(0, 1, [right for left, right in pairs if left == f"w{k}"])]
-        assert list_paraphrases(many_chunks, f"w{k}") == list_paraphrases(one_chunk, f"w{k}") == expected
+        for index in (one_chunk, many_chunks):
+            assert list_paraphrases(index, f"w{k}", pairs) == expected
 
 
 def test_the_index_is_written_once_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +97,7 @@ def test_the_index_is_written_once_and_read_again(tmp_path: Path, monkeypatch: p
     load_paraphrases(table, "v1", cache)
     monkeypatch.setattr(paraphrases, "_build_index", lambda table: pytest.fail("built a second time"))
     read = load_paraphrases(table, "v1", cache)
-    for name in ("text", "lefts", "offsets", "right"):
-        assert np.array_equal(getattr(read, name), getattr(built, name))
-    assert all(np.array_equal(one, other) for one, other in zip(read.levels, built.levels, strict=True))
+    assert all(np.array_equal(array, getattr(built, name)) for name, array in vars(read).items())
     assert sorted(path.suffix for path in cache.iterdir()) == [".index", ".lock"]
 
 
@@ -118,7 +123,8 @@ def test_another_version_of_the_table_has_its_own_index(tmp_path: Path) -> None:
     table, cache = write_table(tmp_path, PARAPHRASES), tmp_path / "cache"
     load_paraphrases(table, "v1", cache)
     write_table(tmp_path, [("dog", "hound")])
-    assert list_paraphrases(load_paraphrases(table, "v2", cache), "dog") == [(0, 1, ["hound"])]
+    index = load_paraphrases(table, "v2", cache)
+    assert list_paraphrases(index, "dog", [("dog", "hound")]) == [(0, 1, ["hound"])]
 
 
 def _load(table: Path, cache: Path) -> int:
@@ -166,6 +172,7 @@ def test_progress_reaches_its_total(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_english_table(meteor_index: Path) -> None:
     index = load_meteor_resources().paraphrases
     assert index is not None
-    assert (len(index.lefts), len(index.right), len(index.words)) == (430_639, 5_274_084, 43_139)
+    assert (len(index.hashes), len(index.lefts), len(index.right)) == (2_616_378, 430_639, 5_274_084)
+    assert index.longest.tolist() == [7]
     path = max(meteor_index.glob("*.index"), key=lambda each: each.stat().st_mtime)  # the latest version
     assert path.stat().st_size < 200e6

@@ -41,8 +41,8 @@ class _MeteorFeatureTable:
     stem: Ints  # (vocabulary,): Java's hash code of the stem, of the word if the language has no stemmer
     function: npt.NDArray[np.bool_]  # (vocabulary,): whether it is a function word
     synsets: Ragged  # (vocabulary)
-    node: Ints  # (vocabulary,): its node in the paraphrase table, -1 without one
-    phrases: Ragged  # (sentences): the nodes of phrases of two or more words, or of their beginnings
+    word_phrase: Ints  # (vocabulary,): the word as a phrase of the paraphrase table, -1 if it is none
+    phrases: Ragged  # (sentences): phrases of two or more words
     start: Ints  # (phrases,): position of the first word in the sentence
     length: Ints  # (phrases,): number of words
 
@@ -78,7 +78,7 @@ class _MeteorFeatureTable:
                 np.concatenate([word_synsets.values for word_synsets in synsets]),
                 np.concatenate([word_synsets.lengths for word_synsets in synsets]),
             ),
-            node=of_words("node"),
+            word_phrase=of_words("word_phrase"),
             phrases=Ragged(of_phrases([table.phrases.values for table in tables]), merged_phrases.offsets),
             start=of_phrases([table.start for table in tables]),
             length=of_phrases([table.length for table in tables]),
@@ -92,15 +92,15 @@ def compute_features(table: TokenTable, resources: MeteorResources) -> _MeteorFe
     phrases = Ragged(no_ids, np.zeros(len(table.ids) + 1, np.int64))
     phrase_starts: Ints = no_ids
     phrase_lengths: Ints = no_ids
-    word_nodes = np.full(word_count, -1)
+    word_phrases = np.full(word_count, -1)
     if (paraphrase_index := resources.paraphrases) is not None:
-        word_nodes = np.fromiter((paraphrase_index.words.get(word, -1) for word in vocabulary), np.int64, word_count)
-        position, size, nodes = paraphrase_index.phrases(word_nodes[word_ids], sentence_offsets)
+        position, size, phrase_ids = paraphrase_index.phrases(vocabulary, word_ids, sentence_offsets)
+        word_phrases[word_ids[position[size == 1]]] = phrase_ids[size == 1]
         long_phrases = np.flatnonzero(size > 1)
         position = position[long_phrases]
         sentence = table.ids.rows[position]
         order = np.argsort(sentence, kind="stable")
-        phrases = Ragged.from_lengths(nodes[long_phrases][order], np.bincount(sentence, minlength=len(table.ids)))
+        phrases = Ragged.from_lengths(phrase_ids[long_phrases][order], np.bincount(sentence, minlength=len(table.ids)))
         phrase_starts, phrase_lengths = (position - sentence_offsets[sentence])[order], size[long_phrases][order]
     return _MeteorFeatureTable(
         table=table,
@@ -110,7 +110,7 @@ def compute_features(table: TokenTable, resources: MeteorResources) -> _MeteorFe
         synsets=resources.synonyms.synsets(vocabulary)
         if resources.synonyms
         else Ragged(no_ids, np.zeros(word_count + 1, np.int64)),
-        node=word_nodes,
+        word_phrase=word_phrases,
         phrases=phrases,
         start=phrase_starts,
         length=phrase_lengths,
@@ -341,23 +341,23 @@ def _pair_paraphrases(
     if resources.paraphrases is None:
         return no_ids, (no_ids, no_ids, no_ids), no_ids
     paraphrase_index, word_count = resources.paraphrases, len(in_candidate)
-    word_ids = np.flatnonzero(features.node >= 0)
-    distinct_nodes = distinct(np.concatenate([features.node[word_ids], features.phrases.values]))
-    # The id of a single word is that in the vocabulary; those of longer phrases follow; other nodes of the table: -1.
-    phrase_ids = np.full(paraphrase_index.nodes, -1, np.int32)
-    phrase_ids[distinct_nodes] = word_count + np.arange(len(distinct_nodes))
-    phrase_ids[features.node[word_ids]] = word_ids
-    is_candidate_phrase = np.zeros(word_count + len(distinct_nodes), bool)
+    word_ids = np.flatnonzero(features.word_phrase >= 0)
+    occurring = distinct(np.concatenate([features.word_phrase[word_ids], features.phrases.values]))
+    # The id of a single word is that in the vocabulary; those of longer phrases follow; other phrases of the table: -1.
+    phrase_ids = np.full(len(paraphrase_index.hashes), -1, np.int32)
+    phrase_ids[occurring] = word_count + np.arange(len(occurring))
+    phrase_ids[features.word_phrase[word_ids]] = word_ids
+    is_candidate_phrase = np.zeros(word_count + len(occurring), bool)
     is_candidate_phrase[:word_count] = in_candidate
     is_candidate_phrase[phrase_ids[features.phrases.take(candidates).values]] = True
-    left, right, rank = paraphrase_index.rights(distinct_nodes)
-    left, right = phrase_ids[distinct_nodes[left]], phrase_ids[right]
+    left, right, rank = paraphrase_index.rights(occurring)
+    left, right = phrase_ids[occurring[left]], phrase_ids[right]
     occurring_pairs = np.flatnonzero(right >= 0)
     left, right, rank = left[occurring_pairs], right[occurring_pairs], rank[occurring_pairs]
     relevant_pairs = is_candidate_phrase[left] | is_candidate_phrase[right]
     left, right, rank = left[relevant_pairs], right[relevant_pairs], rank[relevant_pairs]
     occurrence_ids = phrase_ids[features.phrases.values]
-    is_related = np.zeros(word_count + len(distinct_nodes), bool)
+    is_related = np.zeros(word_count + len(occurring), bool)
     is_related[left] = is_related[right] = True
     related_occurrences = np.flatnonzero(is_related[occurrence_ids])
     return related_occurrences, (left, right, rank), occurrence_ids[related_occurrences]

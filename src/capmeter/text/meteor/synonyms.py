@@ -19,9 +19,10 @@ words; among them and 100,000 others the chance of any collision is 1 in a billi
 METEOR's paraphrase table as a small index in the user's cache: built once, then memory-mapped.
 
 A METEOR paraphrase table is a gzip file of line triples (probability, phrase, paraphrase); the probability is not used.
-The English table has 5.3 million pairs of 2.6 million phrases and takes 272 MB. The index identifies every phrase by
-its node in a trie of words, so that the phrases of a sentence are found by walking the trie from each of its words, and
-has the paraphrases of each left-hand phrase in the table's order (METEOR's aligner depends on that order).
+The English table has 5.3 million pairs of 2.6 million phrases of up to seven words and takes 272 MB. The index
+identifies every phrase by a 64-bit hash of its bytes, which follows from those of its words (the chance that any two of
+its phrases and ten million others share one is 1 in a million), and has the paraphrases of each left-hand phrase in the
+table's order (METEOR's aligner depends on that order).
 
 The index is one file, renamed into place on success; concurrent builders wait for each other. Its name contains the
 version of the table. An index that cannot be read is rebuilt.
@@ -45,9 +46,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
-from itertools import chain, compress
-from operator import ne
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ from capmeter.core import progress
 from capmeter.core.arrays import read_arrays, write_arrays
 from capmeter.core.errors import AssetError
 from capmeter.core.output_files import lock_file
-from capmeter.core.ragged import Ragged, expand_ranges
+from capmeter.core.ragged import Ragged, differ, expand_ranges, row_offsets
 from capmeter.core.settings import cache_folder
 
 Hashes = npt.NDArray[np.uint64]
@@ -223,18 +223,27 @@ def word_hashes(words: Sequence[str]) -> Hashes:
 
 
 def polynomial_hashes(words: Sequence[str], factor: int) -> Hashes:
-    """Returns Σ unitᵢ factorⁿ⁻¹⁻ⁱ over the n units of UTF-16 of each word, modulo 2⁶⁴."""
+    """Returns Σ unitᵢ factorⁿ⁻¹⁻ⁱ over the n units of UTF-16 of each word, modulo 2⁶⁴; the factor is odd."""
     encoded_words = [word.encode("utf-16-le", "surrogatepass") for word in words]
-    code_units = np.frombuffer(b"".join(encoded_words), "<u2").astype(np.uint64)
     word_lengths = np.fromiter(map(len, encoded_words), np.int64, len(encoded_words)) // 2
-    word_ends = np.cumsum(word_lengths)
-    factor_powers = np.full(int(word_lengths.max(initial=0)) + 1, factor, np.uint64)
-    factor_powers[0] = 1
-    factor_powers = np.cumprod(factor_powers)
-    unit_exponents = np.repeat(word_ends, word_lengths) - np.arange(len(code_units)) - 1
-    prefix_sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(code_units * factor_powers[unit_exponents])])
-    hashes: Hashes = prefix_sums[word_ends] - prefix_sums[word_ends - word_lengths]
-    return hashes
+    return _row_hashes(np.frombuffer(b"".join(encoded_words), "<u2"), row_offsets(word_lengths), factor)
+
+
+def _row_hashes(units: Ints, offsets: Ints, factor: int) -> Hashes:
+    """Returns the polynomial hash of each row of units: differences of one sum of unitⱼ factor⁻ʲ, times a power."""
+    inverse_powers, powers = (_powers(base, len(units).bit_length()) for base in (pow(factor, -1, 1 << 64), factor))
+    sums = np.zeros(len(units) + 1, np.uint64)
+    np.cumsum(units * inverse_powers[: len(units)], out=sums[1:])
+    row_hashes: Hashes = (sums[offsets[1:]] - sums[offsets[:-1]]) * powers[np.maximum(offsets[1:] - 1, 0)]
+    return row_hashes
+
+
+@lru_cache(maxsize=8)
+def _powers(base: int, bits: int) -> Hashes:
+    """Returns the first 2 ** bits powers of a number, modulo 2⁶⁴."""
+    powers = np.full(1 << bits, base, np.uint64)
+    powers[0] = 1
+    return np.cumprod(powers)
 
 
 def _sort_by_hash(
@@ -255,73 +264,60 @@ def _find_hashes(sorted_hashes: Hashes, query_hashes: Hashes) -> tuple[npt.NDArr
     return present_queries, hash_positions[present_queries]
 
 
-_PARAPHRASES_FORMAT = 3
+_PARAPHRASES_FORMAT = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Paraphrases:
     """The index: `phrases` finds a table's phrases in sentences, `rights` returns a phrase's paraphrases.
 
-    A node of the trie is a phrase or the beginning of one. The node of a single word is the word's id.
+    A phrase is identified by the place of its hash.
     """
 
-    text: bytes  # the words of the table, one a line, in the order of their ids
-    levels: tuple[Ints, ...]  # level k - 2: nodes of k words, sorted, as (parent node) * words + last word
-    lefts: Ints  # (left-hand phrases,): their nodes, sorted
+    hashes: Hashes  # (phrases,): sorted
+    lefts: Ints  # (left-hand phrases,): sorted
     offsets: Ints  # (left-hand phrases + 1,): where their paraphrases begin in `right`
-    right: Ints  # (pairs,): nodes of paraphrases
+    right: Ints  # (pairs,): paraphrases
+    longest: Ints  # (1,): the largest number of words of a phrase
 
-    @cached_property
-    def words(self) -> dict[str, int]:
-        """Every word in the table's phrases, and its id."""
-        table_words = self.text.decode("utf-8").split("\n")
-        return dict(zip(table_words, range(len(table_words)), strict=True))
-
-    def phrases(self, words: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
-        """Finds all prefixes of phrases in sentences.
+    def phrases(self, words: Sequence[str], word_ids: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
+        """Finds all phrases in sentences.
 
         Args:
-            words: the word ids of all sentences, -1 for a word that is not in the table.
-            offsets: sentence i is `words[offsets[i] : offsets[i + 1]]`.
+            words: the vocabulary.
+            word_ids: the words of all sentences, as indices of the vocabulary.
+            offsets: sentence i is `word_ids[offsets[i] : offsets[i + 1]]`.
 
         Returns:
-            Their positions in `words`, their numbers of words, and their nodes.
+            Their positions in `word_ids`, their numbers of words, and the phrases.
         """
-        remaining = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(words))
-        phrase_starts = np.flatnonzero(words >= 0)
-        phrase_nodes = words[phrase_starts].astype(np.int64)
-        prefixes = [(phrase_starts, phrase_nodes)]
-        for prefix_length, level in enumerate(self.levels, 2):
-            is_longer = remaining[phrase_starts] >= prefix_length
-            phrase_starts, phrase_nodes = phrase_starts[is_longer], phrase_nodes[is_longer]
-            last = words[phrase_starts + prefix_length - 1]
-            phrase_starts, phrase_nodes, last = phrase_starts[last >= 0], phrase_nodes[last >= 0], last[last >= 0]
-            node_keys = phrase_nodes * len(self.words) + last
-            key_order = np.argsort(node_keys)  # searching in order reads the level sequentially
-            phrase_starts, node_keys = phrase_starts[key_order], node_keys[key_order]
-            positions = np.minimum(np.searchsorted(level, node_keys), max(len(level) - 1, 0))
-            in_level = level[positions] == node_keys if len(level) else np.zeros(len(node_keys), bool)
-            phrase_starts, phrase_nodes = phrase_starts[in_level], self._first_node(prefix_length) + positions[in_level]
-            prefixes.append((phrase_starts, phrase_nodes))
-        lengths = np.repeat(np.arange(1, len(prefixes) + 1), [len(phrase_starts) for phrase_starts, _ in prefixes])
-        return np.concatenate([s for s, _ in prefixes]), lengths, np.concatenate([n for _, n in prefixes])
+        encoded_words = [word.encode("utf-8", "surrogatepass") + b" " for word in words]  # a blank ends every phrase
+        byte_offsets = row_offsets([len(word) for word in encoded_words])
+        word_bytes = np.frombuffer(b"".join(encoded_words), np.uint8)
+        hashes = _row_hashes(word_bytes, byte_offsets, _HASH_FACTOR)[word_ids]
+        byte_lengths = np.diff(byte_offsets)
+        shifts = _powers(_HASH_FACTOR, int(byte_lengths.max(initial=0)).bit_length())[byte_lengths[word_ids]]
+        remaining = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(word_ids))
+        starts, phrase_hashes, found = np.arange(len(word_ids)), hashes, []
+        for length in range(1, int(self.longest[0]) + 1):
+            if length > 1:
+                is_longer = remaining[starts] >= length
+                starts, phrase_hashes = starts[is_longer], phrase_hashes[is_longer]
+                last = starts + length - 1
+                phrase_hashes = phrase_hashes * shifts[last] + hashes[last]
+            order = np.argsort(phrase_hashes)  # searching in order reads the index sequentially
+            present, phrases = _find_hashes(self.hashes, phrase_hashes[order])
+            found.append((starts[order[present]], np.full(len(present), length), phrases))
+        positions, lengths, phrases = (np.concatenate(column) for column in zip(*found, strict=True))
+        return positions, lengths, phrases
 
-    def rights(self, nodes: Ints) -> tuple[Ints, Ints, Ints]:
-        """Returns all pairs with these left sides: their indices in `nodes`, the right nodes, ranks in the table."""
-        positions = np.minimum(np.searchsorted(self.lefts, nodes), max(len(self.lefts) - 1, 0))
-        left_indices = np.flatnonzero(self.lefts[positions] == nodes) if len(self.lefts) else np.zeros(0, np.int64)
+    def rights(self, phrases: Ints) -> tuple[Ints, Ints, Ints]:
+        """Returns all pairs with these left sides: their indices in `phrases`, the right sides, ranks in the table."""
+        positions = np.minimum(np.searchsorted(self.lefts, phrases), len(self.lefts) - 1)
+        left_indices = np.flatnonzero(self.lefts[positions] == phrases)
         range_begins, range_ends = self.offsets[positions[left_indices]], self.offsets[positions[left_indices] + 1]
         table_ranks = expand_ranges(range_begins, range_ends - range_begins)
         return np.repeat(left_indices, range_ends - range_begins), self.right[table_ranks], table_ranks
-
-    @property
-    def nodes(self) -> int:
-        """The number of nodes."""
-        return self._first_node(len(self.levels) + 2)
-
-    def _first_node(self, phrase_length: int) -> int:
-        """Returns the first node of this number of words."""
-        return len(self.words) + sum(len(level) for level in self.levels[: phrase_length - 2])
 
 
 def index_path(table: Path, version: str, cache: Path | None = None) -> Path:
@@ -355,10 +351,7 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
                 lock_file(lock, wait=True)  # until other processes have built the index
                 paraphrase_index = read_index(path)
                 if paraphrase_index is None:
-                    built = _build_index(table)
-                    arrays = {"text": np.frombuffer(built.text, np.uint8), "lefts": built.lefts, "right": built.right}
-                    levels = {f"level {length}": level for length, level in enumerate(built.levels, 2)}
-                    write_arrays(path, {**arrays, "offsets": built.offsets, **levels})
+                    write_arrays(path, vars(_build_index(table)))
                     paraphrase_index = read_index(path)
         except OSError as error:
             raise AssetError(
@@ -370,52 +363,37 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
     return paraphrase_index
 
 
-def _build_index(table: Path, chunk_bytes: int = 1 << 24) -> Paraphrases:
+def _build_index(table: Path, chunk_bytes: int = 1 << 18) -> Paraphrases:
     """Builds the index of a table in memory; `chunk_bytes` of text are processed at a time."""
-    word_ids: dict[bytes, int] = {}
-    left_parts, right_parts, is_new_parts = [], [], []
-    last_left: bytes | None = None
-    for left_phrases, right_phrases in _read_pairs(table, chunk_bytes):
-        # A left-hand phrase is repeated before each of its paraphrases.
-        is_new = np.fromiter(map(ne, left_phrases, chain((last_left,), left_phrases)), bool, len(left_phrases))
-        last_left = left_phrases[-1]
-        is_new_parts.append(is_new)
-        left_parts.append(_index_words(list(compress(left_phrases, is_new.tolist())), word_ids))
-        right_parts.append(_index_words(right_phrases, word_ids))
-    if not is_new_parts:
+    left_parts, right_parts, longest, line_count = [], [], 1, 0
+    for line_hashes, word_counts in _read_lines(table, chunk_bytes):
+        left_parts.append(line_hashes[(1 - line_count) % 3 :: 3])
+        right_parts.append(line_hashes[(2 - line_count) % 3 :: 3])
+        longest = max(longest, int(word_counts.max(initial=1)))
+        line_count += len(line_hashes)
+    if line_count < 3:
         raise AssetError(f"{table} has no paraphrases; expected lines of probability, phrase, paraphrase in turn")
-    phrase_words, phrase_sizes = (np.concatenate(parts) for parts in zip(*left_parts, *right_parts, strict=True))
-    trie_levels, phrase_nodes = _build_trie(phrase_words, phrase_sizes, len(word_ids))
-    is_new = np.concatenate(is_new_parts)
-    left_nodes, right_nodes = phrase_nodes[np.cumsum(is_new) - 1], phrase_nodes[int(is_new.sum()) :]
-    node_order = np.argsort(left_nodes, kind="stable")
-    distinct_lefts, left_begins = np.unique(left_nodes[node_order], return_index=True)
-    offsets = np.append(left_begins, len(left_nodes)).astype(np.int32)
-    word_text = b"\n".join(word_ids)
+    left_hashes, right_hashes = (np.concatenate(parts)[: line_count // 3] for parts in (left_parts, right_parts))
+    if ord(" ") in left_hashes or ord(" ") in right_hashes:
+        raise AssetError("a paraphrase table has an empty phrase: it is damaged, or not a METEOR 1.5 table")
+    # A left-hand phrase is repeated before each of its paraphrases.
+    run_begins = np.flatnonzero(differ(left_hashes))
+    run_lengths = np.diff(np.append(run_begins, len(left_hashes)))
+    hashes, phrases = np.unique(np.concatenate([left_hashes[run_begins], right_hashes]), return_inverse=True)
+    run_lefts, rights = phrases[: len(run_begins)], phrases[len(run_begins) :].astype(np.int32)
+    order = np.argsort(run_lefts, kind="stable")
+    lefts, first_runs = np.unique(run_lefts[order], return_index=True)
     return Paraphrases(
-        word_text, trie_levels, distinct_lefts.astype(np.int32), offsets, right_nodes[node_order].astype(np.int32)
+        hashes=hashes,
+        lefts=lefts.astype(np.int32),
+        offsets=row_offsets(run_lengths[order])[np.append(first_runs, len(order))].astype(np.int32),
+        right=rights[expand_ranges(run_begins[order], run_lengths[order])],
+        longest=np.array([longest]),
     )
 
 
-def _index_words(phrases: list[bytes], word_ids: dict[bytes, int]) -> tuple[Ints, Ints]:
-    """Returns the word ids of these phrases, concatenated, and the number of words of each phrase."""
-    phrase_text = b"\n".join(phrases)
-    phrase_words = phrase_text.split()
-    for word in sorted(set(phrase_words) - word_ids.keys()):
-        word_ids[word] = len(word_ids)
-    break_bytes = np.frombuffer(phrase_text, np.uint8)
-    break_bytes = break_bytes[(break_bytes == ord(" ")) | (break_bytes == ord("\n"))]
-    if len(phrase_words) == len(break_bytes) + 1:
-        sizes = np.diff(np.concatenate([[-1], np.flatnonzero(break_bytes == ord("\n")), [len(break_bytes)]]))
-    else:
-        sizes = np.array([len(phrase.split()) for phrase in phrases], np.int64)
-    if not sizes.all():
-        raise AssetError("a paraphrase table has an empty phrase: it is damaged, or not a METEOR 1.5 table")
-    return np.fromiter(map(word_ids.__getitem__, phrase_words), np.int32, len(phrase_words)), sizes.astype(np.int8)
-
-
-def _read_pairs(table_path: Path, chunk_bytes: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yields the left and right sides of a table in chunks."""
+def _read_lines(table_path: Path, chunk_bytes: int) -> Iterator[tuple[Hashes, Ints]]:
+    """Yields the hash of each line of a table, with a blank for its line break, and its number of words."""
     table_size = table_path.stat().st_size
     with (
         table_path.open("rb") as raw_file,
@@ -424,49 +402,27 @@ def _read_pairs(table_path: Path, chunk_bytes: int) -> Iterator[tuple[list[bytes
     ):
         remaining_bytes, last_position = b"", 0
         try:
-            while chunk := gzip_file.read(chunk_bytes):
-                table_lines = (remaining_bytes + chunk).split(b"\n")
-                complete_count = (len(table_lines) - 1) // 3 * 3
-                remaining_bytes = b"\n".join(table_lines[complete_count:])
-                if complete_count:
-                    yield table_lines[1:complete_count:3], table_lines[2:complete_count:3]
+            # the last line may lack its line break
+            while chunk := gzip_file.read(chunk_bytes) or b"\n"[: len(remaining_bytes)]:
+                lines, line_break, remaining_bytes = (remaining_bytes + chunk).rpartition(b"\n")
+                line_bytes = np.frombuffer(lines + line_break, np.uint8)
+                breaks = np.flatnonzero((line_bytes == ord(" ")) | (line_bytes == ord("\n")))
+                line_breaks = np.flatnonzero(line_bytes[breaks] == ord("\n"))
+                offsets = np.append(0, breaks[line_breaks] + 1)
+                words = np.frombuffer(lines.replace(b"\n", b" ") + b" "[: len(line_break)], np.uint8)
+                yield _row_hashes(words, offsets, _HASH_FACTOR), np.diff(line_breaks, prepend=-1)
                 advance(raw_file.tell() - last_position)
                 last_position = raw_file.tell()
-            table_lines = remaining_bytes.split(b"\n")
-            if len(table_lines) >= 3:
-                yield table_lines[1:2], table_lines[2:3]
         except (EOFError, zlib.error, OSError) as error:
             raise AssetError(f"{table_path} is damaged or cannot be read ({error}); install it again") from error
-
-
-def _build_trie(phrase_words: Ints, phrase_sizes: Ints, word_count: int) -> tuple[tuple[Ints, ...], Ints]:
-    """Returns the levels of the trie of phrases, whose words are concatenated, and each phrase's node."""
-    phrase_starts = np.cumsum(phrase_sizes, dtype=np.int64) - phrase_sizes
-    phrase_nodes = phrase_words[phrase_starts].astype(np.int64)
-    first_node, levels = word_count, []
-    for prefix_length in range(2, int(phrase_sizes.max(initial=1)) + 1):
-        long = np.flatnonzero(phrase_sizes >= prefix_length)
-        level, level_positions = np.unique(
-            phrase_nodes[long] * word_count + phrase_words[phrase_starts[long] + prefix_length - 1], return_inverse=True
-        )
-        phrase_nodes[long] = first_node + level_positions
-        first_node += len(level)
-        levels.append(level)
-    return tuple(levels), phrase_nodes
 
 
 def read_index(path: Path) -> Paraphrases | None:
     """Reads the index in this file, memory-mapped; None if it is absent or damaged."""
     saved_arrays = read_arrays(path)
-    if saved_arrays is None:
+    if saved_arrays is None or saved_arrays[0].keys() != {field.name for field in fields(Paraphrases)}:
         return None
-    try:
-        arrays = dict(saved_arrays[0])
-        word_text, lefts, offsets, right = (arrays.pop(name) for name in ("text", "lefts", "offsets", "right"))
-        levels = tuple(arrays[f"level {phrase_length}"] for phrase_length in range(2, len(arrays) + 2))
-    except KeyError:
-        return None
-    return Paraphrases(word_text.tobytes(), levels, lefts, offsets, right)
+    return Paraphrases(**saved_arrays[0])
 
 
 _VERB = "s: ies:y es:e es: ed:e ed: ing:e ing:"
