@@ -115,8 +115,9 @@ def _added_commands() -> dict[str, str]:
 
 
 def commands() -> dict[str, str]:
-    """All commands with the modules that hold them: capmeter's, then those that installed packages add."""
-    return {name: f"capmeter.cli.{name}" for name in COMMANDS} | dict(sorted(_added_commands().items()))
+    """All commands with the modules that hold them: capmeter's, then other names that installed packages add."""
+    own_commands = {name: f"{__package__}.{name}" for name in COMMANDS}
+    return own_commands | dict(sorted(_added_commands().items())) | own_commands
 
 
 class _Commands(TyperGroup):
@@ -128,7 +129,8 @@ class _Commands(TyperGroup):
         return list(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        module_name = commands().get(cmd_name)
+        # a look at the installed packages takes as long as loading Typer
+        module_name = f"{__package__}.{cmd_name}" if cmd_name in COMMANDS else _added_commands().get(cmd_name)
         if module_name is None:
             if package := find_package("commands", cmd_name):
                 raise MissingBackend(f"`capmeter {cmd_name}`: {package}")
@@ -140,8 +142,9 @@ class _Commands(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        names: Any = dict.fromkeys(commands())  # which Typer compares with a misspelt one; none is loaded for it
-        self.commands = names
+        if args[0] not in COMMANDS:
+            names: Any = dict.fromkeys(commands())  # which Typer compares with a misspelt one; none is loaded for it
+            self.commands = names
         return super().resolve_command(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
