@@ -147,6 +147,11 @@ OBJECT_FILES = {
         "categories": [{"id": 1.0, "name": "dog"}, {"id": 2, "name": "cat"}],
         "annotations": [{"image_id": 1.0, "category_id": 1}, {"image_id": 2, "category_id": 2.0}],
     },
+    "texts": {
+        "images": [{"id": "1"}, {"id": "2", "file_name": None}],
+        "categories": [{"id": "1", "name": "dog"}, {"id": 2, "name": "cat"}],
+        "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": "2 ", "category_id": "2"}],
+    },
     "capitals": {"1": ["Dog"], "2 ": ["CAT"]},
     "rows": [{"image_id": 1, "labels": ["Dog"]}, {"image_id": "2", "labels": []}, {"image_id": "2", "labels": ["cat"]}],
     "objects": [{"id": 1, "objects": ["dog"]}, {"id": 2.0, "objects": ["cat"]}],
@@ -178,10 +183,10 @@ BAD = {
         b'{"categories": [{"id": 1, "name": "a"}, {"id": 1.0, "name": "b"}], "annotations": []}',
         "a second category has the id 1",
     ),
-    "a number and a text": (
-        b'{"categories": [{"id": "1", "name": "dog"}], "annotations": [{"image_id": 42, "category_id": 1}]}',
-        "category_id 1 is not among the categories",
-    ),
+    "a number among names": (b'{"42": ["dog", 18]}', "image 42, object 2 is the number 18"),
+    "a table": (b"image_id,labels\n42,dog\n", "expected COCO's instances"),
+    "captions": (b'{"images": [], "annotations": [{"image_id": 42, "caption": "a"}]}', "categories is missing"),
+    "an empty name": (b'{"categories": [{"id": 1, "name": " "}], "annotations": []}', r"categories\[0\]: name is"),
     "no category": (
         b'{"categories": [{"id": 1, "name": "dog"}], "annotations": [{"image_id": 42, "category_id": null}]}',
         r"annotations\[0\]: category_id is missing",
@@ -193,7 +198,7 @@ BAD = {
     "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),
     "category": (
         b'{"categories": [], "annotations": [{"image_id": 42, "category_id": 3}]}',
-        "category_id 3 is not among the categories",
+        'category_id "3" is not among the categories; their ids are none',
     ),
 }
 

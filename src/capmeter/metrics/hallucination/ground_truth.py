@@ -116,11 +116,12 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
     _refuse_pickle(path)
     content = _decode(read_text(path), name)
     file_names: dict[str, str] = {}
-    if isinstance(content, Mapping) and "annotations" in content and "categories" in content:
+    if isinstance(content, Mapping) and "annotations" in content:
         object_names, file_names = _coco_names(content, name)
     elif isinstance(content, Mapping):
         object_names = {
-            _image_id(image_id, name): _names(names, f"{name}: image {image_id}") for image_id, names in content.items()
+            image_key(image_id, name).strip(): _names(names, f"{name}: image {image_id}")
+            for image_id, names in content.items()
         }
     elif isinstance(content, list):
         object_names = _row_names(content, name)
@@ -138,34 +139,40 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
 def _decode(text: str, name: str) -> Any:
     """A JSON document, or JSON lines."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines[:2]):
-        return [decode_json(line, name, k + 1) for k, line in enumerate(lines)]
-    return decode_json(text, name)
+    try:
+        if len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines[:2]):
+            return [decode_json(line, name, k + 1) for k, line in enumerate(lines)]
+        return decode_json(text, name)
+    except InputError as error:
+        raise InputError(f"{error}; {_EXPECTED}") from None
 
 
 def _coco_names(content: Mapping[str, Any], name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The names of the objects, and the file name, of each image of COCO's instances."""
-    categories: dict[Any, str] = {}
+    categories: dict[str, str] = {}
     for location, entry in _entries(content, "categories", name):
-        category_id, category = _field(entry, "id", location), _field(entry, "name", location)
-        if any(str(each) == str(category_id) for each in categories):
+        category_id = _id(entry, "id", location)
+        if category_id in categories:
             raise InputError(f"{location}: a second category has the id {category_id}; give each an id of its own")
-        categories[category_id] = _names([category], location)[0]
+        categories[category_id] = _object_name(entry.get("name"), f"{location}: name")
     object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
     for location, entry in _entries(content, "images", name) if "images" in content else ():
-        image_id = _image_id(_field(entry, "id", location), location)
+        image_id = _id(entry, "id", location)
         object_names[image_id] = []
         if (file_name := entry.get("file_name")) is not None:
+            if not isinstance(file_name, str):
+                raise InputError(
+                    f"{location}: file_name is {describe(file_name)}, expected the name of the image's file"
+                )
             file_names[image_id] = caption_text(file_name, location, "file_name")
     unlisted_ids: dict[str, None] = {}
     for location, entry in _entries(content, "annotations", name):
-        image_id = _image_id(_field(entry, "image_id", location), location)
-        category_id = _field(entry, "category_id", location)
+        image_id, category_id = _id(entry, "image_id", location), _id(entry, "category_id", location)
         if category_id not in categories:
             raise InputError(
-                f"{location}: category_id {category_id!a} is not among the categories; their ids are "
-                f"{list_names(map(repr, categories))}"
+                f"{location}: category_id {shorten(category_id)} is not among the categories; their ids are "
+                f"{list_names(categories) or 'none: the list is empty'}"
             )
         if image_id not in object_names:
             unlisted_ids[image_id] = None
@@ -186,37 +193,36 @@ def _row_names(rows: list[Any], name: str) -> dict[str, list[str]]:
         if id_name is None or names_name is None:
             raise InputError(f'{location}: {describe(row)}, expected {{"image_id": 42, "labels": ["person", "dog"]}}')
         names = _names(fields[names_name], f"{location}: {names_name}")
-        object_names.setdefault(_image_id(fields[id_name], location), []).extend(names)
+        object_names.setdefault(_id(fields, id_name, location), []).extend(names)
     return object_names
 
 
 def _entries(content: Mapping[str, Any], key: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if not isinstance(content[key], list):
-        raise InputError(f"{name}: {key} is {describe(content[key])}, expected a list; {_EXPECTED}")
+    if not isinstance(content.get(key), list):
+        raise InputError(f"{name}: {key} is {describe(content.get(key))}, expected a list; {_EXPECTED}")
     for k, entry in enumerate(content[key]):
         if not isinstance(entry, Mapping):
             raise InputError(f"{name}, {key}[{k}]: {describe(entry)}, expected an object; {_EXPECTED}")
         yield f"{name}, {key}[{k}]", entry
 
 
-def _field(entry: Mapping[str, Any], field_name: str, location: str) -> Any:
-    value = entry.get(field_name)
-    if value is None or isinstance(value, list | Mapping | bool):
-        raise InputError(f"{location}: {field_name} is {describe(value)}, expected an id or a name")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _image_id(value: Any, location: str) -> str:
-    return image_key(value, location, "the image's id").strip()
+def _id(entry: Mapping[str, Any], field_name: str, location: str) -> str:
+    """An id as text, so that 1, 1.0 and "1" are the same."""
+    return image_key(entry.get(field_name), location, field_name).strip()
 
 
 def _names(value: Any, location: str) -> list[str]:
     """Names of objects."""
-    if not isinstance(value, list) or not all(isinstance(each, str) and each.strip() for each in value):
+    if not isinstance(value, list):
         raise InputError(f"{location} has {describe(value)}, expected a list of objects' names; {_EXPECTED}")
-    longest = max(value, key=len, default="")
-    if len(longest) > _LONGEST_NAME:
-        raise InputError(f"{location}: {shorten(longest)} has {len(longest):,} letters, expected the name of an object")
+    return [_object_name(each, f"{location}, object {k}") for k, each in enumerate(value, 1)]
+
+
+def _object_name(value: Any, location: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{location} is {describe(value)}, expected the name of an object; {_EXPECTED}")
+    if len(value) > _LONGEST_NAME:
+        raise InputError(f"{location}: {shorten(value)} has {len(value):,} letters, expected the name of an object")
     return value
 
 
