@@ -91,13 +91,19 @@ def test_two_captions_under_one_key_are_refused(members: list[tuple[str, bytes]]
         capmeter.load(tmp_path / "x.tar", {"1": ["a dog"], "2": ["a cow"]})
 
 
-def test_a_link_in_place_of_a_text_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
+def test_what_is_no_file_in_place_of_a_text_is_refused(tmp_path: Path, kind: bytes) -> None:
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
         member = tarfile.TarInfo("1.txt")
-        member.type, member.linkname = tarfile.SYMTYPE, "2.txt"
+        member.type, member.linkname = kind, "2.txt"
         archive.addfile(member)
-    with pytest.raises(InputError, match="a link or a device"):
+    with pytest.raises(InputError, match="a folder, a link or a device"):
         capmeter.load(tmp_path / "x.tar", {"1": ["a dog"]})
+
+
+def test_a_shard_without_samples_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="found no files"):
+        capmeter.load(tar(tmp_path / "x.tar", {}), {"1": ["a dog"]})
 
 
 def test_the_text_and_the_caption_of_one_sample_may_be_equal(tmp_path: Path) -> None:

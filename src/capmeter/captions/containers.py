@@ -366,7 +366,7 @@ class TarShard(Container):
                 stem, _, ending = base_name.partition(".")
                 member_key, ending = f"{folder}/{stem}" if folder else stem, ending.lower()
                 ending = "txt" if ending in ("caption", "text", "caption.txt") else ending
-                if ending not in ("json", "txt") or member.isdir():
+                if ending not in ("json", "txt"):
                     others.add(f".{ending[:20]}")
                     continue
                 if files and member_key != key:
@@ -384,7 +384,8 @@ class TarShard(Container):
             yield f"{name}/{key}", (key, files)
         elif not finished_keys:
             raise InputError(
-                f"{name}: expected KEY.json or KEY.txt of each sample, found names that end in {list_names(others)}; "
+                f"{name}: expected KEY.json or KEY.txt of each sample, found "
+                f"{f'names that end in {list_names(others)}' if others else 'no files'}; "
                 "unpack the archive if it holds a file of captions"
             )
 
@@ -399,7 +400,9 @@ class TarShard(Container):
     def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
         location = f"{self.source.name}/{member.name}"
         if not member.isfile():
-            raise InputError(f"{location}: a link or a device, not a file; write the shard with the files themselves")
+            raise InputError(
+                f"{location}: a folder, a link or a device, not a file; write the shard with the files themselves"
+            )
         if member.size > LONGEST_LINE:
             raise InputError(f"{location}: more than {LONGEST_LINE >> 20:,} MiB, too long for a row")
         content = archive.extractfile(member)
