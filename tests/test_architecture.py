@@ -70,7 +70,7 @@ MOST_LINES = {
     "src/capmeter/metrics": 8_046,
     "src/capmeter/report": 2_496,
     "src/capmeter/stats": 1_084,
-    "src/capmeter/text": 5_875,
+    "src/capmeter/text": 5_747,
     "src/capmeter/transforms": 445,
     "research/src/capmeter_research/cli": 1_027,
     "research/src/capmeter_research/common": 3_385,

@@ -65,7 +65,7 @@ def test_a_tar_that_is_cut_off_or_holds_no_rows_is_named(tmp_path: Path) -> None
         capmeter.load(path)
     with pytest.raises(InputError, match=r"1\.json: a list"):
         capmeter.load(tar(tmp_path / "y.tar", {"1.json": b"[1]"}))
-    with pytest.raises(InputError, match=r"found names that end in \.jpg; unpack"):
+    with pytest.raises(InputError, match=r"found \.jpg; unpack"):
         capmeter.load(tar(tmp_path / "z.tar", {"1.jpg": b"\n"}))
     with pytest.raises(InputError, match="candidate is missing"):
         capmeter.load(tar(tmp_path / "w.tar", {"1.json": b'{"references": ["a"]}'}))
@@ -97,12 +97,12 @@ def test_what_is_no_file_in_place_of_a_text_is_refused(tmp_path: Path, kind: byt
         member = tarfile.TarInfo("1.txt")
         member.type, member.linkname = kind, "2.txt"
         archive.addfile(member)
-    with pytest.raises(InputError, match="a folder, a link or a device"):
+    with pytest.raises(InputError, match="a folder, link or device"):
         capmeter.load(tmp_path / "x.tar", {"1": ["a dog"]})
 
 
 def test_a_shard_without_samples_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="found no files"):
+    with pytest.raises(InputError, match="found nothing"):
         capmeter.load(tar(tmp_path / "x.tar", {}), {"1": ["a dog"]})
 
 

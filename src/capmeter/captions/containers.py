@@ -384,8 +384,7 @@ class TarShard(Container):
             yield f"{name}/{key}", (key, files)
         elif not finished_keys:
             raise InputError(
-                f"{name}: expected KEY.json or KEY.txt of each sample, found "
-                f"{f'names that end in {list_names(others)}' if others else 'no files'}; "
+                f"{name}: expected KEY.json or KEY.txt of each sample, found {list_names(others) or 'nothing'}; "
                 "unpack the archive if it holds a file of captions"
             )
 
@@ -401,7 +400,7 @@ class TarShard(Container):
         location = f"{self.source.name}/{member.name}"
         if not member.isfile():
             raise InputError(
-                f"{location}: a folder, a link or a device, not a file; write the shard with the files themselves"
+                f"{location}: a folder, link or device, not a file; write the shard with the files themselves"
             )
         if member.size > LONGEST_LINE:
             raise InputError(f"{location}: more than {LONGEST_LINE >> 20:,} MiB, too long for a row")

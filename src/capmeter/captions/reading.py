@@ -141,17 +141,15 @@ def _open_document(document: Any, fields: FieldMap, format: str | None) -> Form:
 def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> Container | Form:
     """Recognises what a file contains: rows, one document, or lines."""
     first_line, second_line = source.first_lines()
-    if first_line[257:262] == b"ustar" or source.ending == ".tar":  # one without members has zeros alone
-        return containers.TarShard(source)
+    is_shard = first_line[257:262] == b"ustar" or source.ending == ".tar"  # one without members has zeros alone
+    binary_formats = {b"PAR1": containers.ParquetRows, b"PK\x03\x04": containers.Workbook}
+    if container := containers.TarShard if is_shard else binary_formats.get(first_line[:4]):
+        return container(source)
     for start, description in layouts.NAMES["other files"].items():
         if first_line.startswith(start.encode("latin-1")):
             raise InputError(f"{source.name}: {description}")
     if first_line[1:2] == b"\0":
         raise InputError(f"{source.name}: it looks like UTF-16; save the file as UTF-8")
-    if first_line.startswith(b"PAR1"):
-        return containers.ParquetRows(source)
-    if first_line.startswith(b"PK\x03\x04"):
-        return containers.Workbook(source)
     if format == "list" and first_line[:1] != b"[":
         return "list", partial(_read_lines, source, fields)
     are_objects = [line[:1] == b"{" and line[-1:] == b"}" for line in (first_line, second_line)]
