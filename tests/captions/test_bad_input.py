@@ -92,6 +92,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "UTF-16 without a mark": ('{"image_id": 1}'.encode("utf-16-le"), "it looks like UTF-16; save the file as UTF-8"),
     "carriage returns": (b"image_id,candidate,references\r1,a,[]\r", "x, line 1: a line ends in a carriage return alone"),
     "quote left open": (b'image_id,candidate,references\n1,"a dog,[]\n', "x, line 2: not valid CSV or TSV: unexpected end of data"),
+    "list cell of tuples": (b"image_id,candidate,references\n1,a,\"[('a dog', 0.9)]\"\n", r"references\[0\] is a list of 2"),
+    "set cell": (b"image_id,candidate,references\n1,a,\"{'a dog', 'b'}\"\n", "expected a list of captions as JSON"),
     "list cell of numpy": (b"image_id,candidate,references\n1,a,['a dog' 'dog']\n", "with commas .* write it with json.dumps"),
     "two ways of references": (b"image_id,candidate,references,reference_1\n1,a,[],b\n1,a,\"[\"\"b\"\"]\",b\n", "both references and reference_1 are given"),
     "not UTF-8": ("[\"caf\xe9\"]".encode("latin-1"), "byte 0xe9 is not UTF-8"),

@@ -36,7 +36,7 @@ from capmeter.core.messages import describe, shorten
 Side = Literal["candidates", "references"]
 Item = TypeVar("Item")
 MAX_NUMBER = 1e100  # of ratings and scores: their means, squares and intervals are finite, too
-_QUOTED = re.compile(r"\[[\s\[]*[bru]?['\"]|(?:np\.)?array\(\s*\[")
+_QUOTED = re.compile(r"[\[{][\s\[({]*[bru]?['\"]|(?:np\.)?array\(\s*\[")
 _TUPLE = re.compile(r"\(\s*[bru]?['\"].*,.*\)", re.DOTALL)
 _BEGINNING = re.compile(r"\[[^\[\]]*\]\s*[^\s\],)]")  # of a caption, which goes on after the bracket
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
@@ -271,7 +271,7 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
 
 
 def decode_list(text: str, location: str, field: str) -> Any:
-    """The list that a text holds, as JSON or Python writes it; a caption that begins with a bracket stays a text.
+    """The list or object in a text, as JSON or Python writes it; a caption that begins with a bracket stays a text.
 
     >>> decode_list('["a dog", "a cat"]', "row 0", "answer"), decode_list("[music] a man sings", "row 0", "answer")
     (['a dog', 'a cat'], '[music] a man sings')
@@ -294,8 +294,8 @@ def decode_list(text: str, location: str, field: str) -> Any:
         if _QUOTED.match(stripped_text) is None or _BEGINNING.match(stripped_text) is not None:
             return text
         value = _python_list(stripped_text)
-    if isinstance(value, list):
-        return value
+    if isinstance(value, list | dict):
+        return value if isinstance(value, list) else [value]
     raise InputError(
         f"{location}: {field} is the text {shorten(text)}, expected a list of captions as JSON or Python writes it, "
         "with commas (of a numpy array, write .tolist()): write it with json.dumps"
