@@ -288,3 +288,5 @@ def test_tables_say_that_they_hold_no_times(tmp_path: Path) -> None:
     results.write_text(json.dumps(RESULTS["ActivityNet"]))
     assert convert(results, tmp_path / "rows.csv", to="csv").dropped == {"events": 1}
     assert (tmp_path / "rows.csv").read_text() == "image_id,candidate\nv7,a dog eats it sleeps\n"
+    results.write_text('[{"video_id": "v", "begin": 0, "t_end": 5, "text": "a dog", "other": 1}]')
+    assert convert(results, tmp_path / "rows.jsonl", to="jsonl").ignored == ["other"]  # times and text are used

@@ -259,8 +259,7 @@ def find_events(
         return read_lists(lists, record.get("duration"), location), False, lists[2]
     if isinstance(record.get("timestamps"), list | tuple):
         return read_events(record["timestamps"], record.get("sentences"), location), False, ()
-    time = values.get("box")
-    time = decode_json(time, f"{location}, column box") if isinstance(time, str) else time
+    time = decode_json(box, f"{location}, column box") if isinstance(box := values.get("box"), str) else box
     if time is None:
         time = [values["start"], values["end"]] if {"start", "end"} <= values.keys() else event_time(record)
     if time is not None:

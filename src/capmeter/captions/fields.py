@@ -446,7 +446,8 @@ class FieldMap:
             if field_name in text_names:
                 text_names[field_name].append(name)
             elif field_name is None:
-                is_event = name in EVENT_NAMES or (name in TEXT_NAMES and "timestamps" in record)
+                times = time_names(record) or ()
+                is_event = name in (*EVENT_NAMES, *times) or (name in TEXT_NAMES and ("timestamps" in record or times))
                 if name != OMITTED and name not in self.aliases and not is_event:
                     self.ignored.add(name)
             elif names.setdefault(field_name, name) != name:
