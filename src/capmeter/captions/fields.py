@@ -446,8 +446,8 @@ class FieldMap:
             if field_name in text_names:
                 text_names[field_name].append(name)
             elif field_name is None:
-                times = time_names(record) or ()
-                is_event = name in (*EVENT_NAMES, *times) or (name in TEXT_NAMES and ("timestamps" in record or times))
+                times = () if name in self.ignored else time_names(record) or {"timestamps"} & record.keys()
+                is_event = name in EVENT_NAMES or name in times or bool(times and name in TEXT_NAMES)
                 if name != OMITTED and name not in self.aliases and not is_event:
                     self.ignored.add(name)
             elif names.setdefault(field_name, name) != name:

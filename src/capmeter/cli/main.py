@@ -96,28 +96,29 @@ def _guarded_output() -> Iterator[_StandardOutput]:
 
 CHECK_FAILED = 4
 _COLLECTED = 50_000  # new objects between two searches for cycles (Python: 700): captions are many, and have none
-COMMANDS = (
+_COMMAND_NAMES = (
     *("demo", "score", "explain", "report", "view", "list", "validate", "convert", "idf", "compare", "chair"),
     *("robustness", "meta", "calibrate", "schema", "mcp", "doctor"),
 )
+COMMANDS = {name: f"{__package__}.{name}" for name in _COMMAND_NAMES}
 
 
 @functools.cache
 def _added_commands() -> dict[str, str]:
-    """The commands that installed packages add, with the modules that hold them.
+    """The commands that installed packages add, with the modules that hold them; capmeter's names stay its own.
 
     A package adds a command through the entry point group `capmeter.commands`: name = the command, value = the module,
     whose `app` is a Typer application (`capmeter.cli.command.Application`).
     """
     from importlib.metadata import entry_points
 
-    return {entry.name: entry.value for entry in entry_points(group="capmeter.commands")}
+    entries = sorted(entry_points(group="capmeter.commands"), key=lambda entry: entry.name)
+    return {entry.name: entry.value for entry in entries if entry.name not in COMMANDS}
 
 
 def commands() -> dict[str, str]:
-    """All commands with the modules that hold them: capmeter's, then other names that installed packages add."""
-    own_commands = {name: f"{__package__}.{name}" for name in COMMANDS}
-    return own_commands | dict(sorted(_added_commands().items())) | own_commands
+    """All commands with the modules that hold them: capmeter's, then those that installed packages add."""
+    return COMMANDS | _added_commands()
 
 
 class _Commands(TyperGroup):
@@ -130,8 +131,10 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         # a look at the installed packages takes as long as loading Typer
-        module_name = f"{__package__}.{cmd_name}" if cmd_name in COMMANDS else _added_commands().get(cmd_name)
+        module_name = COMMANDS.get(cmd_name) or _added_commands().get(cmd_name)
         if module_name is None:
+            names: Any = dict.fromkeys(commands())  # which Typer compares with a misspelt one; none is loaded for it
+            self.commands = names
             if package := find_package("commands", cmd_name):
                 raise MissingBackend(f"`capmeter {cmd_name}`: {package}")
             return None
@@ -140,12 +143,6 @@ class _Commands(TyperGroup):
         command = typer.main.get_command(importlib.import_module(module_name).app)
         command.name = cmd_name
         return command
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] not in COMMANDS:
-            names: Any = dict.fromkeys(commands())  # which Typer compares with a misspelt one; none is loaded for it
-            self.commands = names
-        return super().resolve_command(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """None for a call with a command, which uses none: Typer would load Pydantic to convert their defaults."""

@@ -220,7 +220,7 @@ def _names(value: Any, location: str) -> list[str]:
 
 def _object_name(value: Any, location: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{location} is {describe(value)}, expected the name of an object; {_EXPECTED}")
+        raise InputError(f"{location} is {describe(value)}, expected the name of an object")
     if len(value) > _LONGEST_NAME:
         raise InputError(f"{location}: {shorten(value)} has {len(value):,} letters, expected the name of an object")
     return value

@@ -398,6 +398,6 @@ def meteor_status() -> tuple[bool, str]:
     path = index_path(paraphrase_table, _table_version(paraphrase_table))
     if not path.exists():
         return True, f"resources in {directory}; the paraphrase index will be built on first use, in {path.parent}"
-    if read_index(path) is None:
+    if read_index(path, Paraphrases) is None:
         return True, f"resources in {directory}; the paraphrase index {path} is damaged and will be rebuilt"
     return True, f"resources in {directory}; paraphrase index {path} ({path.stat().st_size / 1e6:.0f} MB)"

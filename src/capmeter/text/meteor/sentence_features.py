@@ -94,14 +94,11 @@ def compute_features(table: TokenTable, resources: MeteorResources) -> _MeteorFe
     phrase_lengths: Ints = no_ids
     word_phrases = np.full(word_count, -1)
     if (paraphrase_index := resources.paraphrases) is not None:
-        position, size, phrase_ids = paraphrase_index.phrases(vocabulary, word_ids, sentence_offsets)
-        word_phrases[word_ids[position[size == 1]]] = phrase_ids[size == 1]
-        long_phrases = np.flatnonzero(size > 1)
-        position = position[long_phrases]
+        word_phrases, position, size, phrase_ids = paraphrase_index.phrases(vocabulary, word_ids, sentence_offsets)
         sentence = table.ids.rows[position]
         order = np.argsort(sentence, kind="stable")
-        phrases = Ragged.from_lengths(phrase_ids[long_phrases][order], np.bincount(sentence, minlength=len(table.ids)))
-        phrase_starts, phrase_lengths = (position - sentence_offsets[sentence])[order], size[long_phrases][order]
+        phrases = Ragged.from_lengths(phrase_ids[order], np.bincount(sentence, minlength=len(table.ids)))
+        phrase_starts, phrase_lengths = (position - sentence_offsets[sentence])[order], size[order]
     return _MeteorFeatureTable(
         table=table,
         exact=exact_codes,

@@ -21,7 +21,7 @@ METEOR's paraphrase table as a small index in the user's cache: built once, then
 A METEOR paraphrase table is a gzip file of line triples (probability, phrase, paraphrase); the probability is not used.
 The English table has 5.3 million pairs of 2.6 million phrases of up to seven words and takes 272 MB. The index
 identifies every phrase by a 64-bit hash of its bytes, which follows from those of its words (the chance that any two of
-its phrases and ten million others share one is 1 in a million), and has the paraphrases of each left-hand phrase in the
+its phrases and ten million others share one is 4 in a million), and has the paraphrases of each left-hand phrase in the
 table's order (METEOR's aligner depends on that order).
 
 The index is one file, renamed into place on success; concurrent builders wait for each other. Its name contains the
@@ -49,7 +49,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -207,13 +207,10 @@ def load_synonym_index(name: str, version: str, read_lists: Callable[[], tuple[s
         read_lists: gives the synsets and the exceptions, if the index must be built.
     """
     path = cache_folder(f"{name}-{version}-{_FORMAT}.index")
-    field_names = [index_field.name for index_field in fields(SynonymIndex)]
-    saved_arrays = read_arrays(path)
-    if saved_arrays is not None and saved_arrays[0].keys() == set(field_names):
-        return SynonymIndex(**saved_arrays[0])
-    synonym_index = SynonymIndex.from_lists(*read_lists())
-    with suppress(OSError):  # then it is built again in the next run
-        write_arrays(path, {field_name: getattr(synonym_index, field_name) for field_name in field_names})
+    if (synonym_index := read_index(path, SynonymIndex)) is None:
+        synonym_index = SynonymIndex.from_lists(*read_lists())
+        with suppress(OSError):  # then it is built again in the next run
+            write_arrays(path, vars(synonym_index))
     return synonym_index
 
 
@@ -238,7 +235,7 @@ def _row_hashes(units: Ints, offsets: Ints, factor: int) -> Hashes:
     return row_hashes
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)  # for chunks of a table; those of a large vocabulary are large
 def _powers(base: int, bits: int) -> Hashes:
     """Returns the first 2 ** bits powers of a number, modulo 2⁶⁴."""
     powers = np.full(1 << bits, base, np.uint64)
@@ -280,8 +277,8 @@ class Paraphrases:
     right: Ints  # (pairs,): paraphrases
     longest: Ints  # (1,): the largest number of words of a phrase
 
-    def phrases(self, words: Sequence[str], word_ids: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
-        """Finds all phrases in sentences.
+    def phrases(self, words: Sequence[str], word_ids: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Finds the phrases in sentences.
 
         Args:
             words: the vocabulary.
@@ -289,27 +286,31 @@ class Paraphrases:
             offsets: sentence i is `word_ids[offsets[i] : offsets[i + 1]]`.
 
         Returns:
-            Their positions in `word_ids`, their numbers of words, and the phrases.
+            Each word of the vocabulary as a phrase, -1 if it is none; and of all phrases of two or more words their
+            positions in `word_ids`, their numbers of words, and the phrases.
         """
         encoded_words = [word.encode("utf-8", "surrogatepass") + b" " for word in words]  # a blank ends every phrase
         byte_offsets = row_offsets([len(word) for word in encoded_words])
         word_bytes = np.frombuffer(b"".join(encoded_words), np.uint8)
-        hashes = _row_hashes(word_bytes, byte_offsets, _HASH_FACTOR)[word_ids]
+        vocabulary_hashes = _row_hashes(word_bytes, byte_offsets, _HASH_FACTOR)
+        word_phrases = np.full(len(words), -1)
+        phrase_words, single_words = _find_hashes(self.hashes, vocabulary_hashes)
+        word_phrases[phrase_words] = single_words
         byte_lengths = np.diff(byte_offsets)
-        shifts = _powers(_HASH_FACTOR, int(byte_lengths.max(initial=0)).bit_length())[byte_lengths[word_ids]]
+        shifts = _powers(_HASH_FACTOR, int(byte_lengths.max(initial=0)).bit_length())[byte_lengths]
         remaining = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(word_ids))
-        starts, phrase_hashes, found = np.arange(len(word_ids)), hashes, []
-        for length in range(1, int(self.longest[0]) + 1):
-            if length > 1:
-                is_longer = remaining[starts] >= length
-                starts, phrase_hashes = starts[is_longer], phrase_hashes[is_longer]
-                last = starts + length - 1
-                phrase_hashes = phrase_hashes * shifts[last] + hashes[last]
-            order = np.argsort(phrase_hashes)  # searching in order reads the index sequentially
-            present, phrases = _find_hashes(self.hashes, phrase_hashes[order])
-            found.append((starts[order[present]], np.full(len(present), length), phrases))
-        positions, lengths, phrases = (np.concatenate(column) for column in zip(*found, strict=True))
-        return positions, lengths, phrases
+        starts, hashes, no_phrases = np.arange(len(word_ids)), vocabulary_hashes[word_ids], np.zeros(0, np.int64)
+        matches = [(no_phrases, no_phrases, no_phrases)]
+        for length in range(2, int(self.longest[0]) + 1):
+            is_longer = remaining[starts] >= length
+            starts, hashes = starts[is_longer], hashes[is_longer]
+            last_words = word_ids[starts + length - 1]
+            hashes = hashes * shifts[last_words] + vocabulary_hashes[last_words]
+            hash_order = np.argsort(hashes)  # searching in order reads the index sequentially
+            present, phrases = _find_hashes(self.hashes, hashes[hash_order])
+            matches.append((starts[hash_order[present]], np.full(len(present), length), phrases))
+        positions, lengths, phrases = (np.concatenate(column) for column in zip(*matches, strict=True))
+        return word_phrases, positions, lengths, phrases
 
     def rights(self, phrases: Ints) -> tuple[Ints, Ints, Ints]:
         """Returns all pairs with these left sides: their indices in `phrases`, the right sides, ranks in the table."""
@@ -318,6 +319,9 @@ class Paraphrases:
         range_begins, range_ends = self.offsets[positions[left_indices]], self.offsets[positions[left_indices] + 1]
         table_ranks = expand_ranges(range_begins, range_ends - range_begins)
         return np.repeat(left_indices, range_ends - range_begins), self.right[table_ranks], table_ranks
+
+
+Index = TypeVar("Index", SynonymIndex, Paraphrases)
 
 
 def index_path(table: Path, version: str, cache: Path | None = None) -> Path:
@@ -343,16 +347,16 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
         AssetError: the table is damaged, or the index cannot be written.
     """
     path = index_path(table, version, cache)
-    paraphrase_index = read_index(path)
+    paraphrase_index = read_index(path, Paraphrases)
     if paraphrase_index is None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("ab") as lock:
                 lock_file(lock, wait=True)  # until other processes have built the index
-                paraphrase_index = read_index(path)
+                paraphrase_index = read_index(path, Paraphrases)
                 if paraphrase_index is None:
                     write_arrays(path, vars(_build_index(table)))
-                    paraphrase_index = read_index(path)
+                    paraphrase_index = read_index(path, Paraphrases)
         except OSError as error:
             raise AssetError(
                 f"the paraphrase index could not be written to {path.parent} ({error.strerror or error}); "
@@ -417,12 +421,12 @@ def _read_lines(table_path: Path, chunk_bytes: int) -> Iterator[tuple[Hashes, In
             raise AssetError(f"{table_path} is damaged or cannot be read ({error}); install it again") from error
 
 
-def read_index(path: Path) -> Paraphrases | None:
-    """Reads the index in this file, memory-mapped; None if it is absent or damaged."""
+def read_index(path: Path, kind: type[Index]) -> Index | None:
+    """Reads the index of this kind in this file, memory-mapped; None if it is absent or damaged."""
     saved_arrays = read_arrays(path)
-    if saved_arrays is None or saved_arrays[0].keys() != {field.name for field in fields(Paraphrases)}:
+    if saved_arrays is None or saved_arrays[0].keys() != {field.name for field in fields(kind)}:
         return None
-    return Paraphrases(**saved_arrays[0])
+    return kind(**saved_arrays[0])
 
 
 _VERB = "s: ies:y es:e es: ed:e ed: ing:e ing:"
