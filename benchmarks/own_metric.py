@@ -154,7 +154,7 @@ def speed(references: Path, key: str | None, rows: int) -> None:
     encoder = load_encoder(find_encoder("minilm-captions"))
     candidates = sorted({strip_final_punctuation(text) for text in texts})
     started = time.perf_counter()
-    deque(encoder.batches(candidates, hidden=encoder.layers), maxlen=0)
+    deque(encoder.encode_ids(encoder.pieces(candidates), hidden=encoder.layers), maxlen=0)
     encoding = time.perf_counter() - started
     table = Table(title=f"{len(captions):,} captions, {captions.references.lengths.mean():.1f} references each")
     for name in ("kept", "seconds", "captions per second"):

@@ -42,6 +42,7 @@ WIDTH = 150
 # extras that no single metric needs: what they provide, and their modules
 FURTHER = {
     "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
+    "fast": ("--engine openvino", ("openvino",)),
     "duckdb": ("references larger than memory, SQL on files of scores", ("duckdb",)),
     "excel": ("captions in workbooks", ("openpyxl",)),
     "mcp": ("the server of tools for language models", ("mcp",)),

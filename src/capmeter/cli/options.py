@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from capmeter.core.options import argument, option
-from capmeter.core.settings import PRECISIONS, JudgeLimits, Settings
+from capmeter.core.settings import ENGINES, PRECISIONS, JudgeLimits, Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import BUNDLES, METRICS, parse_list
 from capmeter.report.figures import image_kind
@@ -168,6 +168,12 @@ class DeviceOptions:
     precision: str | None = option(
         None, "Precision of neural networks (default: float32).", choices=PRECISIONS, group="networks"
     )
+    engine: str | None = option(
+        None,
+        "What runs text encoders: torch, or on a CPU openvino, which is faster (default: torch).",
+        choices=ENGINES,
+        group="networks",
+    )
     judging: JudgeLimits = JudgeLimits()
 
     def settings(self) -> Settings:
@@ -176,6 +182,6 @@ class DeviceOptions:
         Raises:
             InputError: the device is unknown.
         """
-        given_settings: dict[str, Any] = {"device": self.device, "precision": self.precision}
+        given_settings: dict[str, Any] = {"device": self.device, "precision": self.precision, "engine": self.engine}
         setting_values = {setting_name: value for setting_name, value in given_settings.items() if value is not None}
         return Settings(**setting_values, judging=self.judging)

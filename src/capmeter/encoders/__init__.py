@@ -1,7 +1,7 @@
 """Neural encoders behind one small interface.
 
 `find_encoder(name)` resolves a name to an `EncoderHandle`, which is passed on; `load_encoder(handle, settings)` returns
-its `Encoder`: `pieces`, `batches`, `encode_ids`, `hidden_states`. `Settings` say where and how it runs. `WordPieces`,
+its `Encoder`: `pieces`, `encode_ids`, `hidden_states`. `Settings` say where and how it runs. `WordPieces`,
 `HiddenStates` and `SentenceVectors` are analyses that a sentence pool memoises.
 """
 

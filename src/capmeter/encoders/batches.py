@@ -111,19 +111,20 @@ CPU_TOKENS, GPU_TOKENS = 2048, 32768  # per batch; on a CPU, a batch runs on one
 
 @dataclass(frozen=True)
 class Precision:
-    """The device of a network and the type of its numbers."""
+    """The device of a network, the type of its numbers, and what runs it if it is a text encoder."""
 
     device: str
     dtype: torch.dtype
+    engine: str = "torch"
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Precision:
         """The precision that the settings ask for."""
-        device = device_name(settings.device)
+        device = "cpu" if settings.engine == "openvino" else device_name(settings.device)
         import torch
 
         half_dtype = torch.bfloat16 if device == "cpu" else torch.float16
-        return cls(device, torch.float32 if settings.precision == "float32" else half_dtype)
+        return cls(device, torch.float32 if settings.precision == "float32" else half_dtype, settings.engine)
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from capmeter.core.assets import WEIGHT_FILES, Asset, hub_folder, known_assets, sha256, weight_files
 from capmeter.core.errors import AssetError, InputError, MissingBackend
-from capmeter.core.settings import home_path
+from capmeter.core.settings import Settings, home_path
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.layers import Adapter, find_adapter
 
@@ -56,12 +56,11 @@ class EncoderHandle:
         """Whether it is the multilingual Universal Sentence Encoder, which has no hidden states."""
         return (self.folder / "weights.npz").is_file()
 
-    @property
-    def software(self) -> str:
-        """The versions of the libraries that compute its hidden states, for signatures."""
+    def software(self, settings: Settings) -> str:
+        """The versions of the libraries that compute its hidden states with these settings, for signatures."""
         if self.is_universal:
             return versions("numpy", "sentencepiece")
-        return versions("torch" if Bert.supports(self.folder) else "transformers", "tokenizers")
+        return versions(settings.engine if Bert.supports(self.folder) else "transformers", "tokenizers")
 
     def with_adapter(self, adapter: Adapter, name: str) -> EncoderHandle:
         """The encoder with another adapter, under a name of its own."""
@@ -140,7 +139,8 @@ def require_neural() -> None:
 
 
 def _missing(package_name: str) -> MissingBackend:
-    return MissingBackend(f'neural metrics need {package_name}: pip install "capmeter[neural]"')
+    extra = "fast" if package_name == "openvino" else "neural"
+    return MissingBackend(f'neural metrics need {package_name}: pip install "capmeter[{extra}]"')
 
 
 def _model_folder(name: str, aliases: Mapping[str, Asset], is_replaceable: bool) -> Path:

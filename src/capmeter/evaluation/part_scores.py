@@ -294,7 +294,7 @@ def _name_files(parts: Sequence[Part], evaluation: Evaluation, folder: Path) -> 
         for corpus_state in (required.corpus_state() for required in with_required([each]))
         if corpus_state is not None and corpus_state.AFFECTS_SCORES
     }
-    plan = [__version__, *map(str, evaluation.metrics), evaluation.settings.precision]
+    plan = [__version__, *map(str, evaluation.metrics), evaluation.settings.precision, evaluation.settings.engine]
     plan += [evaluation.signature(each) for each in ordered_metrics if each not in of_corpus]
     plan += [repr(replace(parts[0].options, references=None)), repr(parts[0].keep)]
     plan += [digests[path] for path in references] + [path.name for path in parts[0].options.reference_files]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 
 import capmeter
 from capmeter.core.errors import AssetError, InputError
-from capmeter.core.settings import Settings
+from capmeter.core.settings import ENGINES, Settings
 from capmeter.encoders import Encoder, find_encoder, load_encoder
 from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.compiled import CompiledBert
 from capmeter.encoders.text.encoder import _HubModel
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
@@ -102,10 +104,12 @@ def plain(encoder: Encoder, ids: list[int], **more: Any) -> Any:
         return model(input_ids=torch.tensor([ids]), output_hidden_states=True, output_attentions=True, **more)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["roberta", "distilbert", "mpnet", "old_names", "other_activation"])
-def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureRequest) -> None:
-    encoder = load_encoder(find_encoder(request.getfixturevalue(kind)))
-    assert isinstance(encoder.model, _HubModel if kind == "other_activation" else Bert)
+def test_every_layer_and_map_is_the_models(kind: str, engine: str, request: pytest.FixtureRequest) -> None:
+    encoder = load_encoder(find_encoder(request.getfixturevalue(kind)), Settings(device="cpu", engine=engine))
+    own_class = CompiledBert if engine == "openvino" else Bert
+    assert type(encoder.model) is (_HubModel if kind == "other_activation" else own_class)
     assert (encoder.layers, encoder.heads, encoder.width) == (3, 2, 16)
     pieces = encoder.pieces(SENTENCES)
     expected = [plain(encoder, pieces[row].tolist()) for row in range(len(SENTENCES))]
@@ -130,9 +134,10 @@ def test_far_positions_of_mpnet_share_a_bias(mpnet: str) -> None:
     np.testing.assert_allclose(encoder.hidden_states(pieces, 3), expected, atol=2e-6)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["roberta", "distilbert", "mpnet", "old_names", "other_activation"])
-def test_padding_within_a_sentence_is_not_attended_to(kind: str, request: pytest.FixtureRequest) -> None:
-    encoder = load_encoder(find_encoder(request.getfixturevalue(kind)))
+def test_padding_within_a_sentence_is_not_attended_to(kind: str, engine: str, request: pytest.FixtureRequest) -> None:
+    encoder = load_encoder(find_encoder(request.getfixturevalue(kind)), Settings(device="cpu", engine=engine))
     ids = encoder.pieces([SENTENCES[0]])[0].tolist()
     ids[3] = ids[5] = encoder.tokenizer.pad_id
     mask = [piece != encoder.tokenizer.pad_id for piece in ids]
@@ -144,12 +149,23 @@ def test_padding_within_a_sentence_is_not_attended_to(kind: str, request: pytest
     np.testing.assert_allclose(batch.attentions[0], torch.stack(expected.attentions)[:, 0].numpy(), atol=2e-6)
 
 
+@pytest.mark.parametrize(("precision", "near"), [("float32", 1e-5), ("half", 5e-3)])
+def test_openvino_gives_torchs_scores_and_is_named(precision: str, near: float) -> None:
+    captions = {"candidates": SENTENCES[:2], "references": [[SENTENCES[3], "A cow. It eats grass."], [SENTENCES[0]]]}
+    ways = [Settings(device="cpu", precision=precision, engine=engine, cache=None) for engine in ENGINES]
+    one, other = (capmeter.score(**captions, metrics=["sbert", "capmeter"], settings=way) for way in ways)  # type: ignore[arg-type]
+    for name in one:
+        assert list(other[name].items.values()) == pytest.approx(list(one[name].items.values()), abs=near)
+        assert f"|software:openvino {version('openvino')}, " in other[name].signature
+        assert "|software:torch " in one[name].signature
+
+
 def test_bytes_begin_with_a_blank_and_stop_words_are_told(roberta: str) -> None:
     encoder = load_encoder(find_encoder(roberta))
     first, inner = encoder.pieces(["dogs"])[0][1:-1], encoder.pieces(["two dogs"])[0][1:-1]
     assert first.tolist() == inner.tolist()[-len(first) :]  # a first word is spelled as an inner one
     assert encoder.pieces([""])[0].tolist() == [encoder.begin_id, encoder.end_id]
-    assert [encoder.word_of(piece) for piece in ("Ġthe", "the", ".", "Ġ.")] == ["the", "##the", ".", "."]
+    assert [encoder.tokenizer.word_of(piece) for piece in ("Ġthe", "the", ".", "Ġ.")] == ["the", "##the", ".", "."]
 
 
 def test_the_hubs_few_files_are_enough(tmp_path: Path, roberta: str, distilbert: str) -> None:

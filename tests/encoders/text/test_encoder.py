@@ -96,33 +96,6 @@ def test_hidden_states_are_the_models(plain: Any, exact: Any, layer: int) -> Non
     assert max(local) < 3 * max(the_models) < 2e-5
 
 
-def test_attentions_are_the_models_and_cover_all_layers(plain: Any) -> None:
-    visits = []
-    for batch in load_encoder(find_encoder("minilm")).batches(SENTENCES, hidden=2, attentions=True):
-        assert batch.attentions is not None and batch.hidden is not None
-        for row, maps, states in zip(batch.rows, batch.attentions, batch.hidden, strict=True):
-            expected = plain(SENTENCES[row])
-            assert maps.shape[:2] == (6, 12)
-            for layer in range(6):
-                np.testing.assert_allclose(maps[layer], expected.attentions[layer][0].numpy(), atol=2e-6)
-            np.testing.assert_allclose(states, expected.hidden_states[2][0].numpy(), atol=2e-6)
-            visits.append(int(row))
-    assert sorted(visits) == list(range(len(SENTENCES)))
-
-
-def test_a_masked_piece_keeps_its_place_and_gets_no_attention() -> None:
-    encoder = load_encoder(find_encoder("minilm"))
-    ids = [101, 1037, encoder.tokenizer.pad_id, 4937, 102]
-    mask = [True, True, False, True, True]
-    (batch,) = encoder.encode_ids([ids], masks=[mask], attentions=True)
-    assert batch.attentions is not None
-    assert batch.attentions.shape == (1, 6, 12, 5, 5)
-    np.testing.assert_array_equal(batch.attentions[..., 2], 0)
-    np.testing.assert_allclose(batch.attentions.sum(-1), 1, atol=1e-5)
-    with pytest.raises(InputError, match="one flag per word piece"):
-        list(encoder.encode_ids([ids], masks=[mask[:3]]))
-
-
 @settings(max_examples=8)
 @given(order=st.permutations(range(len(SENTENCES))), tokens=st.sampled_from([1, 9, 40, 10_000]))
 def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int) -> None:
@@ -130,7 +103,7 @@ def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int
     total = encoder.pieces(SENTENCES)
     expected = encoder.hidden_states(total, 6)
     shuffled = load_encoder(find_encoder("minilm"), Settings(tokens=tokens, memory=MemoryCache(0)))
-    largest = max(len(batch.ids.ravel()) for batch in shuffled.batches(SENTENCES))
+    largest = max(len(batch.ids.ravel()) for batch in shuffled.encode_ids(shuffled.pieces(SENTENCES)))
     assert largest <= max(tokens, max(total.lengths))
     pieces = shuffled.pieces([SENTENCES[row] for row in order])
     states = shuffled.hidden_states(pieces, 6)
@@ -145,7 +118,7 @@ def test_a_long_caption_is_cut_and_keeps_its_end() -> None:
     assert table.truncated.tolist() == [True, False]
     assert len(table[0]) == encoder.max_length == 512
     assert table[0][0] == encoder.begin_id and table[0][-1] == encoder.end_id
-    assert encoder.tokens(table[0][:4]) == ["[CLS]", "a", "dog", "a"]
+    assert encoder.tokenizer.pieces(table[0][:4]) == ["[CLS]", "a", "dog", "a"]
     assert np.isfinite(encoder.hidden_states(table, 6)).all()
 
 
@@ -194,7 +167,7 @@ def test_states_have_the_encoder_s_precision_within_a_training_as_well(tmp_path:
             result = inside.hidden_states(pieces, 3)
     finally:
         torch.set_num_threads(threads)
-    (expected,) = (batch.hidden for batch in inside.batches(sentences[:1], hidden=3))
+    (expected,) = (batch.hidden for batch in inside.encode_ids(inside.pieces(sentences[:1]), hidden=3))
     assert expected is not None
     first = slice(0, int(pieces.lengths[0]))
     np.testing.assert_allclose(result[first], expected[0], atol=1e-5)
@@ -260,19 +233,23 @@ def test_taking_rows_of_a_piece_table() -> None:
 
 def test_no_sentences_no_batches() -> None:
     encoder = load_encoder(find_encoder("minilm"))
-    assert list(encoder.batches([])) == []
+    assert list(encoder.encode_ids(encoder.pieces([]))) == []
     assert encoder.hidden_states(encoder.pieces([]), 6).shape == (0, 384)
 
 
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(InputError, match="precision: expected one of float32, half"):
         Settings(precision="fp8")
+    with pytest.raises(InputError, match="engine: openvino runs on the CPU"):
+        Settings(engine="openvino", device="cuda")
     with pytest.raises(InputError, match="device: expected auto"):
         load_encoder(find_encoder("minilm"), Settings(device="toaster"))
     with pytest.raises(InputError, match="has layers 0 to 6"):
         load_encoder(find_encoder("minilm")).layer(7)
     with pytest.raises(InputError, match="reads 1 to 512"):
         list(load_encoder(find_encoder("minilm")).encode_ids([[101] * 513]))
+    with pytest.raises(InputError, match="one flag per word piece"):
+        list(load_encoder(find_encoder("minilm")).encode_ids([[101, 102]], masks=[[True]]))
 
 
 def test_the_environment_chooses_where_nothing_else_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def load_distilled(name: str, settings: Settings) -> DistilledVectors:
 
 def distil(handle: EncoderHandle, settings: Settings) -> NDArray[np.float32]:
     """The vector of each word piece on its own minus the mean, (vocabulary, width), always in float32."""
-    encoder = load_encoder(handle, replace(settings, precision="float32"))
+    encoder = load_encoder(handle, replace(settings, precision="float32", engine="torch"))
     size = len(encoder.tokenizer)
     piece_table = PieceTable.from_rows([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
     vector_table = np.empty((size, encoder.width), np.float32)
@@ -92,7 +92,8 @@ def distil(handle: EncoderHandle, settings: Settings) -> NDArray[np.float32]:
         if batch.hidden is not None:
             vector_table[batch.rows] = batch.hidden.mean(axis=1)
     vector_table /= np.linalg.norm(vector_table, axis=1, keepdims=True)
-    words = [k for k, piece in enumerate(encoder.tokens(range(size))) if not (piece.startswith("[") and len(piece) > 1)]
+    pieces = encoder.tokenizer.pieces(range(size))
+    words = [k for k, piece in enumerate(pieces) if not (piece.startswith("[") and len(piece) > 1)]
     centred_vectors: NDArray[np.float32] = vector_table - vector_table[words].mean(axis=0)
     return centred_vectors
 
@@ -171,9 +172,9 @@ class ContextualWords:
     def compute(self, pool: SentencePool) -> WordTable:
         """The table of a pool; its vocabulary has one entry per occurrence of a piece."""
         state_table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
-        loaded_encoder, piece_table = load_encoder(self.encoder, self.settings), state_table.pieces
+        tokenizer, piece_table = load_encoder(self.encoder, self.settings).tokenizer, state_table.pieces
         distinct_ids = np.unique(piece_table.ids)
-        piece_words = [loaded_encoder.word_of(piece).lower() for piece in loaded_encoder.tokens(distinct_ids)]
+        piece_words = [tokenizer.word_of(piece).lower() for piece in tokenizer.pieces(distinct_ids)]
         is_content = np.zeros(int(distinct_ids.max(initial=0)) + 1, np.bool_)
         is_content[distinct_ids] = [any(map(str.isalnum, word)) and word not in STOP_WORDS for word in piece_words]
         mask = is_content[piece_table.ids]
@@ -181,7 +182,7 @@ class ContextualWords:
         mask[starts] = mask[sentence_ends] = False
         content_rows = np.flatnonzero(mask)
         word_counts = np.add.reduceat(mask, starts, dtype=np.int64) if len(starts) else np.zeros(0, np.int64)
-        vocabulary = loaded_encoder.tokens(piece_table.ids[content_rows])
+        vocabulary = tokenizer.pieces(piece_table.ids[content_rows])
         words_of = Ragged.from_lengths(np.arange(len(content_rows)), word_counts)
         return WordTable(words_of, state_table.states[content_rows].astype(np.float64), tuple(vocabulary))
 

@@ -170,7 +170,7 @@ def test_distilled_vectors_know_words_by_their_meaning(tmp_path: Path, monkeypat
 
     encoder = load_encoder(find_encoder("minilm"))
     size = 2600  # the pieces above 2600 are left out here: to distil all 30,522 takes half a minute
-    pieces = encoder.tokens(range(size))
+    pieces = encoder.tokenizer.pieces(range(size))
     monkeypatch.setattr(type(encoder.tokenizer), "__len__", lambda self: size)
     word_tables.load_distilled.cache_clear()
     try:
@@ -197,7 +197,7 @@ def test_contextual_vectors_are_the_mean_of_a_layer() -> None:
 
     def mean(sentence: str, layer: int) -> np.ndarray:
         table = encoder.pieces([sentence])
-        names = encoder.tokens(table.ids)
+        names = encoder.tokenizer.pieces(table.ids)
         states = encoder.hidden_states(table, layer).astype(np.float64)
         stop = {"[CLS]", "[SEP]", "a", "the", "."}
         return states[[k for k, name in enumerate(names) if name not in stop]].mean(axis=0)

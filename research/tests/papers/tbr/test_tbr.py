@@ -60,7 +60,7 @@ def words(sentence: str) -> list[tuple[tuple[int, ...], str, np.ndarray]]:
     states = encoder.hidden_states(pieces, 6).astype(np.float64)
     states /= np.linalg.norm(states, axis=1, keepdims=True)
     key = tuple(pieces.ids.tolist())
-    return [(key, piece, state) for piece, state in zip(encoder.tokens(key)[1:-1], states[1:-1], strict=True)]
+    return [(key, piece, state) for piece, state in zip(encoder.tokenizer.pieces(key)[1:-1], states[1:-1], strict=True)]
 
 
 def plain_tbr(candidate: str, references: list[str], idf: dict[str, float] | None, beta: float, metric: Tbr) -> float:

@@ -33,6 +33,7 @@ from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Precision, batch_threads, batch_tokens, run_batches, to_numpy
 from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.compiled import CompiledBert
 from capmeter.encoders.text.tokenizer import PieceTable, Tokenizer
 
 if TYPE_CHECKING:
@@ -198,29 +199,9 @@ class Encoder:
         ]
         return PieceTable.from_rows(piece_rows, truncated)
 
-    def tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
-        """The word pieces of some ids as text."""
-        return self.tokenizer.pieces([int(piece_id) for piece_id in ids])
-
-    def word_of(self, piece: str) -> str:
-        """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
-        return self.tokenizer.word_of(piece)
-
     def embeddings(self) -> NDArray[np.float32]:
         """The vector of each word piece before the first layer, without its place: float32[vocabulary, width]."""
         return to_numpy(self.model.embeddings)
-
-    def batches(
-        self, sentences: Sequence[str], *, hidden: int | None = None, attentions: bool = False
-    ) -> Iterator[EncodedBatch]:
-        """Runs the sentences through the model; `hidden` is the layer whose states to return (0: the embeddings).
-
-        Args:
-            sentences: as text.
-            hidden: the layer whose states are returned (0: the embeddings); None: none are.
-            attentions: whether all attention maps are returned.
-        """
-        return self.encode_ids(self.pieces(sentences), hidden=hidden, attentions=attentions)
 
     def encode_ids(
         self,
@@ -235,7 +216,8 @@ class Encoder:
         Args:
             sequences: word pieces, begin and end tokens included.
             masks: of each sequence the positions that may be attended to; None: all. Masked positions stay in place.
-            hidden, attentions: as in `batches`.
+            hidden: the layer whose states are returned (0: the embeddings); None: none are.
+            attentions: whether all attention maps are returned.
         """
         piece_table = sequences if isinstance(sequences, PieceTable) else PieceTable.from_rows(sequences)
         sequence_lengths = piece_table.lengths
@@ -314,7 +296,7 @@ class Encoder:
                 return [states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows]
 
             batch_states = cache.results(
-                f"{self.handle.sha256} layer={layer} {self.precision.name}",
+                f"{self.handle.sha256} layer={layer} {self.precision.name} {self.precision.engine}",
                 [pieces[row].tobytes() for row in batch_rows],
                 encode,
                 batch_size=_SENTENCES_PER_LOOKUP,
@@ -350,7 +332,8 @@ def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | _HubModel
     if Bert.supports(handle.folder):
         factors = (adapter.factors() for adapter in handle.adapters)
         adapters = [{name: torch.from_numpy(array) for name, array in arrays.items()} for arrays in factors]
-        return Bert(handle.folder, precision.device, precision.dtype, adapters)
+        model_class = CompiledBert if precision.engine == "openvino" else Bert
+        return model_class(handle.folder, precision.device, precision.dtype, adapters)
     if handle.adapters:
         raise ValueError("only encoders of the BERT family can be adapted")
     return _HubModel(handle.folder, precision)

@@ -186,7 +186,7 @@ def attention_inputs(layer: TransformerLayer, x: Tensor, shape: tuple[int, int])
     """
     (batch_size, heads), width = shape, x.shape[1]
     qkv = _linear(x, *layer.qkv).to(x.dtype).view(batch_size, -1, 3, heads, width // heads)
-    queries, keys, values = qkv.permute(2, 0, 3, 1, 4).contiguous()
+    queries, keys, values = qkv.permute(2, 0, 3, 1, 4).contiguous().unbind()
     return queries, keys, values
 
 

@@ -133,7 +133,7 @@ class Tokenizer:
         """The id of every word piece."""
         return dict(self._backend.get_vocab())
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         """The word pieces of some ids as text; empty for an unused id."""
         return [self._backend.id_to_token(int(piece_id)) or "" for piece_id in ids]
 

@@ -188,7 +188,8 @@ class BertScore(MeanMetric):
                 for c, r in sorted(matched_pairs, key=lambda pair: (pair[1], pair[0])):
                     links.append(Link((c, c + 1), reference_index, (r, r + 1), "embedding", float(piece_cosines[c, r])))
             piece_texts = [
-                tuple(encoder.tokens(state_table.pieces[sentence][1:-1])) for sentence in (candidate, *references)
+                tuple(encoder.tokenizer.pieces(state_table.pieces[sentence][1:-1]))
+                for sentence in (candidate, *references)
             ]
             facts = dict[str, float | str](
                 zip((self.score, "precision", "recall"), caption_scores[caption_index].tolist(), strict=True)

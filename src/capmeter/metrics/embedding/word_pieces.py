@@ -211,5 +211,5 @@ def encoder_facts(encoder: EncoderHandle, layer: int, settings: Settings) -> dic
         encoder, layer: what reads the captions.
         settings: where it runs.
     """
-    facts = {"weights": encoder.sha256[:12], "layer": str(layer), "software": encoder.software}
+    facts = {"weights": encoder.sha256[:12], "layer": str(layer), "software": encoder.software(settings)}
     return facts | {"precision": settings.precision}

@@ -167,7 +167,7 @@ class Capmeter(MeanMetric):
         facts = {"network": trained.label, "weights": trained.encoder_sha256[:12], "layer": str(trained.layer)}
         if trained.larger is not None:
             facts |= {"larger": trained.larger.label, "larger_weights": trained.larger.encoder.sha256[:12]}
-        return facts | {"software": trained.encoder.software, "precision": context.settings.precision}
+        return facts | {"software": trained.encoder.software(context.settings), "precision": context.settings.precision}
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Words that the references support, do not support, or contradict, and concepts that are missing."""

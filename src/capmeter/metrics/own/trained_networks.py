@@ -250,10 +250,10 @@ class EncodedPart:
         candidate_vectors = state_table.unit_row(int(self.candidates[row]))[1:-1]
         concepts: set[str] = set()
         for reference in self.references[row].tolist() if len(candidate_vectors) else ():
-            piece_texts = encoder.tokens(state_table.pieces[reference][1:-1])
+            piece_texts = encoder.tokenizer.pieces(state_table.pieces[reference][1:-1])
             nearest = (state_table.unit_row(reference)[1:-1] @ candidate_vectors.T).max(axis=1)
             for token, cosine in zip(piece_texts, nearest.tolist(), strict=True):
-                word = bare_word(encoder.word_of(token))
+                word = bare_word(encoder.tokenizer.word_of(token))
                 if cosine >= _PARAPHRASE and word and (name := token_concept(word)) is not None:
                     concepts.add(name)
         return concepts

@@ -381,7 +381,7 @@ def embed_photos(
     """
     vectors = SentenceVectors(encoder, load_encoder(encoder, settings).layers, settings)
     embeddings = ResultCache(MemoryCache(0), None if folder is None else DiskCache(folder)).results(
-        f"{encoder.sha256} {settings.precision}",
+        f"{encoder.sha256} {settings.precision} {settings.engine}",
         encode_texts(sentences),
         lambda rows: list(SentencePool(tuple(sentences[row] for row in rows)).analyse(vectors)),
         batch_size=_SENTENCES_PER_CALL,

@@ -180,7 +180,7 @@ class _Typicality(MeanMetric):
         encoder_handle = find_encoder(self.encoder)
         return {
             "weights": encoder_handle.sha256[:12],
-            "software": encoder_handle.software,
+            "software": encoder_handle.software(context.settings),
             "precision": context.settings.precision,
         }
 

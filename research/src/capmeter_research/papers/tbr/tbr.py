@@ -233,7 +233,7 @@ class Tbr(MeanMetric):
         if self.as_released:
             raise InputError("tbr(as_released=true) cannot explain its scores, since it mixes up vectors; use tbr")
         settings, encoder_handle = context.settings, find_encoder(self.encoder)
-        beta, spell = self.threshold(settings), load_encoder(encoder_handle, settings).tokens
+        beta, spell = self.threshold(settings), load_encoder(encoder_handle, settings).tokenizer.pieces
         state_table = encode_sentences(part, encoder_handle, self.depth(settings), settings)
         piece_weights, stop_mask = self._weights(context), stop_pieces(encoder_handle, True, settings)
         reference_order, offsets = self._order(part, settings), part.references.offsets
@@ -281,9 +281,8 @@ def stop_pieces(encoder: EncoderHandle, any_case: bool, settings: Settings) -> F
         any_case: whether "The" is a stop word, too.
         settings: where the encoder runs.
     """
-    loaded_encoder = load_encoder(encoder, settings)
-    piece_texts = loaded_encoder.tokens(range(vocabulary_size(encoder, settings)))
-    piece_words = [loaded_encoder.word_of(piece) for piece in piece_texts]
+    tokenizer = load_encoder(encoder, settings).tokenizer
+    piece_words = [tokenizer.word_of(piece) for piece in tokenizer.pieces(range(len(tokenizer)))]
     lowered_words = [word.lower() for word in piece_words] if any_case else piece_words
     return np.array(
         [low in TBR_STOP_WORDS or word in TBR_STOP_WORDS for low, word in zip(lowered_words, piece_words, strict=True)]
