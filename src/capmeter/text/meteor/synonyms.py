@@ -367,8 +367,8 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
     return paraphrase_index
 
 
-def _build_index(table: Path, chunk_bytes: int = 1 << 18) -> Paraphrases:
-    """Builds the index of a table in memory; `chunk_bytes` of text are processed at a time."""
+def _build_index(table: Path, chunk_bytes: int = 100_000) -> Paraphrases:
+    """Builds the index of a table in memory; `chunk_bytes` of text, whose powers are kept, are processed at a time."""
     left_parts, right_parts, longest, line_count = [], [], 1, 0
     for line_hashes, word_counts in _read_lines(table, chunk_bytes):
         left_parts.append(line_hashes[(1 - line_count) % 3 :: 3])
@@ -386,10 +386,10 @@ def _build_index(table: Path, chunk_bytes: int = 1 << 18) -> Paraphrases:
     hashes, phrases = np.unique(np.concatenate([left_hashes[run_begins], right_hashes]), return_inverse=True)
     run_lefts, rights = phrases[: len(run_begins)], phrases[len(run_begins) :].astype(np.int32)
     order = np.argsort(run_lefts, kind="stable")
-    lefts, first_runs = np.unique(run_lefts[order], return_index=True)
+    first_runs = np.flatnonzero(differ(run_lefts[order]))
     return Paraphrases(
         hashes=hashes,
-        lefts=lefts.astype(np.int32),
+        lefts=run_lefts[order][first_runs].astype(np.int32),
         offsets=row_offsets(run_lengths[order])[np.append(first_runs, len(order))].astype(np.int32),
         right=rights[expand_ranges(run_begins[order], run_lengths[order])],
         longest=np.array([longest]),
@@ -410,10 +410,10 @@ def _read_lines(table_path: Path, chunk_bytes: int) -> Iterator[tuple[Hashes, In
             while chunk := gzip_file.read(chunk_bytes) or b"\n"[: len(remaining_bytes)]:
                 lines, line_break, remaining_bytes = (remaining_bytes + chunk).rpartition(b"\n")
                 line_bytes = np.frombuffer(lines + line_break, np.uint8)
-                breaks = np.flatnonzero((line_bytes == ord(" ")) | (line_bytes == ord("\n")))
+                words = np.frombuffer((lines + line_break).replace(b"\n", b" "), np.uint8)
+                breaks = np.flatnonzero(words == ord(" "))
                 line_breaks = np.flatnonzero(line_bytes[breaks] == ord("\n"))
                 offsets = np.append(0, breaks[line_breaks] + 1)
-                words = np.frombuffer(lines.replace(b"\n", b" ") + b" "[: len(line_break)], np.uint8)
                 yield _row_hashes(words, offsets, _HASH_FACTOR), np.diff(line_breaks, prepend=-1)
                 advance(raw_file.tell() - last_position)
                 last_position = raw_file.tell()
