@@ -370,10 +370,10 @@ def test_messages_name_the_option_that_was_given_and_a_way_out(tmp_path: Path) -
 
 def test_messages_name_the_column_that_is_missing() -> None:
     """Advice that works: the column of the references, or of the candidates, is among those that are not used."""
-    rows = [{"image_id": "7", "caption": "a dog", "gt_caption": ["the dog"]}]
-    with pytest.raises(InputError, match=r"or their column \(--column references=NAME; not used: gt_caption\)"):
+    rows = [{"image_id": "7", "caption": "a dog", "people": ["the dog"]}]
+    with pytest.raises(InputError, match=r"or their column \(--column references=NAME; not used: people\)"):
         load(rows)
-    assert load(rows, columns={"gt_caption": "references"})["7"].references == ("the dog",)
+    assert load(rows, columns={"people": "references"})["7"].references == ("the dog",)
     rows = [{"image_id": "7", "machine": "a dog", "references": ["the dog"]}]
     with pytest.raises(InputError, match="or say which field is the candidate: --column candidate=NAME"):
         load(rows)

@@ -61,7 +61,7 @@ def test_each_command_reads_them(kind: str, request: pytest.FixtureRequest, tmp_
     assert "6" in output_of("validate", path, *BOTH)
     (found,) = json.loads(output_of("explain", path, *BOTH, "-m", "bleu-1", "--id", "2", "-f", "json"))
     assert found["scores"]["bleu-1"] == pytest.approx(1)
-    output_of("convert", path, tmp_path / "out.jsonl", "--to", "jsonl", *BOTH)
+    output_of("convert", path, tmp_path / "out.jsonl", *BOTH)
     assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["references"][0] == "the blue dog"
     both = ("compare", f"a={path}", f"b={path}", *BOTH, "-m", "bleu-1", "--resamples", 20, "-f", "json")
     assert json.loads(output_of(*both))

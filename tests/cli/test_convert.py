@@ -34,6 +34,7 @@ def test_to_a_pair(run, rows: Path) -> None:
 def test_mistakes(run, rows: Path) -> None:
     target = rows.with_name("out")
     assert run("convert", rows, target, "--to", "xml").code == 2
+    assert run("convert", rows, rows.with_name("out")).code == 1  # no ending says the format
     missing = run("convert", rows.with_name("none"), target, "--to", "csv")
     assert missing.code == 1 and "error: " in missing.err
     assert run("convert", rows, rows.parent, "--to", "csv").code == 1

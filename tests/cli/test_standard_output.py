@@ -20,7 +20,7 @@ COMMANDS = {
     "report": "report s.json -f table --resamples 20",
     "explain": "explain a.json -r r.json -m rouge-l --worst 1",
     "validate": "validate a.json -r r.json",
-    "convert": "convert a.json new.jsonl --to jsonl --references r.json",
+    "convert": "convert a.json new.jsonl --references r.json",
     "meta": "meta --list",
     "list": "list",
     "doctor": "doctor",

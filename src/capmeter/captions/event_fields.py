@@ -23,7 +23,7 @@ from typing import Any
 
 from capmeter.captions.caption_set import Events
 from capmeter.captions.layouts import NAMES, SHORT_NAMES
-from capmeter.captions.rows import CaptionRow, caption_text, is_finite
+from capmeter.captions.rows import CaptionRow, caption_text, decode_list, is_finite
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe
@@ -33,8 +33,8 @@ TEXT_NAMES: list[str] = NAMES["text"]
 EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"captions", "sentences"}
 """Names by which a record may hold events."""
 _STARTS = frozenset(NAMES["start"])
-_SPAN_TEXT = re.compile(r"\s*[\[(]\s*\d+(?:\.\d+)?\s*,\s*\d+(?:\.\d+)?\s*[\])]\s*", re.ASCII)
-_TIME_TEXT = re.compile(r"\s*\d+(?:[:.]\d+)*\s*(?:s|sec|seconds)?\s*(?:-|–|—|,|to)\s*\d+(?:[:.]\d+)*", re.ASCII)
+_CLOCK = r"\s*((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*)?)\s*(?:s|sec|seconds)?\s*"
+_SPAN_TEXT = re.compile(rf"\s*[\[(]?{_CLOCK}(?:-|–|—|,|to){_CLOCK}[\])]?\s*", re.ASCII)
 
 
 def read_events(
@@ -92,18 +92,22 @@ def _span(value: Any, location: str) -> tuple[float, ...]:
 
 
 def _number_of(value: Any) -> Any:
-    """A number that a table or a program writes as text; other values unchanged."""
-    with suppress(ValueError):
-        return float(value) if isinstance(value, str) else value
+    """A number that a table or a program writes as text, or the seconds of a clock's; other values unchanged.
+
+    >>> _number_of("7.5"), _number_of("1:00:07.5"), _number_of("soon")
+    (7.5, 3607.5, 'soon')
+    """
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return sum(float(part) * 60**k for k, part in enumerate(reversed(value.split(":"))))
     return value
 
 
 def is_video(value: Any) -> bool | None:
     """Whether a value is the events of one video; None where it is empty, which a video without events is, too."""
     if isinstance(value, Mapping):
-        if event_time(value) is not None or find_lists(value) is not None:
-            return True
-        if "chapters" in value or {"subset", "annotations"} <= value.keys():
+        is_listed = "chapters" in value or {"subset", "annotations"} <= value.keys()
+        if is_listed or event_time(value) is not None or find_lists(value) is not None:
             return True
         return None if value.keys().isdisjoint((*TEXT_NAMES, "references", "prediction")) else False
     if value is None or (isinstance(value, list) and not value):
@@ -145,6 +149,11 @@ def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[
     """
     for time_name in TIME_NAMES:
         times = record.get(time_name)
+        if isinstance(times, str) and times.startswith(("[[", "[(", "[]")):  # of a table
+            texts = {name: record[name] for name in TEXT_NAMES if isinstance(record.get(name), str)}
+            texts[time_name] = times.replace("(", "[").replace(")", "]")
+            record = {**record, **{name: decode_list(text, "a video's events", name) for name, text in texts.items()}}
+            times = record[time_name]
         if isinstance(times, list | tuple) and (not times or not isinstance(times[0], Mapping | str)):
             text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), None)
             if text_name is not None and not _is_span(times):
@@ -251,7 +260,7 @@ def find_events(
         location: for messages.
 
     Raises:
-        InputError: a time is not as expected, or a text such as "0:18 - 0:22", which would be dropped.
+        InputError: a time is not as expected.
     """
     lists = find_lists(record, known)
     has_text = any(isinstance(record[name], str | None) for name in (*candidate_names, *reference_names))
@@ -264,19 +273,14 @@ def find_events(
         time = [values["start"], values["end"]] if {"start", "end"} <= values.keys() else event_time(record)
     if time is not None:
         text_name = next((each for each in (*candidate_names, *TEXT_NAMES) if each in record), "caption")
-        return read_events([time], [record.get(text_name)], location), True, ()
-    for name in TIME_NAMES:
-        value = record.get(name)
-        if isinstance(value, str) and _TIME_TEXT.match(value) is not None:
-            raise InputError(f"{location}: {name} is {describe(value)}, expected [start, end] in seconds, as numbers")
+        return read_events([time], [record.get(text_name)], location, ("times", text_name)), True, ()
     return None
 
 
 def _decode_span(value: Any) -> Any:
-    """A time that a table holds as the text of a list."""
-    if isinstance(value, str) and _SPAN_TEXT.fullmatch(value) is not None:
-        return [float(number) for number in re.findall(r"[\d.]+", value)]
-    return value
+    """A time that a table holds as the text of a list, or of a span such as "0:18 - 0:22"."""
+    match = _SPAN_TEXT.fullmatch(value) if isinstance(value, str) else None
+    return value if match is None else list(match.groups())
 
 
 def _is_span(value: Any) -> bool:

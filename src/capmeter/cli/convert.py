@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from capmeter.captions.load_options import LoadOptions
@@ -14,6 +15,7 @@ from capmeter.cli.inputs import input_files
 from capmeter.cli.main import echo
 from capmeter.cli.options import side_option
 from capmeter.cli.output import refuse_shared_files, write
+from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import argument, option, option_group
 
@@ -26,8 +28,13 @@ class _ConvertOptions:
 
     source: str = argument(help="The captions to convert, in any format.", metavar="IN")
     target: str = argument(help="The file to write; a name that ends in .gz is gzipped.", metavar="OUT")
-    to: str = option(
-        ..., f"The format to write: {', '.join(TARGETS)}.", "--to", "-t", choices=tuple(TARGETS), metavar="FORMAT"
+    to: str | None = option(
+        None,
+        f"The format to write: {', '.join(TARGETS)} (default: what OUT ends in).",
+        "--to",
+        "-t",
+        choices=tuple(TARGETS),
+        metavar="FORMAT",
     )
     references_out: str | None = option(
         None, "Where to write the references, if the format keeps them separate (coco, pycocoevalcap, clipscore)."
@@ -42,13 +49,15 @@ def convert(options: _ConvertOptions) -> None:
 
     **Examples**
 
-    `capmeter convert results.json rows.jsonl --to jsonl --references captions_val2014.json`
+    `capmeter convert results.json rows.jsonl --references captions_val2014.json`
 
     `capmeter convert dataset_coco.json test.json --to coco --split test`
 
     `capmeter convert rows.parquet results.json --to coco --references-out captions.json --system blip2`
     """
-    source, to = options.source, options.to
+    source, to = options.source, options.to or Path(options.target.removesuffix(".gz")).suffix[1:].lower()
+    if to not in TARGETS:
+        raise InputError(f"{options.target}: its name does not end in a format; name one: --to {', '.join(TARGETS)}")
     input_paths = input_files([source], options.load)
     refuse_shared_files(input_paths, OUT=options.target, references_out=options.references_out)
     summary = convert_captions(
