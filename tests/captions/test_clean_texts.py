@@ -40,7 +40,7 @@ SAMPLES = {
     "byte-level BPE": "AĠdogĠruns.",
     "SentencePiece": "▁A▁dog▁runs.",
     "BPE": "A d@@ og runs.",
-    "WordPiece": "[CLS] A dog run ##s. [SEP]",
+    "WordPiece": "[CLS] A dog run ##s. [SEP] endseq",
     "byte tokens": "A dog<0x20>runs.",
 }
 

@@ -387,6 +387,6 @@ def test_times_pictures_numbers_and_errors_of_fresh_files(tmp_path: Path) -> Non
     assert "begins with a number of its own" in examine(tmp_path / "lines.txt").warnings[0]
     for text in (
         *("requests.exceptions.ConnectionError: x", "<error>", "503 Service Unavailable", "content_filter"),
-        *("HTTP 429 Too Many Requests", "Image not found", "<no_answer>", "Timeout", "Unknown"),
+        *("HTTP 429 Too Many Requests", "Image not found", "<no_answer>", "Timeout", "[Errno 2] No such file"),
     ):
         assert "error messages" in examine([{"image_id": 1, "caption": text}]).warnings[0], text

@@ -61,7 +61,7 @@ def test_references_of_other_images_are_noticed() -> None:
             {"3": "a bird <eos>"},
             "special tokens such as <eos>, which would be scored as words: in 1 of the candidates (3)",
         ),
-        ({"3": "[CLS] a bird"}, "special tokens"),
+        ({"3": "startseq a bird endseq"}, "special tokens"),
         ({"3": "a\0bird"}, "control or replacement characters: in 1 of the candidates (3)"),
         ({"3": "a bird " * 200}, "texts longer than 1,000 characters: in 1 of the candidates (3)"),
         (

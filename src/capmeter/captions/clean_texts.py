@@ -26,7 +26,7 @@ _TAGS = "(?:think(?:ing)?|reasoning|seed:think)"
 REASONING = re.compile(rf"</?{_TAGS}>", re.IGNORECASE)
 _TOKENS = (
     r"<[|｜][^<>|｜]{1,40}[|｜]>|</?s>|<(?:pad|unk|eos|bos|start|end|mask|image|video|audio|img|grounding)>|<</?SYS>>"
-    r"|<extra_id_\d+>|<(?:start|end)_of_\w+>|\[(?:CLS|SEP|PAD|UNK|MASK)\]|\[/?INST\]"
+    r"|<extra_id_\d+>|<(?:start|end)_of_\w+>|\[(?:CLS|SEP|PAD|UNK|MASK|[BE]OS)\]|\[/?INST\]|\b(?:start|end)seq\b"
 )
 _ROLE = r"\s*(?:assistant|user|human|system)\s*:"
 TOKENS = re.compile(rf"{_TOKENS}|\A{_ROLE}|###\s*(?:assistant|human|response|instruction)\b", re.IGNORECASE)
