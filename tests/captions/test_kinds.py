@@ -169,7 +169,6 @@ VIDEOS: dict[str, Any] = {
         v: [{"start": f"0:0{t[0]}", "end": f"00:00:0{t[1]}", "text": s} for t, s in e] for v, e in EVENTS.items()
     },
     "span": {v: [{"timestamp": f"0:0{t[0]} - 0:0{t[1]}", "text": s} for t, s in e] for v, e in EVENTS.items()},
-    "start and end": {v: [{"start": t[0], "end": t[1], "text": s} for t, s in each] for v, each in EVENTS.items()},
     "null": {"results": {v: [{"timestamp": t, "sentence": s} for t, s in each] or None for v, each in EVENTS.items()}},
     "rows": [{"id": v, "regions": [{"ts": t, "narration": s} for t, s in e]} for v, e in EVENTS.items()],
     "starts": [
@@ -203,10 +202,12 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
     annotations = {
         "annotations": [{"image_id": r["video_id"], "segment": r["timestamp"], "caption": r["caption"]} for r in rows]
     }
-    lists = "id,segments,text\n" + "".join(
-        f'{v},"{[t for t, _ in e]}","{[s for _, s in e]}"\n' for v, e in EVENTS.items() if e
-    )
-    for source in (rows, write_file(tmp_path, table, "rows.csv"), write_file(tmp_path, lists, "lists.csv")):
+    lists = "".join(f'{v},"{[t for t, _ in e]}","{[s for _, s in e]}"\n' for v, e in EVENTS.items() if e)
+    for source in (
+        rows,
+        write_file(tmp_path, table, "rows.csv"),
+        write_file(tmp_path, "id,segments,text\n" + lists, "lists.csv"),
+    ):
         times = {
             each.image_id: each.events.candidate.times
             for each in capmeter.load(source, on_missing="keep")

@@ -35,6 +35,10 @@ def test_a_line_every_half_minute(clock: list[float], capsys: pytest.CaptureFixt
         "capmeter: scoring: 120 of 400, 120 a minute, 2:20 minutes left",
         "capmeter: scoring: 180 of 400, 120 a minute, 1:50 minutes left",
     ]
+    with progress.show_progress(), progress.task("training", total=9) as advance:
+        clock[0] += 450
+        advance(1)
+    assert capsys.readouterr().err == "capmeter: training: 1 of 9, 8 an hour, 60:00 minutes left\n"
 
 
 def test_many_short_tasks_are_one_piece_of_work(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,9 @@ class _TaskLines:
         self._lines.last = now
         rate = self._done / (now - self._start)
         line = f"{self._description}: {self._done:,}" + (f" of {self._total:,}" if self._total else "")
-        line += f", {rate:,.0f} a second" if rate >= 10 else f", {60 * rate:,.0f} a minute"
+        units = {"a second": rate, "a minute": 60 * rate, "an hour": 3600 * rate}
+        unit = next((unit for unit, number in units.items() if number >= 10), "an hour")
+        line += f", {units[unit]:,.0f} {unit}"
         if self._total and rate:
             minutes, seconds = divmod(round((self._total - self._done) / rate), 60)
             line += f", {minutes:d}:{seconds:02d} minutes left"

@@ -112,7 +112,7 @@ def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int
         np.testing.assert_allclose(got, expected[total.offsets[row] : total.offsets[row + 1]], atol=3e-6)
 
 
-def test_a_long_caption_is_cut_and_keeps_its_end() -> None:
+def test_a_long_caption_is_cut_and_keeps_its_end_and_no_captions_are_none() -> None:
     encoder = load_encoder(find_encoder("minilm"))
     table = encoder.pieces(["a dog " * 400, "a dog"])
     assert table.truncated.tolist() == [True, False]
@@ -120,6 +120,8 @@ def test_a_long_caption_is_cut_and_keeps_its_end() -> None:
     assert table[0][0] == encoder.begin_id and table[0][-1] == encoder.end_id
     assert encoder.tokenizer.pieces(table[0][:4]) == ["[CLS]", "a", "dog", "a"]
     assert np.isfinite(encoder.hidden_states(table, 6)).all()
+    assert list(encoder.encode_ids(encoder.pieces([]))) == []
+    assert encoder.hidden_states(encoder.pieces([]), 6).shape == (0, 384)
 
 
 def test_memory_running_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,12 +231,6 @@ def test_taking_rows_of_a_piece_table() -> None:
     assert [row.tolist() for row in (selection[0], selection[1], selection[2])] == [[5, 6], [1, 2, 3], [5, 6]]
     assert table.take(np.array([1])).truncated.tolist() == [True]
     assert len(table.take(np.array([], np.int64))) == 0
-
-
-def test_no_sentences_no_batches() -> None:
-    encoder = load_encoder(find_encoder("minilm"))
-    assert list(encoder.encode_ids(encoder.pieces([]))) == []
-    assert encoder.hidden_states(encoder.pieces([]), 6).shape == (0, 384)
 
 
 def test_wrong_settings_are_named() -> None:
