@@ -36,7 +36,7 @@ NAMES = (
 )
 VALUES = (
     *("0", "-1", "1e308", "-1e308", "1e-320", "nan", "inf", "-inf", "9" * 400, "1.5", "true", "none", "''", "[]", "("),
-    *("x", "\0", "\ud800", "4", "0.0", "1e999", '"a"', "bleu-4", "cider-d(n=3)", "..", "/dev/null", "/", "~"),
+    *("x", "\0", "\ud800", "4", "/proc/self/mem", '"a"', "bleu-4", "cider-d(n=3)", "..", "/dev/null", "/", "~"),
 )
 PARAMETERS = ("n", "sigma", "beta", "tokenizer", "idf", "length", "smooth", "pool", "weights", "references", "x", "")
 LOADED = capmeter.load(["a dog runs on grass", "a cat"], [["the dog runs"], ["a cat sleeps", "one cat"]])

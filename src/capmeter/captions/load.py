@@ -24,6 +24,7 @@ from capmeter.captions.matching import (
 )
 from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow
+from capmeter.core.errors import InputError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -152,5 +153,6 @@ def load_reference_table(
     """
     options = LoadOptions.from_keywords(options, keywords, references)
     table = read_references(replace(options, references_format=options.format))
-    assert table is not None
+    if table is None:
+        raise InputError("the references: missing (null), expected captions as a list or an object")
     return table

@@ -225,15 +225,13 @@ def read_references(options: LoadOptions) -> ReferenceTable | None:
     for path_index, file_path in enumerate(file_paths):
         if any(file_path.samefile(earlier_path) for earlier_path in file_paths[:path_index]):
             raise InputError(f"{readers[path_index].name} is named twice as references; name each file once")
-    table: ReferenceTable | None = None
-    for reader in readers:
-        other = read_table(reader, options.splits)
-        if table is None:
-            table = other
-        else:
-            table.add(other)
-    if table is not None:
-        _refuse_paths([text for texts in table.references.values() for text in texts], table.name, "references")
+    tables = [read_table(reader, options.splits) for reader in readers]
+    if not tables:
+        return None
+    table = tables[0]
+    for other in tables[1:]:
+        table.add(other)
+    _refuse_paths([text for texts in table.references.values() for text in texts], table.name, "references")
     return table
 
 

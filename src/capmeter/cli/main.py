@@ -217,7 +217,7 @@ def _run() -> int:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except (MissingBackend, AssetError) as problem:
         return _fail(problem, 3)
-    except CapmeterError as problem:
+    except (CapmeterError, OSError) as problem:  # OSError: of a disk, or a file that fails while it is read
         return _fail(problem, 1)
     return 0
 

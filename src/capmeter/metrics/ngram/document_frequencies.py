@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -142,8 +143,9 @@ class DocumentFrequencyState(CorpusState):
 
 def _is_table(path: str) -> bool:
     """Whether a file is a saved table (a zip) rather than captions."""
-    with Path(path).open("rb") as file:
+    with suppress(OSError), Path(path).open("rb") as file:  # what cannot be read is said where captions are
         return file.read(2) == b"PK"
+    return False
 
 
 @cache
