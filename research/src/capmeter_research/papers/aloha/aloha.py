@@ -155,9 +155,9 @@ class Aloha(MeanMetric):
         for caption_phrases, object_names in zip(candidate_phrases, reference_objects, strict=True):
             phrase_vectors = text_vectors[[text_indices[" ".join(phrase.words)] for phrase in caption_phrases]]
             object_vectors = text_vectors[[text_indices[name] for name in object_names]]
-            caption_matches.append(
-                _match_objects(caption_phrases, object_names, np.asarray(phrase_vectors @ object_vectors.T, np.float64))
-            )
+            # not a matrix product, in which the last bits of a cosine depend on the other objects
+            cosines = np.einsum("cd,rd->cr", phrase_vectors, object_vectors, dtype=np.float64)
+            caption_matches.append(_match_objects(caption_phrases, object_names, cosines))
         return caption_matches
 
 
