@@ -366,8 +366,8 @@ class Settings:
     device: `auto` (a CUDA GPU if there is one, else the CPU) or a torch device name: cpu, cuda, cuda:1, mps.
     precision: `float32`, or `half`: float16 on a GPU, bfloat16 on the CPU, in encoders of the BERT family for matrix
     products alone (changes BERTScore by up to .001, TBR by .03).
-    engine: what runs text encoders of the BERT family: `torch`, or `openvino` (the extra `fast`), twice as fast on the
-    CPU, where all networks then run.
+    engine: what runs text encoders of the BERT family: `torch`, or `openvino` (the extra `fast`), which is faster on
+    the CPU, where all networks then run.
     tokens: word pieces per batch; 0 means 2,048 on the CPU and 32,768 on a GPU.
     threads: concurrent batches on the CPU, one thread each; 0 means as many as torch would use (OMP_NUM_THREADS).
     cache: folder of the disk cache of hidden states, parses and scenes; None disables it. cache_bytes: its maximum
