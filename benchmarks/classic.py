@@ -72,6 +72,7 @@ def of_process(arguments: list[str], remaining: Path | None = None) -> tuple[flo
     code += "resource.RUSAGE_CHILDREN); print(used.ru_utime + used.ru_stime, used.ru_maxrss); sys.exit(done.returncode)"
     # Compiled modules are kept, as they are where a package is installed; the first turn may have to compile them.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")  # of both, as the command sets it
     environment.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), f"capmeter-benchmark-{os.getuid()}")))
     environment["CAPMETER_REFERENCE_CACHE"] = "" if remaining is None else str(remaining)
     start = time.perf_counter()

@@ -129,9 +129,7 @@ class NGrams:
         hash_parts, sentence_parts, order_parts = [gram_hashes], [word_sentences], [np.ones(len(gram_hashes), np.int8)]
         for gram_order in range(2, self.n + 1):
             starts = np.flatnonzero(word_positions + gram_order <= sentence_ends)
-            gram_at = np.zeros(len(word_hashes), np.uint64)
-            gram_at[starts] = _mixed(gram_hashes[starts] * _STEP + word_hashes[starts + gram_order - 1])
-            gram_hashes = gram_at
+            gram_hashes = _mixed(gram_hashes[:-1] * _STEP + word_hashes[gram_order - 1 :])
             hash_parts.append(gram_hashes[starts])
             sentence_parts.append(word_sentences[starts])
             order_parts.append(np.full(len(starts), gram_order, np.int8))

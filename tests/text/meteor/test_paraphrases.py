@@ -34,7 +34,8 @@ def list_paraphrases(
     index: Paraphrases, sentence: str, pairs: Sequence[tuple[str, str]] = PARAPHRASES
 ) -> list[tuple[int, int, list[str]]]:
     """Every phrase of a sentence that has paraphrases: start, length and the paraphrases in the table's order."""
-    names = {int(find_phrases(index, phrase)[2][-1]): phrase for pair in pairs for phrase in pair}
+    found = {phrase: find_phrases(index, phrase) for pair in pairs for phrase in pair}
+    names = {int(numbers[lengths.argmax()]): phrase for phrase, (_, lengths, numbers) in found.items()}
     start, length, phrases = find_phrases(index, sentence)
     left, right, rank = index.rights(phrases)
     paraphrases_of: dict[tuple[int, int], list[tuple[int, str]]] = {}

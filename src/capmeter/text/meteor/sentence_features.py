@@ -94,11 +94,12 @@ def compute_features(table: TokenTable, resources: MeteorResources) -> _MeteorFe
     phrase_lengths: Ints = no_ids
     word_phrases = np.full(word_count, -1)
     if (paraphrase_index := resources.paraphrases) is not None:
-        word_phrases, position, size, phrase_ids = paraphrase_index.phrases(vocabulary, word_ids, sentence_offsets)
+        word_phrases, position, phrase_lengths, phrase_ids = paraphrase_index.phrases(
+            vocabulary, word_ids, sentence_offsets
+        )
         sentence = table.ids.rows[position]
-        order = np.argsort(sentence, kind="stable")
-        phrases = Ragged.from_lengths(phrase_ids[order], np.bincount(sentence, minlength=len(table.ids)))
-        phrase_starts, phrase_lengths = (position - sentence_offsets[sentence])[order], size[order]
+        phrases = Ragged.from_lengths(phrase_ids, np.bincount(sentence, minlength=len(table.ids)))
+        phrase_starts = position - sentence_offsets[sentence]
     return _MeteorFeatureTable(
         table=table,
         exact=exact_codes,

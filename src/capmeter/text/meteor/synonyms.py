@@ -261,7 +261,8 @@ def _find_hashes(sorted_hashes: Hashes, query_hashes: Hashes) -> tuple[npt.NDArr
     return present_queries, hash_positions[present_queries]
 
 
-_PARAPHRASES_FORMAT = 4
+_PARAPHRASES_FORMAT = 5
+_MARK_BITS = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +273,7 @@ class Paraphrases:
     """
 
     hashes: Hashes  # (phrases,): sorted
+    marks: npt.NDArray[np.uint8]  # 2^25 bits: whether the hash of any phrase begins with these 25 bits
     lefts: Ints  # (left-hand phrases,): sorted
     offsets: Ints  # (left-hand phrases + 1,): where their paraphrases begin in `right`
     right: Ints  # (pairs,): paraphrases
@@ -287,7 +289,7 @@ class Paraphrases:
 
         Returns:
             Each word of the vocabulary as a phrase, -1 if it is none; and of all phrases of two or more words their
-            positions in `word_ids`, their numbers of words, and the phrases.
+            positions in `word_ids`, in ascending order, their numbers of words, and the phrases.
         """
         encoded_words = [word.encode("utf-8", "surrogatepass") + b" " for word in words]  # a blank ends every phrase
         byte_offsets = row_offsets([len(word) for word in encoded_words])
@@ -299,18 +301,19 @@ class Paraphrases:
         byte_lengths = np.diff(byte_offsets)
         shifts = _powers(_HASH_FACTOR, int(byte_lengths.max(initial=0)).bit_length())[byte_lengths]
         remaining = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(word_ids))
-        starts, hashes, no_phrases = np.arange(len(word_ids)), vocabulary_hashes[word_ids], np.zeros(0, np.int64)
-        matches = [(no_phrases, no_phrases, no_phrases)]
-        for length in range(2, int(self.longest[0]) + 1):
-            is_longer = remaining[starts] >= length
-            starts, hashes = starts[is_longer], hashes[is_longer]
-            last_words = word_ids[starts + length - 1]
-            hashes = hashes * shifts[last_words] + vocabulary_hashes[last_words]
-            hash_order = np.argsort(hashes)  # searching in order reads the index sequentially
-            present, phrases = _find_hashes(self.hashes, hashes[hash_order])
-            matches.append((starts[hash_order[present]], np.full(len(present), length), phrases))
+        word_shifts, word_hashes, no_phrases = shifts[word_ids], vocabulary_hashes[word_ids], np.zeros(0, np.int64)
+        hashes, matches = word_hashes, [(no_phrases, no_phrases, no_phrases)]
+        for length in range(2, int(self.longest[0]) + 1):  # the hash of the words from each position on
+            hashes = hashes[:-1] * word_shifts[length - 1 :] + word_hashes[length - 1 :]
+            beginnings = (hashes >> np.uint64(64 - _MARK_BITS)).astype(np.int64)
+            is_marked = self.marks.take(beginnings >> 3) >> (beginnings & 7) & 1
+            starts = np.flatnonzero(is_marked & (remaining[: len(hashes)] >= length))
+            starts = starts[np.argsort(hashes[starts])]  # searching in order reads the index sequentially
+            present, phrases = _find_hashes(self.hashes, hashes[starts])
+            matches.append((starts[present], np.full(len(present), length), phrases))
         positions, lengths, phrases = (np.concatenate(column) for column in zip(*matches, strict=True))
-        return word_phrases, positions, lengths, phrases
+        order = np.argsort(positions * (self.longest[0] + 1) + lengths)
+        return word_phrases, positions[order], lengths[order], phrases[order]
 
     def rights(self, phrases: Ints) -> tuple[Ints, Ints, Ints]:
         """Returns all pairs with these left sides: their indices in `phrases`, the right sides, ranks in the table."""
@@ -387,8 +390,11 @@ def _build_index(table: Path, chunk_bytes: int = 100_000) -> Paraphrases:
     run_lefts, rights = phrases[: len(run_begins)], phrases[len(run_begins) :].astype(np.int32)
     order = np.argsort(run_lefts, kind="stable")
     first_runs = np.flatnonzero(differ(run_lefts[order]))
+    marks = np.zeros(1 << _MARK_BITS, bool)
+    marks[hashes >> np.uint64(64 - _MARK_BITS)] = True
     return Paraphrases(
         hashes=hashes,
+        marks=np.packbits(marks, bitorder="little"),
         lefts=run_lefts[order][first_runs].astype(np.int32),
         offsets=row_offsets(run_lengths[order])[np.append(first_runs, len(order))].astype(np.int32),
         right=rights[expand_ranges(run_begins[order], run_lengths[order])],

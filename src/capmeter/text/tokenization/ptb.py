@@ -132,11 +132,10 @@ def tokenise_to_ids(sentences: Sequence[str]) -> tuple[Ragged, list[str]]:
     Returns:
         Token ids, row i of sentence i, and the tokens by id.
     """
-    is_simple = np.fromiter((_SIMPLE.fullmatch(sentence) is not None for sentence in sentences), bool, len(sentences))
+    matches = list(map(_SIMPLE.fullmatch, sentences))
+    is_simple = np.array([match is not None for match in matches], bool)
     token_ids = _WordIds()
-    token_rows, simple_words = _split_simple(
-        [sentence for sentence, simple in zip(sentences, is_simple.tolist(), strict=True) if simple]
-    )
+    token_rows, simple_words = _split_simple([match[0] for match in matches if match is not None])
     simple_rows = np.flatnonzero(is_simple)
     # A word's tokens depend on the word alone, except for contractions.
     is_contraction = np.array([word in CONTRACTIONS for word in simple_words], bool)
