@@ -28,8 +28,11 @@ Metrics that need no times score this paragraph; those that do (`soda-c`, `dense
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -183,12 +186,7 @@ class ImagePool(Pool[ImageRef]):
     """The distinct pictures of a set, by path; files are opened only by analyses (see `capmeter.images`)."""
 
 
-_ATTRIBUTES = (
-    *("ids", "image_ids", "pool", "candidates", "references", "images", "systems", "humans", "events", "notes"),
-    *("images_root", "regions", "adjustments"),
-)
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class CaptionSet:
     """An ordered, immutable table of n captions, keyed by id. Make it with `from_captions`, or read it with `load`.
 
@@ -198,49 +196,34 @@ class CaptionSet:
         pool: the distinct sentences.
         candidates: int[n], indices into `pool`.
         references: n rows of indices into `pool`.
-        images: the images' paths or addresses, None for captions without one.
-        systems: the names of the systems that wrote the captions, or None.
-        humans: human scores of the captions, or None.
-        events: the videos' events in time, None for captions without times.
+        images: the images' paths or addresses, None for captions without one; empty: no caption has one.
+        systems: the names of the systems that wrote the captions, or None; likewise.
+        humans: human scores of the captions, or None; likewise.
+        events: the videos' events in time, None for captions without times; likewise.
         notes: what was adjusted when the captions were read: reason → ids.
-        reference_set_indices: int[n], which captions share one list of references (found if left out).
         images_root: the folder that relative paths of `images` start from.
         regions: a folder or an LMDB with the images' regions, "" without any.
         adjustments: how all texts were changed when they were read, for signatures: option → value.
-        image_pool: the distinct images, with int[n] indices into them, -1 for captions without one (None: found).
     """
 
-    def __init__(
-        self,
-        *,
-        ids: Sequence[str],
-        image_ids: Sequence[str],
-        pool: SentencePool,
-        candidates: npt.NDArray[Any],
-        references: Ragged,
-        images: Sequence[str | None] | None = None,
-        systems: Sequence[str | None] | None = None,
-        humans: Sequence[Ratings | None] | None = None,
-        events: Sequence[VideoEvents | None] | None = None,
-        notes: dict[str, list[str]] | None = None,
-        reference_set_indices: npt.NDArray[Any] | None = None,
-        images_root: str = "",
-        regions: str = "",
-        adjustments: Mapping[str, str] | None = None,
-        image_pool: tuple[ImagePool, Indices] | None = None,
-    ) -> None:
-        self.ids, self.image_ids, self.pool = ids, image_ids, pool
-        self.candidates, self.references = candidates, references
-        absent = (None,) * len(ids)
-        self.images: Sequence[str | None] = images or absent
-        self.systems: Sequence[str | None] = systems or absent
-        self.humans: Sequence[Ratings | None] = humans or absent
-        self.events: Sequence[VideoEvents | None] = events or absent
-        self.notes = notes or {}
-        self.images_root, self.regions, self.adjustments = images_root, regions, dict(adjustments or {})
-        self._reference_set_indices, self._image_pool = reference_set_indices, image_pool
-        self._reference_sets: Ragged | None = None
-        self._rows: dict[str, int] | None = None
+    ids: Sequence[str]
+    image_ids: Sequence[str]
+    pool: SentencePool
+    candidates: npt.NDArray[Any]
+    references: Ragged
+    images: Sequence[str | None] = ()
+    systems: Sequence[str | None] = ()
+    humans: Sequence[Ratings | None] = ()
+    events: Sequence[VideoEvents | None] = ()
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    images_root: str = ""
+    regions: str = ""
+    adjustments: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        absent = (None,) * len(self.ids)
+        self.images, self.systems = self.images or absent, self.systems or absent
+        self.humans, self.events = self.humans or absent, self.events or absent
         self._tables: dict[Any, Any] = {}
 
     @classmethod
@@ -255,9 +238,8 @@ class CaptionSet:
             InputError: two captions have one id.
         """
         captions = tuple(captions)
-        names = ("id", "image_id", "candidate", "image", "system", "human")
-        columns: dict[str, Any] = {f"{name}s": [getattr(each, name) for each in captions] for name in names}
-        columns |= {name: [getattr(each, name) for each in captions] for name in ("references", "events")}
+        names = (each.name for each in fields(Caption))
+        columns = {f"{name.removesuffix('s')}s": [getattr(each, name) for each in captions] for name in names}
         return cls.from_columns(**columns, **others)
 
     @classmethod
@@ -281,50 +263,41 @@ class CaptionSet:
         Raises:
             InputError: two captions have one id.
         """
-        if len(set(ids)) != len(ids):
-            first_positions: dict[str, int] = {}
-            for position, id in enumerate(ids):
-                if (first := first_positions.setdefault(id, position)) != position:
-                    raise InputError(
-                        f"duplicate id {id!r} (captions {first} and {position}, counted from 0); scores are keyed by "
-                        "id: give each caption an id of its own"
-                    )
-        sentence_indices: dict[str, int] = {}
-        list_indices: dict[tuple[str, ...], int] = {}
-        reference_lists: list[list[int]] = []
+        first_positions: dict[str, int] = {}
+        for position, id in enumerate(ids):
+            if (first := first_positions.setdefault(id, position)) != position:
+                raise InputError(
+                    f"duplicate id {id!r} (captions {first} and {position}, counted from 0); scores are keyed by "
+                    "id: give each caption an id of its own"
+                )
+        sentence_indices: defaultdict[str, int] = defaultdict(count().__next__)
+        list_indices: dict[tuple[str, ...], list[int]] = {}  # captions of an image share their references
         candidate_indices: list[int] = []
-        set_indices: list[int] = []
         for candidate, texts in zip(candidates, references, strict=True):
-            candidate_indices.append(sentence_indices.setdefault(candidate, len(sentence_indices)))
-            list_index = list_indices.get(texts)
-            if list_index is None:
-                list_index = list_indices[texts] = len(reference_lists)
-                reference_lists.append([sentence_indices.setdefault(text, len(sentence_indices)) for text in texts])
-            set_indices.append(list_index)
-        reference_set_indices = np.array(set_indices, np.int32)
+            candidate_indices.append(sentence_indices[candidate])
+            if texts not in list_indices:
+                list_indices[texts] = [sentence_indices[text] for text in texts]
         arguments: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in others.items()}
         return cls(
             ids=tuple(ids),
             image_ids=tuple(image_ids),
             pool=SentencePool(tuple(sentence_indices)),
             candidates=np.array(candidate_indices, np.int32),
-            references=Ragged.from_rows(reference_lists, np.int32).take(reference_set_indices),
-            reference_set_indices=reference_set_indices,
+            references=Ragged.from_rows([list_indices[texts] for texts in references], np.int32),
             **arguments,
         )
 
     def replace(self, **changes: Any) -> CaptionSet:
         """The same captions with other values of these arguments of `CaptionSet`; analyses of sentences are shared."""
-        arguments: dict[str, Any] = {attribute_name: getattr(self, attribute_name) for attribute_name in _ATTRIBUTES}
-        if "references" not in changes:
-            arguments["reference_set_indices"] = self._reference_set_indices
-        if not changes.keys() & {"images", "images_root", "image_ids"}:
-            arguments["image_pool"] = self._image_pool
-        return CaptionSet(**arguments | changes)
+        changed = replace(self, **changes)
+        if "_pooled_images" in vars(self) and not changes.keys() & {"images", "images_root", "image_ids"}:
+            changed._pooled_images = self._pooled_images
+        return changed
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for another process: everything that cannot be recomputed."""
-        return {**self.__dict__, "_rows": None, "_reference_sets": None, "_tables": {}}
+        recomputed = ("_rows", "reference_sets", "reference_set_indices")
+        return {name: value for name, value in vars(self).items() if name not in recomputed} | {"_tables": {}}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -339,10 +312,12 @@ class CaptionSet:
         counts = {"caption": len(self), "reference": len(self.references.values), "sentence": len(self.pool)}
         return f"CaptionSet({', '.join(format_count(number, noun) for noun, number in counts.items())})"
 
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {caption_id: row_index for row_index, caption_id in enumerate(self.ids)}
+
     def row(self, id: str) -> int:
         """The position of the caption with this id."""
-        if self._rows is None:
-            self._rows = {caption_id: row_index for row_index, caption_id in enumerate(self.ids)}
         if id not in self._rows:
             raise InputError(f"there is no caption with the id {id!r} among the {len(self)} captions of this set")
         return self._rows[id]
@@ -359,48 +334,40 @@ class CaptionSet:
             events=self.events[row_index],
         )
 
-    @property
+    @cached_property
     def reference_set_indices(self) -> npt.NDArray[np.int32]:
         """int[n]: each caption's row in `reference_sets`, numbered in the order of their first caption."""
-        if self._reference_set_indices is None:
-            set_numbers: dict[bytes, int] = {}
-            indices = (set_numbers.setdefault(self.references[k].tobytes(), len(set_numbers)) for k in range(len(self)))
-            self._reference_set_indices = np.fromiter(indices, np.int32, len(self))
-        return self._reference_set_indices
+        content = self.references.values.tobytes()
+        ends = (self.references.offsets * self.references.values.itemsize).tolist()
+        set_numbers: defaultdict[bytes, int] = defaultdict(count().__next__)
+        return np.fromiter((set_numbers[content[start:end]] for start, end in pairwise(ends)), np.int32, len(self))
 
-    @property
+    @cached_property
     def reference_sets(self) -> Ragged:
         """The distinct lists of references, as indices into `pool`."""
-        if self._reference_sets is None:
-            first_rows = np.unique(self.reference_set_indices, return_index=True)[1]
-            all_distinct = len(first_rows) == len(self)
-            self._reference_sets = self.references if all_distinct else self.references.take(first_rows)
-        return self._reference_sets
+        first_rows = np.unique(self.reference_set_indices, return_index=True)[1]
+        return self.references if len(first_rows) == len(self) else self.references.take(first_rows)
 
     @property
     def image_pool(self) -> ImagePool:
         """The distinct pictures that the captions name; each once."""
-        return self._pooled_images()[0]
+        return self._pooled_images[0]
 
     @property
     def image_indices(self) -> Indices:
         """int[n]: each caption's picture in `image_pool`, -1 where it names none."""
-        return self._pooled_images()[1]
+        return self._pooled_images[1]
 
+    @cached_property
     def _pooled_images(self) -> tuple[ImagePool, Indices]:
-        if self._image_pool is None:
-            image_numbers: dict[str, int] = {}
-            image_refs: list[ImageRef] = []
-            image_indices = np.full(len(self), -1, np.int64)
-            for row_index, image_name in enumerate(self.images):
-                if image_name is not None:
-                    if image_name not in image_numbers:
-                        image_numbers[image_name] = len(image_refs)
-                        image_path = image_name if "://" in image_name else str(Path(self.images_root, image_name))
-                        image_refs.append(ImageRef(image_path, self.image_ids[row_index]))
-                    image_indices[row_index] = image_numbers[image_name]
-            self._image_pool = ImagePool(tuple(image_refs)), image_indices
-        return self._image_pool
+        first_rows: dict[str, int] = {}
+        for row_index, image_name in enumerate(self.images):
+            if image_name is not None:
+                first_rows.setdefault(image_name, row_index)
+        paths = (name if "://" in name else str(Path(self.images_root, name)) for name in first_rows)
+        image_refs = [ImageRef(path, self.image_ids[row]) for path, row in zip(paths, first_rows.values(), strict=True)]
+        image_numbers: dict[str | None, int] = {None: -1} | {name: number for number, name in enumerate(first_rows)}
+        return ImagePool(tuple(image_refs)), np.array([image_numbers[name] for name in self.images], np.int64)
 
     def analyse(self, analysis: Analysis[Table]) -> Table:
         """The analysis's table for this set, computed at the first call."""
@@ -417,14 +384,8 @@ class CaptionSet:
             np.concatenate([self.candidates[selected_rows], references.values]).astype(np.int64), return_inverse=True
         )
         new_indices = new_indices.astype(np.int32)
-        row_order, image_pool = selected_rows.tolist(), None
-        if any(self.images[i] is not None for i in row_order):
-            parent_pool, image_indices = self._pooled_images()
-            used_images, new_image_indices = np.unique(image_indices[selected_rows], return_inverse=True)
-            some_without = int(used_images[0] < 0)
-            image_pool = parent_pool.part(used_images[some_without:]), new_image_indices - some_without
-        set_indices = self._reference_set_indices
-        return self.replace(
+        row_order = selected_rows.tolist()
+        selection = self.replace(
             ids=tuple(self.ids[i] for i in row_order),
             image_ids=tuple(self.image_ids[i] for i in row_order),
             pool=self.pool.part(sentence_indices),
@@ -434,10 +395,14 @@ class CaptionSet:
             systems=tuple(self.systems[i] for i in row_order),
             humans=tuple(self.humans[i] for i in row_order),
             events=tuple(self.events[i] for i in row_order),
-            notes=None,
-            reference_set_indices=None if set_indices is None else _renumber(set_indices[selected_rows]),
-            image_pool=image_pool,
+            notes={},
         )
+        if any(image_name is not None for image_name in selection.images):
+            used_images, new_image_indices = np.unique(self.image_indices[selected_rows], return_inverse=True)
+            some_without = int(used_images[0] < 0)
+            image_pool = self.image_pool.part(used_images[some_without:])
+            selection._pooled_images = image_pool, new_image_indices - some_without
+        return selection
 
     def chunks(self, rows: int) -> Iterator[CaptionSet]:
         """The set in parts of at most `rows` captions, the first with the notes; one that fits is its own part."""
@@ -445,13 +410,5 @@ class CaptionSet:
             yield self
             return
         for first_row in range(0, len(self), rows):
-            notes = None if first_row else self.notes
+            notes = {} if first_row else self.notes
             yield self.select(range(first_row, min(first_row + rows, len(self)))).replace(notes=notes)
-
-
-def _renumber(group_numbers: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """The same partition, numbered from 0 in the order of first use."""
-    _, first_rows, group_indices = np.unique(group_numbers, return_index=True, return_inverse=True)
-    group_ranks = np.empty(len(first_rows), np.int32)
-    group_ranks[np.argsort(first_rows)] = np.arange(len(first_rows))
-    return group_ranks[group_indices]

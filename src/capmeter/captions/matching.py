@@ -427,7 +427,7 @@ def make_set(
         systems=[row.system for row in rows],
         humans=[row.human for row in rows],
         events=[None if row.events is None else VideoEvents(row.events, row.reference_events) for row in rows],
-        notes=notes,
+        notes=notes or {},
         images_root=os.fspath(options.images_root or ""),
         regions=options.regions,
         adjustments=options.adjustments,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,7 @@ class Ragged:
         """The ragged table of these rows."""
         rows = list(rows)
         lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-        flat_values = np.fromiter((value for row in rows for value in row), dtype, int(lengths.sum()))
-        return cls.from_lengths(flat_values, lengths)
+        return cls.from_lengths(np.fromiter(chain.from_iterable(rows), dtype, int(lengths.sum())), lengths)
 
     @classmethod
     def from_lengths(cls, values: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ragged:
