@@ -1,10 +1,10 @@
 """What makes scores misleading, seen in the texts: leftovers of machines, other languages, references of other images.
 
-`check_captions` gives the reasons with the ids of the captions, for `validate` and the notes of `score`. A check of
-single texts is a pattern of `data/phrases.json` or an entry of `_TESTS`. `ReferenceFit` compares the words and lengths
-of candidates and references: two mistakes give scores near 0 without any error, references of other images (then a
-candidate shares no more words with its own references than with those of any other image), and references joined into
-one text.
+`check_texts` and `check_captions` give reasons with the ids of the captions, for `validate` and the notes of `score`. A
+check of single texts is a pattern of `data/phrases.json` or an entry of `_TESTS`. `ReferenceFit` compares the words and
+lengths of candidates and references: two mistakes give scores near 0 without any error, references of other images
+(then a candidate shares no more words with its own references than with those of any other image), and references
+joined into one text.
 
 >>> find_artefacts("a dog runs<|im_end|>"), find_artefacts("a dog runs")
 (['special tokens such as <eos>, which would be scored as words'], [])
@@ -29,7 +29,6 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.clean_texts import MARKS, REASONING, TOKENS
 from capmeter.captions.words import split_words
 from capmeter.core.json_text import read_bundled_json
-from capmeter.core.ragged import distinct
 
 _PHRASES = read_bundled_json("phrases.json")
 ARTEFACTS = {
@@ -50,7 +49,6 @@ _PLACEHOLDER = re.compile(
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
 _WORD = re.compile(r"\w+")
-_LETTER_OR_DIGIT = re.compile("[A-Za-z0-9]")
 _MOST_WORDS = 5000
 _FEWEST_WORDS, _GRAM = 20, 4
 _LONGEST_PLACEHOLDER = 200
@@ -186,14 +184,12 @@ def note_mismatch(captions: CaptionSet) -> dict[str, list[str]]:
 
 def is_blank(text: str) -> bool:
     """Whether nothing of a text is visible: white space, controls, zero-width and combining characters."""
-    if text.isascii():
-        return not text.strip() or all(unicodedata.category(character)[0] in "CZ" for character in text)
     return all(unicodedata.category(character)[0] in "CZM" for character in text)
 
 
 def has_no_words(text: str) -> bool:
     """Whether nothing of a text can be compared: it is blank, or punctuation alone."""
-    return not _LETTER_OR_DIGIT.search(text) and all(unicodedata.category(character)[0] in "CZMP" for character in text)
+    return all(unicodedata.category(character)[0] in "CZMP" for character in text)
 
 
 def find_artefacts(text: str) -> list[str]:
@@ -244,8 +240,6 @@ def compare_texts(candidate: str, references: Sequence[str]) -> list[str]:
     if not references or is_blank(candidate):
         return []
     joined_references = " ".join(references)
-    if candidate.isascii() and joined_references.isascii():  # one script, one Unicode form, letters of one width
-        return [_OTHER_LANGUAGE] if _other_language(candidate, joined_references) else []
     scripts = {_script(candidate), _script(joined_references)}
     reasons = []
     if (len(scripts) > 1 and None not in scripts) or _other_language(candidate, joined_references):
@@ -287,70 +281,64 @@ def has_joined_references(candidate: str, references: Sequence[str]) -> bool:
     return len(part_lengths) > 1 and min(part_lengths) >= _FEWEST_OF_PART and max(part_lengths) <= _LONG_WORDS
 
 
-def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str, list[str]]:
-    """What may make the scores of these captions misleading: each reason with the ids of the captions.
+def check_captions(captions: CaptionSet) -> dict[str, list[str]]:
+    """What may make the scores of these captions misleading, beside artefacts: reasons with the ids of the captions.
 
     Args:
         captions: candidates with or without references.
-        artefacts: whether to look for artefacts in candidates.
 
     Returns:
         Reasons in a fixed order, only those that apply.
     """
     sentences, reference_sets = captions.pool.sentences, captions.reference_sets
-    candidates = [sentences[k] for k in captions.candidates.tolist()] if artefacts else []
-    notes = check_texts(captions.ids, candidates) if artefacts else {}
-    blank_indices = {sentence_index for sentence_index, text in enumerate(sentences) if has_no_words(text)}
-    # equal captions with equal references are checked once
-    pair_keys = captions.candidates.astype(np.int64) * max(len(reference_sets), 1) + captions.reference_set_indices
-    distinct_pairs, pair_of_row = np.unique(pair_keys, return_inverse=True)
-    set_offsets, sentence_indices = reference_sets.offsets.tolist(), reference_sets.values.tolist()
-    reasons_of_pair: list[list[str]] = []
-    for pair_key in distinct_pairs.tolist():
-        candidate, set_index = divmod(pair_key, max(len(reference_sets), 1))
-        reference_indices = sentence_indices[set_offsets[set_index] : set_offsets[set_index + 1]]
-        text, references = sentences[candidate], [sentences[sentence_index] for sentence_index in reference_indices]
+    has_words = [not has_no_words(text) for text in sentences]
+
+    def compare(candidate: int, members: list[int]) -> list[str]:
+        text, references = sentences[candidate], [sentences[k] for k in members]
         reasons: list[str] = []
         if references:
             if not (_looks_english(text) and _looks_english(references[0])):
                 reasons += compare_texts(text, references)
             reasons += compare_lengths(text, references)
             reasons += [_JOINED] * has_joined_references(text, references)
-        if not blank_indices.isdisjoint(reference_indices):
-            reasons.append("empty reference")
-        reasons_of_pair.append(reasons)
-    if any(reasons_of_pair):
-        for caption_id, pair_index in zip(captions.ids, pair_of_row.tolist(), strict=True):
-            for reason in reasons_of_pair[pair_index]:
-                notes.setdefault(reason, []).append(caption_id)
-    return notes | _check_beginnings(captions) | _check_copies(captions)
+        reasons += ["empty reference"] * (not all(has_words[k] for k in members))
+        return reasons + [COPIED] * (candidate in members)
 
-
-def _check_copies(captions: CaptionSet) -> dict[str, list[str]]:
-    """The captions that are among their own references."""
-    rows = captions.references.rows
-    copied_rows = distinct(rows[captions.references.values == captions.candidates[rows]]).tolist()
-    return {COPIED: [captions.ids[row] for row in copied_rows]} if copied_rows else {}
+    pairs = list(zip(captions.candidates.tolist(), captions.reference_set_indices.tolist(), strict=True))
+    # equal captions with equal references are checked once
+    reasons_of_pair = {pair: compare(pair[0], reference_sets[pair[1]].tolist()) for pair in dict.fromkeys(pairs)}
+    notes: dict[str, list[str]] = {}
+    for caption_id, pair in zip(captions.ids, pairs, strict=True):
+        for reason in reasons_of_pair[pair]:
+            notes.setdefault(reason, []).append(caption_id)
+    copied_ids = notes.pop(COPIED, [])
+    return notes | _check_beginnings(captions) | ({COPIED: copied_ids} if copied_ids else {})
 
 
 def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
     """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of the model."""
-    candidate_indices = set(captions.candidates.tolist())
-    beginnings = {k: " ".join(captions.pool[k].split(maxsplit=_BEGINNING)[:_BEGINNING]) for k in candidate_indices}
-    numbers = {k: match[1] for k in candidate_indices if (match := _NUMBER_FIRST.match(captions.pool[k]))}
-    if len(set(numbers.values())) == len(candidate_indices) >= _FEWEST_NUMBERED:
-        return {
-            'begins with a number of its own, as all do: the image? A tab after it, or "#0" and a tab, says so': [
-                *captions.ids
-            ]
-        }
-    if len(beginnings) < _FEWEST:
+    candidates = [captions.pool[k] for k in set(captions.candidates.tolist())]
+    numbers = {match[1] for text in candidates if (match := _NUMBER_FIRST.match(text))}
+    if len(numbers) == len(candidates) >= _FEWEST_NUMBERED:
+        reason = 'begins with a number of its own, as all do: the image? A tab after it, or "#0" and a tab, says so'
+        return {reason: list(captions.ids)}
+    if len(candidates) < _FEWEST:
         return {}
-    beginning, beginning_count = Counter(beginnings.values()).most_common(1)[0]
-    if beginning_count < _SHARE_OF_BEGINNINGS * len(beginnings) or len(beginning.split()) < _BEGINNING:
+    beginning, beginning_count = Counter(map(_first_words, candidates)).most_common(1)[0]
+    if beginning_count < _SHARE_OF_BEGINNINGS * len(candidates) or len(beginning.split()) < _BEGINNING:
         return {}
-    ids = [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if beginnings[k] == beginning]
+    ids = find_ids(captions, lambda text: _first_words(text) == beginning)
     return {f'begins with "{beginning[:40]}", as nearly all do: a prompt?': ids}
+
+
+def _first_words(text: str) -> str:
+    return " ".join(text.split(maxsplit=_BEGINNING)[:_BEGINNING])
+
+
+def find_ids(captions: CaptionSet, test: Callable[[str], bool]) -> list[str]:
+    """The ids of the captions whose candidates pass a test; equal candidates are tested once."""
+    passed = {k for k in set(captions.candidates.tolist()) if test(captions.pool[k])}
+    return [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if k in passed]
 
 
 def _repeats(caption_words: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ There are two kinds of findings: a *problem* prevents scoring or makes scores wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,15 @@ from capmeter.captions.matching import (
     read_table,
 )
 from capmeter.captions.rows import Side
-from capmeter.captions.text_checks import COPIED, ReferenceFit, check_captions, check_texts, has_no_words, is_blank
+from capmeter.captions.text_checks import (
+    COPIED,
+    ReferenceFit,
+    check_captions,
+    check_texts,
+    find_ids,
+    has_no_words,
+    is_blank,
+)
 from capmeter.captions.words import is_truncated, is_unsegmented
 from capmeter.captions.writing import detect_side
 from capmeter.core.errors import InputError
@@ -153,7 +161,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
     if "matched_by" in notes:
         facts["images matched by"] = notes["matched_by"][0]
     facts["distinct candidates"] = len(candidate_texts)
-    blank_ids = _ids_with(captions, is_blank)
+    blank_ids = find_ids(captions, is_blank)
     facts["empty candidates"] = len(blank_ids)
     findings.warn("empty candidates, which get the lowest score", blank_ids)
     findings.warn(
@@ -161,7 +169,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         notes.get("repeated_candidates", []),
     )
     _check_endings(captions, findings)
-    unsegmented_ids = _ids_with(captions, is_unsegmented)
+    unsegmented_ids = find_ids(captions, is_unsegmented)
     if 2 * len(unsegmented_ids) > len(captions):
         findings.warn(
             "candidates without spaces between words, as in Chinese, Japanese or Thai",
@@ -173,7 +181,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         repeated_text = shorten(candidate_texts[most_common], 60)
         findings.warnings.append(f"{repeat_count:,} of {len(captions):,} candidates are the same: {repeated_text}")
     _check_texts(captions.ids, [candidate_texts[k] for k in candidate_indices], "candidates", findings)
-    for reason, caption_ids in check_captions(captions, artefacts=False).items():
+    for reason, caption_ids in check_captions(captions).items():
         if reason != COPIED or 50 * len(caption_ids) > len(captions):  # a system and a person may write the same
             findings.warn(reason, caption_ids)
     if len(ids_without) < len(captions):
@@ -183,10 +191,9 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
 def _check_endings(captions: CaptionSet, findings: Findings) -> None:
     """Counts the candidates that end in a function word: by system, where there are several."""
     endings: dict[str, list[tuple[str, str]]] = {system or "": [] for system in captions.systems}
-    truncated = {k for k in set(captions.candidates.tolist()) if is_truncated(captions.pool[k])}
-    for id, system, k in zip(captions.ids, captions.systems, captions.candidates.tolist(), strict=True):
-        if k in truncated:
-            endings[system or ""].append((id, " ".join(captions.pool[k].split()[-4:])))
+    for id in find_ids(captions, is_truncated):
+        caption = captions[id]
+        endings[caption.system or ""].append((id, " ".join(caption.candidate.split()[-4:])))
     counts = {system: len(of_system) for system, of_system in endings.items()}
     findings.facts["candidates that end in a function word"] = counts if len(counts) > 1 else sum(counts.values())
     totals = Counter(system or "" for system in captions.systems)
@@ -211,12 +218,6 @@ def _check_texts(ids: Sequence[str], texts: Sequence[str], side: Side, findings:
     for problem, problem_ids in (by_problem | check_texts(ids, texts)).items():
         listed_ids = list_names(dict.fromkeys(problem_ids))
         findings.warnings.append(f"{problem}: in {len(problem_ids):,} of the {side} ({listed_ids})")
-
-
-def _ids_with(captions: CaptionSet, test: Callable[[str], bool]) -> list[str]:
-    """The ids of the captions whose candidates pass a test, each of which is tested once."""
-    passed = {k for k in set(captions.candidates.tolist()) if test(captions.pool[k])}
-    return [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if k in passed]
 
 
 def _compare_words(captions: CaptionSet, findings: Findings) -> None:

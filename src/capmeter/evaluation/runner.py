@@ -34,7 +34,7 @@ from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load
 from capmeter.captions.reference_cache import enable_reference_cache
-from capmeter.captions.text_checks import check_captions, is_blank, note_mismatch
+from capmeter.captions.text_checks import check_captions, check_texts, find_ids, is_blank, note_mismatch
 from capmeter.captions.words import is_unsegmented
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
@@ -248,8 +248,7 @@ class Evaluation:
     def _measure_part(self, part: CaptionSet) -> tuple[int, _MeasuredPart]:
         """The number of captions; the rows and notes of the requested metrics, and the notes of the part."""
         candidates = [part.pool.sentences[k] for k in part.candidates.tolist()]
-        empty_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_blank(text)]
-        unsegmented_ids = [id for id, text in zip(part.ids, candidates, strict=True) if is_unsegmented(text)]
+        empty_ids, unsegmented_ids = find_ids(part, is_blank), find_ids(part, is_unsegmented)
         lengths = np.array([len(text.split()) for text in candidates])
         measured = self.measure(part)
         measurements = {}
@@ -262,8 +261,8 @@ class Evaluation:
             if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
-        part_notes = {**part.notes, **check_captions(part), **note_mismatch(part)}
-        return len(part), _MeasuredPart(part.ids, part.image_ids, measurements, part_notes)
+        text_notes = check_texts(part.ids, candidates) | check_captions(part) | note_mismatch(part)
+        return len(part), _MeasuredPart(part.ids, part.image_ids, measurements, {**part.notes, **text_notes})
 
     def _parts(self, source: Source, pool: WorkerPool) -> Iterator[CaptionSet]:
         """The source in parts of the size that the metrics prefer, but at least two parts per worker."""
