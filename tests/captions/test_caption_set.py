@@ -95,14 +95,6 @@ def test_captions_that_share_their_references_are_known() -> None:
     assert lists(part) == [expected[i] for i in (3, 1, 2, 0)]
     assert [lists(each) for each in captions.chunks(2)] == [expected[:2], expected[2:4], expected[4:]]
     assert lists(pickle.loads(pickle.dumps(part))) == lists(part)
-    bare = CaptionSet(
-        ids=captions.ids,
-        image_ids=captions.image_ids,
-        pool=captions.pool,
-        candidates=captions.candidates,
-        references=captions.references,
-    )
-    assert bare.reference_set_indices.tolist() == [0, 0, 1, 1, 2], "found again where it was not given"
 
 
 def test_systems_of_one_file_keep_what_is_shared() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from capmeter.captions.caption_set import CaptionSet
@@ -96,7 +95,7 @@ def match_systems(
     *,
     is_part: bool = False,
 ) -> dict[str, tuple[list[CaptionRow], CaptionSet]]:
-    """The candidates of each system that stay, as rows and as a set; the sets share their analyses.
+    """The candidates of each system that stay, as rows and as a set.
 
     Args:
         rows: the candidates of all systems.
@@ -110,18 +109,7 @@ def match_systems(
         system: match_captions(system_rows, reader, table, options, is_part=is_part)
         for system, system_rows in rows_by_system.items()
     }
-    if len(matched) == 1:
-        ((system, (kept_rows, notes)),) = matched.items()
-        return {system: (kept_rows, make_set(kept_rows, notes, options))}
-    all_rows = list(chain.from_iterable(kept_rows for kept_rows, _ in matched.values()))
-    all_systems, first_row = make_set(all_rows, None, options, list(map(str, range(len(all_rows))))), 0
-    systems: dict[str, tuple[list[CaptionRow], CaptionSet]] = {}
-    for system, (kept_rows, notes) in matched.items():
-        captions = all_systems.select(range(first_row, first_row + len(kept_rows)))
-        captions = captions.replace(ids=tuple(row.final_id for row in kept_rows), notes=notes)
-        systems[system] = kept_rows, captions
-        first_row += len(kept_rows)
-    return systems
+    return {system: (kept_rows, make_set(kept_rows, notes, options)) for system, (kept_rows, notes) in matched.items()}
 
 
 def load_references(

@@ -176,11 +176,6 @@ class LoadOptions:
         return (self.split,) if isinstance(self.split, str) else tuple(self.split or ())
 
     @property
-    def reference_sources(self) -> list[Any]:
-        """The sources of references: the files of a list of files, else the one source."""
-        return [] if self.references is None else self.reference_files or [self.references]
-
-    @property
     def reference_files(self) -> list[Any]:
         """The files of references; none if they are an object."""
         references = self.references
@@ -189,15 +184,6 @@ class LoadOptions:
         if isinstance(references, list | tuple) and references and all(map(_is_file, references)):
             return list(references)
         return []
-
-    @property
-    def columns_of_references(self) -> dict[str, str]:
-        """The columns of separate references: those of `reference_columns`, and those of `columns` for other fields."""
-        special = dict(self.reference_columns or {})
-        shared_columns = {
-            column_name: field for column_name, field in (self.columns or {}).items() if field not in special.values()
-        }
-        return shared_columns | special
 
     @classmethod
     def from_keywords(

@@ -219,17 +219,21 @@ def read_references(options: LoadOptions) -> ReferenceTable | None:
     Raises:
         InputError: a file cannot be read, or is named twice.
     """
-    format, columns = options.references_format, options.columns_of_references
-    readers = [open_rows(each, format, side="references", columns=columns) for each in options.reference_sources]
+    if options.references is None:
+        return None
+    # their own columns, and those of candidates for other fields
+    own_columns = dict(options.reference_columns or {})
+    columns = {name: field for name, field in (options.columns or {}).items() if field not in own_columns.values()}
+    readers = [
+        open_rows(each, options.references_format, side="references", columns=columns | own_columns)
+        for each in options.reference_files or [options.references]
+    ]
     file_paths = [reader.path for reader in readers if reader.path is not None]
     for path_index, file_path in enumerate(file_paths):
         if any(file_path.samefile(earlier_path) for earlier_path in file_paths[:path_index]):
             raise InputError(f"{readers[path_index].name} is named twice as references; name each file once")
-    tables = [read_table(reader, options.splits) for reader in readers]
-    if not tables:
-        return None
-    table = tables[0]
-    for other in tables[1:]:
+    table, *others = (read_table(reader, options.splits) for reader in readers)
+    for other in others:
         table.add(other)
     _refuse_paths([text for texts in table.references.values() for text in texts], table.name, "references")
     return table
@@ -328,7 +332,7 @@ def match_captions(
     """
     if not is_part:
         _refuse_absent_columns(reader, table, options)
-    changed = _clean(rows, _CLEANERS[options.clean]) if options.clean is not None else []
+    cleaned = _change_texts(rows, _CLEANERS[options.clean]) if options.clean is not None else []
     image_counts = Counter([row.image_id for row in rows])
     _refuse_mismatch(rows, reader, table, image_counts)
     for row, id in zip(rows, final_ids(rows, image_counts), strict=True):
@@ -354,9 +358,13 @@ def match_captions(
         for image in (table.rows[image_id] for image_id in unused_ids):
             events, id = Events() if image.reference_events else None, image.image_id
             kept_rows.append(replace(image, candidate="", id=None, system=None, human=None, events=events, final_id=id))
+    normalised: list[CaptionRow] = []
+    if options.unicode is not None:
+        unicode_form = cast(Literal["NFC", "NFKC"], options.unicode.upper())
+        normalised = _change_texts(kept_rows, partial(unicodedata.normalize, unicode_form), of_references=True)
     notes = {
-        CLEANED.get(options.clean or "", ""): _ids(filter(stays, changed)),
-        f"normalised to Unicode {options.unicode}": _normalise(kept_rows, options.unicode) if options.unicode else [],
+        CLEANED.get(options.clean or "", ""): _ids(filter(stays, cleaned)),
+        f"normalised to Unicode {options.unicode}": _ids(normalised),
         "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": _ids(without),
         "scored_as_empty" if scores_absent else "references_without_candidate": unused_ids,
         **_order_events(kept_rows, options.event_order),
@@ -407,19 +415,16 @@ def _order_events(rows: Sequence[CaptionRow], event_order: str) -> Notes:
     return notes
 
 
-def make_set(
-    rows: Sequence[CaptionRow], notes: Notes | None, options: LoadOptions, ids: Sequence[str] | None = None
-) -> CaptionSet:
+def make_set(rows: Sequence[CaptionRow], notes: Notes, options: LoadOptions) -> CaptionSet:
     """Matched candidates as a set.
 
     Args:
         rows: the candidates with their references.
         notes: what was adjusted.
         options: the folder of pictures, the regions, and how texts were changed.
-        ids: of the rows; None: their final ids.
     """
     return CaptionSet.from_columns(
-        ids or _ids(rows),
+        _ids(rows),
         [row.image_id for row in rows],
         [row.candidate or "" for row in rows],
         [row.references or () for row in rows],
@@ -427,7 +432,7 @@ def make_set(
         systems=[row.system for row in rows],
         humans=[row.human for row in rows],
         events=[None if row.events is None else VideoEvents(row.events, row.reference_events) for row in rows],
-        notes=notes or {},
+        notes=notes,
         images_root=os.fspath(options.images_root or ""),
         regions=options.regions,
         adjustments=options.adjustments,
@@ -460,45 +465,32 @@ def final_ids(rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> list[str
     return ids
 
 
-def _clean(rows: Sequence[CaptionRow], clean: Callable[[str], str]) -> list[CaptionRow]:
-    """Cleans candidates and their events; the rows that were changed."""
-    changed = []
+def _change_texts(
+    rows: Sequence[CaptionRow], change: Callable[[str], str], *, of_references: bool = False
+) -> list[CaptionRow]:
+    """Changes the texts of candidates and their events, and of references if asked; the rows whose texts differ."""
+    change_all = lru_cache(maxsize=None)(lambda texts: tuple(map(change, texts)))  # images share their references
+    changed_rows = []
     for row in rows:
         candidate, events = row.candidate or "", row.events
-        row.candidate = clean(candidate)
+        before = candidate, events, row.references or (), row.reference_events
+        row.candidate = change(candidate)
         if events is not None:
-            row.events = events.map(clean)
+            row.events = events.map(change)
             row.candidate = row.events.paragraph if candidate == events.paragraph else row.candidate
-        if (row.candidate, row.events) != (candidate, events):
-            changed.append(row)
-    return changed
-
-
-def _normalise(rows: Sequence[CaptionRow], unicode: str) -> list[str]:
-    """Brings all texts into a Unicode form, "nfc" or "nfkc"; the ids of the captions that had another."""
-    normalise = partial(unicodedata.normalize, cast(Literal["NFC", "NFKC"], unicode.upper()))
-    normalise_all = lru_cache(maxsize=None)(lambda texts: tuple(map(normalise, texts)))  # images share their references
-    changed_ids = []
-    for row in rows:
-        before = row.candidate, row.references, row.events, row.reference_events
-        row.candidate, row.references = normalise(row.candidate or ""), normalise_all(row.references or ())
-        row.events = None if row.events is None else row.events.map(normalise)
-        row.reference_events = tuple(events.map(normalise) for events in row.reference_events)
-        if before != (row.candidate, row.references, row.events, row.reference_events):
-            changed_ids.append(row.final_id)
-    return changed_ids
+        if of_references:
+            row.references = change_all(row.references or ())
+            row.reference_events = tuple(each.map(change) for each in row.reference_events)
+        if before != (row.candidate, row.events, row.references or (), row.reference_events):
+            changed_rows.append(row)
+    return changed_rows
 
 
 def _repeated_candidates(rows: Sequence[CaptionRow]) -> list[str]:
     """The ids of captions that repeat an earlier one of the same image and system, as padded data loaders write."""
-    earlier: set[tuple[str, str | None, str | None]] = set()
-    repeated_ids: list[str] = []
-    for row in rows:
-        key = (row.image_id, row.system, row.candidate)
-        if key in earlier:
-            repeated_ids.append(row.final_id)
-        earlier.add(key)
-    return repeated_ids
+    keys = [(row.image_id, row.system, row.candidate) for row in rows]
+    first_rows = dict(zip(reversed(keys), reversed(rows), strict=True))
+    return _ids(row for key, row in zip(keys, rows, strict=True) if first_rows[key] is not row)
 
 
 def _refuse_absent_columns(reader: RowReader, table: ReferenceTable | None, options: LoadOptions) -> None:
