@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import PurePosixPath
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
 from capmeter.captions.clean_texts import clean_chat_artifacts, render_markdown
@@ -176,7 +176,16 @@ def open_candidates(source: Source, options: LoadOptions, keep: tuple[str, ...] 
         source: a path, a `CaptionSource`, or captions as lists and dicts.
         options: how the candidates are read.
         keep: as in `open_rows`.
+
+    Raises:
+        InputError: the candidates cannot be read, or they and the references are pandas Series of different indexes.
     """
+    indexes: list[Any] = [getattr(each, "index", None) for each in (source, options.references)]
+    if all(hasattr(each, "equals") for each in indexes) and not indexes[0].equals(indexes[1]):
+        raise InputError(
+            "candidates and references are Series with different indexes, but captions are matched by position: align "
+            "them (references.loc[candidates.index]), or pass lists"
+        )
     return open_rows(source, options.format, columns=options.columns, keep=keep, numbered=options.references is None)
 
 
