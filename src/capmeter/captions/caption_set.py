@@ -385,17 +385,14 @@ class CaptionSet:
         )
         new_indices = new_indices.astype(np.int32)
         row_order = selected_rows.tolist()
+        names = ("ids", "image_ids", "images", "systems", "humans", "events")
+        columns = {name: tuple(map(getattr(self, name).__getitem__, row_order)) for name in names}
         selection = self.replace(
-            ids=tuple(self.ids[i] for i in row_order),
-            image_ids=tuple(self.image_ids[i] for i in row_order),
             pool=self.pool.part(sentence_indices),
             candidates=new_indices[: len(selected_rows)],
             references=Ragged(new_indices[len(selected_rows) :], references.offsets),
-            images=tuple(self.images[i] for i in row_order),
-            systems=tuple(self.systems[i] for i in row_order),
-            humans=tuple(self.humans[i] for i in row_order),
-            events=tuple(self.events[i] for i in row_order),
             notes={},
+            **columns,
         )
         if any(image_name is not None for image_name in selection.images):
             used_images, new_image_indices = np.unique(self.image_indices[selected_rows], return_inverse=True)

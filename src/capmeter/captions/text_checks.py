@@ -117,22 +117,27 @@ class ReferenceFit:
         word_counts, word_sets = list(map(len, word_lists)), list(map(frozenset, word_lists))
         reference_sets = captions.reference_sets
         sets = [reference_sets[k].tolist() for k in range(len(reference_sets))]  # the distinct lists of references
-        words_of_sets = [
-            word_sets[members[0]] if len(members) == 1 else frozenset().union(*(word_sets[k] for k in members))
-            for members in sets
-        ]
+        words_of_sets = [frozenset[str]().union(*(word_sets[k] for k in members)) for members in sets]
         candidates, set_of = captions.candidates.tolist(), captions.reference_set_indices.tolist()
+
+        def share(row: int, other_row: int) -> float:
+            """The share of a candidate's words that occur in the references of a row."""
+            words = word_sets[candidates[row]]
+            return len(words & words_of_sets[set_of[other_row]]) / len(words)
+
         rows = [row for row, k in enumerate(set_of) if sets[k]]
         scored_candidates, used_sets = {candidates[row] for row in rows}, {set_of[row] for row in rows}
         vocabulary = frozenset[str]().union(*(word_sets[k] for k in scored_candidates))
         known_words = frozenset[str]().union(*(words_of_sets[k] for k in used_sets))
-        with_words = [row for row in rows if word_counts[candidates[row]]]
-        other_pairs = _pair_with_other_images(captions, with_words)
-        own_shares = {row: _overlap(word_sets[candidates[row]], words_of_sets[set_of[row]]) for row in with_words}
-        other_shares = [
-            _overlap(word_sets[candidates[row]], words_of_sets[set_of[other_row]]) for row, other_row in other_pairs
+        own_shares = {row: share(row, row) for row in rows if word_counts[candidates[row]]}
+        with_words, shift = list(own_shares), len(own_shares) // 2  # each is compared with a row half the set away
+        other_pairs = [
+            (row, other_row)
+            for row, other_row in zip(with_words, with_words[shift:] + with_words[:shift], strict=True)
+            if captions.image_ids[row] != captions.image_ids[other_row]
         ]
-        share_differences = [own_shares[row] - share for (row, _), share in zip(other_pairs, other_shares, strict=True)]
+        other_shares = [share(row, other_row) for row, other_row in other_pairs]
+        share_differences = [own_shares[row] - other for (row, _), other in zip(other_pairs, other_shares, strict=True)]
         return cls(
             candidate_words=float(np.mean([word_counts[candidates[row]] for row in rows])),
             reference_words=float(np.mean([word_counts[index] for row in rows for index in sets[set_of[row]]])),
@@ -389,17 +394,6 @@ def _script(text: str) -> str | None:
     letters = (character for character in unicodedata.normalize("NFKC", text[:500]) if character.isalpha())
     scripts = Counter(unicodedata.name(character, "?").split()[0] for character in letters)
     return _ONE_SCRIPT.get(script_name := scripts.most_common(1)[0][0], script_name) if scripts else None
-
-
-def _pair_with_other_images(captions: CaptionSet, rows: Sequence[int]) -> list[tuple[int, int]]:
-    """For each row one of another image, half the set away."""
-    shift = len(rows) // 2
-    pairs = ((row, rows[(k + shift) % len(rows)]) for k, row in enumerate(rows))
-    return [(row, other_row) for row, other_row in pairs if captions.image_ids[row] != captions.image_ids[other_row]]
-
-
-def _overlap(candidate_words: frozenset[str], reference_words: frozenset[str]) -> float:
-    return len(candidate_words & reference_words) / len(candidate_words)
 
 
 def _standardise(share_differences: Sequence[float]) -> float:
