@@ -339,8 +339,9 @@ def match_captions(
     Raises:
         InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
     """
+    readers = [reader, *(table.readers if table is not None else ())]
     if not is_part:
-        _refuse_absent_columns(reader, table, options)
+        _refuse_absent_columns(readers, options)
     cleaned = _change_texts(rows, _CLEANERS[options.clean]) if options.clean is not None else []
     image_counts = Counter([row.image_id for row in rows])
     _refuse_mismatch(rows, reader, table, image_counts)
@@ -358,11 +359,8 @@ def match_captions(
     if is_skipped and (options.on_missing == "error" or (len(without) == len(rows) and not is_part)):
         missing = [row.image_id for row in without]
         raise _missing_error(missing, len(rows), reader, table, matching, unused_ids, options)
-
-    def stays(row: CaptionRow) -> bool:
-        return bool(row.references) or not is_skipped
-
-    kept_rows, scores_absent = [row for row in rows if stays(row)], options.on_absent == "empty"
+    kept_rows = [row for row in rows if row.references or not is_skipped]
+    scores_absent = options.on_absent == "empty"
     if scores_absent and table is not None:
         for image in (table.rows[image_id] for image_id in unused_ids):
             events, id = Events() if image.reference_events else None, image.image_id
@@ -372,7 +370,7 @@ def match_captions(
         unicode_form = cast(Literal["NFC", "NFKC"], options.unicode.upper())
         normalised = _change_texts(kept_rows, partial(unicodedata.normalize, unicode_form), of_references=True)
     notes = {
-        CLEANED.get(options.clean or "", ""): _ids(filter(stays, cleaned)),
+        CLEANED.get(options.clean or "", ""): _ids(row for row in cleaned if row.references or not is_skipped),
         f"normalised to Unicode {options.unicode}": _ids(normalised),
         "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": _ids(without),
         "scored_as_empty" if scores_absent else "references_without_candidate": unused_ids,
@@ -380,11 +378,10 @@ def match_captions(
         "repeated_candidates": [] if len(image_counts) == len(rows) else _repeated_candidates(kept_rows),
         "matched_by": [] if matching.key == IMAGE_ID else [matching.key],
         "ambiguous_names": list(matching.ambiguous),
-        "compared_with_the_reference_of_the_same_annotator": _ids(filter(stays, by_annotator)),
+        "compared_with_the_reference_of_the_same_annotator": _ids(by_annotator),
     }
-    for each in (reader, *(table.readers if table is not None else ())):
-        for assumption, details in each.fields.notes.items():
-            notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
+    for assumption, details in (note for each in readers for note in each.fields.notes.items()):
+        notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
     return kept_rows, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
 
 
@@ -502,15 +499,15 @@ def _repeated_candidates(rows: Sequence[CaptionRow]) -> list[str]:
     return _ids(row for key, row in zip(keys, rows, strict=True) if first_rows[key] is not row)
 
 
-def _refuse_absent_columns(reader: RowReader, table: ReferenceTable | None, options: LoadOptions) -> None:
+def _refuse_absent_columns(readers: Sequence[RowReader], options: LoadOptions) -> None:
     """Raises if no row, of candidates or of references, has a column that the user named."""
     chosen_columns = {**(options.columns or {}), **(options.reference_columns or {})}
-    used = reader.fields.used.union(*(each.fields.used for each in (table.readers if table is not None else ())))
+    used = set[str]().union(*(each.fields.used for each in readers))
     if absent := [column for column in chosen_columns if column not in used]:
-        unused_columns = list_names(sorted(reader.fields.ignored), 8)
+        unused_columns = list_names(sorted(readers[0].fields.ignored), 8)
         others = f"the columns that are not used are {unused_columns}" if unused_columns else "all columns are used"
         raise InputError(
-            f"{reader.name}: no row has the column {list_names(absent)} that was chosen for "
+            f"{readers[0].name}: no row has the column {list_names(absent)} that was chosen for "
             f"{chosen_columns[absent[0]]}; {others}"
         )
 

@@ -25,7 +25,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,13 +78,9 @@ class PartCaptions:
     names: Collection[str]
 
     def column_types(self) -> dict[str, set[type]]:
-        """Of each column of the file, and of the rows' numbers, the types of the values that are carried through.
-
-        Raises:
-            InputError: bytes, which `--keep` does not carry.
-        """
+        """Of each column of the file, and of the rows' numbers, the types of the values that are carried through."""
         kept: dict[str, set[type]] = {
-            name: {_value_type(row.kept[k], row.location, name) for row in self.rows if row.kept}
+            name: {type(row.kept[k]) for row in self.rows if row.kept}
             for k, name in enumerate(self.part.keep or ())
             if name in self.names
         }
@@ -168,7 +164,7 @@ class Part:
         """The captions.
 
         Raises:
-            InputError: they are not as expected; the message says where and how to correct them.
+            InputError: they are not as expected, or bytes are to be carried; the message says where.
         """
         reader = self.reader or open_candidates(self.source, self.options, self.keep)
         rows = read_candidates(reader, self.options, self.span)
@@ -179,6 +175,7 @@ class Part:
                 row.id = row.image_id if number < 0 else f"{row.image_id}#{number}"
             if self.keep is not None and row.number is None:  # of a document, which is one part
                 row.number = position
+            row.kept = tuple(map(_carried_value, row.kept, repeat(row.location), self.keep or ()))
         table = _references_of(self.options)
         matched = match_systems(rows, reader, table, self.options, "", is_part=self.span != WHOLE)
         positions = {id(row): position for position, row in enumerate(rows)}
@@ -294,18 +291,21 @@ def _references_of(options: LoadOptions) -> ReferenceTable | None:
 
 
 def _make_column(values: Sequence[Any], types: Collection[type]) -> Any:
-    """Carried values, of types that `_value_type` gave, as a `pyarrow.Array` of numbers or texts."""
+    """Carried values, of these types, as a `pyarrow.Array` of numbers or texts."""
     import pyarrow
 
-    number_types = set(types) - {type(None)}
-    column_type = number_types.pop() if len(number_types) == 1 else float if number_types == {int, float} else str
+    value_types = set(types) - {type(None)}
+    column_type = value_types.pop() if len(value_types) == 1 else float if value_types == {int, float} else str
     arrow_type = {int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_(), str: pyarrow.string()}
-    convert = _text if column_type is str else column_type
-    return pyarrow.array([None if _is_absent(value) else convert(value) for value in values], arrow_type[column_type])
+    if column_type is str:
+        values = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    elif column_type is float:  # large integers are rounded
+        values = [None if value is None else float(value) for value in values]
+    return pyarrow.array(values, arrow_type[column_type])
 
 
-def _value_type(value: Any, location: str, column_name: str) -> type:
-    """The type as which a value is written: a number's, or text; that of a missing value is `NoneType`.
+def _carried_value(value: Any, location: str, column_name: str) -> Any:
+    """A value as it is written: a number or text (dates in ISO form, lists and objects as JSON), None if it is missing.
 
     Args:
         value: of a column that is carried through.
@@ -316,21 +316,11 @@ def _value_type(value: Any, location: str, column_name: str) -> type:
     """
     if isinstance(value, bytes | bytearray):
         raise InputError(f"{location}: the column {column_name} holds bytes, which --keep does not carry; leave it out")
-    if _is_absent(value):
-        return type(None)
-    is_number = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < _LARGEST)
-    return type(value) if is_number else str
-
-
-def _text(value: Any) -> str:
-    """Text as it is, dates in ISO form, other values as JSON."""
-    if isinstance(value, bool | int | float | list | tuple | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
-
-
-def _is_absent(value: Any) -> bool:
-    """Whether this is None, infinite, or no number, or no time."""
     if isinstance(value, float):
-        return not math.isfinite(value)
-    return value is None or (hasattr(value, "isoformat") and bool(value != value))
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | str) or (isinstance(value, int) and abs(value) < _LARGEST):
+        return value
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat()) if value == value else None  # a time that is none differs from itself
+    is_json = isinstance(value, int | list | tuple | dict)
+    return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
