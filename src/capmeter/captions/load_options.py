@@ -153,8 +153,7 @@ class LoadOptions:
     )
 
     def __post_init__(self) -> None:
-        for option_name, option_choices, default_value in _CHOICES:
-            allowed_values = (*option_choices, None) if default_value is None else option_choices
+        for option_name, allowed_values in _CHOICES.items():
             if (option_value := getattr(self, option_name)) not in allowed_values:
                 *other_values, last_value = map(repr, allowed_values)
                 raise InputError(
@@ -200,11 +199,11 @@ class LoadOptions:
         return replace(options or cls(), **changed_options)
 
 
-_CHOICES = [
-    (each.name, declared.choices, default)
+_CHOICES = {
+    each.name: list(dict.fromkeys([*declared.choices, default]))
     for each, _, declared, default in flat_options(LoadOptions)
     if declared.choices and declared.choices != FORMATS  # formats are checked when a file is opened
-]
+}
 
 
 class ReferenceKeywords(TypedDict, total=False):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -79,7 +79,7 @@ class ReferenceTable:
     name: str
     format: str = ""
     rows: dict[str, CaptionRow] = field(default_factory=dict)
-    by_annotator: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    by_annotator: defaultdict[tuple[str, str], tuple[str, ...]] = field(default_factory=lambda: defaultdict(tuple))
     readers: list[RowReader] = field(default_factory=list)
 
     @property
@@ -115,7 +115,7 @@ class ReferenceTable:
                 earlier.image, earlier.split = earlier.image or row.image, earlier.split or row.split
                 earlier.omitted = row.omitted or earlier.omitted
         for key, texts in other.by_annotator.items():
-            self.by_annotator[key] = self.by_annotator.get(key, ()) + texts
+            self.by_annotator[key] += texts
 
 
 def collect_references(rows: Iterable[CaptionRow], name: str, splits: Collection[str] = ()) -> ReferenceTable:
@@ -140,8 +140,7 @@ def collect_references(rows: Iterable[CaptionRow], name: str, splits: Collection
         image_id, references = row.image_id, row.references or ()
         first = table.rows.setdefault(image_id, row)
         if row.annotator is not None and row.events is None:
-            key = (image_id, row.annotator)
-            table.by_annotator[key] = table.by_annotator.get(key, ()) + references
+            table.by_annotator[image_id, row.annotator] += references
         if first is row:
             continue
         if row.split is not None and row.split != (first.split or row.split):
@@ -312,8 +311,7 @@ def find_unused_references(matching: Matching, table: ReferenceTable) -> list[st
     """The images with references but no candidate, in the splits that the candidates belong to."""
     matched_ids = {row.image_id for row in matching.rows.values()}
     splits = {row.split for row in matching.rows.values()}
-    unused = (row for image_id, row in table.rows.items() if image_id not in matched_ids)
-    return [row.image_id for row in unused if not splits or row.split in splits]
+    return [id for id, row in table.rows.items() if id not in matched_ids and (not splits or row.split in splits)]
 
 
 def match_captions(
@@ -585,9 +583,10 @@ def _missing_error(
             "the same ids in both files."
         )
     if unused:
-        images_have = "image there has" if len(unused) == 1 else "images there have"
         example_images = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
-        message += f" {len(unused):,} {images_have} no candidate: {example_images}."
+        message += (
+            f" {format_count(len(unused), 'image there has', 'images there have')} no candidate: {example_images}."
+        )
     if omitted_ids and not are_all:
         return InputError(f"{message} {skip[0].upper()}{skip[1:]}")
     advice = "No caption is left to score: check" if are_all else "Check"
