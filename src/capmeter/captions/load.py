@@ -7,22 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import (
-    ReferenceTable,
-    make_set,
-    match_captions,
-    open_candidates,
-    read_candidates,
-    read_references,
-)
-from capmeter.captions.reading import RowReader
-from capmeter.captions.rows import CaptionRow
+from capmeter.captions.matching import CaptionLoader, ReferenceTable, read_references
 from capmeter.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,10 +45,8 @@ def load(
     Raises:
         InputError: the captions are not as expected; the message says where and how to correct them.
     """
-    options = LoadOptions.from_keywords(options, keywords, references)
-    reader = open_candidates(candidates, options)
-    rows = read_candidates(reader, options)
-    return make_set(*match_captions(rows, reader, read_references(options), options), options)
+    loader = CaptionLoader.open(candidates, LoadOptions.from_keywords(options, keywords, references))
+    return loader.make_set(*loader.match(loader.read()))
 
 
 def load_systems(
@@ -79,37 +67,9 @@ def load_systems(
     Returns:
         The captions by system; those that name no system have the file's name.
     """
-    options = LoadOptions.from_keywords(options, keywords, references)
-    reader = open_candidates(candidates, options)
-    rows = read_candidates(reader, options)
-    systems = match_systems(rows, reader, read_references(options), options, reader.label)
+    loader = CaptionLoader.open(candidates, LoadOptions.from_keywords(options, keywords, references))
+    systems = loader.match_systems(loader.read(), loader.reader.label)
     return {system: captions for system, (_, captions) in systems.items()}
-
-
-def match_systems(
-    rows: Iterable[CaptionRow],
-    reader: RowReader,
-    table: ReferenceTable | None,
-    options: LoadOptions,
-    label: str,
-    *,
-    is_part: bool = False,
-) -> dict[str, tuple[list[CaptionRow], CaptionSet]]:
-    """The candidates of each system that stay, as rows and as a set.
-
-    Args:
-        rows: the candidates of all systems.
-        reader, table, options, is_part: as in `match_captions`.
-        label: the system of rows that name none.
-    """
-    rows_by_system: dict[str, list[CaptionRow]] = {}
-    for row in rows:
-        rows_by_system.setdefault(row.system or label, []).append(row)
-    matched = {
-        system: match_captions(system_rows, reader, table, options, is_part=is_part)
-        for system, system_rows in rows_by_system.items()
-    }
-    return {system: (kept_rows, make_set(kept_rows, notes, options)) for system, (kept_rows, notes) in matched.items()}
 
 
 def load_references(

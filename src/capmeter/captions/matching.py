@@ -1,7 +1,7 @@
 """Candidates are matched with their references: by image id, else by the image's file name or COCO number.
 
-`read_candidates` and `read_references` give rows; `match_captions` completes the candidates with the references,
-pictures and events of their images, and `make_set` makes a `CaptionSet` of them.
+A `CaptionLoader` reads candidates and, by `read_references`, references; it completes the candidates with the
+references, pictures and events of their images, and makes a `CaptionSet` of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import PurePosixPath
 from typing import Any, Literal, cast
 
@@ -168,59 +168,6 @@ def collect_references(rows: Iterable[CaptionRow], name: str, splits: Collection
     return table
 
 
-def open_candidates(source: Source, options: LoadOptions, keep: tuple[str, ...] | None = None) -> RowReader:
-    """The reader of the candidates.
-
-    Args:
-        source: a path, a `CaptionSource`, or captions as lists and dicts.
-        options: how the candidates are read.
-        keep: as in `open_rows`.
-
-    Raises:
-        InputError: the candidates cannot be read, or they and the references are pandas Series of different indexes.
-    """
-    indexes: list[Any] = [getattr(each, "index", None) for each in (source, options.references)]
-    if all(hasattr(each, "equals") for each in indexes) and not indexes[0].equals(indexes[1]):
-        raise InputError(
-            "candidates and references are Series with different indexes, but captions are matched by position: align "
-            "them (references.loc[candidates.index]), or pass lists"
-        )
-    return open_rows(source, options.format, columns=options.columns, keep=keep, numbered=options.references is None)
-
-
-def read_candidates(reader: RowReader, options: LoadOptions, span: Span = WHOLE) -> list[CaptionRow]:
-    """The candidates, of one system or split if the options choose one.
-
-    Args:
-        reader: of the source.
-        options: how the candidates are read.
-        span: the records to read; default: all.
-
-    Raises:
-        InputError: a row is not as expected, or a whole file has no candidates.
-    """
-    system, splits = options.system, options.splits if options.references is None else ()
-    rows: list[CaptionRow] = []
-    others = set[str]()
-    for row in reader.rows("candidates", span):
-        if system is not None and row.system != system:
-            others.add(f"system {row.system}" if row.system else "captions without a system name")
-        elif splits and row.split not in splits:
-            others.add(f"split {row.split}" if row.split else "captions without a named split")
-        else:
-            rows.append(row)
-    if not rows and span == WHOLE:
-        chosen = [("system", system), *(("split", split_name) for split_name in splits)]
-        selection = " and ".join(f"{option_name} {value!a}" for option_name, value in chosen if value)
-        selection_text = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
-        raise InputError(f"{reader.name}: there are no candidates{selection_text}")
-    if options.images_root is not None:
-        pictures = PictureFiles(options.images_root)
-        for row in rows:
-            row.image = pictures.find(row.image_id) if row.image is None else row.image
-    return rows
-
-
 def read_references(options: LoadOptions) -> ReferenceTable | None:
     """The references of a separate source, or of several files, joined by image; None without any.
 
@@ -268,20 +215,19 @@ class Matching:
     ambiguous: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_matches(image_ids: Iterable[str], references: Mapping[str, CaptionRow]) -> Matching:
-    """Matches images by the first key that all of them have among the references, or by that which most have.
+def find_matches(image_ids: Collection[str], references: Mapping[str, CaptionRow]) -> Matching:
+    """Matches distinct images by the first key that all of them have among the references, or by that which most have.
 
     Two images never match the same one: names that could mean several images match none.
     """
-    distinct_ids = list(dict.fromkeys(image_ids))
-    best = Matching(IMAGE_ID, {image_id: references[image_id] for image_id in distinct_ids if image_id in references})
-    if len(best.rows) == len(distinct_ids):
+    best = Matching(IMAGE_ID, {image_id: references[image_id] for image_id in image_ids if image_id in references})
+    if len(best.rows) == len(image_ids):
         return best
     ambiguous: dict[str, list[str]] = {}
     names = {image_id: (image_id, *row.aliases) for image_id, row in references.items()}
     for match_key in KEYS:
         reference_ids = index_images(names, match_key)
-        candidate_ids = index_images({image_id: (image_id,) for image_id in distinct_ids}, match_key)
+        candidate_ids = index_images({image_id: (image_id,) for image_id in image_ids}, match_key)
         matched: dict[str, CaptionRow] = {}
         for value in candidate_ids.keys() & reference_ids.keys():
             ids, others = candidate_ids[value], reference_ids[value]
@@ -291,9 +237,9 @@ def find_matches(image_ids: Iterable[str], references: Mapping[str, CaptionRow])
                 ambiguous.update(dict.fromkeys(ids, ids if len(ids) > 1 else sorted(others)))
         if len(matched) > len(best.rows):
             best = Matching(match_key, matched)
-        if len(matched) == len(distinct_ids):
+        if len(matched) == len(image_ids):
             break
-    best.ambiguous = {id: ambiguous[id] for id in distinct_ids if id in ambiguous and id not in best.rows}
+    best.ambiguous = {id: ambiguous[id] for id in image_ids if id in ambiguous and id not in best.rows}
     return best
 
 
@@ -314,73 +260,230 @@ def find_unused_references(matching: Matching, table: ReferenceTable) -> list[st
     return [id for id, row in table.rows.items() if id not in matched_ids and (not splits or row.split in splits)]
 
 
-def match_captions(
-    rows: Sequence[CaptionRow],
-    reader: RowReader,
-    table: ReferenceTable | None,
-    options: LoadOptions,
-    *,
-    is_part: bool = False,
-) -> tuple[list[CaptionRow], Notes]:
-    """Completes candidates with references, pictures, events and final ids.
+@dataclass
+class CaptionLoader:
+    """Candidates, and their references, which are read and matched as the same options say.
 
-    Args:
-        rows: the candidates, or those of one system.
-        reader: where they come from.
-        table: the references; None: each row has its own.
-        options: how they are read.
-        is_part: whether the source has more candidates.
-
-    Returns:
-        The candidates that stay, and notes on all of them.
-
-    Raises:
-        InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
+    reader: of the candidates.
+    options: how they are read.
+    span: the records to read.
     """
-    readers = [reader, *(table.readers if table is not None else ())]
-    if not is_part:
-        _refuse_absent_columns(readers, options)
-    cleaned = _change_texts(rows, _CLEANERS[options.clean]) if options.clean is not None else []
-    image_counts = Counter([row.image_id for row in rows])
-    _refuse_mismatch(rows, reader, table, image_counts)
-    for row, id in zip(rows, final_ids(rows, image_counts), strict=True):
-        row.final_id = id
-    matching = Matching(IMAGE_ID, {})
-    unused_ids: list[str] = []
-    by_annotator: list[CaptionRow] = []
-    if table is not None:
-        matching = find_matches(image_counts, table.rows)
-        unused_ids = find_unused_references(matching, table)
-        by_annotator = [row for row in rows if _join(row, matching, table)]
-    without = [row for row in rows if not row.references]
-    is_skipped = bool(without) and options.on_missing != "keep"
-    if is_skipped and (options.on_missing == "error" or (len(without) == len(rows) and not is_part)):
-        missing = [row.image_id for row in without]
-        raise _missing_error(missing, len(rows), reader, table, matching, unused_ids, options)
-    kept_rows = [row for row in rows if row.references or not is_skipped]
-    scores_absent = options.on_absent == "empty"
-    if scores_absent and table is not None:
-        for image in (table.rows[image_id] for image_id in unused_ids):
-            events, id = Events() if image.reference_events else None, image.image_id
-            kept_rows.append(replace(image, candidate="", id=None, system=None, human=None, events=events, final_id=id))
-    normalised: list[CaptionRow] = []
-    if options.unicode is not None:
-        unicode_form = cast(Literal["NFC", "NFKC"], options.unicode.upper())
-        normalised = _change_texts(kept_rows, partial(unicodedata.normalize, unicode_form), of_references=True)
-    notes = {
-        CLEANED.get(options.clean or "", ""): _ids(row for row in cleaned if row.references or not is_skipped),
-        f"normalised to Unicode {options.unicode}": _ids(normalised),
-        "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": _ids(without),
-        "scored_as_empty" if scores_absent else "references_without_candidate": unused_ids,
-        **_order_events(kept_rows, options.event_order),
-        "repeated_candidates": [] if len(image_counts) == len(rows) else _repeated_candidates(kept_rows),
-        "matched_by": [] if matching.key == IMAGE_ID else [matching.key],
-        "ambiguous_names": list(matching.ambiguous),
-        "compared_with_the_reference_of_the_same_annotator": _ids(by_annotator),
-    }
-    for assumption, details in (note for each in readers for note in each.fields.notes.items()):
-        notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
-    return kept_rows, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
+
+    reader: RowReader
+    options: LoadOptions
+    span: Span = WHOLE
+
+    @classmethod
+    def open(cls, source: Source, options: LoadOptions, keep: tuple[str, ...] | None = None) -> CaptionLoader:
+        """Recognises the format of the candidates.
+
+        Args:
+            source: a path, a `CaptionSource`, or captions as lists and dicts.
+            options: how the candidates are read.
+            keep: as in `open_rows`.
+
+        Raises:
+            InputError: they cannot be read, or candidates and references are pandas Series of different indexes.
+        """
+        indexes: list[Any] = [getattr(each, "index", None) for each in (source, options.references)]
+        if all(hasattr(each, "equals") for each in indexes) and not indexes[0].equals(indexes[1]):
+            raise InputError(
+                "candidates and references are Series with different indexes, but captions are matched by position: "
+                "align them (references.loc[candidates.index]), or pass lists"
+            )
+        numbered = options.references is None
+        return cls(open_rows(source, options.format, columns=options.columns, keep=keep, numbered=numbered), options)
+
+    def read(self) -> list[CaptionRow]:
+        """The candidates, of one system or split if the options choose one.
+
+        Raises:
+            InputError: a row is not as expected, or a whole file has no candidates.
+        """
+        options, reader = self.options, self.reader
+        system, splits = options.system, options.splits if options.references is None else ()
+        rows: list[CaptionRow] = []
+        others = set[str]()
+        for row in reader.rows("candidates", self.span):
+            if system is not None and row.system != system:
+                others.add(f"system {row.system}" if row.system else "captions without a system name")
+            elif splits and row.split not in splits:
+                others.add(f"split {row.split}" if row.split else "captions without a named split")
+            else:
+                rows.append(row)
+        if not rows and self.span == WHOLE:
+            chosen = [("system", system), *(("split", split_name) for split_name in splits)]
+            selection = " and ".join(f"{option_name} {value!a}" for option_name, value in chosen if value)
+            selection_text = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
+            raise InputError(f"{reader.name}: there are no candidates{selection_text}")
+        if options.images_root is not None:
+            pictures = PictureFiles(options.images_root)
+            for row in rows:
+                row.image = pictures.find(row.image_id) if row.image is None else row.image
+        return rows
+
+    @cached_property
+    def table(self) -> ReferenceTable | None:
+        """The references of a separate source; None: each row has its own."""
+        return read_references(self.options)
+
+    def match(self, rows: Sequence[CaptionRow]) -> tuple[list[CaptionRow], Notes]:
+        """Completes candidates with references, pictures, events and final ids.
+
+        Args:
+            rows: the candidates, or those of one system.
+
+        Returns:
+            The candidates that stay, and notes on all of them.
+
+        Raises:
+            InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
+        """
+        options, table = self.options, self.table
+        readers = [self.reader, *(table.readers if table is not None else ())]
+        if self.span == WHOLE:
+            _refuse_absent_columns(readers, options)
+        cleaned = _change_texts(rows, _CLEANERS[options.clean]) if options.clean is not None else []
+        image_counts = Counter([row.image_id for row in rows])
+        self._refuse_mismatch(rows, image_counts)
+        for row, id in zip(rows, final_ids(rows, image_counts), strict=True):
+            row.final_id = id
+        matching = Matching(IMAGE_ID, {})
+        unused_ids: list[str] = []
+        by_annotator: list[CaptionRow] = []
+        if table is not None:
+            matching = find_matches(image_counts, table.rows)
+            unused_ids = find_unused_references(matching, table)
+            by_annotator = [row for row in rows if _join(row, matching, table)]
+        without = [row for row in rows if not row.references]
+        is_skipped = bool(without) and options.on_missing != "keep"
+        if is_skipped and (options.on_missing == "error" or (len(without) == len(rows) and self.span == WHOLE)):
+            missing = [row.image_id for row in without]
+            raise self._missing_error(missing, len(rows), matching, unused_ids)
+        kept_rows = [row for row in rows if row.references or not is_skipped]
+        if options.on_absent == "empty" and table is not None:
+            for image in (table.rows[image_id] for image_id in unused_ids):
+                events, id = Events() if image.reference_events else None, image.image_id
+                kept_rows.append(
+                    replace(image, candidate="", id=None, system=None, human=None, events=events, final_id=id)
+                )
+        normalised: list[CaptionRow] = []
+        if options.unicode is not None:
+            unicode_form = cast(Literal["NFC", "NFKC"], options.unicode.upper())
+            normalised = _change_texts(kept_rows, partial(unicodedata.normalize, unicode_form), of_references=True)
+        notes = {
+            CLEANED.get(options.clean or "", ""): _ids(row for row in cleaned if row.references or not is_skipped),
+            f"normalised to Unicode {options.unicode}": _ids(normalised),
+            "skipped_without_references" if options.on_missing == "skip" else "kept_without_references": _ids(without),
+            "scored_as_empty" if options.on_absent == "empty" else "references_without_candidate": unused_ids,
+            **_order_events(kept_rows, options.event_order),
+            "repeated_candidates": [] if len(image_counts) == len(rows) else _repeated_candidates(kept_rows),
+            "matched_by": [] if matching.key == IMAGE_ID else [matching.key],
+            "ambiguous_names": list(matching.ambiguous),
+            "compared_with_the_reference_of_the_same_annotator": _ids(by_annotator),
+        }
+        for assumption, details in (note for each in readers for note in each.fields.notes.items()):
+            notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
+        return kept_rows, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
+
+    def match_systems(self, rows: Iterable[CaptionRow], label: str) -> dict[str, tuple[list[CaptionRow], CaptionSet]]:
+        """The candidates of each system that stay, as rows and as a set.
+
+        Args:
+            rows: the candidates of all systems.
+            label: the system of rows that name none.
+        """
+        rows_by_system: dict[str, list[CaptionRow]] = {}
+        for row in rows:
+            rows_by_system.setdefault(row.system or label, []).append(row)
+        matched = {system: self.match(system_rows) for system, system_rows in rows_by_system.items()}
+        return {system: (kept_rows, self.make_set(kept_rows, notes)) for system, (kept_rows, notes) in matched.items()}
+
+    def make_set(self, rows: Sequence[CaptionRow], notes: Notes) -> CaptionSet:
+        """Matched candidates as a set.
+
+        Args:
+            rows: the candidates with their references.
+            notes: what was adjusted.
+        """
+        return CaptionSet.from_columns(
+            _ids(rows),
+            [row.image_id for row in rows],
+            [row.candidate or "" for row in rows],
+            [row.references or () for row in rows],
+            images=[row.image for row in rows],
+            systems=[row.system for row in rows],
+            humans=[row.human for row in rows],
+            events=[None if row.events is None else VideoEvents(row.events, row.reference_events) for row in rows],
+            notes=notes,
+            images_root=os.fspath(self.options.images_root or ""),
+            regions=self.options.regions,
+            adjustments=self.options.adjustments,
+        )
+
+    def _refuse_mismatch(self, rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> None:
+        """Raises for file names instead of captions, lists of different lengths, and candidates for references."""
+        reader, table = self.reader, self.table
+        _refuse_paths([row.candidate or "" for row in rows], reader.name, "candidates")
+        _refuse_paths([text for row in rows[:1000] for text in row.references or ()], reader.name, "references")
+        if table is None:
+            return
+        if reader.format == "list" == table.format and len(counts) != len(table.rows):
+            raise InputError(
+                f"there are {len(counts):,} candidates, but {len(table.rows):,} lists of references; in lists the k-th "
+                "belongs to the k-th: give each candidate a list"
+            )
+        if (
+            reader.format in ("coco", "pycocoevalcap", "clipscore")
+            and min(counts.values()) > 1
+            and all(len(row.references or ()) == 1 for row in table.rows.values())
+        ):
+            raise InputError(
+                f"{reader.name} has {max(counts.values())} candidates for an image, {table.name} one reference for "
+                "each; are the two swapped? If these are samples of a system, give them as rows of JSON lines"
+            )
+
+    def _missing_error(self, missing: Sequence[str], total: int, matching: Matching, unused: list[str]) -> InputError:
+        """What says that candidates of these images lack references, and what to do."""
+        reader, table = self.reader, self.table
+        first_images = list(dict.fromkeys(missing))
+        have, are_all = "has" if len(missing) == 1 else "have", len(missing) == total
+        message = f"{reader.name}: {len(missing):,} of {total:,} candidates {have} no references"
+        skip = "leave these candidates out (on_missing='skip', --on-missing skip)"
+        can_skip = self.options.on_missing != "skip" and not are_all
+        shown_images = ", ".join(map(shorten, first_images[:5])) + " and more" * (len(first_images) > 5)
+        if table is None:
+            ignored = list_names(sorted(reader.fields.ignored), 8)
+            columns = f"or their column (--column references=NAME; not used: {ignored}), " if ignored else ""
+            return InputError(
+                f"{message}: {shown_images}. Name a file of references (references=, --references), {columns}"
+                f"{f'{skip}, ' * can_skip}or keep them for metrics that need none "
+                "(on_missing='keep', --on-missing keep)"
+            )
+        message += f" in {table.name}: {shown_images}."
+        omitted_ids = [id for id in first_images[:5] if id in matching.rows and matching.rows[id].omitted is not None]
+        if omitted_ids:
+            omitted_count = sum(not table.rows[image_id].references for image_id in table.omitted)
+            be, image_count = "is" if omitted_count == 1 else "are", format_count(omitted_count, "image")
+            message += (
+                f" All references of {list_names(omitted_ids)} are left out, as VizWiz's evaluation does "
+                f"({', '.join(sorted(set(table.omitted.values())))}); there {be} {image_count} like that."
+            )
+        if matching.ambiguous:
+            names = ", ".join(map(shorten, next(iter(matching.ambiguous.values()))[:5]))
+            message += (
+                f" The names of {len(matching.ambiguous):,} of these match ambiguously ({names} could be one image): "
+                "use the same ids in both files."
+            )
+        if unused:
+            example_images = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
+            unused_count = format_count(len(unused), "image there has", "images there have")
+            message += f" {unused_count} no candidate: {example_images}."
+        if omitted_ids and not are_all:
+            return InputError(f"{message} {skip[0].upper()}{skip[1:]}")
+        advice = "No caption is left to score: check" if are_all else "Check"
+        advice += " that both are of the same split and name the images alike"
+        return InputError(f"{message} {advice}{f', or {skip}' * can_skip}")
 
 
 def _ids(rows: Iterable[CaptionRow]) -> list[str]:
@@ -417,30 +520,6 @@ def _order_events(rows: Sequence[CaptionRow], event_order: str) -> Notes:
         if len(events.times) > (events.predicted_count or len(events.times)):
             notes[_MORE_EVENTS].append(row.final_id)
     return notes
-
-
-def make_set(rows: Sequence[CaptionRow], notes: Notes, options: LoadOptions) -> CaptionSet:
-    """Matched candidates as a set.
-
-    Args:
-        rows: the candidates with their references.
-        notes: what was adjusted.
-        options: the folder of pictures, the regions, and how texts were changed.
-    """
-    return CaptionSet.from_columns(
-        _ids(rows),
-        [row.image_id for row in rows],
-        [row.candidate or "" for row in rows],
-        [row.references or () for row in rows],
-        images=[row.image for row in rows],
-        systems=[row.system for row in rows],
-        humans=[row.human for row in rows],
-        events=[None if row.events is None else VideoEvents(row.events, row.reference_events) for row in rows],
-        notes=notes,
-        images_root=os.fspath(options.images_root or ""),
-        regions=options.regions,
-        adjustments=options.adjustments,
-    )
 
 
 def final_ids(rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> list[str]:
@@ -497,6 +576,16 @@ def _repeated_candidates(rows: Sequence[CaptionRow]) -> list[str]:
     return _ids(row for key, row in zip(keys, rows, strict=True) if first_rows[key] is not row)
 
 
+def _refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
+    """Raises if most captions look like file names: names were passed instead of the files' contents."""
+    file_paths = [text for text in captions if "." in text and " " not in text and _PATH.fullmatch(text)]
+    if file_paths and 2 * len(file_paths) > len(captions):
+        raise InputError(
+            f"{name}: the {side} look like file names, not captions ({list_names(file_paths, 3)}); pass the captions "
+            "themselves, or one file of captions as the argument"
+        )
+
+
 def _refuse_absent_columns(readers: Sequence[RowReader], options: LoadOptions) -> None:
     """Raises if no row, of candidates or of references, has a column that the user named."""
     chosen_columns = {**(options.columns or {}), **(options.reference_columns or {})}
@@ -508,87 +597,3 @@ def _refuse_absent_columns(readers: Sequence[RowReader], options: LoadOptions) -
             f"{readers[0].name}: no row has the column {list_names(absent)} that was chosen for "
             f"{chosen_columns[absent[0]]}; {others}"
         )
-
-
-def _refuse_mismatch(
-    rows: Sequence[CaptionRow], reader: RowReader, table: ReferenceTable | None, counts: Mapping[str, int]
-) -> None:
-    """Raises for file names instead of captions, lists of different lengths, and swapped candidates and references."""
-    _refuse_paths([row.candidate or "" for row in rows], reader.name, "candidates")
-    _refuse_paths([text for row in rows[:1000] for text in row.references or ()], reader.name, "references")
-    if table is None:
-        return
-    if reader.format == "list" == table.format and len(counts) != len(table.rows):
-        raise InputError(
-            f"there are {len(counts):,} candidates, but {len(table.rows):,} lists of references; in lists the k-th "
-            "belongs to the k-th: give each candidate a list"
-        )
-    if (
-        reader.format in ("coco", "pycocoevalcap", "clipscore")
-        and min(counts.values()) > 1
-        and all(len(row.references or ()) == 1 for row in table.rows.values())
-    ):
-        raise InputError(
-            f"{reader.name} has {max(counts.values())} candidates for an image, {table.name} one reference for each; "
-            "are the two swapped? If these are samples of a system, give them as rows of JSON lines"
-        )
-
-
-def _refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
-    """Raises if most captions look like file names: names were passed instead of the files' contents."""
-    file_paths = [text for text in captions if "." in text and " " not in text and _PATH.fullmatch(text)]
-    if file_paths and 2 * len(file_paths) > len(captions):
-        raise InputError(
-            f"{name}: the {side} look like file names, not captions ({list_names(file_paths, 3)}); pass the captions "
-            "themselves, or one file of captions as the argument"
-        )
-
-
-def _missing_error(
-    missing: Sequence[str],
-    total: int,
-    reader: RowReader,
-    table: ReferenceTable | None,
-    matching: Matching,
-    unused: list[str],
-    options: LoadOptions,
-) -> InputError:
-    """What says that candidates of these images lack references, and what to do."""
-    first_images = list(dict.fromkeys(missing))
-    have, are_all = "has" if len(missing) == 1 else "have", len(missing) == total
-    message = f"{reader.name}: {len(missing):,} of {total:,} candidates {have} no references"
-    skip = "leave these candidates out (on_missing='skip', --on-missing skip)"
-    can_skip = options.on_missing != "skip" and not are_all
-    shown_images = ", ".join(map(shorten, first_images[:5])) + " and more" * (len(first_images) > 5)
-    if table is None:
-        ignored = list_names(sorted(reader.fields.ignored), 8)
-        columns = f"or their column (--column references=NAME; not used: {ignored}), " if ignored else ""
-        return InputError(
-            f"{message}: {shown_images}. Name a file of references (references=, --references), {columns}"
-            f"{f'{skip}, ' * can_skip}or keep them for metrics that need none (on_missing='keep', --on-missing keep)"
-        )
-    message += f" in {table.name}: {shown_images}."
-    omitted_ids = [id for id in first_images[:5] if id in matching.rows and matching.rows[id].omitted is not None]
-    if omitted_ids:
-        omitted_count = sum(not table.rows[image_id].references for image_id in table.omitted)
-        be, image_count = "is" if omitted_count == 1 else "are", format_count(omitted_count, "image")
-        message += (
-            f" All references of {list_names(omitted_ids)} are left out, as VizWiz's evaluation does "
-            f"({', '.join(sorted(set(table.omitted.values())))}); there {be} {image_count} like that."
-        )
-    if matching.ambiguous:
-        names = ", ".join(map(shorten, next(iter(matching.ambiguous.values()))[:5]))
-        message += (
-            f" The names of {len(matching.ambiguous):,} of these match ambiguously ({names} could be one image): use "
-            "the same ids in both files."
-        )
-    if unused:
-        example_images = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
-        message += (
-            f" {format_count(len(unused), 'image there has', 'images there have')} no candidate: {example_images}."
-        )
-    if omitted_ids and not are_all:
-        return InputError(f"{message} {skip[0].upper()}{skip[1:]}")
-    advice = "No caption is left to score: check" if are_all else "Check"
-    advice += " that both are of the same split and name the images alike"
-    return InputError(f"{message} {advice}{f', or {skip}' * can_skip}")

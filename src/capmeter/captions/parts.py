@@ -34,14 +34,12 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.containers import ROWS, WHOLE, Span
-from capmeter.captions.load import match_systems
 from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.matching import (
+    CaptionLoader,
     ReferenceTable,
     find_matches,
     find_unused_references,
-    open_candidates,
-    read_candidates,
     read_references,
 )
 from capmeter.captions.reading import RowReader
@@ -166,8 +164,9 @@ class Part:
         Raises:
             InputError: they are not as expected, or bytes are to be carried; the message says where.
         """
-        reader = self.reader or open_candidates(self.source, self.options, self.keep)
-        rows = read_candidates(reader, self.options, self.span)
+        reader = self.reader or CaptionLoader.open(self.source, self.options, self.keep).reader
+        loader = CaptionLoader(reader, self.options, self.span)
+        rows = loader.read()
         numbers = iter(() if self.numbers is None else self.numbers.tolist())
         for position, row in enumerate(rows):
             if self.numbers is not None and row.id is None:
@@ -176,8 +175,8 @@ class Part:
             if self.keep is not None and row.number is None:  # of a document, which is one part
                 row.number = position
             row.kept = tuple(map(_carried_value, row.kept, repeat(row.location), self.keep or ()))
-        table = _references_of(self.options)
-        matched = match_systems(rows, reader, table, self.options, "", is_part=self.span != WHOLE)
+        loader.table = _references_of(self.options)
+        matched = loader.match_systems(rows, "")
         positions = {id(row): position for position, row in enumerate(rows)}
         for system, (kept_rows, _) in matched.items():
             for row in kept_rows:
@@ -265,7 +264,7 @@ def _find_files(source: Any) -> list[CaptionSource]:
 
 def _divide(source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[str, ...] | None) -> list[Part]:
     source = replace(source, path=source.path.absolute())
-    reader = open_candidates(source, options, keep)
+    reader = CaptionLoader.open(source, options, keep).reader
     sample = list(islice(reader.rows("candidates"), _SAMPLE)) if reader.container else []
     part = Part(source, options, keep=keep, has_ids=bool(sample) and all(row.id is not None for row in sample))
     has_events = any(row.single_event for row in sample)

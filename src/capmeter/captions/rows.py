@@ -85,7 +85,7 @@ class CaptionRow:
     omitted: the field by which the source marks its reference as unusable (VizWiz), if it does.
     number, kept: the row's number in its file, and its values of the columns that are carried through
         (`FieldMap.keep`), if there are any.
-    final_id: of a candidate, after `matching.match_captions`: its own id, or the one that its image gives it.
+    final_id: of a candidate, after `CaptionLoader.match`: its own id, or the one that its image gives it.
     """
 
     location: str

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import (
-    ReferenceTable,
-    make_set,
-    match_captions,
-    open_candidates,
-    read_candidates,
-    read_references,
-    read_table,
-)
+from capmeter.captions.matching import CaptionLoader, ReferenceTable, read_table
 from capmeter.captions.rows import Side
 from capmeter.captions.text_checks import (
     COPIED,
@@ -91,16 +83,16 @@ def examine(
     findings = Findings()
     options = LoadOptions.from_keywords(options, {**keywords, "on_missing": "keep"}, references)
     try:
-        reader = open_candidates(source, options)
+        loader = CaptionLoader.open(source, options)
+        reader = loader.reader
         findings.facts["format"] = reader.format
         if options.references is None and (side or detect_side(reader)) == "references":
             _check_references(read_table(reader, options.splits), findings)
         else:
-            rows, table = read_candidates(reader, options), read_references(options)
-            if table is not None:
-                findings.facts["references format"] = table.format
-            captions = make_set(*match_captions(rows, reader, table, options), options)
-            _check_captions(captions, table is not None, findings)
+            rows = loader.read()
+            if loader.table is not None:
+                findings.facts["references format"] = loader.table.format
+            _check_captions(loader.make_set(*loader.match(rows)), loader.table is not None, findings)
         if reader.fields.layout is not None:
             findings.facts["layout"] = reader.fields.layout.holds
         for assumption, details in reader.fields.notes.items():

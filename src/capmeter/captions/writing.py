@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 from capmeter.captions.caption_set import CaptionSet, Events
 from capmeter.captions.layouts import FIELDS
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import (
-    collect_references,
-    match_captions,
-    open_candidates,
-    read_candidates,
-    read_references,
-)
+from capmeter.captions.matching import CaptionLoader, collect_references
 from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side
 from capmeter.core.errors import InputError
@@ -110,15 +104,15 @@ def convert(
         InputError: the source cannot be read, or the format cannot be written.
     """
     options = LoadOptions.from_keywords(options, {**keywords, "on_missing": "keep"}, references)
-    reader = open_candidates(source, options)
+    loader = CaptionLoader.open(source, options)
+    reader = loader.reader
     summary = ConversionSummary(reader.format, "candidates")
     if options.references is None and (side or detect_side(reader)) == "references":
         splits = options.splits
         rows = [row for row in reader.rows("references") if not splits or row.split in splits]
         summary.side = "references"
     else:
-        rows = read_candidates(reader, options)
-        rows, _ = match_captions(rows, reader, read_references(options), options)
+        rows, _ = loader.match(loader.read())
     _write(rows, path, to, references_path, summary)
     summary.ignored = sorted(reader.fields.ignored)
     return summary
