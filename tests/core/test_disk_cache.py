@@ -116,9 +116,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_tables_are_kept_whole(tmp_path: Path) -> None:
     cache, table = DiskCache(tmp_path), {"ids": np.arange(5, dtype=np.uint16), "mask": np.array([True, False])}
-    cache.put_table("tokens/1", table)
-    result = cache.get_table("tokens/1")
-    assert result is not None and result.keys() == table.keys()
+    cache.put_table("tokens/1", (table, None))
+    result, _ = cache.get_table("tokens/1") or ({}, None)
+    assert result.keys() == table.keys()
     assert all(same(result[name], array) for name, array in table.items())
     assert cache.get_table("tokens/2") is None
 

@@ -12,10 +12,10 @@ from those of some: row i of `tables[k]` becomes row `places[k][i]`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import numpy as np
@@ -26,7 +26,6 @@ from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 
 if TYPE_CHECKING:
-    from capmeter.core.arrays import Arrays
     from capmeter.core.disk_cache import DiskCache
 
 MIN_REFERENCES = 2000
@@ -39,22 +38,28 @@ class StoredPool(SentencePool):
     def __init__(self, sentences: Sequence[str], cache: DiskCache) -> None:
         super().__init__(sentences)
         self._cache = cache
-        text_lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        digest = hashlib.blake2b("".join(sentences).encode("utf-8", "surrogatepass"), digest_size=32)
-        digest.update(text_lengths.tobytes())
-        self._digest = digest.hexdigest()
+        self._digest = hashlib.blake2b(json.dumps(sentences).encode(), digest_size=32).hexdigest()
 
     def compute(self, analysis: Any) -> Any:
         """The analysis's table; one that can be joined is from disk, where it is stored after it is computed."""
         if not hasattr(analysis, "TABLE"):
             return analysis.compute(self)
         table_name = f"{analysis.identity}/{self._digest}"
-        with suppress(OSError, LookupError, ValueError, TypeError):  # a damaged file may have other arrays
-            if (arrays := self._cache.get_table(table_name)) is not None:
-                return _unpack_table(analysis.TABLE, arrays)
+        with suppress(
+            OSError, LookupError, ValueError, TypeError, AttributeError
+        ):  # a damaged file may have other arrays
+            if (stored := self._cache.get_table(table_name)) is not None:
+                arrays, facts = stored
+                texts = {name: tuple(value) for name, value in facts["texts"].items()}
+                types = {name: np.dtype(type_name) for name, type_name in facts["types"].items()}
+                return _make_table(analysis.TABLE, {name: arrays[name].astype(types[name]) for name in types} | texts)
         table = analysis.compute(self)
+        content = _flatten_table(table)
+        texts = {name: value for name, value in content.items() if isinstance(value, tuple)}
+        arrays = {name: value for name, value in content.items() if name not in texts}
+        facts = {"texts": texts, "types": {name: array.dtype.str for name, array in arrays.items()}}
         with suppress(AssetError):  # the folder cannot be created
-            self._cache.put_table(table_name, _pack_table(table))
+            self._cache.put_table(table_name, ({name: _shrink(array) for name, array in arrays.items()}, facts))
         return table
 
 
@@ -74,36 +79,24 @@ def enable_reference_cache(captions: CaptionSet, settings: Settings) -> None:
         pool.division = [(stored_pool, np.array(references, np.int64)), (pool.part(others), others)]
 
 
-def _pack_table(table: Any, prefix: str = "") -> Arrays:
-    """A dataclass of arrays, tuples of texts, and dataclasses of these, as arrays in types as small as possible."""
-    arrays: Arrays = {}
+def _flatten_table(table: Any, prefix: str = "") -> dict[str, Any]:
+    """The arrays and tuples of texts of a dataclass and of its dataclasses, by name: `FIELD` or `FIELD.FIELD`."""
+    content: dict[str, Any] = {}
     for field in fields(table):
         value, name = getattr(table, field.name), prefix + field.name
-        if isinstance(value, tuple):
-            arrays[f"{name} text"] = np.frombuffer("".join(value).encode("utf-8", "surrogatepass"), np.uint8)
-            arrays[f"{name} lengths"] = _shrink(np.fromiter(map(len, value), np.int64, len(value)))
-        elif is_dataclass(value):
-            arrays |= _pack_table(value, f"{name}.")
-        else:
-            arrays[f"{name} {value.dtype.str}"] = _shrink(value)
-    return arrays
+        content |= _flatten_table(value, f"{name}.") if is_dataclass(value) else {name: value}
+    return content
 
 
-def _unpack_table(kind: Any, arrays: Arrays, prefix: str = "") -> Any:
-    """The dataclass of this kind that `_pack_table` was given."""
-    values: dict[str, Any] = {}
-    types, stored = get_type_hints(kind), {name.partition(" ")[0]: name for name in arrays}
-    for field in fields(kind):
-        name, field_type = prefix + field.name, types[field.name]
-        if is_dataclass(field_type):
-            values[field.name] = _unpack_table(field_type, arrays, f"{name}.")
-        elif f"{name} text" in arrays:
-            text = arrays[f"{name} text"].tobytes().decode("utf-8", "surrogatepass")
-            ends = np.cumsum(arrays[f"{name} lengths"], dtype=np.int64).tolist()
-            values[field.name] = tuple([text[begin:end] for begin, end in pairwise([0, *ends])])
-        else:
-            values[field.name] = arrays[stored[name]].astype(stored[name].partition(" ")[2])
-    return kind(**values)
+def _make_table(kind: Any, content: Mapping[str, Any], prefix: str = "") -> Any:
+    """The dataclass of this kind that `_flatten_table` was given."""
+    kinds, names = get_type_hints(kind), {field.name: prefix + field.name for field in fields(kind)}
+    return kind(
+        **{
+            field: _make_table(kinds[field], content, f"{name}.") if is_dataclass(kinds[field]) else content[name]
+            for field, name in names.items()
+        }
+    )
 
 
 def _shrink(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

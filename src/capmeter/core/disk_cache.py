@@ -95,18 +95,18 @@ class DiskCache:
             # the clock of file systems is too coarse to tell two changes apart
             _indices[path.parent] = _indices.get(path.parent, _EMPTY)._replace(changed=-1)
 
-    def get_table(self, table_name: str) -> Arrays | None:
-        """The arrays of the table of this name; None if it is not cached."""
+    def get_table(self, table_name: str) -> tuple[Arrays, Any] | None:
+        """The arrays and facts of the table of this name; None if it is not cached."""
         path = self.path / (_digest(table_name) + _SUFFIX)
         try:
-            return self._read(path)[0]
+            return self._read(path)
         except _DAMAGE:
             _delete(path)
             return None
 
-    def put_table(self, table_name: str, arrays: Arrays) -> None:
-        """Caches a table's arrays of numbers under a name that says everything that affects them; see `put`."""
-        self._write(self.path / (_digest(table_name) + _SUFFIX), arrays)
+    def put_table(self, table_name: str, table: tuple[Arrays, Any]) -> None:
+        """Caches arrays and facts (a JSON value) under a name that says everything that affects them; see `put`."""
+        self._write(self.path / (_digest(table_name) + _SUFFIX), *table)
 
     def _read(self, path: Path) -> tuple[Arrays, Any]:
         """The content of a file, which counts as used now; a `ValueError` if it is absent or damaged."""
