@@ -5,7 +5,7 @@ There are two kinds of findings: a *problem* prevents scoring or makes scores wr
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -126,16 +126,16 @@ def _check_references(table: ReferenceTable, findings: Findings) -> None:
 
 def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings) -> None:
     """Checks candidates and their references, which are or are not in a separate file."""
-    facts, notes = findings.facts, captions.notes
-    pool, candidate_indices = captions.pool, captions.candidates.tolist()
-    candidate_texts = {k: pool[k] for k in set(candidate_indices)}
+    facts, notes = findings.facts, defaultdict(list, captions.notes)
+    texts = [captions.pool[k] for k in captions.candidates.tolist()]
+    text_counts = Counter(texts)
     facts["holds"] = "candidates and references" if len(captions.references.values) else "candidates"
     facts["captions"] = len(captions)
     facts["images"] = len(set(captions.image_ids))
     systems = Counter(system for system in captions.systems if system is not None)
     if systems:
         facts["systems"] = dict(systems)
-    ids_without = notes.get("kept_without_references", [])
+    ids_without = notes["kept_without_references"]
     if len(ids_without) == len(captions) and not are_separate:
         facts["references"] = "none; name a file: --references"
     else:
@@ -144,21 +144,18 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
             findings.problems.append(
                 f"candidates without references: {len(ids_without):,} of {len(captions):,} ({list_names(ids_without)})"
             )
-    findings.warn("images with references but no candidate", notes.get("references_without_candidate", []))
-    findings.warn(
-        "images whose names match ambiguously",
-        notes.get("ambiguous_names", []),
-        ": use the same ids in both files",
-    )
-    if "matched_by" in notes:
+    findings.warn("images with references but no candidate", notes["references_without_candidate"])
+    ambiguous_ids = notes["ambiguous_names"]
+    findings.warn("images whose names match ambiguously", ambiguous_ids, ": use the same ids in both files")
+    if notes["matched_by"]:
         facts["images matched by"] = notes["matched_by"][0]
-    facts["distinct candidates"] = len(candidate_texts)
+    facts["distinct candidates"] = len(text_counts)
     blank_ids = find_ids(captions, is_blank)
     facts["empty candidates"] = len(blank_ids)
     findings.warn("empty candidates, which get the lowest score", blank_ids)
     findings.warn(
         "candidates that repeat an earlier one of the same image, as padded data loaders produce",
-        notes.get("repeated_candidates", []),
+        notes["repeated_candidates"],
     )
     _check_endings(captions, findings)
     unsegmented_ids = find_ids(captions, is_unsegmented)
@@ -168,11 +165,11 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
             unsegmented_ids,
             "; choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
         )
-    most_common, repeat_count = Counter(candidate_indices).most_common(1)[0]
+    repeated_text, repeat_count = text_counts.most_common(1)[0]
     if len(captions) >= 20 and repeat_count > len(captions) / 5:
-        repeated_text = shorten(candidate_texts[most_common], 60)
-        findings.warnings.append(f"{repeat_count:,} of {len(captions):,} candidates are the same: {repeated_text}")
-    _check_texts(captions.ids, [candidate_texts[k] for k in candidate_indices], "candidates", findings)
+        repeated = shorten(repeated_text, 60)
+        findings.warnings.append(f"{repeat_count:,} of {len(captions):,} candidates are the same: {repeated}")
+    _check_texts(captions.ids, texts, "candidates", findings)
     for reason, caption_ids in check_captions(captions).items():
         if reason != COPIED or 50 * len(caption_ids) > len(captions):  # a system and a person may write the same
             findings.warn(reason, caption_ids)
