@@ -10,14 +10,12 @@ that English rarely ends a sentence with. People write a few such captions ("a b
 (True, False)
 >>> is_truncated("a living room with a couch and a tv in a"), is_truncated("A dog that runs in."), is_truncated("a dog")
 (True, True, False)
->>> find_truncated({"1": "a cat on the", "2": "a cat on the mat", "3": "a man with"})
-['1', '3']
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 HAN_AND_KANA = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u3105-\u312f"
@@ -78,8 +76,3 @@ def is_truncated(caption: str) -> bool:
     """Whether the caption's last word is a function word that follows another word."""
     last_word = _LAST_WORD.search(caption[-_END:].lower())
     return last_word is not None and last_word.group(1) in FINAL_WORDS
-
-
-def find_truncated(captions: Mapping[str, str]) -> list[str]:
-    """The ids of the captions (id → text) that end in a function word."""
-    return [caption_id for caption_id, text in captions.items() if is_truncated(text)]

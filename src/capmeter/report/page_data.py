@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.captions.words import find_truncated
+from capmeter.captions.text_checks import find_ids
+from capmeter.captions.words import is_truncated
 from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.progress import task
 from capmeter.evaluation.base import Floats
@@ -282,7 +283,7 @@ def _notes(systems: Mapping[str, Results], first_row: Mapping[str, int]) -> list
     for system_name, results in systems.items():
         caption_positions = results.ids.positions
         metric_notes = [(reason, ids) for scores in results.values() for reason, ids in scores.notes.items()]
-        truncated = [(TRUNCATED, find_truncated(_candidates(results)))]
+        truncated = [(TRUNCATED, _find_truncated(results))]
         for reason, ids in [*results.notes.items(), *metric_notes, *truncated]:
             reason_rows = noted_rows.setdefault(reason.replace("_", " "), {})
             reason_rows.update(
@@ -291,29 +292,23 @@ def _notes(systems: Mapping[str, Results], first_row: Mapping[str, int]) -> list
     return [{"reason": reason, "rows": list(reason_rows)} for reason, reason_rows in noted_rows.items() if reason_rows]
 
 
-def _candidates(results: Results) -> dict[str, str]:
-    """id → candidate."""
-    captions = results.captions
-    if captions is None:
-        return {}
-    return {caption_id: captions.pool[k] for caption_id, k in zip(captions.ids, captions.candidates, strict=True)}
+def _find_truncated(results: Results) -> list[str]:
+    """The ids of the captions that end in a function word."""
+    return [] if results.captions is None else find_ids(results.captions, is_truncated)
 
 
 def truncated_rows(systems: Mapping[str, Results]) -> list[tuple[int, str, str]]:
     """For each system with captions that end in a function word: its number, their count and share, and examples."""
     rows = []
     for system_index, results in enumerate(systems.values()):
-        candidate_texts = _candidates(results)
-        truncated_ids = find_truncated(candidate_texts)
-        if truncated_ids:
+        captions, truncated_ids = results.captions, _find_truncated(results)
+        if captions is not None and truncated_ids:
             examples: dict[str, None] = {}
-            for words in (candidate_texts[caption_id].split() for caption_id in truncated_ids):
+            for words in (captions[caption_id].candidate.split() for caption_id in truncated_ids):
                 last_words = " ".join(words[-_WORDS:])
                 is_cut = len(words) > _WORDS or len(last_words) > 60
                 examples["… " * is_cut + last_words[-60:]] = None
-            count_text = (
-                f"{len(truncated_ids):,} of {len(candidate_texts):,} ({len(truncated_ids) / len(candidate_texts):.1%})"
-            )
+            count_text = f"{len(truncated_ids):,} of {len(captions):,} ({len(truncated_ids) / len(captions):.1%})"
             rows.append((system_index, count_text, "; ".join(list(examples)[:_EXAMPLES])))
     return rows
 
