@@ -42,6 +42,15 @@ SAMPLES = {
     "BPE": "A d@@ og runs.",
     "WordPiece": "[CLS] A dog run ##s. [SEP] endseq",
     "byte tokens": "A dog<0x20>runs.",
+    "gpt-oss": "<|channel|>analysis<|message|>A cat?<|end|><|start|>assistant<|channel|>final<|message|>A dog runs.",
+    "gpt-oss without special tokens": "analysisA cat? No.assistantcommentaryA dog.assistantfinalA dog runs.",
+    "gpt-oss with spaces": "analysis a cat? assistantfinal A dog runs.",
+    "Kimi-VL": "◁think▷A cat? No.◁/think▷A dog runs.",
+    "Magistral": "[THINK]A cat? No.[/THINK]A dog runs.",
+    "roles on lines": "system\nBe brief.\nuser\nDescribe it.\nassistant\nA dog runs.",
+    "Gemma without special tokens": "user\nDescribe it.\nmodel\nA dog runs.",
+    "a box": r"$\boxed{\text{A dog runs.}}$",
+    "tags and unknown words": "<MORE_DETAILED_CAPTION>A UNK dog runs.<time_end>",
 }
 
 
@@ -56,14 +65,9 @@ def test_leftovers_are_found_and_removed(name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a dog runs on grass",
-        "  spaces  are kept , as they are ",
-        "a sign that says assistant: call me",
-        "two <3 hearts and a > b",
-        "**Bold** and <b>HTML</b> are words that the model chose",
-        "caf\u00e9 \u72d7 \U0001f415",
-        "a model: the T34",
-        "she thinks </about> it",
+        *("a dog runs on grass", "  spaces  are kept , as they are ", "a sign that says assistant: call me"),
+        *("two <3 hearts and a > b", "**Bold** and <b>HTML</b> are words that the model chose", "a model: the T34"),
+        *("caf\u00e9 \u72d7 \U0001f415", "she thinks </about> it", "analysis of a sign", "model", "assistant"),
     ],
 )
 def test_captions_are_left_as_they_are(text: str) -> None:
@@ -83,13 +87,12 @@ def test_cleaning_ends_and_a_cleaned_text_has_no_tokens(text: str) -> None:
         ("A dog runs. </think>", CAPTION),
         ("It is a dog. </think> A dog runs. </think>", CAPTION),
         ("A dog runs. <think>Is it?</think>", CAPTION),
-        ("ASSISTANT: A dog runs. ASSISTANT:", CAPTION),
+        *(("ASSISTANT: A dog runs. ASSISTANT:", CAPTION), ("USER: Describe it. ASSISTANT:", "")),
         ("A dog runs.<|im_end|>\n<|im_start|>user\nAnything else?<|im_end|>", CAPTION),
         ("A dog runs.\n### Human: Anything else?\n### Assistant:", CAPTION),
-        ("<think>It is a dog.</think>", ""),
-        ("[INST] Describe it. [/INST]", ""),
+        *(("<think>It is a dog.</think>", ""), ("[INST] Describe it. [/INST]", ""), ("analysisWe need a caption", "")),
+        *(("◁think▷It is a dog.", ""), ("user\nDescribe it.\nassistant\n", ""), ("<|channel|>analysis It", "")),
         ("<|im_start|>user\nDescribe it.<|im_end|>\n<|im_start|>assistant\n", ""),
-        ("USER: Describe it. ASSISTANT:", ""),
         ("### Instruction:\nDescribe it.\n\n### Response:\n", ""),
     ],
 )
@@ -100,13 +103,8 @@ def test_what_nothing_follows_takes_no_caption_with_it(text: str, caption: str) 
 @pytest.mark.parametrize(
     ("text", "caption"),
     [
-        ("<grounding> a dog", "a dog"),
-        ("<w>a</w> dog", "a dog"),
-        ("##a dog", "a dog"),
-        ("user: a dog", "a dog"),
-        ("a dog ###Response: a cat", "a cat"),
-        ("<</SYS>> a dog", "a dog"),
-        ("a dog<e@@ os>", "a dog"),
+        *(("<grounding> a dog", "a dog"), ("<w>a</w> dog", "a dog"), ("##a dog", "a dog"), ("user: a dog", "a dog")),
+        *(("a dog ###Response: a cat", "a cat"), ("<</SYS>> a dog", "a dog"), ("a dog<e@@ os>", "a dog")),
     ],
 )
 def test_what_is_found_is_removed_and_what_is_removed_is_found(text: str, caption: str) -> None:
@@ -116,7 +114,8 @@ def test_what_is_found_is_removed_and_what_is_removed_is_found(text: str, captio
 PIECES = [
     *("<think>", "</think>", "<grounding>", "<w>", "</w>", "##", " ##a", "@@ ", "@@", "<0x3C>", "<</SYS>>", "[INST]"),
     *("[/INST]", "user: ", "assistant:", "###Response", "### human: ", "<|im_start|>assistant", "<|im_end|>", "</s>"),
-    *("a dog", " ", "\n", "b", ".", "s>", "<", "▁", "Ġ", "```", "[CLS]", "<e", "os>"),
+    *("a dog", " ", "\n", "b", ".", "s>", "<", "▁", "Ġ", "```", "[CLS]", "<e", "os>", "UNK", "◁think▷", "◁/think▷"),
+    *("analysis", "assistantfinal", "A", "<|channel|>", "final", "assistant\n", "user\n", "model\n", "[THINK]", "_"),
 ]
 
 
@@ -126,9 +125,10 @@ def test_a_cleaned_text_has_nothing_that_cleaning_is_for(text: str) -> None:
     assert not [reason for reason in find_artefacts(clean_chat_artifacts(text)) if reason.startswith(reasons)]
 
 
-@pytest.mark.parametrize(
-    "part", ["<think>", "</think>", "\n", "ASSISTANT: ", "```\n", "<|", "[INST]", " ##a", "<0x0A>", "#", "@", "user:"]
-)
+PARTS = [" ##a", "<0x0A>", "#", "@", "user:", "analysisA", "<a_", "model\n", "◁think▷", "assistantfinal"]
+
+
+@pytest.mark.parametrize("part", ["<think>", "</think>", "\n", "ASSISTANT: ", "```\n", "<|", "[INST]", *PARTS])
 def test_long_texts_take_linear_time(part: str) -> None:
     start = time.process_time()
     clean_chat_artifacts(part * (1_000_000 // len(part)))

@@ -9,6 +9,8 @@ unless these are a question or reasoning.
 'A dog runs.'
 >>> clean_chat_artifacts("USER: <image> Describe it. ASSISTANT: a dog runs</s>"), clean_chat_artifacts("ĠaĠdogĠruns")
 ('a dog runs', 'a dog runs')
+>>> clean_chat_artifacts("analysisA dog, I think.assistantfinalA dog runs."), clean_chat_artifacts("◁think▷A dog")
+('A dog runs.', '')
 >>> clean_chat_artifacts("a dog runs [/INST]"), clean_chat_artifacts("[INST] Describe it. [/INST]")
 ('a dog runs', '')
 
@@ -22,31 +24,21 @@ from __future__ import annotations
 
 import re
 
-_TAGS = "(?:think(?:ing)?|reasoning|seed:think)"
-REASONING = re.compile(rf"</?{_TAGS}>", re.IGNORECASE)
-_TOKENS = (
-    r"<[|｜][^<>|｜]{1,40}[|｜]>|</?s>|<(?:pad|unk|eos|bos|start|end|mask|image|video|audio|img|grounding)>|<</?SYS>>"
-    r"|<extra_id_\d+>|<(?:start|end)_of_\w+>|\[(?:CLS|SEP|PAD|UNK|MASK|[BE]OS)\]|\[/?INST\]|\b(?:start|end)seq\b"
-)
-_ROLE = r"\s*(?:assistant|user|human|system)\s*:"
+from capmeter.core.json_text import read_bundled_json
+
+_PARTS = read_bundled_json("phrases.json")["leftovers"].items()
+_LEFTOVERS = {name: re.compile("|".join(parts), re.IGNORECASE | re.DOTALL) for name, parts in _PARTS}
+_TAGS, _CHANNELS = _LEFTOVERS["tags of reasoning"].pattern, _LEFTOVERS["channels of gpt-oss"].pattern
+_TOKENS, _ROLE = _LEFTOVERS["tokens"].pattern, _LEFTOVERS["roles"].pattern
+REASONING = re.compile(f"{_TAGS}|{_CHANNELS}", re.IGNORECASE | re.DOTALL)
 TOKENS = re.compile(rf"{_TOKENS}|\A{_ROLE}|###\s*(?:assistant|human|response|instruction)\b", re.IGNORECASE)
 MARKS = re.compile(r"[▁ĠĊ]|</?w>|(?:\A|\s)##\w|(?<=[^\s@])@@(?:\s|\Z)|<0x[0-9A-F]{2}>")
-
-_ONLY_TOKENS = re.compile(f"{_TOKENS}|</?{_TAGS}>", re.IGNORECASE)
-_THOUGHTS = re.compile(rf"<({_TAGS})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_END_OF_THOUGHTS = re.compile(f"</{_TAGS}>", re.IGNORECASE)
-_TURN = r"(?:<\|im_start\|>|<start_of_turn>|<\|start_header_id\|>|<\|)(?:{})(?:<\|end_header_id\|>|\|>)?"
-_ANSWER = re.compile(
-    _TURN.format("assistant|model") + r"|\[/INST\]|#{3,6}\s*(?:assistant|response)\b\s?:?", re.IGNORECASE
-)
-_QUESTION = re.compile(_TURN.format("user|system") + r"|\[INST\]|#{3,6}\s*(?:human|instruction)\b\s?:?", re.IGNORECASE)
-_ROLE_OF_QUESTION = re.compile(r"\s*(?:#{1,4} ?)?(?:user|human|system|instruction)\s?:", re.IGNORECASE)
-_ROLE_OF_ANSWER = re.compile(r"(?:#{1,4} ?response|(?:#{1,4} ?)?\bassistant)\s?:", re.IGNORECASE)
+_ONLY_TOKENS = re.compile(f"{_TOKENS}|{_TAGS}", re.IGNORECASE)
+_THOUGHTS = re.compile(f"{_CHANNELS}|{_LEFTOVERS['thoughts'].pattern}", re.IGNORECASE | re.DOTALL)
+_END_OF_THOUGHTS, _ENCLOSED = _LEFTOVERS["ends of thoughts"], _LEFTOVERS["what encloses all"]
+_ANSWER, _QUESTION = _LEFTOVERS["answers"], _LEFTOVERS["questions"]
+_ROLE_OF_ANSWER, _ROLE_OF_QUESTION = _LEFTOVERS["roles of answers"], _LEFTOVERS["roles of questions"]
 _FIRST_ROLES = re.compile(rf"\A(?:{_ROLE})+", re.IGNORECASE)
-_ENCLOSED = re.compile(
-    r"\s*<(answer|captions?|description|response|output|result|summary|final|final_answer)>(.*)</\1>\s*",
-    re.IGNORECASE | re.DOTALL,
-)
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*$\n?|```", re.MULTILINE)
 _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 _PASSES = 8  # what is removed may leave another leftover: "<e@@ os>"
@@ -66,7 +58,7 @@ def clean_chat_artifacts(text: str) -> str:
 def _clean_once(text: str) -> str:
     cleaned_text = _last_visible(_END_OF_THOUGHTS.split(_THOUGHTS.sub(" ", text)))
     if (enclosed := _ENCLOSED.fullmatch(cleaned_text)) is not None:
-        cleaned_text = enclosed[2]
+        cleaned_text = enclosed["tagged"] or enclosed["boxed"] or ""
     cleaned_text = _FENCE.sub("", _ONLY_TOKENS.sub(" ", _after_roles(_answer(cleaned_text))))
     cleaned_text = re.sub(r"(?<=[^\s@])(?:@@(?:\s|\Z))+|(?<=\w) ##(?=\w)", "", _BYTES.sub(_decode_bytes, cleaned_text))
     return re.sub(r"[▁ĠĊ]|</?w>|(?:\A|(?<=\s))##(?=\w)", " ", cleaned_text)

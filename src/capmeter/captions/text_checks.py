@@ -37,7 +37,7 @@ ARTEFACTS = {
     "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
     **{reason: re.compile(pattern) for reason, pattern in _PHRASES["artefacts"].items()},
 }
-_PLAIN = re.compile(r"(?! *b['\"])[A-Za-z ,.'\"!?()-]*")  # no artefact is written with these alone
+_PLAIN = re.compile(r"(?! *(?:b['\"]|analysis|assistant))[A-Za-z ,.'\"!?()-]*")  # alone in no artefact
 _ERROR_WORDS = re.compile("|".join(_PHRASES["words of errors"]))  # each error has one of them
 _ERROR = re.compile(rf"\A\W*(?:{'|'.join(_PHRASES['errors'])})")
 _REFUSAL_WORDS = re.compile("|".join(_PHRASES["words of refusals"]))
@@ -199,7 +199,7 @@ def has_no_words(text: str) -> bool:
 
 def find_artefacts(text: str) -> list[str]:
     """What machines left in a text, or what they wrote instead of a caption."""
-    marks = {} if _PLAIN.fullmatch(text) and "seq" not in text else ARTEFACTS
+    marks = {} if _PLAIN.fullmatch(text) and "seq" not in text and "UNK" not in text else ARTEFACTS
     reasons = [reason for reason, mark in marks.items() if mark.search(text)]
     return reasons + [reason for reason, test in _TESTS.items() if test(text)]
 
