@@ -40,99 +40,105 @@ REFERENCE = "the dog is running on the grass near two people"
     [
         (
             "special tokens",
-            [
-                "a dog<|im_end|>",
-                "<image> a dog",
-                "a dog </s>",
-                "[INST] a dog",
-                "ASSISTANT: a dog",
-                "a dog<end_of_turn>",
-                "### Response: a dog",
-                "a dog <unk>",
-                "<|begin_of_text|>a dog",
-                "<<SYS>> a dog",
-            ],
+            "a dog<|im_end|>¦<image> a dog¦a dog </s>¦[INST] a dog¦ASSISTANT: a dog¦a dog<end_of_turn>¦"
+            "### Response: a dog¦a dog <unk>¦<|begin_of_text|>a dog¦<<SYS>> a dog¦<MORE_DETAILED_CAPTION> a dog¦"
+            "<time_begin>a dog¦<unused94>¦<im_start>a dog¦<IMG_CONTEXT>¦<image_soft_token>¦<OD>dog¦<EOT>¦[IMG] a dog¦"
+            "a UNK dog¦assistant\na dog¦user\nDescribe it.\nassistant\na dog",
         ),
-        ("marks of a tokenizer", ["▁a▁dog", "Ġa Ġdog", "a snow ##board", "a snow@@ board", "a dog<0x0A>"]),
         (
-            "HTML",
-            ["a dog<br>", "<p>a dog</p>", "a dog &amp; a cat", "a dog &#39;s ball", '<span class="x">a dog</span>'],
+            "reasoning",
+            "◁think▷A dog?◁/think▷a dog¦A dog?◁/think▷a dog¦[THINK]A dog?[/THINK]a dog¦<thought>A dog?</thought>a dog¦"
+            "analysis A dog? assistantfinal a dog¦assistantfinalA dog¦analysisWe need a caption",
         ),
+        ("tags", "\\boxed{a dog}¦It is $\\boxed{\\text{a dog}}$¦<CONCLUSION>a dog</CONCLUSION>"),
+        ("a heading", "Caption 1: a dog¦1. Caption: a dog¦Option 2: a dog¦Description #3: a dog¦Image 1: a dog"),
+        (
+            "tokens for times and places",
+            "00:00 - 00:05: a dog¦0:00-0:05 a dog¦00:00:01,000 --> 00:00:05,000\na dog¦[0.0s, 5.0s] a dog¦"
+            "From 0.0s to 5.0s, a dog¦[00:00.000 --> 00:05.000] a dog¦(12,20),(300,400) a dog",
+        ),
+        ("marks of a tokenizer", "▁a▁dog¦Ġa Ġdog¦a snow ##board¦a snow@@ board¦a dog<0x0A>"),
+        ("HTML", 'a dog<br>¦<p>a dog</p>¦a dog &amp; a cat¦a dog &#39;s ball¦<span class="x">a dog</span>'),
         (
             "Markdown",
-            [
-                "**a dog**",
-                "# A dog",
-                "- a dog\n- a cat\n",
-                "1. A dog\n2. A cat\n",
-                "```a dog```",
-                "[dog](https://x.org)",
-                "| a dog | a cat |\n|---|---|\n",
-            ],
+            "**a dog**¦# A dog¦- a dog\n- a cat\n¦1. A dog\n2. A cat\n¦```a dog```¦[dog](https://x.org)¦"
+            "| a dog | a cat |\n|---|---|\n",
         ),
-        (
-            "JSON or Python",
-            ['{"caption": "a dog"}', "['a dog']", '["a dog", "a cat"]', "{'text': 'a dog'}", "b'a dog'", " b'a dog'"],
-        ),
-        ("escape sequences", [r"caf\u00e9 with a dog", r"a dog\n", r"a dog\nA cat", r"a \"dog\" runs", r"caf\xc3\xa9"]),
-        ("wrongly decoded", ["a cafÃ© table", "the dogâ€™s ball", "a dog ðŸ¶", "5Â° outside"]),
-        ("more emoji than words", ["dog 🐕🐕", "🐕. " * 60, "flags 🇫🇷"]),
-        ("60 words and more without the end of a sentence", ["a dog runs " * 20, "ein Hund — läuft " * 20]),
-        ("more than 5,000 words", ["A dog runs on the grass. " * 900]),
+        ("JSON or Python", "{\"caption\": \"a dog\"}¦['a dog']¦[\"a dog\"]¦{'text': 'a dog'}¦b'a dog'¦ b'a dog'"),
+        ("escape sequences", 'caf\\u00e9 with a dog¦a dog\\n¦a dog\\nA cat¦a \\"dog\\" runs¦caf\\xc3\\xa9'),
+        ("wrongly decoded", "a cafÃ© table¦the dogâ€™s ball¦a dog ðŸ¶¦5Â° outside"),
         (
             "refusals",
-            [
-                "I'm sorry, but I can't help with that.",
-                "As an AI language model, I see no image.",
-                "I cannot see the image",
-                "I am unable to view images.",
-                "Please provide an image.",
-                "I apologize, there is an error",
-                "I apologise, there is an error",
-                "We are very sorry, there is an error",
-                "i am not able to see the picture",
-                "I'm unable to view images",
-                "I cant see a picture",
-                "I can’t identify people",
-                "Please upload an image",
-                "please attach the image",
-                "as an ai model, i see no image",
-            ],
+            "I'm sorry, but I can't help with that.¦As an AI language model, I see no image.¦I cannot see the image¦"
+            "I am unable to view images.¦Please provide an image.¦I apologize, there is an error¦"
+            "please attach the image¦We are very sorry, there is an error¦i am not able to see the picture¦"
+            "I cant see a picture¦I can’t identify people¦Please upload an image¦I can't see.¦"
+            "I don't see an image attached.¦No image was provided.¦“I cannot view images”¦"
+            "As a text-based AI, I see no image.¦It looks like the image didn't upload.¦I must decline to describe it.¦"
+            "Unfortunately, I cannot see an image.¦Je suis désolé, mais je ne peux pas voir l'image.¦"
+            "抱歉，我无法查看图片。¦Je ne peux pas voir l'image.¦Es tut mir leid, aber ich sehe kein Bild.¦"
+            "Ich kann das Bild nicht sehen.¦Lo siento, no puedo ver la imagen.¦"
+            "申し訳ありませんが、画像を表示できません。¦作为一个AI语言模型，我看不到图片。¦"
+            "Извините, но я не могу видеть изображение.¦죄송하지만 이미지를 볼 수 없습니다.",
         ),
         (
-            "None, a number or a file name",
-            ["None", "null ", "NaN", "n/a", "undefined", "[]", "391895", "COCO_val2014_000000391895.jpg", "a/b.MP4"],
+            "error messages",
+            "HTTPSConnectionPool(host='x.org', port=443): Max retries exceeded with url: /v1¦Read timed out.¦"
+            "404 Not Found¦Connection aborted.¦upstream connect error or disconnect/reset before headers¦"
+            "401 Unauthorized¦Bad Request¦The server is overloaded or not ready yet.¦Cannot connect to host x.org:443¦"
+            "<html><head><title>502 Bad Gateway¦Insufficient balance¦Your credit balance is too low to access the API¦"
+            "Incorrect API key provided: sk-x¦model 'llava' not found, try pulling it first¦"
+            "This model's maximum context length is 4096 tokens.¦prompt is too long: 210000 tokens > 200000 maximum¦"
+            "429 RESOURCE_EXHAUSTED. {'error': {'code': 429}}¦Model is overloaded. Please try again later.¦"
+            "余额不足,请充值。¦我遇到了一些问题，请您稍后重试~¦internal error happened¦"
+            "The `response.text` quick accessor requires the response to contain a valid `Part`¦block_reason: SAFETY¦"
+            "data_inspection_failed¦Output data may contain inappropriate content.¦FinishReason.SAFETY¦"
+            "PROHIBITED_CONTENT¦cannot identify image file <_io.BytesIO object at 0x7f>¦"
+            "image file is truncated (3 bytes not processed)¦moov atom not found¦No such file or directory¦"
+            "Could not process image¦illegal base64 data at input byte 5¦list index out of range¦"
+            "'NoneType' object has no attribute 'strip'¦Expecting value: line 1 column 1 (char 0)¦KeyError('content')¦"
+            "string indices must be integers¦generate() got an unexpected keyword argument 'images'¦"
+            "CUDA error: device-side assert triggered¦expected scalar type Half but found Float¦"
+            "No module named 'torch'¦the JSON object must be str, bytes or bytearray, not NoneType¦"
+            "ERROR_DURING_INFERENCE¦ReadTimeout¦Sliding window must be a positive integer, but got sliding_window = 0",
         ),
-        ("repeated phrases", ["a dog on a mat and " * 8, "It is red. " * 12, "dog " * 30]),
-        ("control or replacement", ["a\0dog", "a dog\ufffd", "a\u2028dog"]),
-        ("invisible characters", ["a\u200bdog", "\ufeffa dog", "a\u00addog", "a \u202edog"]),
+        ("None, a number or a file name", "None¦null ¦NaN¦n/a¦undefined¦[]¦391895¦-1¦COCO_000000391895.jpg¦a/b.MP4"),
+        ("control or replacement", "a\0dog¦a dog\ufffd¦a\u2028dog"),
+        ("invisible characters", "a\u200bdog¦\ufeffa dog¦a\xaddog¦a \u202edog"),
+        ("more emoji than words", "dog 🐕🐕¦flags 🇫🇷¦" + "🐕. " * 60),
+        ("60 words and more without the end of a sentence", "a dog runs " * 20 + "¦" + "ein Hund — läuft " * 20),
+        ("more than 5,000 words", "A dog runs on the grass. " * 900),
+        ("repeated phrases", "a dog on a mat and " * 8 + "¦" + "It is red. " * 12 + "¦" + "dog " * 30),
     ],
 )
-def test_each_kind_is_found(kind: str, texts: list[str]) -> None:
-    for text in texts:
+def test_each_kind_is_found(kind: str, texts: str) -> None:
+    for text in texts.split("¦"):
         assert any(reason.startswith(kind) for reason in find_artefacts(text)), text
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "A dog & a cat play.",
-        "a man's 'dog' - on the grass (2 < 3)",
-        "a #1 player @ home",
-        "a sign that says I'm sorry",
-        "a woman holds a t-shirt * and * a hat",
-        "a user on a computer",
-        "2 dogs; 3 cats",
-        "👩‍👩‍👧‍👦 a family 🐕",
-        "می‌خواهم",
+        *("A dog & a cat play.", "a man's 'dog' - on the grass (2 < 3)", "a #1 player @ home", "2 dogs; 3 cats"),
+        *("a sign that says I'm sorry", "a woman holds a t-shirt * and * a hat", "a user on a computer", "polar_bear"),
+        *("The server is carrying plates to a table.", "A phone that shows 404 Not Found", "an analysis of a dog"),
+        *("A shop that is open from 9:00 - 17:00", "a dog at 5:30", "a man with an object I can't identify"),
+        *("Two screens with an invalid token and a JSON response", "Model trains on a track, of the 1940s - 1950s"),
+        *("I cannot see the sink in the bathroom", "👩‍👩‍👧‍👦 a family 🐕", "می‌خواهم", "一只狗在沙滩上跑"),
         "a man, a plan, a canal and a panama hat on a table near the window in the room of a house by the sea",
-        "a sign with the words provide and cannot",
-        "Ein Hund läuft über die Straße",
-        "一只狗在沙滩上跑",
+        *("a sign with the words provide and cannot", "Ein Hund läuft über die Straße", "Waiting for a request"),
     ],
 )
 def test_ordinary_captions_have_no_artefact(text: str) -> None:
     assert find_artefacts(text) == []
+
+
+@pytest.mark.parametrize("name", ["coco_val2017", "flickr8k", "flickr30k", "long"])
+def test_human_references_are_no_errors(shared: Path, name: str) -> None:
+    with gzip.open(shared / "data" / f"{name}_references.jsonl.gz", "rt", encoding="utf-8") as file:
+        references = [text for row in map(json.loads, file) for text in row["references"]]
+    reasons = {reason for text in references for reason in find_artefacts(text)}
+    assert not [reason for reason in reasons if reason.startswith(("error", "reasoning", "special", "tokens"))]
 
 
 @given(st.text(max_size=300))
@@ -156,20 +162,19 @@ OTHER_LANGUAGE = ["in another language than its references"]
         ("ein Hund läuft auf der Straße", "the dog is on the road", OTHER_LANGUAGE),
         ("un chien marron est dans la rue", "the dog is on the road", OTHER_LANGUAGE),
         ("un perro corre por la calle", "the dog is on the road", OTHER_LANGUAGE),
-        ("собака бежит", "the dog is on the road", OTHER_LANGUAGE),
+        *(("собака бежит", "the dog is on the road", OTHER_LANGUAGE), ("كلب يركض", "犬が走っています", OTHER_LANGUAGE)),
         ("一只狗在沙滩上跑", "a dog runs on the beach", OTHER_LANGUAGE),
         ("a dog on the road", "ein Hund ist auf der Straße", OTHER_LANGUAGE),
         ("a dog on the road", "一只狗在沙滩上跑", OTHER_LANGUAGE),
-        ("كلب يركض", "犬が走っています", OTHER_LANGUAGE),
         # names and single words
         ("Barack Obama and Angela Merkel", "two people are at the table", []),
-        ("Barack Obama", "a man in a suit is at the table", []),
-        ("dog", "the dog is on the road", []),
-        ("café in the street", "a cafe on the corner of the street", []),
-        ("der Hund", "ein Hund ist auf der Straße", []),
-        ("犬が走っている", "犬カフェの写真です", []),
-        ("...", "the dog is on the road", []),
-        ("LA", "the city of LA at night", []),
+        *(("Barack Obama", "a man in a suit is at the table", []), ("dog", "the dog is on the road", [])),
+        *(("café in the street", "a cafe on the street", []), ("der Hund", "ein Hund ist auf der Straße", [])),
+        *(
+            ("犬が走っている", "犬カフェの写真です", []),
+            ("...", "the dog is on the road", []),
+            ("LA", "in LA at night", []),
+        ),
     ],
 )
 def test_another_language_or_script_than_the_references(candidate: str, reference: str, said: list[str]) -> None:
@@ -177,30 +182,23 @@ def test_another_language_or_script_than_the_references(candidate: str, referenc
 
 
 @pytest.mark.parametrize(
-    ("candidate", "references", "are_joined"),
+    ("candidate", "references", "joined"),
     [
         ("a dog runs", ["a dog runs on grass ||| the dog is running"], True),
         ("a dog runs", ["a dog runs\nthe dog is running\na puppy plays"], True),
         ("a dog runs", ["a dog runs</s>the dog is running"], True),
-        (
-            "a dog runs on the grass near a red house and a tall tree",
-            ["A dog runs.\nThe grass is green.\nIt rains."],
-            False,
-        ),
+        ("a dog runs on the grass near a red house", ["A dog runs.\nThe grass is green.\nIt rains."], False),
         ("a dog", ["1. a brown dog runs on grass\n2. the old dog is running fast over there"], True),
         ("a dog runs", ["a dog runs\n\nthe dog is running"], False),  # paragraphs
         ("a dog runs\nit is brown", ["a dog runs\nthe dog is brown"], False),
         ("a dog runs", ["a dog runs ||| the dog is running", "a puppy"], False),
-        ("a dog runs", ["a sign with a | on it"], False),
+        *(("a dog runs", ["a sign with a | on it"], False), ("a dog runs", ["a dog runs |||"], False)),
         ("a dog runs", ["a dog runs ||| ||| the dog is running |||"], True),
-        ("a dog runs", ["a dog runs |||"], False),
     ],
 )
-def test_several_references_joined_to_one_text_are_noted(
-    candidate: str, references: list[str], are_joined: bool
-) -> None:
+def test_several_references_joined_to_one_text_are_noted(candidate: str, references: list[str], joined: bool) -> None:
     notes = capmeter.score(candidates=[candidate], references=[references], metrics="bleu-1").notes
-    assert any("joined to one text" in reason for reason in notes) == are_joined
+    assert any("joined to one text" in reason for reason in notes) == joined
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\r", "\u2028"])
@@ -237,19 +235,17 @@ def captions_of(candidates: list[str], references: list[str]) -> CaptionSet:
 
 def test_a_prompt_that_all_captions_begin_with() -> None:
     words = ["dog", "cat", "bus", "tree", "house", "boat", "horse", "bird", "cup", "chair", "lamp", "sofa"]
-    captions = captions_of(
-        [f"Describe this image briefly: a {word}" for word in words], [f"a {word}" for word in words]
-    )
+    texts = [f"a {word}" for word in words]
+    captions = captions_of([f"Describe this image briefly: {text}" for text in texts], texts)
     (reason,) = check_captions(captions)
     assert reason == 'begins with "Describe this image briefly:", as nearly all do: a prompt?'
-    assert check_captions(captions_of([f"a {word} on a mat" for word in words], [f"a {word}" for word in words])) == {}
+    assert check_captions(captions_of([f"{text} on a mat" for text in texts], texts)) == {}
 
 
 @pytest.mark.parametrize("count", [10, 25])
 def test_no_word_in_common_with_any_reference(count: int) -> None:
-    captions = captions_of(
-        [f"zq{k:012}" for k in range(count)], [f"a dog runs over hill number {k}" for k in range(count)]
-    )
+    candidates = [f"zq{k:012}" for k in range(count)]
+    captions = captions_of(candidates, [f"a dog runs over hill number {k}" for k in range(count)])
     fit = ReferenceFit.measure(captions)
     assert "share no more words with their own references (0%)" in (fit.describe_mismatch() or "")
 
@@ -308,9 +304,8 @@ def test_validate_and_score_say_the_same_once() -> None:
     assert notes["refusals, which say nothing of the image"] == ["2"]
     assert notes["empty reference"] == ["2", "3"]
     warnings = examine(candidates, references).warnings
-    assert [sum(kind in warning for warning in warnings) for kind in ("special", "refusals", "empty reference")] == [
-        1
-    ] * 3
+    kinds = ("special", "refusals", "empty reference")
+    assert [sum(kind in warning for warning in warnings) for kind in kinds] == [1, 1, 1]
     assert "empty reference: 2 (2, 3)" in warnings
 
 

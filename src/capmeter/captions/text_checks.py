@@ -38,20 +38,22 @@ ARTEFACTS = {
     **{reason: re.compile(pattern) for reason, pattern in _PHRASES["artefacts"].items()},
 }
 _PLAIN = re.compile(r"(?! *(?:b['\"]|analysis|assistant))[A-Za-z ,.'\"!?()-]*")  # alone in no artefact
-_ERROR_WORDS = re.compile("|".join(_PHRASES["words of errors"]))  # each error has one of them
-_ERROR = re.compile(rf"\A\W*(?:{'|'.join(_PHRASES['errors'])})")
-_REFUSAL_WORDS = re.compile("|".join(_PHRASES["words of refusals"]))
+_START = r"\W*\b(?!an? (?!\w* ?(?:error|exception|bytes))|(?:two|three|man|woman|people|person) )"
+_ERROR = re.compile(f"{_START}(?:{'|'.join(_PHRASES['errors'])})")
+_REFUSAL_FIRST = re.compile(f"{_START}(?:{'|'.join(_PHRASES['beginnings of refusals'])})")
+_CAPTION = re.compile(rf"\W*\b(?:{'|'.join(_PHRASES['beginnings of captions'])})\b")
+_PROGRAM_WORDS, _COMMON_WORDS = (frozenset(words.split()) for words in _PHRASES["words of programs"].values())
+_REFUSAL_WORDS = re.compile(rf"[\s\"“(*](?:{'|'.join(_PHRASES['words of refusals'])})")
 _REFUSAL = re.compile("|".join(_PHRASES["refusals"]))
 _PLACEHOLDER = re.compile(
-    r"none|null|nan|n/?a|nil|undefined|\[\]|\{\}|\d{2,20}|\S{1,190}\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|mkv|webm|wav|mp3|flac)",
+    r"none|null|nan|n/?a|nil|undefined|\[\]|\{\}|-\d|-?\d{2,20}|\S{1,190}\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|mkv|webm|wav|mp3|flac)",
     re.IGNORECASE,
 )
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 5000
-_FEWEST_WORDS, _GRAM = 20, 4
-_LONGEST_PLACEHOLDER = 200
+_FEWEST_WORDS, _GRAM, _LONGEST_PLACEHOLDER = 20, 4, 200
 _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
 _NUMBER_FIRST, _FEWEST_NUMBERED = re.compile(r"(\d{1,15})[.:)]? \w+ \w"), 3
 _OTHER_LANGUAGE = "in another language than its references"
@@ -201,7 +203,7 @@ def find_artefacts(text: str) -> list[str]:
     """What machines left in a text, or what they wrote instead of a caption."""
     marks = {} if _PLAIN.fullmatch(text) and "seq" not in text and "UNK" not in text else ARTEFACTS
     reasons = [reason for reason, mark in marks.items() if mark.search(text)]
-    return reasons + [reason for reason, test in _TESTS.items() if test(text)]
+    return reasons + [reason for reason, test in _TESTS.items() if test(text) and reason not in reasons]
 
 
 def check_texts(ids: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]]:
@@ -214,14 +216,22 @@ def check_texts(ids: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]
     return ids_by_reason
 
 
-def _says(text: str, words: re.Pattern[str], phrases: re.Pattern[str]) -> bool:
+def _is_refusal(text: str) -> bool:
+    start = f" {text[:1000].lower()}"
+    return bool(_REFUSAL_FIRST.match(start) or (_REFUSAL_WORDS.search(start) and _REFUSAL.search(start)))
+
+
+def _is_error(text: str) -> bool:
     start = text[:1000].lower()
-    return bool(words.search(start) and phrases.search(start))
+    if (is_error := _ERROR.match(start) is not None) or _CAPTION.match(start):
+        return is_error
+    words = set(re.findall(r"[a-z\d]+", start[:200]))
+    return not _PROGRAM_WORDS.isdisjoint(words) and len(words & (_PROGRAM_WORDS | _COMMON_WORDS)) > 1
 
 
 _TESTS: dict[str, Callable[[str], bool]] = {
-    "refusals, which say nothing of the image": lambda text: _says(text, _REFUSAL_WORDS, _REFUSAL),
-    "error messages of a program or a server in place of a caption": lambda text: _says(text, _ERROR_WORDS, _ERROR),
+    "refusals, which say nothing of the image": _is_refusal,
+    "error messages of a program or a server in place of a caption": _is_error,
     "None, a number or a file name in place of a caption": lambda text: (
         len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()) is not None
     ),
