@@ -38,7 +38,7 @@ ARTEFACTS = {
     **{reason: re.compile(pattern) for reason, pattern in _PHRASES["artefacts"].items()},
 }
 _PLAIN = re.compile(r"(?! *(?:b['\"]|analysis|assistant))[A-Za-z ,.'\"!?()-]*")  # alone in no artefact
-_START = r"\W*\b(?!an? (?!\w* ?(?:error|exception|bytes))|(?:two|three|man|woman|people|person) )"
+_START = r"\W*\b(?!an? (?!\w* ?(?:error|exception|bytes))|(?:two|m[ae]n|people|the \w+ (?:features?|shows?|depicts?)) )"
 _ERROR = re.compile(f"{_START}(?:{'|'.join(_PHRASES['errors'])})")
 _REFUSAL_FIRST = re.compile(f"{_START}(?:{'|'.join(_PHRASES['beginnings of refusals'])})")
 _CAPTION = re.compile(rf"\W*\b(?:{'|'.join(_PHRASES['beginnings of captions'])})\b")
@@ -226,7 +226,7 @@ def _is_error(text: str) -> bool:
     if (is_error := _ERROR.match(start) is not None) or _CAPTION.match(start):
         return is_error
     words = set(re.findall(r"[a-z\d]+", start[:200]))
-    return not _PROGRAM_WORDS.isdisjoint(words) and len(words & (_PROGRAM_WORDS | _COMMON_WORDS)) > 1
+    return len(words & _PROGRAM_WORDS) >= max(2 + bool(_PLAIN.fullmatch(start)) - len(words & _COMMON_WORDS), 1)
 
 
 _TESTS: dict[str, Callable[[str], bool]] = {
