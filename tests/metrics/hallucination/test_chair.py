@@ -152,7 +152,10 @@ OBJECT_FILES = {
         "categories": [{"id": "1", "name": "dog"}, {"id": 2, "name": "cat"}],
         "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": "2 ", "category_id": "2"}],
     },
-    "capitals": {"1": ["Dog"], "2 ": ["CAT"]},
+    "capitals and blanks": {"1": ["Dog"], "2": [], "2 ": ["CAT"], " 2": []},
+    "one row": {"image_id": 1, "labels": ["dog"]},
+    "one row by a file's name": {"file_name": "1", "objects": ["cat"]},
+    "one row by a number": {"id": 1.0, "classes": ["dog"]},
     "rows": [{"image_id": 1, "labels": ["Dog"]}, {"image_id": "2", "labels": []}, {"image_id": "2", "labels": ["cat"]}],
     "objects": [{"id": 1, "objects": ["dog"]}, {"id": 2.0, "objects": ["cat"]}],
 }
@@ -161,7 +164,7 @@ OBJECT_FILES = {
 @pytest.mark.parametrize("name", OBJECT_FILES)
 def test_objects_of_images_in_every_form(name: str, tmp_path: Path) -> None:
     (tmp_path / "objects.json").write_text(json.dumps(OBJECT_FILES[name]))
-    captions = load({"1": "a dog and a cat", "2": "a dog and a cat"}, on_missing="keep")
+    captions = load(dict.fromkeys("1" if "one" in name else "12", "a dog and a cat"), on_missing="keep")
     results = evaluate(captions, parse_list(f"chair(objects={tmp_path / 'objects.json'})"))
     assert [scores.score for scores in results.values()] == [0.5]
 
@@ -191,10 +194,7 @@ BAD = {
         b'{"categories": [{"id": 1, "name": "dog"}], "annotations": [{"image_id": 42, "category_id": null}]}',
         r"annotations\[0\]: category_id is missing",
     ),
-    "no file name": (
-        b'{"images": [{"id": 42, "file_name": 3}], "categories": [], "annotations": []}',
-        "file_name is the number 3",
-    ),
+    "no name": (b'{"images": [{"id": 4, "file_name": 3}], "categories": [], "annotations": []}', "name is the number"),
     "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),
     "category": (
         b'{"categories": [], "annotations": [{"image_id": 42, "category_id": 3}]}',

@@ -115,18 +115,13 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
     name = Path(path).name
     _refuse_pickle(path)
     content = _decode(read_text(path), name)
+    object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
     if isinstance(content, Mapping) and "annotations" in content:
         object_names, file_names = _coco_names(content, name)
-    elif isinstance(content, Mapping):
-        object_names = {
-            image_key(image_id, name).strip(): _names(names, f"{name}: image {image_id}")
-            for image_id, names in content.items()
-        }
-    elif isinstance(content, list):
-        object_names = _row_names(content, name)
     else:
-        raise InputError(f"{name}: {describe(content)}; {_EXPECTED}")
+        for image_id, image_names in _names_by_image(content, name):
+            object_names.setdefault(image_id, []).extend(image_names)
     extended = words if words is None else words.with_names(chain.from_iterable(object_names.values()))
     objects = {
         image_id: tuple(sorted(set(names) if extended is None else {extended.node_of(each) for each in names}))
@@ -182,19 +177,24 @@ def _coco_names(content: Mapping[str, Any], name: str) -> tuple[dict[str, list[s
     return object_names, file_names
 
 
-def _row_names(rows: list[Any], name: str) -> dict[str, list[str]]:
-    """The objects of rows such as {"image_id": 42, "labels": ["dog"]}; rows of one image add up."""
-    object_names: dict[str, list[str]] = {}
-    for k, row in enumerate(rows):
+def _names_by_image(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Each image and its objects, from objects by image or rows; an image may come again (in rows, as "1" and "1 ")."""
+    if isinstance(content, Mapping):
+        if not any(isinstance(content.get(each), str | int | float) for each in IMAGE_NAMES):
+            for image_id, names in content.items():
+                yield image_key(image_id, name).strip(), _names(names, f"{name}: image {image_id}")
+            return
+        content = [content]  # the only row
+    if not isinstance(content, list):
+        raise InputError(f"{name}: {describe(content)}; {_EXPECTED}")
+    for k, row in enumerate(content):
         location = f"{name}[{k}]"
         fields = row if isinstance(row, Mapping) else {}
         id_name = next((each for each in IMAGE_NAMES if fields.get(each) is not None), None)
         names_name = next((each for each in _OBJECT_FIELDS if each in fields), None)
         if id_name is None or names_name is None:
             raise InputError(f'{location}: {describe(row)}, expected {{"image_id": 42, "labels": ["person", "dog"]}}')
-        names = _names(fields[names_name], f"{location}: {names_name}")
-        object_names.setdefault(_id(fields, id_name, location), []).extend(names)
-    return object_names
+        yield _id(fields, id_name, location), _names(fields[names_name], f"{location}: {names_name}")
 
 
 def _entries(content: Mapping[str, Any], key: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
