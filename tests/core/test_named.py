@@ -173,10 +173,7 @@ def test_no_text_is_more_than_wrong(inside: str, symbols: str) -> None:
         ("combine(combine(overlap-2),weights=1e16)", "combine(combine(overlap-2),weights=1e16)"),
         ("scaled(consensus,by=2)", "scaled(consensus,by=2.0)"),
         ("scaled(of=consensus,beside=overlap-2)", "scaled(consensus,beside=overlap-2)"),
-        (
-            "everything(choices=own-captions+invalid,words=a+b)",
-            "everything(words=a+b,choices=own-captions+invalid)",
-        ),
+        ("everything(choices=own-captions+invalid,words=a+b)", "everything(words=a+b,choices=own-captions+invalid)"),
         ("everything(choices=none,counts=none)", "everything(counts=none)"),
         ('everything(words="none",maybe="none",loose="5")', 'everything(maybe="none",loose="5",words="none")'),
         ("everything(numbers=())", "everything(numbers=())"),
@@ -252,12 +249,7 @@ def test_equal_values_have_one_text() -> None:
 
 def test_parameters_say_what_they_are() -> None:
     names = parameters_of(Combined) | parameters_of(Everything) | parameters_of(Overlap)
-    assert names["n"].to_dict() == {
-        "type": "a whole number",
-        "choices": [],
-        "default": "4",
-        "help": "longest n-gram",
-    }
+    assert names["n"].to_dict() == {"type": "a whole number", "choices": [], "default": "4", "help": "longest n-gram"}
     assert (names["members"].help, names["members"].expected) == ("what is combined", "measures")
     assert names["members"].to_dict()["default"] is None
     assert names["choices"].choices == ("own-captions", "invalid")

@@ -15,13 +15,7 @@ from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import Clusters
 from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.kendall import TauB
-from capmeter.stats.permutation import (
-    PairedSums,
-    association_test,
-    mean_score,
-    permutation_tests,
-    williams_test,
-)
+from capmeter.stats.permutation import PairedSums, association_test, mean_score, permutation_tests, williams_test
 
 
 def compare_pair(first: Any, second: Any, clusters: Any = None, score_function: Any = mean_score, **how: Any) -> Any:

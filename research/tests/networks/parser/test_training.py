@@ -14,11 +14,7 @@ import pytest
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.parsed_captions import ParsedCaption, read_parsed_captions
 from capmeter_research.networks.parser.evaluation import evaluate_parser
-from capmeter_research.networks.parser.examples import (
-    learn_endings,
-    learn_lemma_rules,
-    learn_vocabulary,
-)
+from capmeter_research.networks.parser.examples import learn_endings, learn_lemma_rules, learn_vocabulary
 from support.command_line import capmeter
 
 from capmeter.core.errors import InputError
@@ -42,13 +38,7 @@ def grammar_row(number: int) -> dict[str, Any]:
         "labels": ["det", "nsubj", "root", "det", "dobj", "case", "det", "nmod"],
     }
     form = "as written" if number % 2 else "lower"
-    return {
-        "source": "coco",
-        "photo": str(number),
-        "form": form,
-        "caption": " ".join(words),
-        "sentences": [sentence],
-    }
+    return {"source": "coco", "photo": str(number), "form": form, "caption": " ".join(words), "sentences": [sentence]}
 
 
 @pytest.fixture

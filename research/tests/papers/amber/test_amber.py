@@ -18,13 +18,6 @@ from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.runner import evaluate
 from capmeter.text.meteor.resources import load_english_synonyms
 
-REFERENCES = ("a brown dog runs on the grass", "a dog is running outside on a lawn")
-
-
-def captions(*texts: str, references: tuple[str, ...] = REFERENCES) -> CaptionSet:
-    return CaptionSet.from_captions([Caption(str(k), "1", text, references) for k, text in enumerate(texts)])
-
-
 AMBER = {
     "generative": {"1": {"truth": ["dog", "grass"], "hallu": ["ball"]}, "2": {"truth": ["car"], "hallu": []}},
     "associations": {"dog": ["puppy"], "grass": ["lawn"], "ball": ["frisbee"], "car": [], "tree": []},
@@ -70,9 +63,50 @@ def test_amber_counts_the_words_of_every_list_and_each_once(tmp_path: Path) -> N
     assert facts["annotations"].startswith("amber.json/") and facts["dictionary"] == "meteor-1.5" and facts["parser"]
     path.write_text(json.dumps(AMBER))
     assert metric.signature_facts(RunContext())["annotations"] != facts["annotations"]
-    path.write_text(json.dumps(AMBER | {"generative": {"1": {"truth": "dog", "hallu": []}}}))
-    with pytest.raises(InputError, match="'dog' is not a list of words"):
-        evaluate(part, [metric])
+
+
+def three_files(folder: Path, entries: Any, relation: Any, safe: str) -> Amber:
+    """The metric with AMBER's own files."""
+    (folder / "annotations.json").write_text(json.dumps([{"type": "generative", **each} for each in entries]))
+    (folder / "relation.json").write_text(json.dumps(relation))
+    (folder / "safe_words.txt").write_bytes(safe.encode())
+    return Amber(annotations=str(folder / "annotations.json"))
+
+
+@pytest.mark.meteor
+@pytest.mark.parametrize(
+    ("truth", "hallu", "relation", "safe"),
+    [
+        (["dog", "grass"], "kite", {"dog": ["puppy"], "boy": ["lad"]}, "boy\nlad\n"),
+        (["Dog", " GRASS"], "Kite", {"Dog": [], "dog ": ["Puppy"], "BOY": ["lad"]}, "Boy\rLAD"),
+        (["dog", "Grass"], "KITE", {"DOG": ["PUPPY"], "boy": [" Lad"]}, ' ["Boy", "lad "]'),
+    ],
+)
+def test_words_count_however_they_are_written(
+    truth: list[str], hallu: str, relation: dict[str, list[str]], safe: str, tmp_path: Path
+) -> None:
+    entry = {"id": 1, "truth": truth, "hallu": [hallu]}
+    metric = three_files(tmp_path, [entry, entry | {"id": "1"}], relation, safe)
+    part = CaptionSet.from_captions([Caption("1", "1", "A puppy and a kite near a boy and a lad.", ())])
+    assert metric.measure(part, RunContext()).values.tolist() == [[4, 1, 1, 2, 1, 1, 1]]
+
+
+DOG = {"id": 1, "truth": ["dog"], "hallu": []}
+
+
+@pytest.mark.parametrize(
+    ("entries", "relation", "message"),
+    [
+        ([DOG, DOG | {"truth": ["cat"]}], {}, r'^annotations.json, image "1": .*listed twice, with different words'),
+        ([DOG, DOG | {"id": 1.0, "hallu": ["cat"]}], {}, r'^annotations.json, image "1": .*listed twice'),
+        ([DOG | {"truth": "dog"}], {}, r"""^annotations.json, image "1": .*'dog' is not a list of words"""),
+        ([DOG], {"boat": ["ship"], "car": "auto"}, r"""^relation.json, "car": .*'auto' is not a list of words"""),
+        ([DOG], [["boat", "ship"]], "^relation.json: .*of another kind than expected.*{word: .words.}"),
+    ],
+)
+def test_a_mistake_names_its_file_and_entry(entries: Any, relation: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        three_files(tmp_path, entries, relation, "").signature_facts(RunContext())
 
 
 def count_as_the_program(

@@ -27,7 +27,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from operator import eq
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -40,7 +40,7 @@ from capmeter.captions.sources import read_text
 from capmeter.core.assets import file_stamp, sha256
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import describe_failure, list_names
+from capmeter.core.messages import describe_failure, list_names, shorten
 from capmeter.evaluation.base import AdditiveMetric, CapmeterWarning, Floats, Measurement, RunContext
 from capmeter.stats.ratios import ratio
 from capmeter.text.meteor.resources import load_english_synonyms
@@ -49,17 +49,16 @@ from capmeter.text.parsing.parsers import Parses, ParseTable, find_parser
 
 _BESIDE = ("relation.json", "safe_words.txt")
 _EXPECTED = (
-    "expected AMBER's annotations.json, a list of {id, type, truth, hallu}, with its relation.json and safe_words.txt "
-    "in the same folder"
+    "expected AMBER's annotations.json, a list of {id, type, truth, hallu}, with its relation.json ({word: [words]}) "
+    "and safe_words.txt in the same folder"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class _Annotations:
-    """truths, hallus: of each image; associations: of each object; safe: words that are never hallucinated."""
+    """images: truths and hallus of each; associations: of each object; safe: words that are never hallucinated."""
 
-    truths: Mapping[str, Sequence[str]]
-    hallus: Mapping[str, Sequence[str]]
+    images: Mapping[str, Sequence[Sequence[str]]]
     associations: Mapping[str, Sequence[str]]
     safe: frozenset[str]
     vocabulary: frozenset[str]
@@ -74,7 +73,7 @@ class _Annotations:
 
     def count(self, nouns: Sequence[str], image_id: str) -> tuple[int, ...]:
         """`columns` of a caption with these nouns."""
-        truths, hallus = (tuple(dict.fromkeys(each[image_id])) for each in (self.truths, self.hallus))
+        truths, hallus = (tuple(dict.fromkeys(each)) for each in self.images[image_id])
         named = [self.name(noun, truths) for noun in nouns]
         wrong = [noun for noun, each in zip(nouns, named, strict=True) if not each and noun not in self.safe]
         invented = {each for noun in wrong for each in self.name(noun, hallus)}
@@ -83,7 +82,7 @@ class _Annotations:
 
     def count_as_released(self, nouns: Sequence[str], image_id: str) -> tuple[int, ...]:
         """`columns` of a caption with these nouns, as the program counts; objects are places in the image's lists."""
-        truths, hallus = self.truths[image_id], self.hallus[image_id]
+        truths, hallus = self.images[image_id]
         true_words, false_words = self._words_in_order(truths), self._words_in_order(hallus)
         covered, invented, wrong = set[int](), set[int](), 0
         for noun in nouns:
@@ -143,8 +142,8 @@ class Amber(AdditiveMetric):
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The counts of each caption."""
-        annotations = _load_annotations(self.annotations)
-        missing_ids = [image_id for image_id in dict.fromkeys(part.image_ids) if image_id not in annotations.truths]
+        annotations = self._load_annotations()
+        missing_ids = [image_id for image_id in dict.fromkeys(part.image_ids) if image_id not in annotations.images]
         if missing_ids:
             raise InputError(
                 f"{Path(self.annotations).name}: it has no description of image {list_names(missing_ids)}; use AMBER's "
@@ -167,62 +166,69 @@ class Amber(AdditiveMetric):
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """The annotations with their hash, the parser and the dictionary."""
-        _load_annotations(self.annotations)  # what is wrong with the file is an error of this metric
+        self._load_annotations()  # what is wrong with the file is an error of this metric
         path, parser = Path(self.annotations), find_parser("caption")
         hashes = [sha256(path)] + [sha256(path.with_name(each)) for each in _BESIDE if path.with_name(each).is_file()]
         annotations = f"{path.name}/{'+'.join(each[:8] for each in hashes)}"
         return {"annotations": annotations, "parser": parser.version, "dictionary": "meteor-1.5"}
 
-
-def _load_annotations(path: str) -> _Annotations:
-    """AMBER's annotations in this file, read once per process as long as it does not change."""
-    if not path:
-        raise InputError(f"amber: name the file of annotations: amber(annotations=FILE); {_EXPECTED}")
-    return _read(path, file_stamp("annotations", path, _EXPECTED))
+    def _load_annotations(self) -> _Annotations:
+        """AMBER's annotations, read once per process as long as the file does not change."""
+        if not self.annotations:
+            raise InputError(f"amber: name the file of annotations: amber(annotations=FILE); {_EXPECTED}")
+        return _read(self.annotations, file_stamp("annotations", self.annotations, _EXPECTED), not self.as_released)
 
 
 @lru_cache(maxsize=4)
-def _read(path: str, stamp: tuple[int, int]) -> _Annotations:
-    content: Any = decode_json(read_text(path), Path(path).name)
+def _read(path: str, stamp: tuple[int, int], lower: bool) -> _Annotations:
+    name = location = Path(path).name
+    content: Any = decode_json(read_text(path), name)
+    relation, safe = _BESIDE if isinstance(content, list) else (name, name)
+    images: dict[str, tuple[tuple[str, ...], ...]] = {}
+    associations: dict[str, tuple[str, ...]] = {}
     try:
-        if isinstance(content, list):
-            content = _collect_files(content, Path(path))
-        entries = {image_key(image_id, "", "the id"): entry for image_id, entry in content["generative"].items()}
-        truths = {image_id: _words(entry["truth"]) for image_id, entry in entries.items()}
-        hallus = {image_id: _words(entry["hallu"]) for image_id, entry in entries.items()}
-        associations = {str(word): _words(words) for word, words in content["associations"].items()}
-        safe_words = frozenset(_words(content["safe_words"]))
+        entries, relations, safe_list = _lists(content, Path(path))
+        for given_id, entry in entries:
+            image_id = image_key(given_id, name, "id")
+            location = f"{name}, image {shorten(image_id)}"
+            words = tuple(_words(entry[each], lower) for each in ("truth", "hallu"))
+            if images.setdefault(image_id, words) != words:
+                raise ValueError("the image is listed twice, with different words")
+        location = relation
+        for given_word, associated in relations.items():
+            location = f"{relation}, {shorten(given_word)}"
+            for word in _words([given_word], lower):
+                associations[word] = associations.get(word, ()) + _words(associated, lower)
+        location = safe
+        safe_words = frozenset(_words(safe_list, lower))
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
-        raise InputError(
-            f"{Path(path).name}: not AMBER's annotations ({describe_failure(problem)}); {_EXPECTED}"
-        ) from None
-    vocabulary = frozenset(associations).union(*associations.values(), *truths.values(), *hallus.values())
-    return _Annotations(truths, hallus, associations, safe_words, vocabulary)
+        raise InputError(f"{location}: not AMBER's annotations ({describe_failure(problem)}); {_EXPECTED}") from None
+    vocabulary = frozenset(associations).union(*associations.values(), *chain.from_iterable(images.values()))
+    return _Annotations(images, associations, safe_words, vocabulary)
 
 
-def _collect_files(entries: list[Any], path: Path) -> dict[str, Any]:
-    """AMBER's three files as one: its list, and what stands beside it."""
+def _lists(content: Any, path: Path) -> tuple[Iterable[tuple[Any, Any]], Any, Any]:
+    """Ids with their entries, associated words, and safe words: of one file, or of the list and the files beside it."""
+    if not isinstance(content, list):
+        return content["generative"].items(), content["associations"], content["safe_words"]
     relation, safe = map(path.with_name, _BESIDE)
-    missing = [each.name for each in (relation, safe) if not each.is_file()]
-    if missing:
+    if missing := [each.name for each in (relation, safe) if not each.is_file()]:
         warnings.warn(
-            f"{path.name}: no {' and no '.join(missing)} beside it, which AMBER has: associated or safe words count as "
-            "hallucinated",
+            f"{path.name}: no {' and no '.join(missing)} beside it: associated or safe words count as hallucinated",
             CapmeterWarning,
             stacklevel=4,
         )
-    return {
-        "generative": {entry["id"]: entry for entry in entries if entry["type"] == "generative"},
-        "associations": decode_json(read_text(relation), relation.name) if relation.is_file() else {},
-        "safe_words": read_text(safe).split("\n") if safe.is_file() else [],
-    }
+    relations = decode_json(read_text(relation), relation.name) if relation.is_file() else {}
+    safe_text = read_text(safe) if safe.is_file() else ""
+    safe_list = decode_json(safe_text, safe.name) if safe_text.lstrip().startswith("[") else safe_text.splitlines()
+    return [(each["id"], each) for each in content if each["type"] == "generative"], relations, safe_list
 
 
-def _words(word_list: Any) -> tuple[str, ...]:
+def _words(word_list: Any, lower: bool) -> tuple[str, ...]:
     """The words of a list."""
     if not isinstance(word_list, list) or not all(isinstance(word, str) for word in word_list):
         raise ValueError(f"{word_list!a:.60} is not a list of words")
-    return tuple(filter(None, map(str.strip, word_list)))
+    return tuple((word.lower() if lower else word).strip() for word in word_list if word.strip())
 
 
 def _nouns(parses: ParseTable, sentence: int, lower: bool) -> list[str]:

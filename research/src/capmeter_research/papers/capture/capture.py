@@ -59,13 +59,7 @@ from capmeter.text.concepts import CAPTURE_STOP_WORDS
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.meteor.synonyms import base_form
 from capmeter.text.parsing.parsers import ParserName
-from capmeter.text.scene_graphs.extraction import (
-    GraphsName,
-    Scenes,
-    SceneTable,
-    describe_source,
-    resolve_source,
-)
+from capmeter.text.scene_graphs.extraction import GraphsName, Scenes, SceneTable, describe_source, resolve_source
 from capmeter.text.scene_graphs.graph import SceneGraph, build_scene_evidence, no_synsets, synset_key
 
 Element = tuple[str, ...]
