@@ -201,12 +201,7 @@ def test_example_adds_one_thing_of_each_kind(installed: Path, tmp_path: Path) ->
     (tmp_path / "regions").mkdir()
     results = json.loads(run_python(installed, KINDS, tmp_path / "regions"))
     assert "hf download someone/chrf-letters" in results.pop("advice")
-    assert results == {
-        "asset": "MIT",
-        "checkpoint": {"beta": 2.0},
-        "published": 35.1,
-        "regions": [[1.0, 2.0]],
-    }
+    assert results == {"asset": "MIT", "checkpoint": {"beta": 2.0}, "published": 35.1, "regions": [[1.0, 2.0]]}
 
 
 def test_example_has_an_image_encoder_for_research(installed: Path) -> None:

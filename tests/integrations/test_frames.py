@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from inspect import isfunction
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pytest
 from support.thousand_captions import METRICS, expected, thousand
@@ -82,8 +85,25 @@ def test_a_selected_and_shuffled_dataset_has_its_own_order() -> None:
 
 def test_references_beside_the_frame() -> None:
     frame = pyarrow.table({"image_id": ["7", "9"], "caption": ["a dog", "cats"]})
-    scored = frames.with_scores(frame, "rouge-l", references={"9": ["cats"], "7": ["a dog", "dogs"]})
-    assert scored["rouge-l"].to_pylist() == [1.0, 1.0]
+    references = {"9": ["cats"], "7": ["a dog", "dogs"]}
+    for each in (references, pyarrow.table({"image_id": ["9", "7"], "references": [*references.values()]})):
+        assert frames.with_scores(frame, "rouge-l", references=each)["rouge-l"].to_pylist() == [1.0, 1.0]
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize(
+    "cells", [[LOOP, {"loop": LOOP}], [Path("1.jpg"), float("nan")], [object(), np.array([{"loop": LOOP}])]]
+)
+def test_values_of_pandas_may_be_of_any_type(cells: list[Any]) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    columns = {"image_id": [1, "b"], "caption": ["a dog", "cats"], "references": ["a dog", np.array(["cats"])]}
+    assert frames.read(pandas.DataFrame({**columns, "meta": cells}))["b"].references == ("cats",)
+    for name in ("image_id", "caption", "references"):
+        with pytest.raises(InputError, match=rf"the candidates\[0\]: {name}"):
+            frames.read(pandas.DataFrame({**columns, name: cells}))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +113,12 @@ def test_references_beside_the_frame() -> None:
         ("captions.csv", "expected a data frame of pandas or polars"),
         (pyarrow.table({"image_id": ["7"], "candidat": ["a dog"]}), r"candidat \(candidate\?\)"),
         (pyarrow.table({"caption": ["a dog"]}), "has no references"),
+        (pyarrow.table([["a"], ["b"]], names=["caption", "caption"]), "several columns .* are called caption; rename"),
+        (lambda: pytest.importorskip("pandas").Series(["a"]), "got Series; .* to_frame"),
+        (lambda: pytest.importorskip("polars").LazyFrame({"caption": ["a"]}), "got LazyFrame; call its collect"),
+        (lambda: pytest.importorskip("datasets").DatasetDict(), "got DatasetDict; choose one of its splits"),
     ],
 )
 def test_mistakes_get_a_sentence(frame: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        frames.with_scores(frame, "rouge-l")
+        frames.with_scores(frame() if isfunction(frame) else frame, "rouge-l")

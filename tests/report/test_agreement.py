@@ -19,13 +19,7 @@ from capmeter.judgments.prepared import (
 )
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import AgreementTable, measure_agreement
-from capmeter.report.agreement import (
-    agreement_notes,
-    agreement_table,
-    difference_table,
-    write_captions,
-    write_items,
-)
+from capmeter.report.agreement import agreement_notes, agreement_table, difference_table, write_captions, write_items
 
 
 def rated() -> AgreementTable:

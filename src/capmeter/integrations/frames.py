@@ -17,46 +17,59 @@ is an image of its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
+
+import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.load import load
-from capmeter.captions.load_options import Source
 from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import is_needed, parse_list
 from capmeter.evaluation.runner import evaluate
 
 Frame = TypeVar("Frame")
+_ADVICE = {
+    "DatasetDict": 'choose one of its splits: dataset["test"]',
+    "IterableDataset": "make a Dataset of its rows",
+    "LazyFrame": "call its collect()",
+    "Series": "make a data frame of it with to_frame()",
+}
 
 
-def read(frame: Any, references: Source | None = None, **options: Any) -> CaptionSet:
+def read(frame: Any, references: Any = None, **options: Any) -> CaptionSet:
     """Reads captions from the rows of a frame, as `capmeter.load` reads those of a file, with the same options.
 
     Args:
         frame: of pandas, polars, Arrow or `datasets`.
-        references: as in `capmeter.load`, if they are not in the frame.
+        references: a frame, or as in `capmeter.load`, if they are not in the frame.
         options: fields of `LoadOptions`.
 
     Raises:
         InputError: the object is not a frame, or its columns are not recognised.
     """
-    frame_rows = _rows(frame)
+    frame_rows, reference_rows = _rows(frame), _rows(references)
+    if frame_rows is None:
+        kind = type(frame).__name__
+        advice = f"; {_ADVICE[kind]}" if kind in _ADVICE else ""
+        raise InputError(f"expected a data frame of pandas or polars, an Arrow table or a dataset, got {kind}{advice}")
     fields = FieldMap(options.get("columns") or {}, numbered=False)
     fields.learn(frame_rows[:100])
     if fields.image_name is None:
         frame_rows = [{**frame_row, "image_id": str(row_index)} for row_index, frame_row in enumerate(frame_rows)]
-    return load(frame_rows, references, format="json", **options)
+    return load(frame_rows, references if reference_rows is None else reference_rows, format="json", **options)
 
 
 def with_scores(
     frame: Frame,
     metrics: str | Iterable[str | Metric] = ("bleu-4", "rouge-l", "cider-d"),
     *,
-    references: Source | None = None,
+    references: Any = None,
     columns: Mapping[str, str] | None = None,
     settings: Settings | None = None,
 ) -> Frame:
@@ -65,7 +78,7 @@ def with_scores(
     Args:
         frame: a pandas or polars DataFrame, a `pyarrow.Table`, or a `datasets.Dataset`.
         metrics: names or metrics, in a list or one comma-separated text.
-        references: a file, a dict or a list of references, where they are not in the rows.
+        references: a frame, a file, a dict or a list of references, where they are not in the rows.
         columns: other columns' names → fields: `{"hyp": "candidate", "gt": "references"}`.
         settings: device, precision, threads, cache of neural metrics.
 
@@ -79,24 +92,34 @@ def with_scores(
     return scored
 
 
-def _rows(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a frame, through Arrow; missing cells are left out."""
-    import pyarrow
+def _rows(frame: Any) -> list[dict[str, Any]] | None:
+    """The rows of a frame without missing cells; None for another object.
 
-    try:
-        # a `datasets.Dataset` has a table as its `data`, in another order if it has indices
-        if getattr(frame, "data", None) is not None and hasattr(frame, "with_format"):
-            arrow_table = frame.with_format("arrow")[:]
-        elif type(frame).__module__.partition(".")[0] == "pandas":
-            arrow_table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        else:
-            arrow_table = pyarrow.table(frame)
-    except (TypeError, ValueError, pyarrow.ArrowException) as problem:
-        raise InputError(
-            f"expected a data frame of pandas or polars, an Arrow table or a dataset, got {type(frame).__name__} "
-            f"({problem})"
-        ) from None
-    return [{name: value for name, value in row.items() if value is not None} for row in arrow_table.to_pylist()]
+    No value of pandas goes through Arrow, which takes one type a column and crashes at a list that holds itself.
+    """
+    if hasattr(frame, "notna") and hasattr(frame, "columns"):  # pandas
+        names, rows = frame.columns, frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+        rows = [dict(zip(map(str, names), map(_without_arrays, row), strict=True)) for row in rows]
+    elif hasattr(frame, "to_dicts"):  # polars
+        names, rows = frame.columns, frame.to_dicts()
+    elif hasattr(frame, "num_rows") and (
+        to_list := getattr(frame, "to_pylist", None) or getattr(frame, "to_list", None)
+    ):
+        names, rows = frame.column_names, to_list()  # Arrow, `datasets`
+    else:
+        return None
+    if repeated_names := [name for name, count in Counter(map(str, names)).items() if count > 1]:
+        raise InputError(f"several columns of the data frame are called {list_names(repeated_names)}; rename them")
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def _without_arrays(value: Any, depth: int = 9) -> Any:
+    """The value with lists for numpy's arrays, which pandas reads from Parquet, as deep as rows of a chat go."""
+    if depth and isinstance(value, np.ndarray):
+        return [_without_arrays(each, depth - 1) for each in value.tolist()]
+    if depth and isinstance(value, dict):
+        return {name: _without_arrays(each, depth - 1) for name, each in value.items()}
+    return value
 
 
 def _add_columns(frame: Any, scores: Mapping[str, Any]) -> Any:

@@ -84,12 +84,7 @@ def test_the_probability_of_an_error_by_hand() -> None:
     np.testing.assert_allclose(errors, [1 - right, below, below])
 
 
-@given(
-    score=st.floats(0, 1),
-    nearer=st.floats(0, 1),
-    correction=st.floats(-100, 100),
-    count=st.integers(1, 60),
-)
+@given(score=st.floats(0, 1), nearer=st.floats(0, 1), correction=st.floats(-100, 100), count=st.integers(1, 60))
 def test_it_is_a_probability_and_lower_for_scores_farther_from_the_middle(
     score: float, nearer: float, correction: float, count: int
 ) -> None:

@@ -10,12 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from capmeter_research.papers.leic.training.recipe import CriticRecipe
-from capmeter_research.papers.leic.training.synthetic_scenes import (
-    TAU,
-    contexts_on_world,
-    world_images,
-    world_shares,
-)
+from capmeter_research.papers.leic.training.synthetic_scenes import TAU, contexts_on_world, world_images, world_shares
 from capmeter_research.synthetic_scenes.evaluation import SWAPPED
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
 from capmeter_research.synthetic_scenes.scenes.errors import CONTENT_ERRORS, ERRORS
