@@ -112,11 +112,7 @@ def test_encoders_and_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     states = parts()
     assert states["encoder minilm"]["state"] == "ready"
     assert states["encoder minilm"]["detail"].startswith("sha256 53aa51172d14, Apache-2.0, ")
-    assert states["encoder roberta"] == {
-        "state": "missing",
-        "detail": "MIT",
-        "command": "hf download roberta-large",
-    }
+    assert states["encoder roberta"] == {"state": "missing", "detail": "MIT", "command": "hf download roberta-large"}
     assert states["checkpoint good"]["state"] == "ready" and checkpoint.label in states["checkpoint good"]["detail"]
     assert states["checkpoint bad"]["state"] == "damaged"
     assert "another checkpoint" in states["checkpoint bad"]["detail"]

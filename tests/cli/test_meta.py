@@ -85,11 +85,7 @@ def test_export_scored_elsewhere_comes_back(rated: Path, tmp_path: Path) -> None
         (["-b", "rated", "-d", "RATED", "-m", "bleu-9"], 2, "unknown metric"),
         (["-b", "rated", "-d", "RATED"], 1, "nothing to evaluate"),
         (["-b", "rated", "-d", "RATED", "-m", "bleu-1", "-p", "clipscore2021"], 1, "no protocol 'clipscore2021'"),
-        (
-            ["-b", "composite", "-d", "RATED", "-m", "bleu-1"],
-            1,
-            "not a valid row of composite: it has no candidate_",
-        ),
+        (["-b", "composite", "-d", "RATED", "-m", "bleu-1"], 1, "not a valid row of composite: it has no candidate_"),
         (["-b", "rated", "-d", "RATED", "-m", "bleu-1", "-f", "xml"], 2, "xml"),
     ],
 )

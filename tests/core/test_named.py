@@ -212,7 +212,7 @@ def test_other_ways_to_write_a_value(text: str, canonical: str) -> None:
         ("combine(overlap-4", "is not a measure"),
         ("combine(overlap-4))", "brackets or quotation marks that do not match"),
         ('everything(text="a)', "brackets or quotation marks that do not match"),
-        ("4", "'4' is not a measure; expected a name, or name(parameter=value,…)"),
+        ("4", 'the text "4" is not a measure; expected a name, or name(parameter=value,…)'),
     ],
 )
 def test_mistakes_get_a_sentence(text: str, message: str) -> None:

@@ -329,6 +329,9 @@ def test_scores_reach_the_end_of_their_range_and_do_not_leave_it_by_more_than_ro
         assert result.min() >= most - 1e-6, name
 
 
-def test_what_is_no_caption_set_is_said() -> None:
-    with pytest.raises(InputError, match="expected caption sets, but got a set of str; read captions with"):
-        capmeter.score({"a dog"}, "rouge-l")  # type: ignore[arg-type]
+@pytest.mark.parametrize(("source", "found"), [({"a dog"}, "set of str"), (None, "NoneType"), (5, "int")])
+def test_what_is_no_caption_set_is_said(source: Any, found: str) -> None:
+    with pytest.raises(InputError, match=f"expected caption sets, but got a {found}; read captions with"):
+        capmeter.explain(source, "rouge-l")
+    with pytest.raises(InputError, match="is not a metric; expected a name"):
+        capmeter.score(candidates=["a dog"], references=["a dog"], metrics=source and [source])

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import capmeter as capmeter_command
+from support.hostile_values import DEEP
 from support.official_scores import official
 from support.plain_meteor import small_release
 from support.spice_parses import Recorded, official_set, recorded, use_parser
@@ -185,7 +186,8 @@ BAD = [
     ({1: ["a"]}, {1: ["a", "b"]}, "exactly one caption, got 2"),
     ({1: ["a"]}, {1: "a"}, r"res\[1\]: expected a list"),
     ({1: "a dog"}, {1: ["a"]}, r"gts\[1\]: expected a list"),
-    ({1: [None]}, {1: ["a"]}, r"gts\[1\]: expected a list"),
+    ({1: [None]}, {1: ["a"]}, r"gts\[1\]: expected a list of tokenised captions, each a text, got missing"),
+    ({1: ["a"]}, {1: [DEEP]}, r"res\[1\]: expected a list .* got a list of 1"),
     ({1: []}, {1: ["a"]}, "at least one reference"),
     (["a"], {1: ["a"]}, "expected a dict"),
     ({}, {}, "empty"),
@@ -361,6 +363,9 @@ def test_a_batch_of_samples_has_the_frequencies_of_its_rows() -> None:
         lambda: CiderD().compute_score(PAIR, [{"caption": ["a"]}]),
         lambda: CiderD().compute_score(PAIR, ["a"]),
         lambda: COCOEvalCap({}, Coco({})),
+        lambda: COCOEvalCap(DEEP, Coco({})),
+        lambda: CiderD().compute_score(PAIR, [DEEP]),
+        lambda: PTBTokenizer.tokenize({1: [DEEP]}),
         lambda: PTBTokenizer.tokenize("a dog"),
         lambda: PTBTokenizer.tokenize({1: "a dog"}),
         lambda: PTBTokenizer.tokenize({1: [{"text": "a"}]}),

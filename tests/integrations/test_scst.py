@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.caption_sets import ROWS
+from support.hostile_values import DEEP
 from support.judge_server import JudgeServer, completion
 from support.vision_models import pictures, tiny_clip
 
@@ -125,8 +126,8 @@ def test_real_captions(shared: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
-    ({}, ["a dog"], ["cow"], "1 caption is of images without references .the first: 'cow'"),
-    ({}, ["a dog"], [["dog"]], "1 caption is of images without references"),
+    ({}, ["a dog"], ["cow"], "1 caption is of images without references .the first: the text .cow"),
+    ({}, ["a dog"], [DEEP], "1 caption is of images without references .the first: a list of 1"),
     ({}, ["a dog"], ["dog", "dog"], "one image id for each candidate"),
     ({}, "a dog", ["dog"], "for each c"),
     ({}, [[1, 2]], ["dog"], "candidate 0: expected a caption as text"),
@@ -386,6 +387,6 @@ def test_trl_calls_a_function_of_columns() -> None:
     other = reward("cider-d", {"7": ["a brown dog runs"]}).for_trl(image_id="image")
     assert other(completions=["a dog"], image=[7]) == [0.0]
     for wrong in ({"completions": ["a"]}, {"completions": [[3]], "image_id": [7]}, {"image_id": [7]},
-                  {"completions": [[]], "image_id": [7]}):  # fmt: skip
+                  {"completions": [[]], "image_id": [7]}, {"completions": [DEEP], "image_id": [7]}):  # fmt: skip
         with pytest.raises(InputError):
             function(**wrong)

@@ -241,8 +241,13 @@ class TestRefusals:
 
     def test_one_system_an_unknown_test_and_references_twice(self) -> None:
         one = _set(["a", "b"], [("x",), ("x",)])
-        with pytest.raises(InputError, match="needs at least two systems, but got 1: a"):
-            compare({"a": one})
+        for systems, found in (
+            ({"a": one}, "an object with the fields a"),
+            ([one, one], "a list of 2"),
+            (None, "missing"),
+        ):
+            with pytest.raises(InputError, match=f"needs at least two systems, {{name: captions}}, but got {found}"):
+                compare(systems)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"permutation or bootstrap.*'t-test'"):
             compare({"a": one, "b": one}, test="t-test")
         with pytest.raises(InputError, match="already holds its references"):

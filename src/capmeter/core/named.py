@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 from typing import get_type_hints as type_hints
 
 from capmeter.core.errors import InputError
-from capmeter.core.messages import shorten
+from capmeter.core.messages import describe, shorten
 
 _CALL = re.compile(r"\s*([A-Za-z][\w.@-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _KEYWORD = re.compile(r"\s*([A-Za-z_]\w*)\s*=(.*)", re.DOTALL)
@@ -190,7 +190,7 @@ def split_name(text: str, what: str = "value") -> tuple[str, str]:
     """
     match = _CALL.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise InputError(f"{text!r} is not a {what}; expected a name, or name(parameter=value,…)")
+        raise InputError(f"{describe(text)} is not a {what}; expected a name, or name(parameter=value,…)")
     return match.group(1), match.group(2) or ""
 
 

@@ -215,7 +215,7 @@ class Registry(Generic[Kind]):
             InputError: no value, the same value twice (outside bundles), or one that `parse` rejects.
         """
         only_bundled: dict[Kind, bool] = {}  # each value: whether only bundles contain it
-        for part in split_text(text, ",") if isinstance(text, str) else text:
+        for part in split_text(text, ",") if isinstance(text, str) else text if isinstance(text, Iterable) else [text]:
             bundle = self.bundles.get(part.strip().lower(), ()) if isinstance(part, str) else ()
             for value in map(self.parse, bundle or (part,)):
                 if not bundle and not only_bundled.get(value, True):

@@ -266,16 +266,20 @@ class Evaluation:
 
     def _parts(self, source: Source, pool: WorkerPool) -> Iterator[CaptionSet]:
         """The source in parts of the size that the metrics prefer, but at least two parts per worker."""
-        if iter(source) is source:
+        pieces: Iterable[Any] = (
+            [source] if isinstance(source, CaptionSet) or not isinstance(source, Iterable) else source
+        )
+        if iter(pieces) is pieces:
             raise InputError("captions are an iterator, which can be read only once; give a list")
         part_size, source_length = min(metric.PART_SIZE for metric in self.ordered_metrics), _length(source)
         if source_length is not None and (workers := getattr(pool, "workers", 1)) > 1:
             part_size = max(1, min(part_size, -(-source_length // (2 * workers))))
-        for piece in [source] if isinstance(source, CaptionSet) else source:
+        for piece in pieces:
             if not isinstance(piece, CaptionSet):
+                found = type(source).__name__ + ("" if piece is source else f" of {type(piece).__name__}")
                 raise InputError(
-                    f"expected caption sets, but got a {type(source).__name__} of {type(piece).__name__}; read "
-                    "captions with capmeter.load, data frames with capmeter.integrations.frames.read"
+                    f"expected caption sets, but got a {found}; read captions with capmeter.load, data frames with "
+                    "capmeter.integrations.frames.read"
                 )
             for part in piece.chunks(part_size) if len(piece) else ():
                 if piece is source:

@@ -44,6 +44,7 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.words import find_untokenised
 from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric
 from capmeter.evaluation.registry import parse
@@ -95,7 +96,7 @@ class PTBTokenizer:
         if not isinstance(captions_for_image, Mapping):
             raise InputError(
                 f'expected {{id: [{{"caption": text}}]}}, {{id: [text]}} or a list of texts, got '
-                f"{captions_for_image!r:.80}"
+                f"{describe(captions_for_image)}"
             )
         return {
             image_id: [" ".join(ptb.tokenise(text)) for text in _read_annotations(image_id, image_captions)]
@@ -191,7 +192,7 @@ class Cider(_MeanScorer):
         self._evaluation = _with_frequencies(self._metric, df or "corpus")
         if sources and df is None:
             if not isinstance(sources[0], Mapping):
-                raise InputError(f"expected references, {{id: [tokenised text]}}, got {sources[0]!r:.80}")
+                raise InputError(f"expected references, {{id: [tokenised text]}}, got {describe(sources[0])}")
             documents = _read_tokens(sources[0], {image_id: [""] for image_id in sources[0]})
             self._evaluation = self._evaluation.with_collected_states(documents)
 
@@ -305,7 +306,7 @@ class COCOEvalCap:
             if not hasattr(value, self._captions_of):
                 raise InputError(
                     f"{argument_name}: expected an object with {self._captions_of} such as pycocotools' COCO, got "
-                    f"{value!r:.80}"
+                    f"{describe(value)}"
                 )
         self.coco, self.cocoRes = coco, cocoRes
         ids = coco.getAudioIds() if self._kind == "audio" else coco.getImgIds()
@@ -441,12 +442,12 @@ def _read_annotations(image_id: Hashable, image_annotations: Any) -> list[str]:
     """The texts of `[{"caption": text}, …]` or `[text, …]`."""
     expected = f'image {image_id!r}: expected a list of {{"caption": text}} or of texts, got'
     if isinstance(image_annotations, str | Mapping) or not isinstance(image_annotations, Sequence):
-        raise InputError(f"{expected} {image_annotations!r:.80}")
+        raise InputError(f"{expected} {describe(image_annotations)}")
     texts = []
     for annotation in image_annotations:
         text = annotation.get("caption") if isinstance(annotation, Mapping) else annotation
         if not isinstance(text, str):
-            raise InputError(f"{expected} {annotation!r:.80} among them")
+            raise InputError(f"{expected} {describe(annotation)} among them")
         texts.append(text)
     return texts
 
@@ -475,10 +476,10 @@ def _by_row(gts: Any, res: Any) -> tuple[Any, Any]:
     for row_index, row in enumerate(res):
         where = f"res[{row_index}]"
         if not isinstance(row, Mapping) or not {"image_id", "caption"} <= row.keys():
-            raise InputError(f'{where}: expected {{"image_id": …, "caption": [text]}}, got {row!r:.80}')
+            raise InputError(f'{where}: expected {{"image_id": …, "caption": [text]}}, got {describe(row)}')
         image_id, caption = row["image_id"], row["caption"]
         if not isinstance(image_id, Hashable) or image_id not in gts:
-            raise InputError(f"{where}: gts has no references of image {image_id!r:.80}")
+            raise InputError(f"{where}: gts has no references of image {describe(image_id)}")
         references[row_index] = gts[image_id]
         captions[row_index] = [caption] if isinstance(caption, str) else caption
     return references, captions
@@ -489,8 +490,13 @@ def _read_texts(gts: Any, res: Any) -> CaptionSet:
         if not isinstance(captions_by_image, Mapping):
             raise InputError(f"{name}: expected a dict id → list of captions, got {type(captions_by_image).__name__}")
         for key, texts in captions_by_image.items():
-            if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-                raise InputError(f"{name}[{key!r}]: expected a list of tokenised captions (text), got {texts!r:.80}")
+            found = (
+                [each for each in texts if not isinstance(each, str)] if isinstance(texts, list | tuple) else [texts]
+            )
+            if found:
+                raise InputError(
+                    f"{name}[{key!r}]: expected a list of tokenised captions, each a text, got {describe(found[0])}"
+                )
     if gts.keys() != res.keys():
         unmatched_ids = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
         raise InputError(

@@ -166,7 +166,7 @@ class Reward:
             image_rows = np.array([self._rows[_image_key(image_id)] for image_id in images], np.int64)
         except (KeyError, TypeError):
             unknown = [
-                ascii(image_id)[:40]
+                describe(image_id)
                 for image_id in images
                 if not isinstance(image_id, Hashable) or _image_key(image_id) not in self._rows
             ]
@@ -340,7 +340,9 @@ def _message_text(completion: Any, where: str) -> Any:
         parts = [part.get("text", "") for part in content if isinstance(part, Mapping)]
         content = "".join(text for text in parts if isinstance(text, str))
     if not isinstance(content, str):
-        raise InputError(f'{where}: expected text or messages [{{"role": …, "content": text}}], got {completion!r:.80}')
+        raise InputError(
+            f'{where}: expected text or messages [{{"role": …, "content": text}}], got {describe(completion)}'
+        )
     return content
 
 

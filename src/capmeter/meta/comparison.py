@@ -34,7 +34,7 @@ from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
-from capmeter.core.messages import list_names
+from capmeter.core.messages import describe, list_names
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric, merge_notes
@@ -420,8 +420,8 @@ def compare(
         InputError: fewer than two systems, or systems with other captions or references; an unknown test.
     """
     parsed_metrics = parse_list(metrics)
-    if len(systems) < 2:
-        raise InputError(f"a comparison needs at least two systems, but got {len(systems)}: {', '.join(systems)}")
+    if not isinstance(systems, Mapping) or len(systems) < 2:
+        raise InputError(f"a comparison needs at least two systems, {{name: captions}}, but got {describe(systems)}")
     if test not in get_args(Test) or not isinstance(permutations, int) or permutations < 1:
         raise InputError(
             f"expected the test {' or '.join(get_args(Test))}, with one permutation at least, but got {test!r} with "
