@@ -77,9 +77,11 @@ def test_shards_are_hashed_in_the_order_of_their_names(tmp_path: Path) -> None:
     assert find_encoder(str(tmp_path)).sha256 == hashlib.sha256(b"AB").hexdigest()
 
 
-def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AssetError, match=r"without config\.json"):
-        find_encoder(str(tmp_path))
+def test_what_is_no_folder_of_a_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path, tmp_path / "loop", "/dev/zero", __file__):
+        with pytest.raises(AssetError, match=r"is not a folder with config\.json"):
+            find_encoder(str(path))
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(AssetError, match="has no weights"):
         find_encoder(str(tmp_path))

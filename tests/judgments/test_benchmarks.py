@@ -110,11 +110,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("written", "name"),
-    [
-        ("Flickr8k_Expert", "flickr8k-expert"),
-        ("PASCAL-50S", "pascal50s"),
-        ("foil-coco", "foil-coco"),
-    ],
+    [("Flickr8k_Expert", "flickr8k-expert"), ("PASCAL-50S", "pascal50s"), ("foil-coco", "foil-coco")],
 )
 def test_names_as_they_are_written_elsewhere(written: str, name: str) -> None:
     assert find_benchmark(written).name == name

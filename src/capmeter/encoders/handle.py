@@ -150,9 +150,9 @@ def _model_folder(name: str, aliases: Mapping[str, Asset], is_replaceable: bool)
     asset, path = aliases.get(name), home_path(name)
     if asset is not None:
         model_folder = asset.find()
-    elif path.is_dir():
+    elif path.is_symlink() or path.exists():
         if not (path / "config.json").is_file():
-            raise AssetError(f"encoder {name!r}: {path} is a folder without config.json, not a Hugging Face model")
+            raise AssetError(f"encoder {name!r}: {path} is not a folder with config.json, as a Hugging Face model is")
         return path
     else:
         hub_ids = next((known_asset.hub for known_asset in aliases.values() if name in known_asset.hub), (name,))

@@ -81,10 +81,6 @@ COMBINED = "fense(metric=combine(sbert,sbert(pooling=mean),meteor,weights=0.385+
 )
 def test_agreement_with_people(shared: Path, metric: str, name: str, least: float) -> None:
     (result,) = run(
-        [metric],
-        benchmark=name.replace("_", "-"),
-        data=shared / "data" / f"{name}.jsonl.gz",
-        sample=True,
-        resamples=20,
+        [metric], benchmark=name.replace("_", "-"), data=shared / "data" / f"{name}.jsonl.gz", sample=True, resamples=20
     ).results
     assert result.value is not None and result.value > least

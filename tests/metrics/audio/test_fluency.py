@@ -101,8 +101,13 @@ def test_bad_files_get_a_sentence(content: str, sentence: str, tmp_path: Path) -
 
 
 def test_sources_that_are_missing_get_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="errors=nowhere: there is no such file or folder"):
-        score(["fer(errors=nowhere)"])
+    (tmp_path / "loop").symlink_to("loop")
+    for source, sentence in (
+        *(("", "No such file"), ("nowhere", "No such file"), ("no\0where.json", "null byte")),
+        *((str(tmp_path / "loop"), "Too many levels of symbolic links"), ("/dev/zero", "a socket or a device")),
+    ):
+        with pytest.raises(InputError, match=f"errors=.*{sentence}.*; expected fluency, a file"):
+            error_probabilities(source, ["a dog"], Settings())
     with pytest.raises(InputError, match=r"no config\.json"):
         score([f'fer(errors="{tmp_path}")'])
     for name, sentence in (("fer(threshold=2)", "threshold from 0 to 1"), ("fense(penalty=-1)", "penalty from 0 to 1")):
@@ -156,8 +161,3 @@ def test_a_file_of_the_same_time_and_another_size_is_read_again(tmp_path: Path) 
         path.write_text(json.dumps({"a dog": value}))
         os.utime(path, ns=(1, 1))
         assert capmeter.score(candidates=["a dog"], references=[["a dog"]], metrics=name)[name].score == rate
-
-
-def test_a_name_with_nul_gets_a_sentence() -> None:
-    with pytest.raises(InputError, match="there is no such file or folder"):
-        error_probabilities("no\0where.json", ["a dog"], Settings())

@@ -214,7 +214,7 @@ def test_bad_objects_get_a_sentence(tmp_path: Path, name: str) -> None:
 
 def test_without_any_objects() -> None:
     with pytest.raises(InputError, match="nothing says which objects images show"):
-        Chair(references=False)
+        evaluate(CaptionSet.from_captions(CAPTIONS), [Chair(references=False)])
     with pytest.raises(InputError, match="No such file"):
         evaluate(CaptionSet.from_captions(CAPTIONS[:1]), [Chair(objects="/nowhere.json")])
     with pytest.raises(InputError, match=r"objects='no.*where.json'.*expected COCO's instances"):
@@ -266,10 +266,11 @@ def test_command(tmp_path: Path, objects: Path) -> None:
     assert "cite: CHAIRs 66.7 [" in run.stdout and "chair|variant:original" in run.stdout
     scored = json.loads(capmeter("chair", path, "--instances", objects, "--format", "json").stdout)
     assert scored["systems"]["results"]["chair-s"]["score"] == pytest.approx(2 / 3)
-    by_score = capmeter("score", path, "--instances", objects, "-m", "chair", "--format", "json")
-    assert by_score.returncode == 0, by_score.stderr
-    explained = capmeter("explain", path, "--instances", objects, "-m", "chair", "--worst", 1)
-    assert explained.returncode == 0 and "frisbee, hot dog" in explained.stdout, explained.stderr
+    for metric in ("chair", "chair(references=false)"):
+        by_score = capmeter("score", path, "--instances", objects, "-m", metric, "--format", "json")
+        assert by_score.returncode == 0, by_score.stderr
+        explained = capmeter("explain", path, "--instances", objects, "-m", metric, "--worst", 1)
+        assert explained.returncode == 0 and "frisbee, hot dog" in explained.stdout, explained.stderr
     without = capmeter("chair", path)
     assert without.returncode == 1 and "of 3 captions show: 1, 2, 3. Name COCO's instances" in without.stderr
     assert "(--instances)" in without.stderr

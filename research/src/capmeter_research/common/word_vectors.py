@@ -236,7 +236,8 @@ def open_vectors(name: str) -> FileVectors:
     """
     path = home_path(name)
     expected = "expected `minilm` or a file in the format of GloVe, word2vec or fastText (unzipped)"
-    file_vectors: FileVectors = _open_file(path.resolve(), file_stamp("vectors", str(path), expected))
+    stamp = file_stamp("vectors", str(path), expected)  # which refuses a link to itself
+    file_vectors: FileVectors = _open_file(path.resolve(), stamp)
     return file_vectors
 
 
@@ -260,7 +261,7 @@ def _load_index(path: Path) -> _Index:
 
 def _build_index(path: Path) -> _Index:
     if path.stat().st_size == 0:
-        raise AssetError(f"word vectors: {path} is empty; download it again")
+        raise AssetError(f"word vectors: {path} is empty, or a file of the system (/proc); download it again")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content[:2] == b"\x1f\x8b":
             raise AssetError(f"word vectors: {path} is gzipped; unzip it first, so that it can be memory-mapped")

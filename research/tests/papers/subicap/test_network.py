@@ -239,11 +239,7 @@ def test_beam_search_per_token_finds_the_best_of_all_captions() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [
-        ({"width": 17}, "even"),
-        ({"heads": 3}, "divisible by 3 heads"),
-        ({"geometry": 12}, "multiple of 8"),
-    ],
+    [({"width": 17}, "even"), ({"heads": 3}, "divisible by 3 heads"), ({"geometry": 12}, "multiple of 8")],
 )
 def test_sizes_that_cannot_be(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):

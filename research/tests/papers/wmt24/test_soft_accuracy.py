@@ -7,11 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter_research.papers.wmt24.soft_accuracy import (
-    pairwise_accuracy,
-    soft_pairwise_accuracy,
-    superiority_p_values,
-)
+from capmeter_research.papers.wmt24.soft_accuracy import pairwise_accuracy, soft_pairwise_accuracy, superiority_p_values
 
 HUMAN = np.array([[4, 5, 3, 4, 2, 5], [3, 5, 2, 4, 2, 4], [1, 2, 3, 1, 2, 2], [1, 2, 2, 1, 3, 2.0]])
 SCORES = np.array(

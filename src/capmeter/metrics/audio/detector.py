@@ -156,12 +156,8 @@ def error_probabilities(source: str, texts: Sequence[str], settings: Settings) -
         return load_detector(source).probabilities(texts, settings)
     if source and path.is_dir():
         return _load_classifier(path, str(settings.device))(texts)
-    if not path.is_file():
-        raise InputError(
-            f"errors={source or 'none'}: there is no such file or folder; expected {KIND}, the bundled detector, a "
-            "file with the probability of an error by caption, or the folder of a classifier (docs/audio.md)"
-        )
-    known_probabilities = _read_probabilities(source, file_stamp("errors", source, f"expected {KIND}, or a file"))
+    expected = f"expected {KIND}, a file with probabilities by caption, or a classifier's folder (docs/audio.md)"
+    known_probabilities = _read_probabilities(source, file_stamp("errors", source or "none", expected))
     missing_texts = list(dict.fromkeys(text for text in texts if text not in known_probabilities))
     if missing_texts:
         raise InputError(

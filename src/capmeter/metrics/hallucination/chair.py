@@ -165,14 +165,6 @@ class Chair(AdditiveMetric):
     synonyms: Annotated[str, "the words of the objects: bundled, or a file such as synonyms.txt"] = BUNDLED
     drop_incomplete_sentence: Annotated[bool, "ignore what follows the last complete sentence"] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.objects and not self.references:
-            raise InputError(
-                f"{self.name}: nothing says which objects images show; name their file (objects=FILE, --instances), or "
-                "leave references=true"
-            )
-
     @property
     def lower_is_better(self) -> bool:
         """Always."""
@@ -181,7 +173,7 @@ class Chair(AdditiveMetric):
     @property
     def needs(self) -> frozenset[str]:
         """References, unless a file has the objects."""
-        return frozenset() if self.objects else frozenset({"references"})
+        return frozenset() if self.objects or not self.references else frozenset({"references"})
 
     @property
     def extras(self) -> tuple[str, ...]:
@@ -280,6 +272,11 @@ class Chair(AdditiveMetric):
     def _truths(self, part: CaptionSet, mention_table: _MentionTable) -> list[frozenset[str]]:
         """The objects that each caption's image shows."""
         truths: list[frozenset[str]] = [frozenset()] * len(part)
+        if not self.objects and not self.references:
+            raise InputError(
+                f"{self.name}: nothing says which objects images show; name their file (objects=FILE, --instances), or "
+                "leave references=true"
+            )
         if self.objects:
             objects_by_image = load_ground_truth(self.objects, load_object_words(self.synonyms)).of_images(
                 part.image_ids
