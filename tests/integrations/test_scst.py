@@ -128,6 +128,7 @@ def test_real_captions(shared: Path) -> None:
 BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
     ({}, ["a dog"], ["cow"], "1 caption is of images without references .the first: the text .cow"),
     ({}, ["a dog"], [DEEP], "1 caption is of images without references .the first: a list of 1"),
+    ({}, ["a dog"], [10**5000], "the first: a number of more than 40 digits"),
     ({}, ["a dog"], ["dog", "dog"], "one image id for each candidate"),
     ({}, "a dog", ["dog"], "for each c"),
     ({}, [[1, 2]], ["dog"], "candidate 0: expected a caption as text"),
@@ -167,8 +168,8 @@ def test_mistakes_in_a_batch(arguments: dict[str, Any], candidates: Any, images:
         ({"references": {1: ["a"], 2: []}}, r"references\[2\]: expected a list of at least one"),
         ({"references": {1: ["a"], 2: [[1]]}}, r"references\[2\]: expected a caption as text"),
         ({"references": {1: [[1]], 2: ["a"]}}, r"references\[2\]: expected a sequence of token ids"),
-        ({"references": REFERENCES, "eos": 0}, "the references are text; expected a word"),
-        ({"references": {1: [[1]]}, "eos": "<e>"}, "the references are token ids; expected an id"),
+        ({"references": REFERENCES, "eos": 0}, "eos is the number 0, expected a word, as the"),
+        ({"references": {1: [[1]]}, "eos": "<e>"}, "eos is the text .<e>., expected an id, as"),
         ({"references": REFERENCES, "eos": "the end"}, "one word"),
         ({"references": REFERENCES, "metric": "cider-x"}, "unknown metric"),
     ],

@@ -113,10 +113,10 @@ class Reward:
         if not self._reads_words:
             raise InputError(f"{self.metric} is not word-based, so no end token can be added; leave eos out")
         if self._reads_ids != isinstance(self.eos, int):
-            kind = "token ids" if self._reads_ids else "text"
-            raise InputError(
-                f"eos={self.eos!a}: the references are {kind}; expected {'an id' if self._reads_ids else 'a word'}"
+            expected = (
+                "an id, as the references are token ids" if self._reads_ids else "a word, as the references are text"
             )
+            raise InputError(f"eos is {describe(self.eos)}, expected {expected}")
         if isinstance(self.eos, str) and len(self.eos.split()) != 1:
             raise InputError(f"eos={self.eos!r}: expected one word without white space")
 
@@ -323,7 +323,8 @@ def _token_ids(tokens: Any, where: str, ignored_id: int) -> list[int]:
 
 def _image_key(image_id: Any) -> Any:
     """The id of an image as text, so that 391895 and "391895" are the same; other hashable values stay."""
-    return str(image_id) if type(image_id) is int or isinstance(image_id, np.integer) else image_id
+    is_number = isinstance(image_id, np.integer) or (type(image_id) is int and abs(image_id) < 10**40)
+    return str(image_id) if is_number else image_id
 
 
 def _reference_location(image_id: Any) -> str:
