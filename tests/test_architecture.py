@@ -58,7 +58,7 @@ NETWORKS = re.compile(
 # the most lines of each package outside docstrings: an entry may only be lowered (CONTRIBUTING.md, "What belongs in the
 # library"); docstrings are not counted, since nobody should leave one out to stay below
 MOST_LINES = {
-    "src/capmeter/captions": 5_521,
+    "src/capmeter/captions": 5_430,
     "src/capmeter/cli": 2_828,
     "src/capmeter/core": 2_322,
     "src/capmeter/encoders": 1_924,

@@ -89,7 +89,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "bzip2": (b"BZh91AY", "compressed by bzip2, which is not read; unpack it with bunzip2"),
     "a pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS .* git lfs pull"),
     "a page": (b"<!DOCTYPE html>\n<html>", "a page of the web, as a failed download leaves"),
-    "UTF-16 without a mark": ('{"image_id": 1}'.encode("utf-16-le"), "it looks like UTF-16; save the file as UTF-8"),
+    "UTF-16 without a mark": ('{"image_id": 1}'.encode("utf-16-le"), "it looks like UTF-16 or UTF-32; save the file as UTF-8"),
     "carriage returns": (b"image_id,candidate,references\r1,a,[]\r", "x, line 1: a line ends in a carriage return alone"),
     "quote left open": (b'image_id,candidate,references\n1,"a dog,[]\n', "x, line 2: not valid CSV or TSV: unexpected end of data"),
     "list cell of tuples": (b"image_id,candidate,references\n1,a,\"[('a dog', 0.9)]\"\n", r"references\[0\] is a list of 2"),
@@ -157,8 +157,8 @@ PAIRS: dict[str, tuple[Any, Any, str]] = {
     "no captions": (3, R, "the candidates: the number 3, expected captions as a list or an object"),
     "bytes": (b"a dog", R, "the candidates: a bytes,"),
     "a set": ({"a dog"}, R, "the candidates: a set"),
-    "an iterator": (iter(["a"]), R, r"the candidates: a list_iterator, .* read only once: give list\(…\)"),
-    "a data frame": (Frame(), R, r"the candidates: a Frame, .* read data frames with capmeter.integrations.frames.read$"),
+    "an iterator": (iter(["a"]), R, r"the candidates: a list_iterator, .* give list\(…\)"),
+    "a data frame": (Frame(), R, r"the candidates: a Frame, .* read data frames with capmeter.integrations.frames.read\(candidates, references\)$"),
     "other lengths": (["a", "b", "c"], [["x"], ["y"]], "3 candidates, but 2 lists of references"),
 }  # fmt: skip
 

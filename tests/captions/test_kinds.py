@@ -65,6 +65,12 @@ REFERENCES: dict[str, Any] = {
     "yerevann": wide("filename", "sentences"),
     "a sentence a row": long("filename", "sentences", lambda text: {"raw": text, "sentid": 1}, image=PICTURE),
     "sentences as columns": wide("filename", "sentences", lambda texts: {"raw": texts, "sentid": [1]}),
+    "frame of pandas": {str(k): row for k, row in enumerate(wide("video_id", "references"))},
+    "texts of lists": wide("filename", "caption", str),
+    "texts of lists by image": {key: json.dumps(texts) for key, texts in TEXTS.items()},
+    "texts of lists as captions": wide("image_id", "captions", str),
+    "clips": long("youtube_id", "caption", start=30, end=40),
+    "WebDataset": long("__key__", "caption"),
     "HuggingFaceM4": wide("filename", "sentences_raw", image=PICTURE, imgid=3),
     "nlphuji": wide("filename", "caption", image=PICTURE),
     "jxie": [numbered("caption", 0)(key, texts) for key, texts in TEXTS.items()],
@@ -109,7 +115,6 @@ RESULTS: dict[str, Any] = {
         "overall": {"CIDEr": 1},
         "imgToEval": {k: {"image_id": k, "caption": t, "CIDEr": 1} for k, t in SAID.items()},
     },
-    "frame of pandas": {str(k): {"image_id": key, "caption": text} for k, (key, text) in enumerate(SAID.items())},
     "Oscar": "".join(f"{key}\t{json.dumps([{'caption': text, 'conf': 0.9}])}\n" for key, text in SAID.items()),
     "Inspect": {"version": 2, "status": "success", "eval": {}, "samples": LOG},
     "responses": said({"custom_id": "KEY", "response": {"body": {"output": OUTPUT}}}),
@@ -131,26 +136,19 @@ def by_image(captions: Iterable[capmeter.Caption]) -> dict[str, tuple[str, list[
     return {each.image_id: (each.candidate, sorted(each.references)) for each in captions}
 
 
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize(("kind", "name"), [(k, name) for k in range(2) for name in (REFERENCES, RESULTS)[k]])
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_references_of_every_kind_in_any_order(name: str, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_files_of_every_kind_in_any_order(kind: int, name: str, seed: int, tmp_path_factory: Any) -> None:
     folder, rng = tmp_path_factory.mktemp("kinds"), random.Random(seed)
-    source = write_file(folder, shuffled(REFERENCES[name], rng), "references.txt")
+    content = shuffled((REFERENCES, RESULTS)[kind][name], rng)
     texts = {key: each[:1] for key, each in TEXTS.items()} if name == "ShareGPT4V" else TEXTS
     texts = {k: [f"{t} here" for t in ts] for k, ts in texts.items()} if name == "picture last" else texts
-    captions = capmeter.load(SAID, source)
+    if kind == 0:
+        captions = capmeter.load(SAID, write_file(folder, content, "references.txt"))
+    else:
+        captions = capmeter.load(write_file(folder, content, "results.tsv"), shuffled(TEXTS, rng))
     assert by_image(captions) == {key: (SAID[key], sorted(texts[key])) for key in SAID}
-
-
-@pytest.mark.parametrize("name", RESULTS)
-@settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 1000))
-def test_results_of_every_kind_in_any_order(name: str, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder, rng = tmp_path_factory.mktemp("kinds"), random.Random(seed)
-    source = write_file(folder, shuffled(RESULTS[name], rng), "results.tsv")
-    captions = capmeter.load(source, shuffled(TEXTS, rng))
-    assert by_image(captions) == {key: (SAID[key], sorted(TEXTS[key])) for key in SAID}
 
 
 EVENTS = {"v": [([0, 4.0], "it eats"), ([4, 9.0], "it sleeps")], "w": [([1, 2.0], "a bus")], "x": []}
@@ -168,6 +166,12 @@ VIDEOS: dict[str, Any] = {
     "clock": {
         v: [{"start": f"0:0{t[0]}", "end": f"00:00:0{t[1]}", "text": s} for t, s in e] for v, e in EVENTS.items()
     },
+    "names": [
+        {"video_uid": v, "events": [{"startTime": t[0], "endTime": t[1], "text": s} for t, s in e]}
+        for v, e in EVENTS.items()
+    ],
+    "objects": {v: [{"time": {"start": t[0], "end": t[1]}, "caption": s} for t, s in e] for v, e in EVENTS.items()},
+    "words": {v: [{"timestamp": f"from {t[0]} to {t[1]}", "text": s} for t, s in e] for v, e in EVENTS.items()},
     "span": {v: [{"timestamp": f"0:0{t[0]} - 0:0{t[1]}", "text": s} for t, s in e] for v, e in EVENTS.items()},
     "null": {"results": {v: [{"timestamp": t, "sentence": s} for t, s in each] or None for v, each in EVENTS.items()}},
     "rows": [{"id": v, "regions": [{"ts": t, "narration": s} for t, s in e]} for v, e in EVENTS.items()],
@@ -203,10 +207,14 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
         "annotations": [{"image_id": r["video_id"], "segment": r["timestamp"], "caption": r["caption"]} for r in rows]
     }
     lists = "".join(f'{v},"{[t for t, _ in e]}","{[s for _, s in e]}"\n' for v, e in EVENTS.items() if e)
+    bounds = "".join(
+        f'{v},"{[t[0] for t, _ in e]}","{[t[1] for t, _ in e]}","{[s for _, s in e]}"\n' for v, e in EVENTS.items() if e
+    )
     for source in (
         rows,
         write_file(tmp_path, table, "rows.csv"),
         write_file(tmp_path, "id,segments,text\n" + lists, "lists.csv"),
+        write_file(tmp_path, "id,starts,ends,captions\n" + bounds, "bounds.csv"),
     ):
         times = {
             each.image_id: each.events.candidate.times
@@ -214,7 +222,10 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
             if each.events
         }
         assert times == {"v": ((0.0, 4.0), (4.0, 9.0)), "w": ((1.0, 2.0),)}
-    for source in (rows, annotations):
+    said = [
+        {"video_id": r["video_id"], "segment": r["timestamp"], "label": "x", "reference": r["caption"]} for r in rows
+    ]
+    for source in (rows, annotations, said):
         (first, _) = capmeter.load([{**r, "caption": "x"} for r in rows], source)
         assert first.events is not None and first.events.references[0].times == ((0.0, 4.0), (4.0, 9.0))
 
@@ -231,7 +242,7 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
             [{"image/key": "1", "image/locale": "en", "en": {"caption": ["a"]}, "de": {"caption": ["b"]}}] * 2,
             "en.caption",
         ),
-        ([{"image": [b"x"], "caption": "a"}], "image holds a picture"),
+        ([{"image": [b"x"], "caption": "a"}], "image is a list of 1"),
         ([{"image": "data:image/png;base64,AAAA", "caption": "a"}], "image_id is missing"),
         ([{"image_id": k, "caption": "a" if k else ["a", "b"]} for k in range(3)], r"\[0\]: caption is a list of 2"),
         ({"annotations": [{"image_id": 1, "bbox": []}], "categories": []}, "annotations of COCO without captions"),
@@ -247,8 +258,16 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
         ({"a": [{"image_id": 1, "caption": "a"}], "b": [{"image_id": 1, "caption": "b"}]}, "under several keys"),
         (
             [{"image_id": 1}, {"image_id": 2, "caption": "a"}, {"image_id": 3, "caption": "b"}],
-            r"\[0\]: candidate is missing",
+            r"\[0\]: candidate is missing, .* which has no caption; the fields are image_id",
         ),
+        ([{"image_id": 1, "timestamp": [0], "sentence": "a"}], r"timestamp is a list of 1, expected \[start, end\]"),
+        ([{"image_id": 1, "caption": None, "error": {"code": 500}}], r"the request failed \(code 500\)"),
+        ([{"images": ["a", "b"], "caption": "a"}, {"images": ["c"], "caption": "b"}], "images is a list of 2"),
+        (
+            [{"index": 1, "prediction": "a", "answer": "[np.str_('a')]"}],
+            "expected a list of captions as JSON or Python",
+        ),
+        ({1: "a"}.values(), r"expected captions as a list .* give list\(…\) of it"),
     ],
 )
 def test_what_cannot_be_read_gets_a_sentence(content: Any, sentence: str) -> None:
@@ -306,6 +325,8 @@ HOSTILE: dict[str, Callable[[], str]] = {
     "marks": lambda: "#1" * 500_000,
     "tags": lambda: json.dumps({"1": "<answer " * 120_000}),
     "an error text": lambda: json.dumps({"1": "an unexpected " * 70_000}),
+    "blanks as a time": lambda: json.dumps([{"image_id": 1, "timestamp": " " * 900_000, "caption": "a"}]),
+    "a long tuple as text": lambda: json.dumps([{"image_id": 1, "references": "('a'," * 200_000}]),
     "videos": lambda: json.dumps({f"v{k}": [{"timestamp": [0, 1], "caption": "a"}] for k in range(15_000)}),
 }
 
@@ -348,6 +369,33 @@ def test_rows_of_sounds_without_names_are_numbered(tmp_path: Path) -> None:
     assert [each.references for each in captions] == [("a dog", "barks"), ("it rains", "rain")]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "texts"),
+    [
+        ("x.tsv", "image\tcaption\n7.jpg\ta dog\n9.jpg\ta cat\n", {"7.jpg": ("a dog",), "9.jpg": ("a cat",)}),
+        ("x.txt", "fname\tcaption_1\tcaption_2\n7.wav\ta\tb\n", {"7.wav": ("a", "b")}),
+        ("x.jsonl", '{"file_name": "7.wav", "caption_1": "a", "caption_2": "b"}\n', {"7.wav": ("a", "b")}),
+        ("x.json", '{"image": "7.jpg", "sentences_raw": ["a", "b"]}', {"7.jpg": ("a", "b")}),
+        ("x.json", '{"images": [{"id": 7}], "captions": [{"image_id": 7, "caption": "a"}]}', {"7": ("a",)}),
+    ],
+)
+def test_headings_and_single_rows(name: str, content: str, texts: dict[str, Any], tmp_path: Path) -> None:
+    assert capmeter.load_references(write_file(tmp_path, content, name)) == texts
+
+
+def test_names_of_columns_and_ends_of_lines(tmp_path: Path) -> None:
+    rows = [{"image_id": 1, "caption": "a dog"}]
+    assert capmeter.load(rows, on_missing="keep", columns={"Caption": "candidate"})["1"].candidate == "a dog"
+    with pytest.raises(InputError, match='the text "hyp" is not a field; the fields are id, image_id, candidate'):
+        capmeter.load(rows, columns={"candidate": "hyp"})
+    with pytest.raises(InputError, match="lines end in a carriage return alone"):
+        capmeter.load(write_file(tmp_path, "a dog\ra cat\r", "x.txt"), on_missing="keep")
+    empty = capmeter.load({"v": []}, format="events", on_missing="keep")
+    assert empty.events[0] is not None and empty.events[0].candidate.times == ()
+    answers = said({"custom_id": "KEY", "response": {"body": {"choices": [{"message": {"content": ""}}]}}})
+    assert [each.candidate for each in capmeter.load(answers, on_missing="keep")] == [""] * 3
+
+
 def test_all_failed_requests_are_named(tmp_path: Path) -> None:
     answer = {"status_code": 200, "body": {"choices": [{"message": {"content": "a dog"}}]}}
     failed = {"status_code": 500, "body": {"error": {"code": "server_error"}}}
@@ -386,8 +434,3 @@ def test_times_pictures_numbers_and_errors_of_fresh_files(tmp_path: Path) -> Non
     assert capmeter.load([hidden], on_missing="keep").image_ids == ("7.jpg",)
     (tmp_path / "lines.txt").write_text("7 a dog runs\n9 two cats sleep\n11 a bus stops\n")
     assert "begins with a number of its own" in examine(tmp_path / "lines.txt").warnings[0]
-    for text in (
-        *("requests.exceptions.ConnectionError: x", "<error>", "503 Service Unavailable", "content_filter"),
-        *("HTTP 429 Too Many Requests", "Image not found", "<no_answer>", "Timeout", "[Errno 2] No such file"),
-    ):
-        assert "error messages" in examine([{"image_id": 1, "caption": text}]).warnings[0], text

@@ -266,21 +266,8 @@ def test_unknown_fields_are_remembered(tmp_path: Path) -> None:
 
 
 def test_strange_but_honest_text_stays_as_it_is(tmp_path: Path) -> None:
-    strange = [
-        "",
-        "  ",
-        "a\0b",
-        "a\u2028b",
-        "a\rb\r\nc\nd",
-        "\x85",
-        "😀 🏳️‍🌈",
-        "كلب يجري",
-        'say "hi", ok\t',
-        "x" * 1_000_000,
-        "nan",
-        "[1]",
-        "1.5",
-    ]
+    strange = ["", "  ", "a\0b", "a\u2028b", "a\rb\r\nc\nd", "\x85", "😀 🏳️‍🌈", "كلب يجري", 'say "hi", ok\t']
+    strange += ["x" * 1_000_000, "nan", "[1]", "1.5"]
     if sys.version_info < (3, 11):
         strange.remove("a\0b")  # its csv module knows no NUL
     rows = [{"image_id": k, "candidate": text, "references": [text, "b"]} for k, text in enumerate(strange)]

@@ -13,7 +13,7 @@ entries decide, so that the order of keys changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,7 @@ from capmeter.captions.rows import (
     optional_text,
     read_list,
     read_pairs,
+    reference_field,
     reference_list,
     spread,
 )
@@ -75,15 +76,18 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
     if isinstance(document, list) and not document:
         raise InputError(f"{name}: an empty list; no captions were written")
     if isinstance(document, str | bytes) or not isinstance(document, Mapping | Sequence) or not document:
-        advice = "; it can be read only once: give list(…) of it" if isinstance(document, Iterator) else ""
+        is_iterable = isinstance(document, Iterable) and not isinstance(document, str | bytes)
+        advice = "; give list(…) of it" if is_iterable else ""
         if hasattr(document, "columns"):
-            advice = "; read data frames with capmeter.integrations.frames.read"
+            advice = "; read data frames with capmeter.integrations.frames.read(candidates, references)"
         raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object{advice}")
     form: Form | None
     if isinstance(document, Sequence):
         form = None if format in ("pycocoevalcap", "clipscore") else _find_in_list(document, name, fields)
     elif format in ("pycocoevalcap", "clipscore"):
         form = format, _keyed_form(document, name, fields)[1]
+    elif format == "events" and all(map(_is_empty, document.values())):
+        form = format, partial(_read_videos, document, name)
     else:
         form = _find_captions(document, name, fields) or _refuse_or_keyed(document, name, fields)
     kinds = ({"json", "coco"}, {"json", "events"}, {"coco", "events"})  # a list of rows may hold events
@@ -131,6 +135,8 @@ def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
         return [{name: column[place] for name, column in document.items()} for place in columns[0]]
     has_rows = names_images or (len(columns) > 1 and document.keys().isdisjoint({"timestamps", *TIMES}))
     if not has_rows or not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        return []
+    if any(isinstance(document[name][0], Mapping) for name in document.keys() & _TEXT_KEYS):  # rows, not texts
         return []
     return [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
@@ -267,7 +273,7 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
         any(path_root(column) in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
         or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
-        or (layout is not None and len(layout.marks) > 1)
+        or (layout is not None and (len(layout.marks) > 1 or not document.keys().isdisjoint(IMAGE_NAMES)))
         or (has_short and not has_objects and not document.keys().isdisjoint(IMAGE_NAMES))
     )
 
@@ -373,7 +379,7 @@ def _read_rows(
     images: dict[str, CaptionRow] = {}
     if side == "references" and table is not None:
         place = f"{name.partition(', ')[0]}, {table[0]}"
-        images = {row.image_id: row for row in _read_table(table[1], place, are_annotations)}
+        images = {row.image_id: row for row in _read_table(table[1], place, are_annotations, fields.image_name)}
     if are_annotations:
         yield from _group_annotations(items, name, fields, images)
         return
@@ -406,12 +412,12 @@ def _group_annotations(
         yield row
 
 
-def _read_table(entries: list[Any], name: str, is_strict: bool) -> Iterator[CaptionRow]:
+def _read_table(entries: list[Any], name: str, is_strict: bool, image_name: str | None) -> Iterator[CaptionRow]:
     """A row without references for each image or video of a list: its file, its other names and its split."""
     file_names: dict[str, str] = {}
     for k, entry in enumerate(entries):
         location = f"{name}[{k}]"
-        names = ("id", "image_id", "video_id", "audio_id") if isinstance(entry, Mapping) else ()
+        names = (image_name, "id", "image_id", "video_id", "audio_id") if isinstance(entry, Mapping) else ()
         id_name = next((each for each in names if each in entry), None)
         if id_name is None:
             if is_strict:
@@ -469,14 +475,15 @@ def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
 
 
 def _have_other_ids(document: Mapping[Any, Any], fields: FieldMap, layout: Any) -> bool:
-    """Whether all rows under keys have an image's id of their own, and none has that of its key."""
+    """Whether all rows under keys have an image's id of their own, and none has that of its key, or keys are numbers
+    from 0 or 1 on, as pandas writes them."""
     probe = _probe(spread(document.values()), fields)
-    if probe.image_name != "image_id" or (layout is not None and layout.convert is not None):
+    ids, keys = list(map(probe.image_of, document.values())), list(map(str, document))
+    if None in ids or len(set(ids)) < len(ids) or (layout is not None and layout.convert is not None):
         return False
-    ids = list(map(probe.image_of, document.values()))
-    return (
-        None not in ids and len(set(ids)) == len(ids) and all(str(k) != id for k, id in zip(document, ids, strict=True))
-    )
+    are_numbers = any(set(keys) == set(map(str, range(first, first + len(keys)))) for first in (0, 1))
+    are_others = probe.image_name == "image_id" and all(key != id for key, id in zip(keys, ids, strict=True))
+    return are_others or (are_numbers and keys != ids)
 
 
 def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
@@ -498,14 +505,15 @@ def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: 
                     row.one_of_many = True
                     yield row
         elif side == "references":
-            yield CaptionRow(location, image_id, references=reference_list(value, location, "the value"))
+            yield CaptionRow(location, image_id, references=reference_field(value, location, "the value"))
         else:
             if value is None or isinstance(value, bool | int | float):
                 caption_text(value, location, "the value")
             candidates = reference_list(value, location, "the value")
             if not candidates:
                 raise NotCandidates(
-                    f"{location}: the list of candidates is empty; leave the image out, or give it a caption"
+                    f"{location}: the list of candidates is empty; leave the image out, or give it a caption (a video "
+                    "without events: --input-format events)"
                 )
             for candidate in candidates:
                 yield CaptionRow(location, image_id, candidate=candidate)

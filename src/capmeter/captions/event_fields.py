@@ -19,6 +19,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from capmeter.captions.caption_set import Events
@@ -32,9 +33,12 @@ TIME_NAMES: list[str] = NAMES["time"]
 TEXT_NAMES: list[str] = NAMES["text"]
 EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"captions", "sentences"}
 """Names by which a record may hold events."""
+EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
+"""Names of the text of an event, in the order of preference."""
 _STARTS = frozenset(NAMES["start"])
-_CLOCK = r"\s*((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*)?)\s*(?:s|sec|seconds)?\s*"
-_SPAN_TEXT = re.compile(rf"\s*[\[(]?{_CLOCK}(?:-|–|—|,|to){_CLOCK}[\])]?\s*", re.ASCII)
+_LIST_NAMES = {*TIME_NAMES, *TEXT_NAMES, *_STARTS, *NAMES["end"]}
+_CLOCK = r" *((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*)?)(?: *(?:s|sec|seconds))? *"
+_SPAN_TEXT = re.compile(rf"[\[(]?(?:from )?{_CLOCK}(?:-|–|—|,|to){_CLOCK}[\])]?", re.ASCII)
 
 
 def read_events(
@@ -107,7 +111,8 @@ def is_video(value: Any) -> bool | None:
     """Whether a value is the events of one video; None where it is empty, which a video without events is, too."""
     if isinstance(value, Mapping):
         is_listed = "chapters" in value or {"subset", "annotations"} <= value.keys()
-        if is_listed or event_time(value) is not None or find_lists(value) is not None:
+        is_event = event_time(value) is not None and any(name in value for name in EVENT_TEXTS)
+        if is_listed or is_event or find_lists(value) is not None:
             return True
         return None if value.keys().isdisjoint((*TEXT_NAMES, "references", "prediction")) else False
     if value is None or (isinstance(value, list) and not value):
@@ -120,6 +125,7 @@ def event_time(event: Mapping[Any, Any]) -> Any:
     """The time or box of one event, unchecked; None if it has none."""
     for name in TIME_NAMES:
         time = _decode_span(event.get(name))
+        time = event_time(time) if isinstance(time, Mapping) else time
         if _is_span(time):
             return time
     if (names := time_names(event)) is not None:
@@ -147,13 +153,15 @@ def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[
         record: of a video.
         known: the names that hold lists of event objects in other records.
     """
+    cells = {name: value for name, value in record.items() if isinstance(value, str) and name in _LIST_NAMES}
+    starts = {name: cells[name][:2] for name in cells.keys() & {*TIME_NAMES, *_STARTS}}
+    if any(start in ("[[", "[(", "[]") or (start[:1] == "[" and name in _STARTS) for name, start in starts.items()):
+        for name, text in cells.items():  # of a table
+            text = text if name in TEXT_NAMES else text.replace("(", "[").replace(")", "]")
+            cells[name] = decode_list(text, "a video's events", name)
+        record = {**record, **cells}
     for time_name in TIME_NAMES:
         times = record.get(time_name)
-        if isinstance(times, str) and times.startswith(("[[", "[(", "[]")):  # of a table
-            texts = {name: record[name] for name in TEXT_NAMES if isinstance(record.get(name), str)}
-            texts[time_name] = times.replace("(", "[").replace(")", "]")
-            record = {**record, **{name: decode_list(text, "a video's events", name) for name, text in texts.items()}}
-            times = record[time_name]
         if isinstance(times, list | tuple) and (not times or not isinstance(times[0], Mapping | str)):
             text_name = next((name for name in TEXT_NAMES if isinstance(record.get(name), list)), None)
             if text_name is not None and not _is_span(times):
@@ -210,8 +218,7 @@ def _read_objects(entries: Any, duration: Any, location: str) -> Events:
     times, texts = [], []
     for k, entry in enumerate(entries):
         start = _start_of(entry) if isinstance(entry, Mapping) else None
-        names = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"]) if isinstance(entry, Mapping) else ()
-        text_name = next((name for name in names if name in entry), None)
+        text_name = next((name for name in EVENT_TEXTS if name in entry), None) if isinstance(entry, Mapping) else None
         if start is None or text_name is None:
             raise InputError(
                 f"{location}, event {k}: {describe(entry)}, expected an object with its time (timestamp: [start, end], "
@@ -272,14 +279,17 @@ def find_events(
     if time is None:
         time = [values["start"], values["end"]] if {"start", "end"} <= values.keys() else event_time(record)
     if time is not None:
-        text_name = next((each for each in (*candidate_names, *TEXT_NAMES) if each in record), "caption")
-        return read_events([time], [record.get(text_name)], location, ("times", text_name)), True, ()
+        of_references = [name for name in reference_names if isinstance(record[name], str)]
+        text_names = (*candidate_names, *of_references, *EVENT_TEXTS)
+        text_name = next((each for each in text_names if each in record), "caption")
+        used_names = [text_name] if text_name in of_references else []
+        return read_events([time], [record.get(text_name)], location, ("times", text_name)), True, used_names
     return None
 
 
 def _decode_span(value: Any) -> Any:
     """A time that a table holds as the text of a list, or of a span such as "0:18 - 0:22"."""
-    match = _SPAN_TEXT.fullmatch(value) if isinstance(value, str) else None
+    match = _SPAN_TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
     return value if match is None else list(match.groups())
 
 
@@ -298,7 +308,7 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
             yield row
             continue
         videos.setdefault((row.image_id, row.system, row.annotator), []).append(row)
-    for event_rows in videos.values():
+    for event_rows in chain.from_iterable(map(_separate, videos.values())):
         row, event_lists = event_rows[0], [event_row.events for event_row in event_rows if event_row.events is not None]
         is_reference = row.candidate is None and row.reference_events == (row.events,)
         row.events = Events(
@@ -312,6 +322,13 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
         if row.candidate is not None:
             row.id, row.candidate = None, row.events.paragraph
         yield row
+
+
+def _separate(event_rows: list[CaptionRow]) -> list[list[CaptionRow]]:
+    """The rows of one video; each by itself where all have one time, as several captions of a clip have."""
+    is_clip = len({row.events for row in event_rows if row.events is not None}) > 1
+    is_clip = is_clip and len({row.events.times for row in event_rows if row.events is not None}) == 1
+    return [[row] for row in event_rows] if is_clip else [event_rows]
 
 
 def _references_of_video(event_rows: list[CaptionRow]) -> tuple[tuple[str, ...] | None, tuple[Events, ...]]:

@@ -18,7 +18,9 @@ from typing import Any
 
 from capmeter.captions.event_fields import (
     EVENT_NAMES,
+    EVENT_TEXTS,
     TEXT_NAMES,
+    TIME_NAMES,
     event_time,
     find_events,
     find_lists,
@@ -39,6 +41,7 @@ from capmeter.captions.layouts import (
     Record,
     can_name_image,
     close_name,
+    error_codes,
     fold_name,
     is_numbered_reference,
     known_field,
@@ -66,7 +69,7 @@ from capmeter.captions.rows import (
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names, shorten
 
-_PICTURES = ("image", "img", "images")  # names that may hold a picture, whose path is the image then
+PICTURES = ("image", "img", "images")  # names that may hold a picture, whose path is the image then
 _BY_VALUE = ("caption", "captions")  # names whose field depends on the value
 
 
@@ -208,19 +211,13 @@ class FieldMap:
         }
         known = [name for name in candidates if counts[name] or fold_name(name) == "image_id"]
         chosen = next((name for name in known if 2 * counts[name] >= len(records) > 0), next(iter(known), None))
-        counts = {
-            name: sum(picture_path(r.get(name)) is not None for r in records)
-            for name in _PICTURES
-            if name not in others
-        }
-        pictures = (name for name, count in counts.items() if 2 * count >= len(records) > 0)
-        chosen = next(pictures, None) if chosen is None else chosen
         if chosen is None:
-            are_complete = (
-                2 * sum({"candidate", "references"} <= self.find_fields(record) for record in records)
-                >= len(records)
-                > 0
-            )
+            pictures = (name for name in PICTURES if name not in others)
+            counts = {name: sum(picture_path(r.get(name)) is not None for r in records) for name in pictures}
+            chosen = next((name for name, count in counts.items() if 2 * count >= len(records) > 0), None)
+        if chosen is None:
+            complete = sum({"candidate", "references"} <= self.find_fields(record) for record in records)
+            are_complete = 2 * complete >= len(records) > 0
             is_numbered = self.layout is not None and self.layout.numbered
             if is_numbered or (
                 self.numbered and are_complete and not any(close_name(each) == "image_id" for each in list(names)[:100])
@@ -285,16 +282,13 @@ class FieldMap:
 
     def _equal_without_case(self, name: str) -> list[str]:
         """The known names that this one equals but for its case, unless the records have these names, too."""
-        if len(name) > LONGEST_NAME or name in KNOWN_NAMES:
+        if len(name) > LONGEST_NAME:
             return []
         folded_name = fold_name(name)
-        equal_names = (
-            [n for n in self._chosen if n.casefold() in (folded_name, name.casefold())] if self._chosen else []
-        )
-        is_known = folded_name in self._short or known_field(folded_name) is not None
-        return [
-            n for n in (*equal_names, *([folded_name] if is_known else ())) if n != name and n not in self._all_names
-        ]
+        names = [n for n in self._chosen if n.casefold() in (folded_name, name.casefold())]
+        is_known = name not in KNOWN_NAMES and (folded_name in self._short or known_field(folded_name) is not None)
+        names += [folded_name] if is_known else []
+        return [n for n in names if n != name and n not in self._all_names]
 
     def note(self, assumption: str, detail: str) -> None:
         """Adds a note, once."""
@@ -378,9 +372,8 @@ class FieldMap:
                 return []
             fields = self._convert(record, location)
         if self.paths:
-            resolved = {
-                path: value for path in self.paths if (value := resolve_path(record, path, location)) is not None
-            }
+            values = {path: resolve_path(record, path, location) for path in self.paths}
+            resolved = {path: value for path, value in values.items() if value is not None}
             self.used.update(resolved.keys() & self.mapping.keys())
             fields = {**fields, **resolved}
         caption_rows = self._make_rows(fields, location, side, number)
@@ -425,8 +418,7 @@ class FieldMap:
             row.aliases = tuple(dict.fromkeys(name for name in names if name and name != row.image_id))
         is_single = self.layout is not None and self.layout.single
         is_one = len(reference_names) == 1 and isinstance(record[reference_names[0]], str | Mapping)
-        is_text = not candidate_names and is_one
-        row.one_of_many = is_single or (is_text and len(row.references or ()) == 1)
+        row.one_of_many = is_single or (not candidate_names and is_one and len(row.references or ()) == 1)
         return [self._reference_row(row, record, candidate_names)]
 
     def _sort_fields(self, record: Record, location: str) -> tuple[dict[str, Any], list[str], list[str]]:
@@ -447,7 +439,7 @@ class FieldMap:
                 text_names[field_name].append(name)
             elif field_name is None:
                 times = () if name in self.ignored else time_names(record) or {"timestamps"} & record.keys()
-                is_event = name in EVENT_NAMES or name in times or bool(times and name in TEXT_NAMES)
+                is_event = name in EVENT_NAMES or name in times or bool(times and name in EVENT_TEXTS)
                 if name != OMITTED and name not in self.aliases and not is_event:
                     self.ignored.add(name)
             elif names.setdefault(field_name, name) != name:
@@ -472,12 +464,16 @@ class FieldMap:
             )
         if name and values.get(name) is not None:
             return image_key(values.pop("id") if name == "id" else values[name], location, self.image_name or name)
-        picture = " (image holds a picture)" if "image" in record and values.get("image") is None else ""
+        value = record.get(self.image_name or "image")
+        found = "missing" if value is None else describe(value)
+        advice = "correct or leave out the row"
+        if self.image_name is None:
+            advice = "--column image_id=NAME says which field it is; rows with a caption and its references need none: "
+            advice += f"--column candidate=NAME --column references=NAME {IN_PYTHON}"
+            found = f"missing (image is {found})" if value is not None else found
         raise InputError(
-            f"{location}: {self.image_name or 'image_id'} is missing, expected the id of the image that the caption is "
-            f"of{picture} (the fields are {suggest_names(record) or 'none'}); --column image_id=NAME says which field "
-            "it is; rows with a caption and its references need none: --column candidate=NAME --column references=NAME "
-            f"{IN_PYTHON}"
+            f"{location}: {self.image_name or 'image_id'} is {found}, expected the id of the image that the caption is "
+            f"of (the fields are {suggest_names(record) or 'none'}); {advice}"
         )
 
     def _read_events(
@@ -550,8 +546,8 @@ class FieldMap:
         if row.events is not None and (not names or row.single_event or isinstance(record[names[0]], list)):
             row.candidate = row.events.paragraph
             return [row]
-        if not names and record.get("error"):
-            raise FailedRequest.at(location, *([record["error"]] if isinstance(record["error"], str) else []))
+        if record.get("error") and not any(record[name] for name in names):
+            raise FailedRequest.at(location, *error_codes(record["error"]))
         if not names:
             raise NotCandidates(
                 f"{location}: candidate is missing, expected a caption as text; {self._hint(row, record)}"
@@ -562,9 +558,16 @@ class FieldMap:
         return system_rows(row, record["captions"])
 
     def _hint(self, row: CaptionRow, record: Record) -> str:
-        """What to do with a row without a candidate."""
+        """What to do with a row without a candidate, or without any text."""
+        if (time := next((name for name in TIME_NAMES if record.get(name) is not None), None)) is not None:
+            return f"its {time} is {describe(record[time])}, expected [start, end] in seconds"
         if "candidate_a" in record:
             return "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
+        names = (*self._chosen, *sorted(self._all_names))
+        held = next((name for name in names if self.field(name) in ("candidate", "references")), None)
+        if row.references is None and held is not None:
+            fields = suggest_names(record) or "none"
+            return f"correct or leave out the row, which has no {held}; the fields are {fields}"
         if row.references is None:
             return f"the fields are {suggest_names(record) or 'none'}; --column candidate=NAME {IN_PYTHON} says which"
         has_unknown = any(isinstance(name, str) and self.field(name, record[name]) is None for name in record)
@@ -583,7 +586,7 @@ class FieldMap:
         caption_name = candidates[0] if len(candidates) == 1 else ""
         if caption_name and (caption_name.casefold() in NAMES["either_side"] or caption_name in self.mapping):
             value = record[caption_name]
-            if isinstance(value, list | tuple) and len(value) != 1:
+            if isinstance(value, str) or (isinstance(value, list | tuple) and len(value) != 1):
                 row.references = reference_field(value, row.location, caption_name)
             else:
                 row.references = (candidate_text(value, row.location, caption_name),)
@@ -594,7 +597,4 @@ class FieldMap:
                 f"{row.location}: references are missing: it holds candidates only: are the two files swapped? (the "
                 f"fields are {suggest_names(record)})"
             )
-        raise InputError(
-            f"{row.location}: neither a candidate (caption) nor references; the fields are {suggest_names(record)}: "
-            f"--column candidate=NAME and --column references=NAME {IN_PYTHON} say which is which"
-        )
+        raise InputError(f"{row.location}: neither a candidate (caption) nor references; {self._hint(row, record)}")

@@ -276,25 +276,26 @@ def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
     if problem is not None or outcome != "succeeded" or not isinstance(body, Mapping | str):
         details = [str(outcome)] if outcome != "succeeded" else []
         details += [f"status {fields['status_code']}"] if "status_code" in fields else []
-        raise FailedRequest.at(location, *details, *_codes(problem))
+        raise FailedRequest.at(location, *details, *error_codes(problem))
     image_id = next((record[name] for name in ("custom_id", "key", "recordId") if name in record), None)
     parts = resolve_path(record, "request.contents[0].parts", location) or ()
     files = (resolve_path(part, "fileData.fileUri", location) for part in parts)
     return {"image_id": next(filter(None, files), None) if image_id is None else image_id, "candidate": answer}
 
 
-def _codes(problem: Any) -> list[str]:
-    """The code of a failed request, which programs name differently."""
+def error_codes(problem: Any) -> list[str]:
+    """The code of a failed request, which programs name differently; none if it has no code."""
     while isinstance(problem, Mapping) and isinstance(problem.get("error"), Mapping):
         problem = problem["error"]
     values = [problem.get(name) for name in _CODES] if isinstance(problem, Mapping) else [problem]
-    return [value for value in values if isinstance(value, str)][:1]
+    texts = [value for value in values if isinstance(value, str)]
+    return (texts or [f"code {value}" for value in values if isinstance(value, int)])[:1]
 
 
 def _ollama(record: Record, location: str) -> dict[Any, Any]:
     """An answer of Ollama, of `generate` or of `chat`."""
     if record.get("error") is not None:
-        raise FailedRequest.at(location, *_codes(record["error"]))
+        raise FailedRequest.at(location, *error_codes(record["error"]))
     if record.get("done") is False:
         raise InputError(f'{location}: a part of an answer, as Ollama streams it; ask with "stream": false')
     return _without(record, "response", "message") | {"candidate": record.get("response", record.get("message"))}
@@ -367,7 +368,7 @@ def _msvd(record: Record, location: str) -> dict[Any, Any]:
 
 def _webdataset(record: Record, location: str) -> dict[Any, Any]:
     """A sample of a tar shard: the fields of its JSON object, and its text as the caption."""
-    fields = record.get("json", {})
+    fields = record.get("json", _without(record, "__key__", "txt"))
     if not isinstance(fields, dict):
         raise InputError(
             f"{location}.json: {describe(fields)}, expected an object with the fields of a row; if the archive holds "

@@ -33,6 +33,7 @@ CLEANED = {"chat-artifacts": "cleaned of chat artifacts", "markdown": "read as w
 _CLEANERS = {"chat-artifacts": clean_chat_artifacts, "markdown": render_markdown}
 _BY_TIME = "events joined by time, which is not their order in the file"
 _MORE_EVENTS = "more events than pred_event_count, all of which are read: keep the best of each video to compare"
+_ENDING = re.compile(r"(?<=.)\.(?=\d?[A-Za-z])[A-Za-z0-9]{1,5}\Z", re.DOTALL)  # .jpg, .7z; not the 5 of "1.5"
 _COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
 _PATH = re.compile(
     r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
@@ -42,14 +43,13 @@ _PATH = re.compile(
 
 def _file_name(image: str) -> str:
     image = image.replace("\\", "/")  # of Windows
-    return PurePosixPath(image).name if "/" in image or image == "." else image
+    file_name = PurePosixPath(image).name if "/" in image or image == "." else image
+    return file_name if file_name.isascii() else unicodedata.normalize("NFC", file_name)
 
 
 def file_stem(image: str) -> str:
     """The name of an image without folder and ending."""
-    file_name = _file_name(image)
-    dot_position = file_name.rfind(".")
-    return file_name[:dot_position] if 0 < dot_position < len(file_name) - 1 else file_name
+    return _ENDING.sub("", _file_name(image))
 
 
 def _coco_number(image: str) -> str:

@@ -19,18 +19,21 @@ from capmeter.captions import containers, layouts
 from capmeter.captions.containers import WHOLE, Container, DelimitedRows, JsonLines, Span
 from capmeter.captions.documents import Form, find_form, is_row
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
-from capmeter.captions.fields import FieldMap
+from capmeter.captions.fields import PICTURES, FieldMap
 from capmeter.captions.layouts import (
     IMAGE_NAMES,
     IN_PYTHON,
     LAYOUTS,
     OTHER_NAMES,
+    SHORT_NAMES,
     TIMES,
     find_layout,
     fold_name,
     is_results,
+    known_field,
     path_root,
     suggest_names,
+    without_number,
 )
 from capmeter.captions.rows import (
     CaptionRow,
@@ -107,14 +110,19 @@ def open_rows(
         InputError: the source cannot be read, or its format is not recognised or not `format`.
     """
     if format is not None and format not in FORMATS:
-        raise InputError(f"unknown format {format!a}; the formats are {', '.join(FORMATS)}")
+        raise InputError(f"unknown format: {describe(format)}; the formats are {', '.join(FORMATS)}")
+    if others := [each for each in (columns or {}).values() if each not in layouts.ALL_FIELDS]:
+        raise InputError(
+            f"columns: {describe(others[0])} is not a field; the fields are {', '.join(layouts.ALL_FIELDS)}: give "
+            "{NAME: FIELD}"
+        )
     is_file = isinstance(source, str | os.PathLike | CaptionSource)
     name = f"the {side}"
     if is_file:
         source = source if isinstance(source, CaptionSource) else CaptionSource.resolve(source)
         name = source.name
-    elif hasattr(source, "tolist"):
-        source = source.tolist()
+    elif (to_list := getattr(source, "tolist", getattr(source, "to_list", None))) is not None:
+        source = to_list()
     fields = FieldMap(columns or {}, name, numbered=numbered, keep=keep)
     if format not in (None, *NAMES):
         fields.forced_layout = next(layout for layout in LAYOUTS if layout.name == format)
@@ -148,8 +156,8 @@ def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> C
     for start, description in layouts.NAMES["other files"].items():
         if first_line.startswith(start.encode("latin-1")):
             raise InputError(f"{source.name}: {description}")
-    if first_line[1:2] == b"\0":
-        raise InputError(f"{source.name}: it looks like UTF-16; save the file as UTF-8")
+    if b"\0" in first_line[:4]:
+        raise InputError(f"{source.name}: it looks like UTF-16 or UTF-32; save the file as UTF-8")
     if format == "list" and first_line[:1] != b"[":
         return "list", partial(_read_lines, source, fields)
     are_objects = [line[:1] == b"{" and line[-1:] == b"}" for line in (first_line, second_line)]
@@ -175,12 +183,19 @@ def _open_lines(source: CaptionSource, fields: FieldMap, format: str | None, fir
             f"{source.name}: the file is empty; expected captions in one of the formats {', '.join(NAMES)}"
         )
     lines = spread(line for _, line in source.lines() if line.strip())
-    kind = "named" if are_named_lines(lines) else ""
+    heading = [fold_name(cell) for cell in first_line.decode("utf-8", "ignore").split("\t")]
+    known = [name for name in heading if name in SHORT_NAMES or name in IMAGE_NAMES or known_field(name) is not None]
+    known += [name for name in heading if without_number(name) == "caption_#"]
+    kind = "named" if len(known) < 2 and are_named_lines(lines) else ""
     kind = format if format in ("csv", "tsv", "named") else kind or _table_kind(source, first_line)
     if format not in (None, kind, "events"):
         raise InputError(f"{source.name}: this is a {kind} file, not a {format} file; leave the format out")
     if kind in ("csv", "tsv"):
         return DelimitedRows(source, kind)
+    if b"\r" in first_line:
+        raise InputError(
+            f"{source.name}: lines end in a carriage return alone; save the file with line ends of Unix or Windows"
+        )
     if kind == "list":
         return kind, partial(_read_lines, source, fields)
     are_columns = format == "named" or not any(split_line(line.rstrip("\r\n"), False) for line in lines)
@@ -285,7 +300,7 @@ def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
     if fields.layout is not None and fields.layout.convert is not None:
         return set(header)
     names = {*map(path_root, fields.paths), *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, *(fields.keep or ())}
-    names |= {"captions", "duration", *layouts.NAMES["start"], *layouts.NAMES["end"]}
+    names |= {"captions", "duration", *PICTURES, *layouts.NAMES["start"], *layouts.NAMES["end"]}
     return {name for name in header if name in names or fields.field(name, []) is not None}
 
 

@@ -36,11 +36,12 @@ from capmeter.core.messages import describe, shorten
 Side = Literal["candidates", "references"]
 Item = TypeVar("Item")
 MAX_NUMBER = 1e100  # of ratings and scores: their means, squares and intervals are finite, too
-_QUOTED = re.compile(r"[\[{][\s\[({]*[bru]?['\"]|(?:np\.)?array\(\s*\[")
-_TUPLE = re.compile(r"\(\s*[bru]?['\"].*,.*\)", re.DOTALL)
+_CALL = r"[A-Za-z_][\w.]{1,30}\(\s*"  # array([…]), np.str_('…'), frozenset({…})
+_QUOTED = re.compile(rf"(?:{_CALL})?[\[{{][\s\[({{]*(?:{_CALL})?[bru]?['\"]|(?:np\.)?array\(\s*\[")
+_TUPLE = re.compile(r"\(\s*[bru]?['\"]")
 _BEGINNING = re.compile(r"\[[^\[\]]*\]\s*[^\s\],)]")  # of a caption, which goes on after the bracket
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
-ANSWER_NAMES = ("choices", "candidates", "output", "message", "content", "parts", "text")
+ANSWER_NAMES = ("choices", "candidates", "output", "message", "content", "parts", "text", "refusal")
 """Names by which the text of a server's answer is found, from the outside in."""
 _FILE_NAME = r"[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)"
 _IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
@@ -65,7 +66,7 @@ class FailedRequest(InputError):
     @classmethod
     def at(cls, location: str, *details: str) -> FailedRequest:
         """The error of the row here, with what is known of its cause."""
-        cause = f" ({', '.join(details or ['status None'])})"
+        cause = f" ({', '.join(details)})" if details else ""
         return cls(
             f"{location}: the request failed{cause}, so there is no caption; ask for it again, or leave the row out"
         )
@@ -175,7 +176,8 @@ def answer_text(answer: Any, location: str) -> Any:
     for _ in ANSWER_NAMES:
         if not isinstance(answer, Mapping):
             break
-        name = next((each for each in ANSWER_NAMES if answer.get(each)), "text")
+        named = [each for each in ANSWER_NAMES if each in answer]
+        name = next((each for each in named if answer[each]), named[0] if named else "text")
         answer = answer.get(name)
         if name in ("choices", "candidates"):
             answer = only_item(answer, location, name)
@@ -184,8 +186,9 @@ def answer_text(answer: Any, location: str) -> Any:
             messages = (item for item in answer if isinstance(item, Mapping) and item.get("type") == "message")
             answer = next(messages, None)
     if isinstance(answer, list) and all(isinstance(part, Mapping | str) for part in answer):
-        texts = [part if isinstance(part, str) else not part.get("thought") and part.get("text") for part in answer]
-        return "".join(text for text in texts if isinstance(text, str))
+        parts = [part if isinstance(part, str) else not part.get("thought") and part.get("text") for part in answer]
+        texts = [text for text in parts if isinstance(text, str)]
+        return "".join(texts) if texts or not answer else None
     return answer
 
 
@@ -284,7 +287,8 @@ def decode_list(text: str, location: str, field: str) -> Any:
         InputError: quoted texts in brackets that are neither JSON nor Python, such as numpy writes them.
     """
     stripped_text = text.strip()
-    if _TUPLE.fullmatch(stripped_text) is not None and isinstance(value := _python_list(stripped_text), tuple):
+    is_tuple = _TUPLE.match(stripped_text) is not None and stripped_text.endswith(")") and "," in stripped_text
+    if is_tuple and isinstance(value := _python_list(stripped_text), tuple):
         return list(value)
     if stripped_text[:1] != "[" and _QUOTED.match(stripped_text) is None:
         return text
