@@ -193,12 +193,11 @@ def test_a_key_that_is_not_comparable() -> None:
     assert len(load([row])) == 1
 
 
-def test_series_of_different_indexes_are_not_matched_by_position() -> None:
+def test_a_series_is_read_by_its_index() -> None:
     pandas = pytest.importorskip("pandas")
-    candidates, references = pandas.Series(["a dog", "a cat"]), pandas.Series([["a cat"], ["a dog"]], index=[1, 0])
-    with pytest.raises(InputError, match="Series with different indexes"):
-        load(candidates, references)
-    assert load(candidates, references.loc[candidates.index])["0"].references == ("a dog",)
+    references = pandas.Series([["a cat"], ["a dog"]], index=[1, 0])
+    for candidates in (pandas.Series(["a dog", "a cat"]), {"0": "a dog", "1": "a cat"}):
+        assert load(candidates, references)["0"].references == ("a dog",)
 
 
 def test_systems_that_are_one_as_text() -> None:

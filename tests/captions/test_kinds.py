@@ -386,12 +386,17 @@ def test_headings_and_single_rows(name: str, content: str, texts: dict[str, Any]
 def test_names_of_columns_and_ends_of_lines(tmp_path: Path) -> None:
     rows = [{"image_id": 1, "caption": "a dog"}]
     assert capmeter.load(rows, on_missing="keep", columns={"Caption": "candidate"})["1"].candidate == "a dog"
-    with pytest.raises(InputError, match='the text "hyp" is not a field; the fields are id, image_id, candidate'):
+    with pytest.raises(InputError, match='the text "hyp" is not a field; fields are id, image_id, candidate'):
         capmeter.load(rows, columns={"candidate": "hyp"})
     with pytest.raises(InputError, match="lines end in a carriage return alone"):
         capmeter.load(write_file(tmp_path, "a dog\ra cat\r", "x.txt"), on_missing="keep")
     empty = capmeter.load({"v": []}, format="events", on_missing="keep")
     assert empty.events[0] is not None and empty.events[0].candidate.times == ()
+    numbered = {"0": {"id": 1, "caption": '{"a"} sign'}, "1": {"id": 0, "caption": "[1, 2]"}}
+    assert capmeter.load_references(numbered) == {"0": ('{"a"} sign',), "1": ("[1, 2]",)}
+    logged = {"image_id": "7.0", "caption": "a", "startTime": 1.7e12, "endTime": 1.8e12}
+    assert capmeter.load([logged], {7: ["a"]})["7.0"].references == ("a",)
+    assert len(capmeter.load([{"vid": "v", "start": 1, "end": 2, "caption": t} for t in "ab"], on_missing="keep")) == 1
     answers = said({"custom_id": "KEY", "response": {"body": {"choices": [{"message": {"content": ""}}]}}})
     assert [each.candidate for each in capmeter.load(answers, on_missing="keep")] == [""] * 3
 

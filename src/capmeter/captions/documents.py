@@ -13,7 +13,7 @@ entries decide, so that the order of keys changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,10 +37,10 @@ from capmeter.captions.rows import (
     are_named_pairs,
     caption_text,
     image_key,
+    listed_captions,
     optional_text,
     read_list,
     read_pairs,
-    reference_field,
     reference_list,
     spread,
 )
@@ -76,8 +76,8 @@ def find_form(document: Any, name: str, fields: FieldMap, format: str | None = N
     if isinstance(document, list) and not document:
         raise InputError(f"{name}: an empty list; no captions were written")
     if isinstance(document, str | bytes) or not isinstance(document, Mapping | Sequence) or not document:
-        is_iterable = isinstance(document, Iterable) and not isinstance(document, str | bytes)
-        advice = "; give list(…) of it" if is_iterable else ""
+        is_other = hasattr(document, "__iter__") and not isinstance(document, str | bytes | Mapping | Sequence)
+        advice = ("; name the file itself" if hasattr(document, "read") else "; give list(…) of it") * is_other
         if hasattr(document, "columns"):
             advice = "; read data frames with capmeter.integrations.frames.read(candidates, references)"
         raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object{advice}")
@@ -136,7 +136,8 @@ def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     has_rows = names_images or (len(columns) > 1 and document.keys().isdisjoint({"timestamps", *TIMES}))
     if not has_rows or not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
         return []
-    if any(isinstance(document[name][0], Mapping) for name in document.keys() & _TEXT_KEYS):  # rows, not texts
+    texts = [document[name][0] for name in document.keys() & _TEXT_KEYS]
+    if any(isinstance(text, Mapping) and not text.keys().isdisjoint(IMAGE_NAMES) for text in texts):  # rows
         return []
     return [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
@@ -273,7 +274,7 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
         any(path_root(column) in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
         or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
-        or (layout is not None and (len(layout.marks) > 1 or not document.keys().isdisjoint(IMAGE_NAMES)))
+        or (layout is not None and (len(layout.marks) > 1 or not document.keys().isdisjoint((*IMAGE_NAMES, "images"))))
         or (has_short and not has_objects and not document.keys().isdisjoint(IMAGE_NAMES))
     )
 
@@ -379,7 +380,8 @@ def _read_rows(
     images: dict[str, CaptionRow] = {}
     if side == "references" and table is not None:
         place = f"{name.partition(', ')[0]}, {table[0]}"
-        images = {row.image_id: row for row in _read_table(table[1], place, are_annotations, fields.image_name)}
+        id_name = _id_name(table[1], set(map(fields.image_of, spread(items))), fields.image_name)
+        images = {row.image_id: row for row in _read_table(table[1], place, are_annotations, id_name)}
     if are_annotations:
         yield from _group_annotations(items, name, fields, images)
         return
@@ -412,14 +414,20 @@ def _group_annotations(
         yield row
 
 
-def _read_table(entries: list[Any], name: str, is_strict: bool, image_name: str | None) -> Iterator[CaptionRow]:
+def _id_name(entries: list[Any], images: set[str | None], image_name: str | None) -> str | None:
+    """The name that most of these images have in a list of images or videos; None if it has no such name."""
+    names = dict.fromkeys((image_name, "id", "image_id", "video_id", "audio_id"))
+    objects = [entry for entry in entries if isinstance(entry, Mapping)]
+    held = [name for name in names if any(name in entry for entry in spread(objects))]
+    return max(held, key=lambda name: sum(str(entry.get(name)) in images for entry in objects), default=None)
+
+
+def _read_table(entries: list[Any], name: str, is_strict: bool, id_name: str | None) -> Iterator[CaptionRow]:
     """A row without references for each image or video of a list: its file, its other names and its split."""
     file_names: dict[str, str] = {}
     for k, entry in enumerate(entries):
         location = f"{name}[{k}]"
-        names = (image_name, "id", "image_id", "video_id", "audio_id") if isinstance(entry, Mapping) else ()
-        id_name = next((each for each in names if each in entry), None)
-        if id_name is None:
+        if id_name is None or not isinstance(entry, Mapping) or id_name not in entry:
             if is_strict:
                 raise InputError(f"{location}: {describe(entry)}, expected an object with id (and file_name)")
             continue
@@ -460,14 +468,15 @@ def _holds_keyed(document: Mapping[Any, Any], fields: FieldMap) -> bool:
 def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
     """The form of captions keyed by image or video, whatever the values are; mistakes are found on reading."""
     values = spread(document.values())
-    if any(is_video(value) is True for value in values):
-        return "events", partial(_read_videos, document, name)
     rows = [entry for entry in _entries_of(values) if isinstance(entry, Mapping)]
-    layout = fields.forced_layout or find_layout(rows)
+    are_events = any(is_video(value) is True for value in values)
+    layout = fields.forced_layout or (None if are_events else find_layout(rows))
     if rows and all(isinstance(value, Mapping) for value in values) and _have_other_ids(document, fields, layout):
         fields.learn(rows, layout)
         fields.note("keys_are_not_images", "the rows under them have ids of their own")
         return "json", lambda side: fields.read(((f"{name}, key {k!a}", row) for k, row in document.items()), side)
+    if are_events:
+        return "events", partial(_read_videos, document, name)
     fields.ids_are_other = any(isinstance(value, list) for value in values)
     fields.learn([{**row, "image_id": "key"} for row in rows], layout)
     are_texts = 2 * sum(isinstance(value, str) for value in values) > len(values)
@@ -475,15 +484,16 @@ def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
 
 
 def _have_other_ids(document: Mapping[Any, Any], fields: FieldMap, layout: Any) -> bool:
-    """Whether all rows under keys have an image's id of their own, and none has that of its key, or keys are numbers
-    from 0 or 1 on, as pandas writes them."""
+    """Whether all rows under keys have an image's id of their own: under numbers from 0 or 1 on, as pandas writes them,
+    any but numbers called `id`; else each another `image_id` than its key."""
     probe = _probe(spread(document.values()), fields)
     ids, keys = list(map(probe.image_of, document.values())), list(map(str, document))
-    if None in ids or len(set(ids)) < len(ids) or (layout is not None and layout.convert is not None):
+    if None in ids or (layout is not None and layout.convert is not None):
         return False
-    are_numbers = any(set(keys) == set(map(str, range(first, first + len(keys)))) for first in (0, 1))
-    are_others = probe.image_name == "image_id" and all(key != id for key, id in zip(keys, ids, strict=True))
-    return are_others or (are_numbers and keys != ids)
+    if any(set(keys) == set(map(str, range(first, first + len(keys)))) for first in (0, 1)):
+        return keys != ids and (probe.image_name != "id" or not all(str(id).isdigit() for id in ids))
+    are_others = len(set(ids)) == len(ids) and all(key != id for key, id in zip(keys, ids, strict=True))
+    return probe.image_name == "image_id" and are_others
 
 
 def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: Side) -> Iterator[CaptionRow]:
@@ -505,7 +515,8 @@ def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: 
                     row.one_of_many = True
                     yield row
         elif side == "references":
-            yield CaptionRow(location, image_id, references=reference_field(value, location, "the value"))
+            value = listed_captions(value, location, "the value") if isinstance(value, str) else value
+            yield CaptionRow(location, image_id, references=reference_list(value, location, "the value"))
         else:
             if value is None or isinstance(value, bool | int | float):
                 caption_text(value, location, "the value")

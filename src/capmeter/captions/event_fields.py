@@ -19,11 +19,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 from capmeter.captions.caption_set import Events
-from capmeter.captions.layouts import NAMES, SHORT_NAMES
+from capmeter.captions.layouts import NAMES, SHORT_NAMES, suggest_names
 from capmeter.captions.rows import CaptionRow, caption_text, decode_list, is_finite
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
@@ -35,6 +34,7 @@ EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"captions", "sentenc
 """Names by which a record may hold events."""
 EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
 """Names of the text of an event, in the order of preference."""
+_LATEST = 1e7  # seconds, of any video
 _STARTS = frozenset(NAMES["start"])
 _LIST_NAMES = {*TIME_NAMES, *TEXT_NAMES, *_STARTS, *NAMES["end"]}
 _CLOCK = r" *((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*)?)(?: *(?:s|sec|seconds))? *"
@@ -101,7 +101,7 @@ def _number_of(value: Any) -> Any:
     >>> _number_of("7.5"), _number_of("1:00:07.5"), _number_of("soon")
     (7.5, 3607.5, 'soon')
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and value.count(":") < 4:
         with suppress(ValueError):
             return sum(float(part) * 60**k for k, part in enumerate(reversed(value.split(":"))))
     return value
@@ -124,12 +124,18 @@ def is_video(value: Any) -> bool | None:
 def event_time(event: Mapping[Any, Any]) -> Any:
     """The time or box of one event, unchecked; None if it has none."""
     for name in TIME_NAMES:
-        time = _decode_span(event.get(name))
-        time = event_time(time) if isinstance(time, Mapping) else time
+        time = event.get(name)
+        if isinstance(time, str) and (match := _SPAN_TEXT.fullmatch(time.strip())) is not None:
+            return list(match.groups())
+        if isinstance(time, Mapping) and (names := time_names(time)) is not None:
+            time = [time[each] for each in names]
         if _is_span(time):
             return time
     if (names := time_names(event)) is not None:
-        return [event[name] for name in names]
+        time = [event[name] for name in names]
+        # those of a run are dates or milliseconds since 1970
+        if names[0] == "start" or all(is_finite(_number_of(each), _LATEST) for each in time):
+            return time
     return event["box"] if _is_span(event.get("box")) else None
 
 
@@ -281,16 +287,12 @@ def find_events(
     if time is not None:
         of_references = [name for name in reference_names if isinstance(record[name], str)]
         text_names = (*candidate_names, *of_references, *EVENT_TEXTS)
-        text_name = next((each for each in text_names if each in record), "caption")
+        text_name = next((each for each in text_names if each in record), None)
+        if text_name is None:
+            raise InputError(f"{location}: its event has no text; --column says which of {suggest_names(record)} it is")
         used_names = [text_name] if text_name in of_references else []
         return read_events([time], [record.get(text_name)], location, ("times", text_name)), True, used_names
     return None
-
-
-def _decode_span(value: Any) -> Any:
-    """A time that a table holds as the text of a list, or of a span such as "0:18 - 0:22"."""
-    match = _SPAN_TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
-    return value if match is None else list(match.groups())
 
 
 def _is_span(value: Any) -> bool:
@@ -308,7 +310,7 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
             yield row
             continue
         videos.setdefault((row.image_id, row.system, row.annotator), []).append(row)
-    for event_rows in chain.from_iterable(map(_separate, videos.values())):
+    for event_rows in _separate(list(videos.values())):
         row, event_lists = event_rows[0], [event_row.events for event_row in event_rows if event_row.events is not None]
         is_reference = row.candidate is None and row.reference_events == (row.events,)
         row.events = Events(
@@ -324,11 +326,13 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
         yield row
 
 
-def _separate(event_rows: list[CaptionRow]) -> list[list[CaptionRow]]:
-    """The rows of one video; each by itself where all have one time, as several captions of a clip have."""
-    is_clip = len({row.events for row in event_rows if row.events is not None}) > 1
-    is_clip = is_clip and len({row.events.times for row in event_rows if row.events is not None}) == 1
-    return [[row] for row in event_rows] if is_clip else [event_rows]
+def _separate(videos: list[list[CaptionRow]]) -> list[list[CaptionRow]]:
+    """The rows of each video; each reference by itself where those of any video have one time, as captions of clips."""
+    several = [rows for rows in videos if len(rows) > 1 and rows[0].candidate is None]
+    times = [{row.events.times for row in rows if row.events is not None} for rows in several]
+    if not several or not all(len(each) == 1 and len(next(iter(each))[0]) == 2 for each in times):
+        return videos
+    return [[row] for rows in videos for row in rows]
 
 
 def _references_of_video(event_rows: list[CaptionRow]) -> tuple[tuple[str, ...] | None, tuple[Events, ...]]:

@@ -61,6 +61,7 @@ from capmeter.captions.rows import (
     holds_text,
     human_ratings,
     image_key,
+    listed_captions,
     optional_text,
     picture_path,
     reference_field,
@@ -135,12 +136,9 @@ class FieldMap:
         self.layout, self._fields = layout, {}
         records = [record for record in records if isinstance(record, Mapping)]
         self._all_names = {name for record in records for name in record if isinstance(name, str)} | set(header)
-        self._chosen = {
-            path: field_name
-            for path, field_name in self.mapping.items()
-            if path_root(path) in self._all_names
-            or any(path.casefold() in (name.casefold(), fold_name(name)) for name in self._all_names)
-        }
+        folded = {each for name in self._all_names if self.mapping for each in (name.casefold(), fold_name(name))}
+        chosen = [p for p in self.mapping if path_root(p) in self._all_names or p.casefold() in folded]
+        self._chosen = {path: self.mapping[path] for path in chosen}
         for field_name, layout_paths in (layout.fields if layout else {}).items():
             if field_name not in self._chosen.values():
                 paths = [path for path in layout_paths.split(",") if path not in self._chosen]
@@ -163,8 +161,9 @@ class FieldMap:
             self._event_lists |= layout.marks & EVENT_NAMES
         are_timed = (event_time(record) or set(TIMES) <= self.find_fields(record) for record in timed)
         self._are_timed = 2 * sum(map(bool, are_timed)) >= len(records) > 0
-        is_plain = layout is None and not self._chosen and self.keep is None and self.image_name == "image_id"
-        is_plain = is_plain and not self._are_timed
+        is_plain = (
+            not (layout or self._chosen or self._are_timed) and self.keep is None and self.image_name == "image_id"
+        )
         unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES - set(self.aliases)
         self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
         self.ignored |= unused_names - {"id"} if is_plain else set()
@@ -218,8 +217,7 @@ class FieldMap:
         if chosen is None:
             complete = sum({"candidate", "references"} <= self.find_fields(record) for record in records)
             are_complete = 2 * complete >= len(records) > 0
-            is_numbered = self.layout is not None and self.layout.numbered
-            if is_numbered or (
+            if (self.layout is not None and self.layout.numbered) or (
                 self.numbered and are_complete and not any(close_name(each) == "image_id" for each in list(names)[:100])
             ):
                 self.image_name = self._image_field = ""
@@ -302,9 +300,8 @@ class FieldMap:
         """Whether a record of the sample has a caption, references or events."""
         if not isinstance(record, Mapping):
             return False
-        if is_video(record) is True or (self.layout is not None and self.layout.accepts(names_of(record))):
-            return True
-        return not self.find_fields(record).isdisjoint(("candidate", "references"))
+        is_known = is_video(record) is True or (self.layout is not None and self.layout.accepts(names_of(record)))
+        return is_known or not self.find_fields(record).isdisjoint(("candidate", "references"))
 
     def read(self, records: Iterable[tuple[str, Any]], side: Side, start: int = 0) -> Iterator[CaptionRow]:
         """The rows of records.
@@ -405,9 +402,8 @@ class FieldMap:
                 row, record, values, candidate_names, reference_names
             )
         row.references = self._references(record, reference_names, location) if reference_names else None
-        for field_name in ("id", "image", "system", "split", "annotator") if values.keys() != {"image_id"} else ():
-            if field_name in values:
-                setattr(row, field_name, optional_text(values[field_name], location, field_name))
+        for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:
+            setattr(row, field_name, optional_text(values[field_name], location, field_name))
         if "human" in values:
             row.human = human_ratings(values["human"], location)
         row.omitted = record.get(OMITTED) if self.layout is not None else None
@@ -546,7 +542,7 @@ class FieldMap:
         if row.events is not None and (not names or row.single_event or isinstance(record[names[0]], list)):
             row.candidate = row.events.paragraph
             return [row]
-        if record.get("error") and not any(record[name] for name in names):
+        if record.get("error") and all(record[name] is None for name in names):
             raise FailedRequest.at(location, *error_codes(record["error"]))
         if not names:
             raise NotCandidates(
@@ -559,21 +555,21 @@ class FieldMap:
 
     def _hint(self, row: CaptionRow, record: Record) -> str:
         """What to do with a row without a candidate, or without any text."""
-        if (time := next((name for name in TIME_NAMES if record.get(name) is not None), None)) is not None:
+        if (time := next((name for name in TIME_NAMES if isinstance(record.get(name), list)), None)) is not None:
             return f"its {time} is {describe(record[time])}, expected [start, end] in seconds"
         if "candidate_a" in record:
             return "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
-        names = (*self._chosen, *sorted(self._all_names))
-        held = next((name for name in names if self.field(name) in ("candidate", "references")), None)
-        if row.references is None and held is not None:
-            fields = suggest_names(record) or "none"
-            return f"correct or leave out the row, which has no {held}; the fields are {fields}"
+        absent = sorted(self.mapping.keys() & self.paths.keys() - self.used)
+        names = (*self._chosen.keys() - set(absent), *sorted(self._all_names))
+        held = next((name for name in names if self.field(name) == "candidate"), None)
+        fields = f"the fields are {suggest_names(record) or 'none'}"
+        only = "it holds references only: " * (row.references is not None)
+        if held is not None:
+            return f"{only}correct or leave out the row, which has no {held}; {fields}"
         if row.references is None:
-            return f"the fields are {suggest_names(record) or 'none'}; --column candidate=NAME {IN_PYTHON} says which"
-        has_unknown = any(isinstance(name, str) and self.field(name, record[name]) is None for name in record)
-        hint = "it holds references only: name the file as references, and a file of candidates with it"
-        hint += f", or say which field is the candidate: --column candidate=NAME {IN_PYTHON}" * has_unknown
-        return f"{hint} (the fields are {suggest_names(record)})"
+            return f"{fields}{', none is '.join(['', *absent[:1]])}; --column candidate=NAME {IN_PYTHON} says which"
+        hint = f"or say which field is the candidate: --column candidate=NAME {IN_PYTHON} ({fields})"
+        return f"{only}name the file as references, and a file of candidates with it, {hint}"
 
     def _reference_row(self, row: CaptionRow, record: Record, candidates: list[str]) -> CaptionRow:
         """The row read as references: its caption is one of them if it has no others."""
@@ -586,7 +582,8 @@ class FieldMap:
         caption_name = candidates[0] if len(candidates) == 1 else ""
         if caption_name and (caption_name.casefold() in NAMES["either_side"] or caption_name in self.mapping):
             value = record[caption_name]
-            if isinstance(value, str) or (isinstance(value, list | tuple) and len(value) != 1):
+            value = listed_captions(value, row.location, caption_name) if isinstance(value, str) else value
+            if isinstance(value, list | tuple) and len(value) != 1:
                 row.references = reference_field(value, row.location, caption_name)
             else:
                 row.references = (candidate_text(value, row.location, caption_name),)

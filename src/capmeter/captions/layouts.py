@@ -188,13 +188,17 @@ def is_numbered_reference(name: str) -> bool:
     return name[-1:].isdigit() and without_number(name) in NAMES["numbered"]
 
 
+def is_known(name: str) -> bool:
+    """Whether this is a name of a field, or of one of several columns of captions."""
+    is_field = known_field(name) is not None or name in KNOWN_NAMES or name in IMAGE_NAMES or name in SHORT_NAMES
+    return is_field or without_number(name) == "caption_#"
+
+
 def close_name(name: Any) -> str | None:
     """The known name that was probably meant by an unknown one."""
     from difflib import get_close_matches  # which only mistakes need
 
-    if not isinstance(name, str) or name in KNOWN_NAMES or name in IMAGE_NAMES:
-        return None
-    if without_number(name) in ("caption_#", *NAMES["numbered"]):
+    if not isinstance(name, str) or (is_known(name) and name not in SHORT_NAMES):
         return None
     return next(iter(get_close_matches(name[:40].strip().lower().replace(" ", "_"), KNOWN_NAMES, 1, 0.75)), None)
 

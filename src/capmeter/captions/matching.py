@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import PurePosixPath
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
 from capmeter.captions.clean_texts import clean_chat_artifacts, render_markdown
@@ -33,7 +33,7 @@ CLEANED = {"chat-artifacts": "cleaned of chat artifacts", "markdown": "read as w
 _CLEANERS = {"chat-artifacts": clean_chat_artifacts, "markdown": render_markdown}
 _BY_TIME = "events joined by time, which is not their order in the file"
 _MORE_EVENTS = "more events than pred_event_count, all of which are read: keep the best of each video to compare"
-_ENDING = re.compile(r"(?<=.)\.(?=\d?[A-Za-z])[A-Za-z0-9]{1,5}\Z", re.DOTALL)  # .jpg, .7z; not the 5 of "1.5"
+_ENDING = re.compile(r"(?<=.)\.(?:0|(?=\d?[A-Za-z])[A-Za-z0-9]{1,8})\Z", re.DOTALL)  # .jpg, .7z; not the 5 of "1.5"
 _COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
 _PATH = re.compile(
     r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
@@ -283,14 +283,8 @@ class CaptionLoader:
             keep: as in `open_rows`.
 
         Raises:
-            InputError: they cannot be read, or candidates and references are pandas Series of different indexes.
+            InputError: they cannot be read.
         """
-        indexes: list[Any] = [getattr(each, "index", None) for each in (source, options.references)]
-        if all(hasattr(each, "equals") for each in indexes) and not indexes[0].equals(indexes[1]):
-            raise InputError(
-                "candidates and references are Series with different indexes, but captions are matched by position: "
-                "align them (references.loc[candidates.index]), or pass lists"
-            )
         numbered = options.references is None
         return cls(open_rows(source, options.format, columns=options.columns, keep=keep, numbered=numbered), options)
 

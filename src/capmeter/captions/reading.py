@@ -25,15 +25,13 @@ from capmeter.captions.layouts import (
     IN_PYTHON,
     LAYOUTS,
     OTHER_NAMES,
-    SHORT_NAMES,
     TIMES,
     find_layout,
     fold_name,
+    is_known,
     is_results,
-    known_field,
     path_root,
     suggest_names,
-    without_number,
 )
 from capmeter.captions.rows import (
     CaptionRow,
@@ -58,6 +56,7 @@ FORMATS = (*NAMES, *dict.fromkeys(layout.name for layout in LAYOUTS if layout.na
 """The formats, and the layouts of programs, which `--input-format` names where recognition fails."""
 _PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")
 _JSON_START = re.compile(rb"(?:\{|\[\s*(?:[\[{\"\]\-\d]|true|false|null|NaN|Infinity|$))")
+_LINES = (".jsonl", ".ndjson")
 _LONGEST = 10_000  # bytes of a line that are looked at
 
 
@@ -111,18 +110,19 @@ def open_rows(
     """
     if format is not None and format not in FORMATS:
         raise InputError(f"unknown format: {describe(format)}; the formats are {', '.join(FORMATS)}")
-    if others := [each for each in (columns or {}).values() if each not in layouts.ALL_FIELDS]:
-        raise InputError(
-            f"columns: {describe(others[0])} is not a field; the fields are {', '.join(layouts.ALL_FIELDS)}: give "
-            "{NAME: FIELD}"
-        )
+    named_fields = columns.values() if isinstance(columns, Mapping) else [] if columns is None else [columns]
+    if others := [each for each in named_fields if each not in layouts.ALL_FIELDS]:
+        raise InputError(f"columns: {describe(others[0])} is not a field; fields are {', '.join(layouts.ALL_FIELDS)}")
     is_file = isinstance(source, str | os.PathLike | CaptionSource)
     name = f"the {side}"
     if is_file:
         source = source if isinstance(source, CaptionSource) else CaptionSource.resolve(source)
         name = source.name
     elif (to_list := getattr(source, "tolist", getattr(source, "to_list", None))) is not None:
-        source = to_list()
+        index: Any = getattr(source, "index", None)  # a Series of pandas may have ids as its index
+        values = to_list()
+        has_ids = getattr(index, "is_unique", False) and list(index) != list(range(len(values)))
+        source = dict(zip(index, values, strict=True)) if has_ids else values
     fields = FieldMap(columns or {}, name, numbered=numbered, keep=keep)
     if format not in (None, *NAMES):
         fields.forced_layout = next(layout for layout in LAYOUTS if layout.name == format)
@@ -161,7 +161,7 @@ def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> C
     if format == "list" and first_line[:1] != b"[":
         return "list", partial(_read_lines, source, fields)
     are_objects = [line[:1] == b"{" and line[-1:] == b"}" for line in (first_line, second_line)]
-    is_named = source.ending in (".jsonl", ".ndjson") and second_line and first_line not in (b"[", b"{")
+    is_named = source.ending in _LINES and second_line and first_line not in (b"[", b"{")
     if (are_objects[0] and second_line[:1] == b"{") or (is_named and any(are_objects)):
         return JsonLines(source)
     if is_named and first_line[:1] in (b"[", b'"') and first_line[-1:] in (b"]", b'"'):
@@ -169,8 +169,8 @@ def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> C
         return _open_document(values, fields, format)
     if _JSON_START.match(first_line):
         document = decode_json(source.read_text(), source.name)
-        is_one_row = not second_line and isinstance(document, dict) and is_row(document, fields)
-        return JsonLines(source) if is_one_row else _open_document(document, fields, format)
+        is_row_of_lines = isinstance(document, dict) and (source.ending in _LINES or is_row(document, fields))
+        return JsonLines(source) if is_row_of_lines and not second_line else _open_document(document, fields, format)
     if source.ending in (".yaml", ".yml"):
         return _open_document(_decode_yaml(source), fields, format)
     return _open_lines(source, fields, format, first_line)
@@ -184,18 +184,15 @@ def _open_lines(source: CaptionSource, fields: FieldMap, format: str | None, fir
         )
     lines = spread(line for _, line in source.lines() if line.strip())
     heading = [fold_name(cell) for cell in first_line.decode("utf-8", "ignore").split("\t")]
-    known = [name for name in heading if name in SHORT_NAMES or name in IMAGE_NAMES or known_field(name) is not None]
-    known += [name for name in heading if without_number(name) == "caption_#"]
+    known = [name for name in heading if is_known(name) or name in {fold_name(path_root(p)) for p in fields.mapping}]
     kind = "named" if len(known) < 2 and are_named_lines(lines) else ""
     kind = format if format in ("csv", "tsv", "named") else kind or _table_kind(source, first_line)
     if format not in (None, kind, "events"):
         raise InputError(f"{source.name}: this is a {kind} file, not a {format} file; leave the format out")
     if kind in ("csv", "tsv"):
         return DelimitedRows(source, kind)
-    if b"\r" in first_line:
-        raise InputError(
-            f"{source.name}: lines end in a carriage return alone; save the file with line ends of Unix or Windows"
-        )
+    if b"\r" in first_line and len(lines) == 1:
+        raise InputError(f"{source.name}: lines end in a carriage return alone; save it with those of Unix or Windows")
     if kind == "list":
         return kind, partial(_read_lines, source, fields)
     are_columns = format == "named" or not any(split_line(line.rstrip("\r\n"), False) for line in lines)

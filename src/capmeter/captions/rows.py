@@ -36,10 +36,10 @@ from capmeter.core.messages import describe, shorten
 Side = Literal["candidates", "references"]
 Item = TypeVar("Item")
 MAX_NUMBER = 1e100  # of ratings and scores: their means, squares and intervals are finite, too
-_CALL = r"[A-Za-z_][\w.]{1,30}\(\s*"  # array([…]), np.str_('…'), frozenset({…})
+_CALL = r"(?:np\.)?(?:array|str_|frozenset|set|deque|tensor|Series)\(\s*"
 _QUOTED = re.compile(rf"(?:{_CALL})?[\[{{][\s\[({{]*(?:{_CALL})?[bru]?['\"]|(?:np\.)?array\(\s*\[")
 _TUPLE = re.compile(r"\(\s*[bru]?['\"]")
-_BEGINNING = re.compile(r"\[[^\[\]]*\]\s*[^\s\],)]")  # of a caption, which goes on after the bracket
+_BEGINNING = re.compile(r"[\[{][^\[\]{}]*[\]}]\s*[^\s\]},)]")  # of a caption, which goes on after the bracket
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
 ANSWER_NAMES = ("choices", "candidates", "output", "message", "content", "parts", "text", "refusal")
 """Names by which the text of a server's answer is found, from the outside in."""
@@ -403,6 +403,21 @@ def reference_field(value: Any, location: str, field: str) -> tuple[str, ...]:
     if isinstance(value, Mapping) and "raw" in value:
         value = value["raw"]
     return reference_list(decode_list(value, location, field) if isinstance(value, str) else value, location, field)
+
+
+def listed_captions(text: str, location: str, field: str) -> list[str] | str:
+    """The texts in a caption's place where it is the text of a list of texts, else the caption itself.
+
+    Args:
+        text: of the field.
+        location, field: of the text, for messages.
+
+    Raises:
+        InputError: as in `decode_list`.
+    """
+    texts = decode_list(text, location, field)
+    is_list = isinstance(texts, list) and texts and all(isinstance(each, str) for each in texts)
+    return texts if is_list else text
 
 
 def spread(items: Iterable[Item], most: int = 100) -> list[Item]:

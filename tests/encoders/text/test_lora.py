@@ -205,7 +205,7 @@ def test_an_adaptation_of_itself_is_refused(tmp_path: Path) -> None:
 
 def test_another_kind_of_checkpoint_is_no_encoder(tmp_path: Path) -> None:
     Checkpoint(kind="parser", parameters={}, weights={}).save(tmp_path)
-    with pytest.raises(AssetError, match=r"without config\.json"):
+    with pytest.raises(AssetError, match=r"with config\.json"):
         find_encoder(str(tmp_path))
 
 
