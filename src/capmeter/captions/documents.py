@@ -264,10 +264,16 @@ def _refuse_without_captions(document: Mapping[Any, Any], name: str) -> None:
             raise InputError(f"{name}: {sentence.format(status=document.get('status'))}")
 
 
-def is_row(document: Mapping[Any, Any], fields: FieldMap) -> bool:
-    """Whether an object is one row, as by the columns that the user named, rather than captions keyed by image."""
+def is_row(document: Mapping[Any, Any], fields: FieldMap, *, is_line: bool = False) -> bool:
+    """Whether an object is one row, as by the columns that the user named, rather than captions keyed by image.
+
+    Args:
+        document: the object.
+        fields: with the user's names.
+        is_line: whether it is the only line of a file of JSON lines.
+    """
     layout = find_layout([document])
-    has_short = any(isinstance(document.get(name), str) for name in SHORT_NAMES)
+    has_short = is_line or any(isinstance(document.get(name), str) for name in SHORT_NAMES)
     firsts = (value[0] if isinstance(value, list) and value else value for value in document.values())
     has_objects = any(isinstance(first, Mapping) for first in firsts)
     return not _rows_of_columns(document) and (
@@ -485,13 +491,13 @@ def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
 
 def _have_other_ids(document: Mapping[Any, Any], fields: FieldMap, layout: Any) -> bool:
     """Whether all rows under keys have an image's id of their own: under numbers from 0 or 1 on, as pandas writes them,
-    any but numbers called `id`; else each another `image_id` than its key."""
+    any but numbers that are not called `image_id`; else each another `image_id` than its key."""
     probe = _probe(spread(document.values()), fields)
     ids, keys = list(map(probe.image_of, document.values())), list(map(str, document))
     if None in ids or (layout is not None and layout.convert is not None):
         return False
     if any(set(keys) == set(map(str, range(first, first + len(keys)))) for first in (0, 1)):
-        return keys != ids and (probe.image_name != "id" or not all(str(id).isdigit() for id in ids))
+        return keys != ids and (probe.image_name == "image_id" or not all(str(id).isdigit() for id in ids))
     are_others = len(set(ids)) == len(ids) and all(key != id for key, id in zip(keys, ids, strict=True))
     return probe.image_name == "image_id" and are_others
 

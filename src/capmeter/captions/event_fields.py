@@ -34,11 +34,11 @@ EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"captions", "sentenc
 """Names by which a record may hold events."""
 EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
 """Names of the text of an event, in the order of preference."""
-_LATEST = 1e7  # seconds, of any video
+_LATEST, _DATE = 1e7, re.compile(r"\d{4}-\d\d")  # seconds, of any video
 _STARTS = frozenset(NAMES["start"])
 _LIST_NAMES = {*TIME_NAMES, *TEXT_NAMES, *_STARTS, *NAMES["end"]}
-_CLOCK = r" *((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*)?)(?: *(?:s|sec|seconds))? *"
-_SPAN_TEXT = re.compile(rf"[\[(]?(?:from )?{_CLOCK}(?:-|–|—|,|to){_CLOCK}[\])]?", re.ASCII)
+_CLOCK = r"[ \t]*((?:\d{1,9}:){0,2}\d{1,9}(?:\.\d*)?)(?:[ \t]*(?:s|sec|seconds))?[ \t]*"
+_SPAN_TEXT = re.compile(rf"[\[(]?(?:from )?{_CLOCK}(?:-|–|—|~|,|to){_CLOCK}[\])]?", re.ASCII | re.IGNORECASE)
 
 
 def read_events(
@@ -133,10 +133,14 @@ def event_time(event: Mapping[Any, Any]) -> Any:
             return time
     if (names := time_names(event)) is not None:
         time = [event[name] for name in names]
-        # those of a run are dates or milliseconds since 1970
-        if names[0] == "start" or all(is_finite(_number_of(each), _LATEST) for each in time):
+        if names[0] == "start" or not all(map(_is_date, time)):
             return time
     return event["box"] if _is_span(event.get("box")) else None
+
+
+def _is_date(value: Any) -> bool:
+    """Whether this is a date, an object, or milliseconds since 1970: when a program ran."""
+    return isinstance(value, Mapping) or bool(_DATE.match(str(value))) or (is_finite(value) and value > _LATEST)
 
 
 def time_names(names: Collection[Any]) -> tuple[str, str] | None:
@@ -328,9 +332,9 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
 
 def _separate(videos: list[list[CaptionRow]]) -> list[list[CaptionRow]]:
     """The rows of each video; each reference by itself where those of any video have one time, as captions of clips."""
-    several = [rows for rows in videos if len(rows) > 1 and rows[0].candidate is None]
+    several = (rows for rows in videos if len(rows) > 1 and rows[0].candidate is None)
     times = [{row.events.times for row in rows if row.events is not None} for rows in several]
-    if not several or not all(len(each) == 1 and len(next(iter(each))[0]) == 2 for each in times):
+    if not times or not all(len(each) == 1 and len(next(iter(each))[0]) == 2 for each in times):
         return videos
     return [[row] for rows in videos for row in rows]
 

@@ -251,7 +251,8 @@ class FieldMap:
         """The field that a name holds; None where the name is not known. Lists of captions are references."""
         if name in _BY_VALUE and name not in self._chosen:
             if name == "captions":
-                return "candidate" if isinstance(value, Mapping | str) or value is None else "references"
+                is_text = isinstance(value, str) and value[:1] != "["
+                return "candidate" if is_text or isinstance(value, Mapping | None) else "references"
             if name in self._lists and not isinstance(value, str):
                 return "references"
         if name not in self._fields:
@@ -399,7 +400,7 @@ class FieldMap:
         has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
         if has_events or self._are_timed:
             record, candidate_names, reference_names = self._read_events(
-                row, record, values, candidate_names, reference_names
+                row, record, values, candidate_names, reference_names, side
             )
         row.references = self._references(record, reference_names, location) if reference_names else None
         for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:
@@ -479,11 +480,12 @@ class FieldMap:
         values: Mapping[str, Any],
         candidate_names: list[str],
         reference_names: list[str],
+        side: Side,
     ) -> tuple[Record, list[str], list[str]]:
         """Reads the row's events, if it has any; returns its fields with paragraphs in place of references as events,
         and the names of the candidates and the references that are no texts of events."""
-        location = row.location
-        found = find_events(record, values, candidate_names, reference_names, self._event_lists, location)
+        location, texts = row.location, reference_names if side == "references" else []
+        found = find_events(record, values, candidate_names, texts, self._event_lists, location)
         if found is None:
             if self._are_timed:
                 raise InputError(
@@ -560,14 +562,15 @@ class FieldMap:
         if "candidate_a" in record:
             return "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
         absent = sorted(self.mapping.keys() & self.paths.keys() - self.used)
-        names = (*self._chosen.keys() - set(absent), *sorted(self._all_names))
+        names = [*self._chosen.keys() & self.used, *sorted(self._all_names - {"captions"})]
         held = next((name for name in names if self.field(name) == "candidate"), None)
         fields = f"the fields are {suggest_names(record) or 'none'}"
         only = "it holds references only: " * (row.references is not None)
         if held is not None:
             return f"{only}correct or leave out the row, which has no {held}; {fields}"
         if row.references is None:
-            return f"{fields}{', none is '.join(['', *absent[:1]])}; --column candidate=NAME {IN_PYTHON} says which"
+            say = f"--column candidate=NAME or references=NAME {IN_PYTHON} says which"
+            return f"{fields}{', none is '.join(['', *absent[:1]])}; {say}"
         hint = f"or say which field is the candidate: --column candidate=NAME {IN_PYTHON} ({fields})"
         return f"{only}name the file as references, and a file of candidates with it, {hint}"
 

@@ -33,7 +33,7 @@ CLEANED = {"chat-artifacts": "cleaned of chat artifacts", "markdown": "read as w
 _CLEANERS = {"chat-artifacts": clean_chat_artifacts, "markdown": render_markdown}
 _BY_TIME = "events joined by time, which is not their order in the file"
 _MORE_EVENTS = "more events than pred_event_count, all of which are read: keep the best of each video to compare"
-_ENDING = re.compile(r"(?<=.)\.(?:0|(?=\d?[A-Za-z])[A-Za-z0-9]{1,8})\Z", re.DOTALL)  # .jpg, .7z; not the 5 of "1.5"
+_ENDING = re.compile(r"(?<=.)\.(?:0|\d?[A-Za-z][^.\s]*\s*)\Z", re.DOTALL)  # .jpg, .7z; not the 5 of "1.5"
 _COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
 _PATH = re.compile(
     r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",

@@ -169,8 +169,8 @@ def _open_file(source: CaptionSource, fields: FieldMap, format: str | None) -> C
         return _open_document(values, fields, format)
     if _JSON_START.match(first_line):
         document = decode_json(source.read_text(), source.name)
-        is_row_of_lines = isinstance(document, dict) and (source.ending in _LINES or is_row(document, fields))
-        return JsonLines(source) if is_row_of_lines and not second_line else _open_document(document, fields, format)
+        is_one_row = isinstance(document, dict) and is_row(document, fields, is_line=source.ending in _LINES)
+        return JsonLines(source) if is_one_row and not second_line else _open_document(document, fields, format)
     if source.ending in (".yaml", ".yml"):
         return _open_document(_decode_yaml(source), fields, format)
     return _open_lines(source, fields, format, first_line)

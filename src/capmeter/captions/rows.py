@@ -416,8 +416,7 @@ def listed_captions(text: str, location: str, field: str) -> list[str] | str:
         InputError: as in `decode_list`.
     """
     texts = decode_list(text, location, field)
-    is_list = isinstance(texts, list) and texts and all(isinstance(each, str) for each in texts)
-    return texts if is_list else text
+    return texts if isinstance(texts, list) and texts and all(isinstance(each, str) for each in texts) else text
 
 
 def spread(items: Iterable[Item], most: int = 100) -> list[Item]:

@@ -172,7 +172,7 @@ def test_files_of_human_and_machine_captions(tmp_path: Path) -> None:
     results.write_text(json.dumps([{"image_id": 9, "caption": "a train"}]))
     assert [(each.photo, each.caption) for each in read_machine_captions(results)] == [(("coco", "9"), "a train")]
     photos.write_text('{"image_id": "7.jpg"}')
-    with pytest.raises(InputError, match="look like file names, not captions"):
+    with pytest.raises(InputError, match=r"neither a candidate .caption. nor references"):
         read_human_captions(photos, EXCLUSIONS)
 
 
