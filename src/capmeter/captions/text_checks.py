@@ -191,12 +191,12 @@ def note_mismatch(captions: CaptionSet) -> dict[str, list[str]]:
 
 def is_blank(text: str) -> bool:
     """Whether nothing of a text is visible: white space, controls, zero-width and combining characters."""
-    return all(unicodedata.category(character)[0] in "CZM" for character in text)
+    return not text[:1].isalnum() and all(unicodedata.category(character)[0] in "CZM" for character in text)
 
 
 def has_no_words(text: str) -> bool:
     """Whether nothing of a text can be compared: it is blank, or punctuation alone."""
-    return all(unicodedata.category(character)[0] in "CZMP" for character in text)
+    return not text[:1].isalnum() and all(unicodedata.category(character)[0] in "CZMP" for character in text)
 
 
 def find_artefacts(text: str) -> list[str]:
