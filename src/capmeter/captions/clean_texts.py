@@ -26,19 +26,16 @@ import re
 
 from capmeter.core.json_text import read_bundled_json
 
-_PARTS = read_bundled_json("phrases.json")["leftovers"].items()
-_LEFTOVERS = {name: re.compile("|".join(parts), re.IGNORECASE | re.DOTALL) for name, parts in _PARTS}
-_TAGS, _CHANNELS = _LEFTOVERS["tags of reasoning"].pattern, _LEFTOVERS["channels of gpt-oss"].pattern
-_TOKENS, _ROLE = _LEFTOVERS["tokens"].pattern, _LEFTOVERS["roles"].pattern
-REASONING = re.compile(f"{_TAGS}|{_CHANNELS}", re.IGNORECASE | re.DOTALL)
-TOKENS = re.compile(rf"{_TOKENS}|\A{_ROLE}|###\s*(?:assistant|human|response|instruction)\b", re.IGNORECASE)
-MARKS = re.compile(r"[▁ĠĊ]|</?w>|(?:\A|\s)##\w|(?<=[^\s@])@@(?:\s|\Z)|<0x[0-9A-F]{2}>")
-_ONLY_TOKENS = re.compile(f"{_TOKENS}|{_TAGS}", re.IGNORECASE)
-_THOUGHTS = re.compile(f"{_CHANNELS}|{_LEFTOVERS['thoughts'].pattern}", re.IGNORECASE | re.DOTALL)
-_END_OF_THOUGHTS, _ENCLOSED = _LEFTOVERS["ends of thoughts"], _LEFTOVERS["what encloses all"]
-_ANSWER, _QUESTION = _LEFTOVERS["answers"], _LEFTOVERS["questions"]
-_ROLE_OF_ANSWER, _ROLE_OF_QUESTION = _LEFTOVERS["roles of answers"], _LEFTOVERS["roles of questions"]
-_FIRST_ROLES = re.compile(rf"\A(?:{_ROLE})+", re.IGNORECASE)
+# patterns as text, which Python compiles when they are first needed: most captions need none
+_LEFTOVERS = {name: "|".join(parts) for name, parts in read_bundled_json("phrases.json")["leftovers"].items()}
+_PATTERNS = {name: f"(?is){text}" for name, text in _LEFTOVERS.items()}
+_TAGS, _CHANNELS = _LEFTOVERS["tags of reasoning"], _LEFTOVERS["channels of gpt-oss"]
+_TOKENS, _ROLE = _LEFTOVERS["tokens"], _LEFTOVERS["roles"]
+REASONING = f"(?is){_TAGS}|{_CHANNELS}"
+TOKENS = rf"(?i){_TOKENS}|\A{_ROLE}|###\s*(?:assistant|human|response|instruction)\b"
+MARKS = r"[▁ĠĊ]|</?w>|(?:\A|\s)##\w|(?<=[^\s@])@@(?:\s|\Z)|<0x[0-9A-F]{2}>"
+_ONLY_TOKENS = f"(?i){_TOKENS}|{_TAGS}"
+_THOUGHTS = f"(?is){_CHANNELS}|{_LEFTOVERS['thoughts']}"
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*$\n?|```", re.MULTILINE)
 _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 _PASSES = 8  # what is removed may leave another leftover: "<e@@ os>"
@@ -56,28 +53,28 @@ def clean_chat_artifacts(text: str) -> str:
 
 
 def _clean_once(text: str) -> str:
-    cleaned_text = _last_visible(_END_OF_THOUGHTS.split(_THOUGHTS.sub(" ", text)))
-    if (enclosed := _ENCLOSED.fullmatch(cleaned_text)) is not None:
+    cleaned_text = _last_visible(re.split(_PATTERNS["ends of thoughts"], re.sub(_THOUGHTS, " ", text)))
+    if (enclosed := re.fullmatch(_PATTERNS["what encloses all"], cleaned_text)) is not None:
         cleaned_text = enclosed["tagged"] or enclosed["boxed"] or ""
-    cleaned_text = _FENCE.sub("", _ONLY_TOKENS.sub(" ", _after_roles(_answer(cleaned_text))))
+    cleaned_text = _FENCE.sub("", re.sub(_ONLY_TOKENS, " ", _after_roles(_answer(cleaned_text))))
     cleaned_text = re.sub(r"(?<=[^\s@])(?:@@(?:\s|\Z))+|(?<=\w) ##(?=\w)", "", _BYTES.sub(_decode_bytes, cleaned_text))
     return re.sub(r"[▁ĠĊ]|</?w>|(?:\A|(?<=\s))##(?=\w)", " ", cleaned_text)
 
 
 def _answer(text: str) -> str:
     """What follows the last beginning of an answer that anything follows; else what precedes the first question."""
-    beginning, *answers = _ANSWER.split(text)
-    possible_captions = (_QUESTION.split(answer_text, maxsplit=1)[0] for answer_text in (*reversed(answers), beginning))
-    caption = next(filter(_is_visible, possible_captions), "")
-    return caption if caption or answers else _QUESTION.sub(" ", text)
+    beginning, *answers = re.split(_PATTERNS["answers"], text)
+    parts = (re.split(_PATTERNS["questions"], part, maxsplit=1)[0] for part in (*reversed(answers), beginning))
+    caption = next(filter(_is_visible, parts), "")
+    return caption if caption or answers else re.sub(_PATTERNS["questions"], " ", text)
 
 
 def _after_roles(text: str) -> str:
     """What follows the last "ASSISTANT:", if the text begins with it or with "USER:"."""
-    beginning, *answers = _ROLE_OF_ANSWER.split(text)
-    if answers and (_ROLE_OF_QUESTION.match(text) or not beginning.strip()):
+    beginning, *answers = re.split(_PATTERNS["roles of answers"], text)
+    if answers and (re.match(_PATTERNS["roles of questions"], text) or not beginning.strip()):
         return _last_visible(answers)
-    return _FIRST_ROLES.sub("", text)
+    return re.sub(rf"(?i)\A(?:{_ROLE})+", "", text)
 
 
 def _last_visible(text_parts: list[str]) -> str:
@@ -86,7 +83,7 @@ def _last_visible(text_parts: list[str]) -> str:
 
 def _is_visible(text: str) -> bool:
     """Whether anything but tokens is there."""
-    return bool(_ONLY_TOKENS.sub("", text).strip())
+    return bool(re.sub(_ONLY_TOKENS, "", text).strip())
 
 
 def _decode_bytes(byte_tokens: re.Match[str]) -> str:

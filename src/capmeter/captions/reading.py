@@ -241,7 +241,8 @@ def _learn_container(container: Container, fields: FieldMap, format: str | None)
             layout = layout or find_layout([dict.fromkeys(header)])
             probe = FieldMap(fields.mapping, fields.name)
             probe.learn([], layout, header)
-            used = {name for name in header if fold_name(name) in IMAGE_NAMES} | _used_columns(header, probe)
+            used = _used_columns(header, probe)
+            used |= {name for name in header if fold_name(name) in (*IMAGE_NAMES, *PICTURES)}
             records = [_without_empty(record, frozenset(), "") for record in container.sample(used)]
     except InputError:
         if header is not None:  # what is wrong with the heading is said first
@@ -297,7 +298,7 @@ def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
     if fields.layout is not None and fields.layout.convert is not None:
         return set(header)
     names = {*map(path_root, fields.paths), *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, *(fields.keep or ())}
-    names |= {"captions", "duration", *PICTURES, *layouts.NAMES["start"], *layouts.NAMES["end"]}
+    names |= {"captions", "duration", *layouts.NAMES["start"], *layouts.NAMES["end"]}
     return {name for name in header if name in names or fields.field(name, []) is not None}
 
 

@@ -35,16 +35,16 @@ ARTEFACTS = {
     "reasoning such as <think>…</think>, which would be scored as part of the caption": REASONING,
     "special tokens such as <eos>, which would be scored as words": TOKENS,
     "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
-    **{reason: re.compile(pattern) for reason, pattern in _PHRASES["artefacts"].items()},
+    **_PHRASES["artefacts"],
 }
 _PLAIN = re.compile(r"(?! *(?:b['\"]|analysis|assistant))[A-Za-z ,.'\"!?()-]*")  # alone in no artefact
-_START = r"\W*\b(?!an? (?!\w* ?(?:error|exception|bytes))|(?:two|m[ae]n|people|the \w+ (?:features?|shows?|depicts?)) )"
-_ERROR = re.compile(f"{_START}(?:{'|'.join(_PHRASES['errors'])})")
-_REFUSAL_FIRST = re.compile(f"{_START}(?:{'|'.join(_PHRASES['beginnings of refusals'])})")
+_SHOWN = r"an? (?!\w* ?(?:error|exception|bytes))|(?:two|m[ae]n|people|the \w+ (?:features?|shows?|depicts?)) "
+_ORDINARY = re.compile(rf"\W*\b(?:{_SHOWN})")  # neither an error nor a refusal begins so; the others are compiled late
+_ERROR, _REFUSAL_FIRST = (rf"\W*\b(?:{'|'.join(_PHRASES[key])})" for key in ("errors", "beginnings of refusals"))
 _CAPTION = re.compile(rf"\W*\b(?:{'|'.join(_PHRASES['beginnings of captions'])})\b")
 _PROGRAM_WORDS, _COMMON_WORDS = (frozenset(words.split()) for words in _PHRASES["words of programs"].values())
 _REFUSAL_WORDS = re.compile(rf"[\s\"“(*](?:{'|'.join(_PHRASES['words of refusals'])})")
-_REFUSAL = re.compile("|".join(_PHRASES["refusals"]))
+_REFUSAL = "|".join(_PHRASES["refusals"])
 _PLACEHOLDER = re.compile(
     r"none|null|nan|n/?a|nil|undefined|\[\]|\{\}|-\d|-?\d{2,20}|\S{1,190}\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|mkv|webm|wav|mp3|flac)",
     re.IGNORECASE,
@@ -202,7 +202,7 @@ def has_no_words(text: str) -> bool:
 def find_artefacts(text: str) -> list[str]:
     """What machines left in a text, or what they wrote instead of a caption."""
     marks = {} if _PLAIN.fullmatch(text) and "seq" not in text and "UNK" not in text else ARTEFACTS
-    reasons = [reason for reason, mark in marks.items() if mark.search(text)]
+    reasons = [reason for reason, mark in marks.items() if re.search(mark, text)]
     return reasons + [reason for reason, test in _TESTS.items() if test(text) and reason not in reasons]
 
 
@@ -218,12 +218,13 @@ def check_texts(ids: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]
 
 def _is_refusal(text: str) -> bool:
     start = f" {text[:1000].lower()}"
-    return bool(_REFUSAL_FIRST.match(start) or (_REFUSAL_WORDS.search(start) and _REFUSAL.search(start)))
+    is_first = not _ORDINARY.match(start) and re.match(_REFUSAL_FIRST, start)
+    return bool(is_first or (_REFUSAL_WORDS.search(start) and re.search(_REFUSAL, start)))
 
 
 def _is_error(text: str) -> bool:
     start = text[:1000].lower()
-    if (is_error := _ERROR.match(start) is not None) or _CAPTION.match(start):
+    if (is_error := not _ORDINARY.match(start) and re.match(_ERROR, start) is not None) or _CAPTION.match(start):
         return is_error
     words = set(re.findall(r"[a-z\d]+", start[:200]))
     return len(words & _PROGRAM_WORDS) >= max(2 + bool(_PLAIN.fullmatch(start)) - len(words & _COMMON_WORDS), 1)
