@@ -38,14 +38,14 @@ from capmeter.core.output_files import write_atomic
 from capmeter.core.settings import MemoryCache, Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.results import Results
-from capmeter.integrations.model_answers import OnMismatch, parse_metrics, score_answers
+from capmeter.integrations.model_answers import ENDS, OnMismatch, parse_metrics, score_answers
+from capmeter.integrations.texts import plain_number
 
 Document = Mapping[str, Any]
 Field = str | Callable[[Document], Any]
 """The name of a document's field, or a function of the document."""
 COCO = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr")
 """What lmms-eval's own caption tasks report."""
-_ENDS = ("_low", "_high")
 # lmms-eval loads utils.py anew for each function that the YAML file names, so that no task object lives long enough
 _Run = tuple[Results, dict[str, tuple[float, float]]]
 _RUNS = MemoryCache(capacity=1 << 15)  # the last sixteen
@@ -118,7 +118,7 @@ class CaptionTask:
                 label_fields = {"metric": metric_name} | ({"group": group_name} if group_name else {})
                 is_member = group_name in (None, part)
                 entries[entry_key] = every | label_fields | (content if is_member else {})
-                interval_ends = _ENDS if metric_name in self.metrics else ()
+                interval_ends = ENDS[1:] if metric_name in self.metrics else ()
                 entries |= {entry_key + end: {**every, **label_fields, "end": end} for end in interval_ends}
         return entries
 
@@ -143,7 +143,7 @@ class CaptionTask:
         metric_name = str(self.metrics[metric])
         if part_name:
             return results[metric_name].parts[part_name]
-        return results[metric_name].score if interval_end is None else intervals[metric_name][_ENDS.index(interval_end)]
+        return (results[metric_name].score, *intervals[metric_name])[ENDS.index(interval_end or "")]
 
     def _run(
         self, items: Sequence[Mapping[str, Any]], group_name: str | None, is_interval: bool, output_folder: Path | None
@@ -193,7 +193,7 @@ class CaptionTask:
     def _read(self, doc: Document) -> tuple[str, list[Any], Any]:
         """A document's id, its references and its part of the data set."""
         place = f"task {self.name}"
-        image_id = image_key(_plain(self._value(self.image_id, doc)), place, "the id of a document")
+        image_id = image_key(plain_number(self._value(self.image_id, doc)), place, "the id of a document")
         place = f"{place}, image {image_id}"
         references = list(reference_field(self._value(self.references, doc), place, "the references"))
         part = None if self.group is None else self._value(self.group, doc)
@@ -211,11 +211,6 @@ class CaptionTask:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy or torch as Python's."""
-    return value.item() if hasattr(value, "item") else value
 
 
 __all__ = ["COCO", "CaptionTask"]

@@ -20,10 +20,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning, Metric
-from capmeter.evaluation.runner import evaluate
+from capmeter.evaluation.runner import score
 from capmeter.integrations.texts import entries_of, texts_of
 from capmeter.metrics.ngram.bleu import Bleu
 from capmeter.metrics.ngram.cider import CiderD
@@ -100,14 +99,12 @@ class NLGEval:
                 f"expected in each list of ref_list a text for each of {len(hypotheses):,} hypotheses, got "
                 + (f"{len(lists)} lists" if wrong is None else f"{len(lists[wrong]):,} in ref_list[{wrong}]")
             )
-        captions = CaptionSet.from_captions(
-            Caption(str(k), str(k), hypothesis.strip(), tuple(texts[k].strip() for texts in lists))
-            for k, hypothesis in enumerate(hypotheses)
-        )
+        candidates = [text.strip() for text in hypotheses]
+        references = [[text.strip() for text in texts] for texts in zip(*lists, strict=True)]
         scores: dict[str, float] = {}
         if not self._metrics:
             return scores
-        results = evaluate(captions, list(self._metrics.values()))
+        results = score(candidates=candidates, references=references, metrics=list(self._metrics.values()))
         for name, metric in self._metrics.items():
             if isinstance(metric, Bleu):
                 parts = results[metric].parts
@@ -131,8 +128,8 @@ def compute_metrics(hypothesis: str, references: Sequence[str], **options: Any) 
     """
     lines = [Path(path).read_text(encoding="utf-8").splitlines() for path in (hypothesis, *references)]
     scores = NLGEval(**options).compute_metrics(lines[1:], lines[0])
-    for name, score in scores.items():
-        print(f"{name}: {score:0.6f}")
+    for name, value in scores.items():
+        print(f"{name}: {value:0.6f}")
     return scores
 
 

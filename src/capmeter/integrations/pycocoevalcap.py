@@ -7,12 +7,13 @@ Same paths, arguments, shapes and numbers, no Java; every name can also be impor
 pycocoevalcap has, and what they call is here as in the code that they come from:
 
 * `Cider(references)`, M2 Transformer's: document frequencies of these references in place of those of the call;
-  `PTBTokenizer.tokenize` on the class, of `{id: [text]}` or `[text]`; `str(scorer)`.
+  `PTBTokenizer.tokenize` on the class, of `{id: [text]}` or `[text]`; `str(scorer)`; `compute_scores(gts, gen)`.
 * `CiderD(df=…)` and `Cider(df=…)`, pyciderevalcap's: CIDEr-D, and CIDEr as first published; `df` is `corpus` (the
   references of the call) or a file that `capmeter idf` saved; results are a list of `{"image_id": …, "caption":
   [text]}`, in which an image may stand several times.
 * `COCOEvalCap` of captions of sounds, from caption-evaluation-tools: `getAudioIds`, `audioToAnns`, `audioToEval`.
-* `Meteor.lock` and `Meteor.meteor_p`, with which scripts end the Java process: there is none to end.
+* `BleuScorer` and `CiderScorer`, fed pair by pair, and the lines that scripts write to `Meteor.meteor_p`, under
+  `Meteor.lock`: they are answered as by the Java process, which there is not.
 
 The differences: invalid input raises an `InputError` that names the place, not an assertion error; the single scorers
 refuse captions that are not tokenised; each caption is tokenised separately (see `capmeter.text.tokenization.ptb`);
@@ -31,31 +32,32 @@ The scorers expect tokenised captions, words separated by spaces:
 
 from __future__ import annotations
 
-import io
+import math
 import threading
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.words import find_untokenised
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe
 from capmeter.core.settings import Settings
-from capmeter.evaluation.base import CapmeterWarning, Metric
+from capmeter.evaluation.base import CapmeterWarning, Metric, RunContext
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.results import Scores
 from capmeter.evaluation.runner import Evaluation, evaluate
 from capmeter.integrations.module_paths import add_modules
+from capmeter.integrations.texts import Texts, make_captions, read_annotations, read_texts, read_tokens
 from capmeter.metrics.ngram.bleu import Bleu as BleuMetric
 from capmeter.metrics.ngram.cider import Cider as CiderMetric
 from capmeter.metrics.ngram.cider import CiderD as CiderDMetric
 from capmeter.metrics.ngram.document_frequencies import read_frequencies
 from capmeter.metrics.ngram.meteor import Meteor as MeteorMetric
+from capmeter.metrics.ngram.meteor_lines import MeteorLines
 from capmeter.metrics.ngram.rouge import RougeL
 from capmeter.metrics.scene_graph.spice import scene_graphs
 from capmeter.metrics.scene_graph.spice_results import scores_by_kind
@@ -64,9 +66,6 @@ from capmeter.text.parsing.parsers import check_parser, parser_status
 from capmeter.text.scene_graphs.extraction import InputName, Scenes
 from capmeter.text.scene_graphs.graph import match
 from capmeter.text.tokenization import ptb
-
-Texts = Mapping[Hashable, Sequence[str]]
-Floats = npt.NDArray[np.float64]
 
 
 class PTBTokenizer:
@@ -99,7 +98,7 @@ class PTBTokenizer:
                 f"{describe(captions_for_image)}"
             )
         return {
-            image_id: [" ".join(ptb.tokenise(text)) for text in _read_annotations(image_id, image_captions)]
+            image_id: [" ".join(ptb.tokenise(text)) for text in read_annotations(image_id, image_captions)]
             for image_id, image_captions in captions_for_image.items()
         }
 
@@ -116,12 +115,26 @@ class _Scorer:
         """The key of the scorer's results in M2 Transformer's code: BLEU, METEOR, ROUGE, CIDEr, SPICE."""
         return {"Bleu": "BLEU", "Rouge": "ROUGE"}.get(self._method, self._method)
 
-    def _evaluate(self, gts: Any, res: Any) -> Scores:
-        return evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
+    def compute_score(self, gts: Texts, res: Any, verbose: int = 1) -> tuple[Any, Any]:
+        """The score of all captions, and that of each in the order of `gts`, or of `res` if that is a list.
+
+        Args:
+            gts, res: references and candidate (a list of one text) by image.
+            verbose: accepted, as by pycocoevalcap; nothing is printed.
+        """
+        return self.score_captions(read_tokens(gts, res))
+
+    def score_captions(self, captions: CaptionSet) -> tuple[Any, Any]:
+        """The same of a set of captions."""
+        scores = self._evaluate(captions)
+        return np.float64(scores.score), scores.items.array
+
+    def _evaluate(self, captions: CaptionSet) -> Scores:
+        return evaluate(captions, [self._metric])[self._metric]
 
 
 class Bleu(_Scorer):
-    """BLEU-1 … BLEU-n."""
+    """BLEU-1 … BLEU-n: a list with the corpus score of each order, and one with those of all captions."""
 
     _method = "Bleu"
 
@@ -129,28 +142,13 @@ class Bleu(_Scorer):
         self._metric = BleuMetric(n=n, tokenizer="whitespace")
         self._n = n
 
-    def compute_score(self, gts: Texts, res: Texts, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
-        """The corpus score of each order, and for each order the score of each caption.
-
-        Args:
-            gts, res: references and candidate (a list of one text) by image.
-            verbose: accepted, as by pycocoevalcap; nothing is printed.
-        """
-        scores = self._evaluate(gts, res)
-        orders = [f"bleu-{k}" for k in range(1, self._n + 1)]
+    def score_captions(self, captions: CaptionSet) -> tuple[list[float], list[list[float]]]:
+        """The scores of each order."""
+        scores, orders = self._evaluate(captions), [f"bleu-{k}" for k in range(1, self._n + 1)]
         return [scores.parts[name] for name in orders], [scores.part_items[name].array.tolist() for name in orders]
 
 
-class _MeanScorer(_Scorer):
-    """A scorer with one number per caption."""
-
-    def compute_score(self, gts: Texts, res: Any) -> tuple[float, Floats]:
-        """The mean, and the score of each caption in the order of `gts`, or of `res` if that is a list."""
-        metric_scores = self._evaluate(gts, res)
-        return np.float64(metric_scores.score), metric_scores.items.array
-
-
-class Rouge(_MeanScorer):
+class Rouge(_Scorer):
     """ROUGE-L."""
 
     _method = "Rouge"
@@ -161,10 +159,10 @@ class Rouge(_MeanScorer):
 
     def calc_score(self, candidate: Sequence[str], refs: Sequence[str]) -> float:
         """The score of one tokenised candidate, in a list, against its references."""
-        return float(self._evaluate({0: list(refs)}, {0: list(candidate)}).score)
+        return float(self.compute_score({0: list(refs)}, {0: list(candidate)})[0])
 
 
-class Cider(_MeanScorer):
+class Cider(_Scorer):
     """CIDEr-D, which pycocoevalcap calls CIDEr; with `df`, as in pyciderevalcap, CIDEr as first published.
 
     Args:
@@ -193,12 +191,11 @@ class Cider(_MeanScorer):
         if sources and df is None:
             if not isinstance(sources[0], Mapping):
                 raise InputError(f"expected references, {{id: [tokenised text]}}, got {describe(sources[0])}")
-            documents = _read_tokens(sources[0], {image_id: [""] for image_id in sources[0]})
+            documents = read_tokens(sources[0], {image_id: [""] for image_id in sources[0]})
             self._evaluation = self._evaluation.with_collected_states(documents)
 
-    def _evaluate(self, gts: Any, res: Any) -> Scores:
-        caption_set = _read_tokens(gts, res)
-        return self._evaluation.with_collected_states(caption_set).run(caption_set)[self._metric]
+    def _evaluate(self, captions: CaptionSet) -> Scores:
+        return self._evaluation.with_collected_states(captions).run(captions)[self._metric]
 
 
 class CorpusCiderD(Cider):
@@ -220,7 +217,7 @@ class CorpusCiderD(Cider):
 CiderD = CorpusCiderD
 
 
-class WMD(_MeanScorer):
+class WMD(_Scorer):
     """The word mover's distance, as a similarity; the metric `wmd` of capmeter-research."""
 
     _method = "WMD"
@@ -236,27 +233,20 @@ class Meteor(_Scorer):
 
     def __init__(self) -> None:
         self._metric = MeteorMetric(tokenizer="whitespace")
-        self.lock, self.meteor_p = threading.Lock(), _EndedProcess()
+        self.lock, self.meteor_p = threading.Lock(), MeteorLines(self._metric)
 
-    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[float]]:
-        """The corpus score, and the score of each caption in the order of `gts`."""
-        meteor_scores = self._evaluate(gts, res)
-        return meteor_scores.score, meteor_scores.items.array.tolist()
+    def score_captions(self, captions: CaptionSet) -> tuple[float, list[float]]:
+        """The corpus score, and the score of each caption."""
+        scores = self._evaluate(captions)
+        return scores.score, scores.items.array.tolist()
+
+    def _stat(self, hypothesis_str: str, reference_list: Sequence[str]) -> str:
+        """The program's statistics of one candidate with its best reference."""
+        self.meteor_p.write(" ||| ".join(("SCORE", *reference_list, hypothesis_str)))
+        return self.meteor_p.readline().decode().strip()
 
     def close(self) -> None:
         """Nothing: there is no Java process."""
-
-
-class _EndedProcess:
-    """Stands for the Java process that scripts end when they are done: it has ended."""
-
-    def __init__(self) -> None:
-        self.stdin, self.stdout, self.returncode = io.BytesIO(), io.BytesIO(), 0
-
-    def wait(self, timeout: float | None = None) -> int:
-        return self.returncode
-
-    kill = terminate = poll = wait
 
 
 class Spice(_Scorer):
@@ -271,13 +261,14 @@ class Spice(_Scorer):
         check_parser(parser)
         self.parser, self.input = parser, input
 
-    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[dict[str, dict[str, float]]]]:
+    def compute_score(self, gts: Texts, res: Any, verbose: int = 1) -> tuple[Any, Any]:
         """The mean F, and for each caption, ids ascending, f, pr, re, tp, fp, fn, numImages by kind of tuple.
 
-        Where the references have no tuple of a kind ("Color", "Size" …) its f, pr and re are NaN, as in
-        pycocoevalcap.
+        Args:
+            gts, res, verbose: as of the other scorers. Where the references have no tuple of a kind ("Color", "Size" …)
+                its f, pr and re are NaN, as in pycocoevalcap.
         """
-        caption_set = _read_texts(gts, res)
+        caption_set = read_texts(gts, res)
         graph_pairs = scene_graphs(caption_set, Scenes(self.parser, Settings(), self.input), synonyms=True)
         by_key = dict(zip(gts, (scores_by_kind(match(*graph_pair).counts) for graph_pair in graph_pairs), strict=True))
         caption_scores = [
@@ -288,6 +279,99 @@ class Spice(_Scorer):
             for image_id in _ascending(gts)
         ]
         return np.mean(np.array([item_scores["All"]["f"] for item_scores in caption_scores])), caption_scores
+
+
+_REFERENCE_LENGTHS: dict[str, Callable[[list[int]], Any]] = {"average": np.mean, "shortest": min}
+
+
+class _PairScorer:
+    """Tokenised candidates with their references: `scorer += (candidate, references)`.
+
+    Args:
+        test: the first candidate; None adds references alone, for `CiderScorer.compute_doc_freq`.
+        refs: its references.
+        n: longest n-gram.
+    """
+
+    def __init__(self, test: str | None = None, refs: Sequence[str] | None = None, n: int = 4) -> None:
+        self.n = n
+        self.ctest: list[str | None] = []
+        self.crefs: list[Sequence[str]] = []
+        self.cook_append(test, refs)
+
+    def cook_append(self, test: str | None, refs: Sequence[str] | None) -> None:
+        """Adds a candidate and its references; nothing without references."""
+        if refs is not None:
+            self.ctest.append(test)
+            self.crefs.append(refs)
+
+    def __iadd__(self, pair: tuple[str | None, Sequence[str]]) -> Any:
+        self.cook_append(*pair)
+        return self
+
+    def _captions(self) -> CaptionSet:
+        return read_tokens(dict(enumerate(self.crefs)), {k: [test] for k, test in enumerate(self.ctest)})
+
+
+class BleuScorer(_PairScorer):
+    """BLEU-1 … BLEU-n of pairs."""
+
+    def compute_score(self, option: str | None = None, verbose: int = 0) -> tuple[list[float], list[list[float]]]:
+        """The corpus score of each order, and for each order the score of each pair.
+
+        Args:
+            option: which length of its references a candidate is compared with: `closest`, `average` or `shortest`;
+                None: `average` of one pair, `closest` of several.
+            verbose: accepted, as by pycocoevalcap; nothing is printed.
+        """
+        option = option or ("closest" if len(self.crefs) > 1 else "average")
+        metric = BleuMetric(n=self.n, tokenizer="whitespace")
+        counts = metric.measure(self._captions(), RunContext()).values
+        if option in _REFERENCE_LENGTHS:
+            counts[:, -1] = [_REFERENCE_LENGTHS[option]([len(text.split()) for text in refs]) for refs in self.crefs]
+        elif option != "closest":
+            raise InputError(f"option: expected closest, average or shortest, got {describe(option)}")
+        corpus, pairs = (metric.from_sums(sums, np.ones(())) for sums in (counts.sum(0), counts))
+        orders = [f"bleu-{k}" for k in range(1, self.n + 1)]
+        return [float(corpus[name]) for name in orders], [pairs[name].tolist() for name in orders]
+
+
+class CiderScorer(_PairScorer):
+    """CIDEr-D of pairs, with the document frequencies of their references.
+
+    Args:
+        test, refs, n: as in `BleuScorer`.
+        sigma: width of the length penalty, in words.
+
+    Attributes:
+        document_frequency: the number of pairs whose references have each n-gram, a tuple of words, after
+            `compute_doc_freq`.
+        ref_len: the logarithm of the number of pairs, after `compute_score`.
+    """
+
+    def __init__(self, test: Any = None, refs: Any = None, n: int = 4, sigma: float = 6.0) -> None:
+        super().__init__(test, refs, n)
+        self.sigma = sigma
+        self.document_frequency: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        self.ref_len: float | None = None
+
+    def compute_doc_freq(self) -> None:
+        """Counts the pairs whose references have each n-gram."""
+        self.document_frequency.clear()
+        for references in self.crefs:
+            lists, orders = [text.split() for text in references], range(1, self.n + 1)
+            for gram in {tuple(w[k : k + order]) for w in lists for order in orders for k in range(len(w) - order + 1)}:
+                self.document_frequency[gram] += 1
+
+    def compute_score(self, option: Any = None, verbose: int = 0) -> tuple[Any, Any]:
+        """The mean, and the score of each pair.
+
+        Args:
+            option, verbose: accepted, as by pycocoevalcap, which ignores them, too.
+        """
+        scores = Cider(n=self.n, sigma=self.sigma).score_captions(self._captions())
+        self.ref_len = math.log(len(self.crefs))
+        return scores
 
 
 class COCOEvalCap:
@@ -328,31 +412,18 @@ class COCOEvalCap:
     def evaluate(self, verbose: bool = True) -> None:
         """Computes Bleu_1 … Bleu_4, METEOR, ROUGE_L, CIDEr, SPICE, and prints each; see `eval` and `evalImgs`."""
         gts, res = self._read()
-        images = list(gts)
-        caption_set = _make_captions(gts, res)
-        bleu, meteor, rouge, cider = BleuMetric(), MeteorMetric(), RougeL(), CiderDMetric()
-        other_metrics: list[tuple[str, Metric]] = [("METEOR", meteor), ("ROUGE_L", rouge), ("CIDEr", cider)]
-        is_available, reason = meteor_status()
-        if not is_available:
-            warnings.warn(f"METEOR is skipped: {reason}", CapmeterWarning, stacklevel=2)
-            del other_metrics[0]
-        results = evaluate(caption_set, [bleu, *(metric for _, metric in other_metrics)])
-        for k in range(1, 5):
-            part = f"bleu-{k}"
-            caption_scores = results[bleu].part_items[part].array.tolist()
-            self._report(f"Bleu_{k}", results[bleu].parts[part], caption_scores, images, verbose)
-        for method, metric in other_metrics:
-            metric_scores: Scores = results[metric]
-            values = metric_scores.items.array
-            if metric is meteor:
-                self._report(method, metric_scores.score, values.tolist(), images, verbose)
-            else:
-                self._report(method, np.float64(metric_scores.score), values, images, verbose)
-        for is_available, reason in (meteor_status(), parser_status("caption")):
+        tokens = make_captions(PTBTokenizer.tokenize(gts), PTBTokenizer.tokenize(res))
+        (has_tables, reason), (has_parser, parser_reason) = meteor_status(), parser_status("caption")
+        for name, is_available in (("METEOR", has_tables), ("SPICE", has_tables and has_parser)):
             if not is_available:
-                warnings.warn(f"SPICE is skipped: {reason}", CapmeterWarning, stacklevel=2)
-                break
-        else:
+                warnings.warn(f"{name} is skipped: {reason or parser_reason}", CapmeterWarning, stacklevel=2)
+        for scorer in (Bleu(), *([Meteor()] if has_tables else []), Rouge(), Cider()):
+            name, (score, scores) = scorer.method(), scorer.score_captions(tokens)
+            for k, of_order in enumerate(score if name == "Bleu" else [], 1):
+                self._report(f"Bleu_{k}", of_order, scores[k - 1], list(gts), verbose)
+            if name != "Bleu":
+                self._report("ROUGE_L" if name == "Rouge" else name, score, scores, list(gts), verbose)
+        if has_tables and has_parser:
             self._spice(gts, res, verbose)
         self.setEvalImgs()
 
@@ -369,7 +440,7 @@ class COCOEvalCap:
                         f"{argument_name} has no caption of {self._kind} {image!r}; set params['{self._kind}_id'] to "
                         f"those that both have, such as cocoRes.{getter}()"
                     )
-                texts[-1][image] = _read_annotations(image, annotations)
+                texts[-1][image] = read_annotations(image, annotations)
         return texts[0], texts[1]
 
     def _spice(self, gts: dict[Hashable, list[str]], res: dict[Hashable, list[str]], verbose: bool) -> None:
@@ -415,6 +486,16 @@ class COCOEvalCapSpice(COCOEvalCap):
         self.setEvalImgs()
 
 
+def compute_scores(gts: Texts, gen: Texts) -> tuple[dict[str, Any], dict[str, Any]]:
+    """M2 Transformer's `evaluation.compute_scores`: BLEU-1 … 4, METEOR, ROUGE-L and CIDEr-D, by `str(scorer)`.
+
+    Returns:
+        The scores of all captions, and those of each.
+    """
+    results = {str(scorer): scorer.compute_score(gts, gen) for scorer in (Bleu(), Meteor(), Rouge(), Cider())}
+    return {name: score for name, (score, _) in results.items()}, {name: each for name, (_, each) in results.items()}
+
+
 def _ascending(gts: Texts) -> list[Hashable]:
     """The ids in ascending order; in their order in `gts` if they cannot be compared."""
     try:
@@ -438,87 +519,7 @@ def _with_frequencies(metric: CiderMetric, df: str) -> Evaluation:
     return Evaluation((metric,), states={corpus_state: read_frequencies(df, metric.n, "ptb")})
 
 
-def _read_annotations(image_id: Hashable, image_annotations: Any) -> list[str]:
-    """The texts of `[{"caption": text}, …]` or `[text, …]`."""
-    expected = f'image {image_id!r}: expected a list of {{"caption": text}} or of texts, got'
-    if isinstance(image_annotations, str | Mapping) or not isinstance(image_annotations, Sequence):
-        raise InputError(f"{expected} {describe(image_annotations)}")
-    texts = []
-    for annotation in image_annotations:
-        text = annotation.get("caption") if isinstance(annotation, Mapping) else annotation
-        if not isinstance(text, str):
-            raise InputError(f"{expected} {describe(annotation)} among them")
-        texts.append(text)
-    return texts
-
-
-def _read_tokens(gts: Any, res: Any) -> CaptionSet:
-    """The captions; an `InputError` if most are not tokenised."""
-    gts, res = _by_row(gts, res)
-    caption_set = _read_texts(gts, res)
-    for name, captions_by_image in (("gts", gts), ("res", res)):
-        texts = [text for image_captions in captions_by_image.values() for text in image_captions]
-        untokenised = find_untokenised(texts)
-        if 2 * len(untokenised) > len(texts):
-            raise InputError(
-                f"{name}: {len(untokenised):,} of {len(texts):,} captions are not tokenised ({untokenised[0]!r:.80}): "
-                "the full stop is part of the last word, so equal words count as different; pass both gts and res "
-                "through PTBTokenizer().tokenize(...) first, or use COCOEvalCap, which does"
-            )
-    return caption_set
-
-
-def _by_row(gts: Any, res: Any) -> tuple[Any, Any]:
-    """References and captions by row, where `res` is a list of `{"image_id": …, "caption": [text]}`."""
-    if not isinstance(res, list | tuple) or not isinstance(gts, Mapping):
-        return gts, res
-    references, captions = {}, {}
-    for row_index, row in enumerate(res):
-        where = f"res[{row_index}]"
-        if not isinstance(row, Mapping) or not {"image_id", "caption"} <= row.keys():
-            raise InputError(f'{where}: expected {{"image_id": …, "caption": [text]}}, got {describe(row)}')
-        image_id, caption = row["image_id"], row["caption"]
-        if not isinstance(image_id, Hashable) or image_id not in gts:
-            raise InputError(f"{where}: gts has no references of image {describe(image_id)}")
-        references[row_index] = gts[image_id]
-        captions[row_index] = [caption] if isinstance(caption, str) else caption
-    return references, captions
-
-
-def _read_texts(gts: Any, res: Any) -> CaptionSet:
-    for name, captions_by_image in (("gts", gts), ("res", res)):
-        if not isinstance(captions_by_image, Mapping):
-            raise InputError(f"{name}: expected a dict id → list of captions, got {type(captions_by_image).__name__}")
-        for key, texts in captions_by_image.items():
-            found = (
-                [each for each in texts if not isinstance(each, str)] if isinstance(texts, list | tuple) else [texts]
-            )
-            if found:
-                raise InputError(
-                    f"{name}[{key!r}]: expected a list of tokenised captions, each a text, got {describe(found[0])}"
-                )
-    if gts.keys() != res.keys():
-        unmatched_ids = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
-        raise InputError(
-            f"gts and res must have the same ids; only in gts: {', '.join(unmatched_ids[0]) or 'none'}; only in res: "
-            f"{', '.join(unmatched_ids[1]) or 'none'} (the first five of each)"
-        )
-    return _make_captions(gts, res)
-
-
-def _make_captions(gts: Texts, res: Texts) -> CaptionSet:
-    """The captions in the order of `gts`, with their positions as ids, because keys here may be of any type."""
-    for key in gts:
-        if len(res[key]) != 1:
-            raise InputError(f"res[{key!r}]: expected a list of exactly one caption, got {len(res[key])}")
-        if not gts[key]:
-            raise InputError(f"gts[{key!r}]: expected at least one reference, got none")
-    if not gts:
-        raise InputError("gts and res are empty; there is no caption to score")
-    return CaptionSet.from_captions(Caption(str(k), str(k), res[key][0], tuple(gts[key])) for k, key in enumerate(gts))
-
-
-__all__ = ["Bleu", "COCOEvalCap", "Cider", "Meteor", "PTBTokenizer", "Rouge", "Spice"]
+__all__ = ["Bleu", "BleuScorer", "COCOEvalCap", "Cider", "CiderScorer", "Meteor", "PTBTokenizer", "Rouge", "Spice"]
 
 
 add_modules(
@@ -528,7 +529,9 @@ add_modules(
         "eval_spice": ("COCOEvalCapSpice",),
         "tokenizer.ptbtokenizer": ("PTBTokenizer",),
         "bleu.bleu": ("Bleu",),
+        "bleu.bleu_scorer": ("BleuScorer",),
         "cider.cider": ("Cider",),
+        "cider.cider_scorer": ("CiderScorer",),
         "ciderD.ciderD": ("CiderD",),
         "meteor.meteor": ("Meteor",),
         "rouge.rouge": ("Rouge",),

@@ -42,7 +42,7 @@ from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import evaluate
-from capmeter.integrations.texts import entries_of, reference_lists_of, texts_of
+from capmeter.integrations.texts import entries_of, plain_number, reference_lists_of, texts_of
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -116,7 +116,7 @@ class CaptionMetric(torchmetrics.Metric):
         json_lines = []
         for k, candidate in enumerate(batch["preds"]):
             caption_row = [
-                None if ids is None else image_key(_plain(batch["ids"][k]), f"ids[{k}]", "the id"),
+                None if ids is None else image_key(plain_number(batch["ids"][k]), f"ids[{k}]", "the id"),
                 candidate,
                 batch["target"][k],
                 None if images is None else optional_text(batch["images"][k], f"images[{k}]", "the picture"),
@@ -190,10 +190,6 @@ def _read_captions(json_lines: str) -> CaptionSet:
     return CaptionSet.from_captions(
         Caption(id, id, candidate, tuple(references), image=image) for id, candidate, references, image in caption_rows
     )
-
-
-def _plain(id: Any) -> Any:
-    return id.item() if isinstance(id, torch.Tensor) else id
 
 
 def _concatenate(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

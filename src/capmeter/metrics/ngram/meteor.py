@@ -278,10 +278,12 @@ class Meteor(AdditiveMetric):
         token_table: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
         caption_counts, skipped = self.best_counts(part)
         notes = note_empty_candidates(part, token_table.ids.lengths) | note_captions(part, _SKIPPED, skipped)
-        chunks = np.where(_is_perfect_match(caption_counts), 0.0, caption_counts[:, CHUNKS])
-        return Measurement(
-            np.column_stack([caption_counts, chunks, _scores(caption_counts, self.resources).score]), notes
-        )
+        return Measurement(self.with_scores(caption_counts), notes)
+
+    def with_scores(self, counts: Floats) -> Floats:
+        """The columns of captions with these statistics (captions, 23)."""
+        chunks = np.where(_is_perfect_match(counts), 0.0, counts[:, CHUNKS])
+        return np.column_stack([counts, chunks, _scores(counts, self.resources).score])
 
     def best_counts(self, part: CaptionSet) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """The program's statistics of each caption with its best reference, (captions, 23), and a mask (captions,) of
