@@ -525,12 +525,12 @@ __all__ = ["Bleu", "BleuScorer", "COCOEvalCap", "Cider", "CiderScorer", "Meteor"
 add_modules(
     __name__,
     {
-        "eval": ("COCOEvalCap",),
+        "eval": ("COCOEvalCap", "PTBTokenizer", "Bleu", "Meteor", "Rouge", "Cider", "Spice"),  # which it imports
         "eval_spice": ("COCOEvalCapSpice",),
         "tokenizer.ptbtokenizer": ("PTBTokenizer",),
-        "bleu.bleu": ("Bleu",),
+        "bleu.bleu": ("Bleu", "BleuScorer"),
         "bleu.bleu_scorer": ("BleuScorer",),
-        "cider.cider": ("Cider",),
+        "cider.cider": ("Cider", "CiderScorer"),
         "cider.cider_scorer": ("CiderScorer",),
         "ciderD.ciderD": ("CiderD",),
         "meteor.meteor": ("Meteor",),
