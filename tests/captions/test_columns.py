@@ -367,11 +367,3 @@ def test_messages_name_the_column_that_is_missing() -> None:
     with pytest.raises(InputError, match="or say which field is the candidate: --column candidate=NAME"):
         load(rows)
     assert load(rows, columns={"machine": "candidate"})["7"].candidate == "a dog"
-
-
-@pytest.mark.parametrize(
-    "cell", ["[{'caption': \"a dog's\", 'id': 3}]", '[{"raw": "a dog\'s"}]', '{"caption": "a dog\'s"}']
-)
-def test_a_cell_with_objects(tmp_path: Path, cell: str) -> None:
-    (tmp_path / "x.tsv").write_text(f"id\tcaption\treferences\n1\ta\t{cell}\n")
-    assert load(tmp_path / "x.tsv")["1"].references == ("a dog's",)

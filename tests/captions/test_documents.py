@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -108,27 +107,9 @@ def test_ids_that_every_split_counts_anew_are_not_joined(order: tuple[str, str])
         capmeter.load_references(document, split="val")
 
 
-COLUMNS = {"image_id": ["7", "a"], "caption": ["a dog runs", "a cat sits"]}
-
-
-@pytest.mark.parametrize(
-    ("document", "ids"),
-    [
-        (COLUMNS, ["7", "a"]),
-        ({name: dict(zip("01", column, strict=True)) for name, column in COLUMNS.items()}, ["7", "a"]),
-        ({"captions": COLUMNS["caption"], "references": [["a dog"], ["a cat"]]}, ["0", "1"]),
-        ({"file_name": ["1.jpg", "2.jpg"], "score": [0.1, 0.2], "caption": COLUMNS["caption"]}, ["1.jpg", "2.jpg"]),
-    ],
-)
-def test_columns_as_data_frames_write_them(document: Any, ids: list[str], tmp_path: Path) -> None:
-    (tmp_path / "columns.json").write_text(json.dumps(document))
-    references = None if "references" in document else {id: ["a dog"] for id in ids}
-    for source in (document, tmp_path / "columns.json"):
-        captions = capmeter.load(source, references)
-        assert [(each.image_id, each.candidate) for each in captions] == list(zip(ids, COLUMNS["caption"], strict=True))
-
-
-def test_a_row_of_equal_lists_and_captions_by_id_are_no_columns() -> None:
+def test_columns_without_images_but_a_row_of_equal_lists_and_captions_by_id_are_no_columns() -> None:
+    captions = capmeter.load({"captions": ["a dog runs", "a cat sits"], "references": [["a dog"], ["a cat"]]})
+    assert [(each.image_id, each.references) for each in captions] == [("0", ("a dog",)), ("1", ("a cat",))]
     assert capmeter.load_references({"image": "a.jpg", "caption": ["a dog", "a cat"]}) == {"a.jpg": ("a dog", "a cat")}
     events = {"v": {"timestamps": [[0, 1], [2, 3]], "sentences": ["a dog", "a cat"]}}
     assert [each.candidate for each in capmeter.load(events, events)] == ["a dog a cat"]

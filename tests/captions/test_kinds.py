@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import time
@@ -151,6 +152,30 @@ def test_files_of_every_kind_in_any_order(kind: int, name: str, seed: int, tmp_p
     assert by_image(captions) == {key: (SAID[key], sorted(texts[key])) for key in SAID}
 
 
+ROWS = {name: rows for name, rows in {**REFERENCES, **RESULTS}.items() if isinstance(rows, list)}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_read_alike_as_a_table_by_column_and_under_numbers(name: str, tmp_path: Path) -> None:
+    rows = ROWS[name]
+    names = list(dict.fromkeys(each for row in rows for each in row))
+    values = [[row.get(each) for each in names] for row in rows]
+    cells = [[json.dumps(v, default=str) if isinstance(v, list | dict) else v for v in row] for row in values]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([names, *cells])
+    by_column = dict(zip(names, map(list, zip(*values, strict=True)), strict=True))
+    for source in (rows, tmp_path / "rows.csv", by_column, {str(k): row for k, row in enumerate(rows)}):
+        captions = capmeter.load(SAID, source) if name in REFERENCES else capmeter.load(source, TEXTS)
+        texts = {key: each[:1] for key, each in TEXTS.items()} if name == "ShareGPT4V" else TEXTS
+        assert by_image(captions) == {key: (SAID[key], sorted(texts[key])) for key in SAID}
+
+
+@pytest.mark.parametrize("others", [{"regions": []}, {"messages": []}, {"annotations": []}, {"comment": "x"}])
+def test_columns_of_other_things_do_not_hide_captions(others: dict[str, Any]) -> None:
+    rows = [{"image_name": "7.jpg", "filename": "7.jpg", "pred": ["a dog"], "references": ["the dog"], **others}]
+    assert by_image(capmeter.load(rows)) == {"7.jpg": ("a dog", ["the dog"])}
+
+
 EVENTS = {"v": [([0, 4.0], "it eats"), ([4, 9.0], "it sleeps")], "w": [([1, 2.0], "a bus")], "x": []}
 VIDEOS: dict[str, Any] = {
     **{
@@ -291,9 +316,16 @@ def test_a_caption_that_begins_with_a_bracket_is_a_caption(text: str, tmp_path: 
 
 
 def test_lists_as_text_are_json_or_python_with_commas() -> None:
+    objects = [("[{'caption': \"a dog's\", 'id': 3}]", ("a dog's",)), ('[{"raw": "a dog\'s"}]', ("a dog's",))]
+    objects += [('{"caption": "a dog\'s"}', ("a dog's",)), ("[1, 2]", ("[1, 2]",))]
     quoted, brackets = ('["caf\\u00e9 \\"x\\"", "b"]', ('café "x"', "b")), ('["a"] on a sign', ('["a"] on a sign',))
-    for text, texts in (quoted, brackets, ("['a', \"it's\"]", ("a", "it's")), ("('a', 'b')", ("a", "b"))):
+    for text, texts in (*objects, quoted, brackets, ("['a', \"it's\"]", ("a", "it's")), ("('a', 'b')", ("a", "b"))):
         assert capmeter.load([{"index": 1, "prediction": "a", "answer": text}])["1"].references == texts
+    for text, caption in (("['a dog']", "a dog"), ("['a dog'] barks", "['a dog'] barks"), ('{"a": "b"}', '{"a": "b"}')):
+        for source in ({"1": text}, [{"image_id": 1, "caption": text}], [{"id": 1, "pred": text, "gt": ["a"]}]):
+            assert capmeter.load(source, {"1": ["a"]})["1"].candidate == caption
+    flags = [{"image_id": 1, "caption": text, "is_rejected": flag} for text, flag in (("a", "False"), ("b", "True"))]
+    assert capmeter.load_references(flags) == {"1": ("a",)}
 
 
 def test_a_reference_of_each_annotator() -> None:

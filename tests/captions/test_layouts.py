@@ -96,10 +96,7 @@ FILES: dict[str, tuple[Any, str]] = {
     "lmms-eval": (lines(LMMS), "samples of lmms-eval"),
     "blank line": (lines(LMMS[:1]) + "\n" + lines(LMMS[1:]), "samples of lmms-eval"),
     "older lmms-eval": ({"args": {}, "model_configs": {}, "logs": LMMS}, "samples of lmms-eval"),
-    "csv": (table(VLMEVALKIT), "predictions of VLMEvalKit"),
-    "tsv": (table(VLMEVALKIT, "\t"), "predictions of VLMEvalKit"),
-    "json": (VLMEVALKIT, "predictions of VLMEvalKit"),
-    "jsonl": (lines(VLMEVALKIT), "predictions of VLMEvalKit"),
+    "vlmevalkit": (table(VLMEVALKIT, "\t"), "predictions of VLMEvalKit"),
     "clip_benchmark": (CLIP_BENCHMARK, "results of clip_benchmark"),
     "inspect": (INSPECT, "a log of Inspect"),
     "ms-swift": (lines(SWIFT), "predictions of ms-swift"),
@@ -131,7 +128,6 @@ def test_one_sample_alone_and_samples_without_an_entry(tmp_path: Path) -> None:
 
 RESULTS = {
     "LAVIS and BLIP": [{"caption": text, "image_id": int(id)} for id, text in SAID.items()],
-    "OFA": [{"image_id": id, "caption": text} for id, text in SAID.items()],
     "TextCaps": [{"image_id": id, "caption_id": 1, "caption": text, "pred_source": []} for id, text in SAID.items()],
     "MSR-VTT": {
         "version": "VERSION 1.0",
@@ -288,7 +284,6 @@ REFERENCES: dict[str, Any] = {
     "VizWiz": vizwiz(),
     "NoCaps": nocaps(),
     "TextCaps": textcaps(),
-    "TextCaps rows": textcaps()["data"],
     "MSR-VTT": msr_vtt(),
     "VATEX": [{"videoID": "7", "enCap": DOG, "chCap": ["狗"]}, {"videoID": "9", "enCap": CATS, "chCap": ["猫"]}],
     "BLIP of COCO": [{"image": f"val2014/COCO_val2014_00000000000{k}.jpg", "caption": c} for k, c in TEXTS.items()],

@@ -20,8 +20,10 @@ from typing import Any
 from capmeter.captions.event_fields import is_video, read_video
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import (
+    FIELD_OF,
     IMAGE_NAMES,
     IN_PYTHON,
+    LAYOUTS,
     NAMES,
     OTHER_NAMES,
     SHORT_NAMES,
@@ -36,11 +38,13 @@ from capmeter.captions.rows import (
     Side,
     are_named_pairs,
     caption_text,
+    decode_texts,
     image_key,
-    listed_captions,
+    nested_names,
     optional_text,
     read_list,
     read_pairs,
+    reference_field,
     reference_list,
     spread,
 )
@@ -55,10 +59,9 @@ _OTHER_IDS = ("file_name", "open_images_id", "open-images-id")
 _DEPTH, _MOST_KEYS = 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
-_FIELD_OF = {"candidate": "candidate", "references": "references", **OTHER_NAMES, **SHORT_NAMES, **NAMES["columns"]}
-"""Names of columns, or of captions by image, in an object that has both candidates and references."""
 _HELD = {"candidates": "candidate", "references": "references"}
 _TEXT_KEYS = {"captions", "timestamps", *OTHER_NAMES}
+_COLUMN_NAMES = {*IMAGE_NAMES, *FIELD_OF, *_TEXT_KEYS}.union(*(layout.marks for layout in LAYOUTS))
 
 
 def find_form(document: Any, name: str, fields: FieldMap, format: str | None = None) -> Form:
@@ -110,7 +113,7 @@ def _find_captions(document: Mapping[Any, Any], name: str, fields: FieldMap) -> 
     return None
 
 
-def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
+def _rows_of_columns(document: Mapping[Any, Any], mapping: Mapping[str, str]) -> list[dict[Any, Any]]:
     """The rows of a table by columns: for each name a list, or an object by row; none if an object is no such table.
 
     pandas and Weights & Biases also write the names as `columns`, and the rows as `data`.
@@ -119,27 +122,24 @@ def _rows_of_columns(document: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     if isinstance(names, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):
         return [dict(zip(map(str, names), row, strict=False)) for row in cells]
     document = {name: column.tolist() if hasattr(column, "tolist") else column for name, column in document.items()}
-    fields = _FIELD_OF if document.keys().isdisjoint(IMAGE_NAMES) else SHORT_NAMES
-    short_fields = {
-        fields[name]
-        for name, column in document.items()
-        if name in fields and isinstance(column, list) and column and not isinstance(column[0], Mapping)
-    }
-    if len(short_fields) == 2:
-        document = {fields.get(name, name): column for name, column in document.items()}
-    is_known = len(short_fields) == 2 or not document.keys().isdisjoint({"candidate", "references", *_TEXT_KEYS})
-    if not is_known or not all(document.values()):
+    names_images = not document.keys().isdisjoint(IMAGE_NAMES)
+    held = {name: FIELD_OF[name] for name in document if not names_images and name in FIELD_OF}
+    if len(set(held.values())) == len(held) == 2:
+        document = {held.get(name, name): column for name, column in document.items()}
+    columns, rows = list(document.values()), list[dict[Any, Any]]()
+    if document.keys().isdisjoint(_COLUMN_NAMES) or not columns[0]:
         return []
-    columns, names_images = list(document.values()), not document.keys().isdisjoint(IMAGE_NAMES)
     if names_images and all(isinstance(column, Mapping) and column.keys() == columns[0].keys() for column in columns):
-        return [{name: column[place] for name, column in document.items()} for place in columns[0]]
-    has_rows = names_images or (len(columns) > 1 and document.keys().isdisjoint({"timestamps", *TIMES}))
-    if not has_rows or not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        rows = [{name: column[place] for name, column in document.items()} for place in columns[0]]
+    elif all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        rows = [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    texts = [text for row in rows[:1] for name, text in row.items() if name in FIELD_OF or name in _TEXT_KEYS]
+    have_rows = any(isinstance(text, Mapping) and not text.keys().isdisjoint(IMAGE_NAMES) for text in texts)
+    is_other = not names_images and (len(columns) == 1 or not document.keys().isdisjoint({"timestamps", *TIMES}))
+    if have_rows or is_other:
         return []
-    texts = [document[name][0] for name in document.keys() & _TEXT_KEYS]
-    if any(isinstance(text, Mapping) and not text.keys().isdisjoint(IMAGE_NAMES) for text in texts):  # rows
-        return []
-    return [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    sample = spread(rows)
+    return rows if all(map(_probe(sample, FieldMap(mapping)).holds_captions, sample)) else []
 
 
 def _probe(records: Sequence[Any], fields: FieldMap) -> FieldMap:
@@ -169,7 +169,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
     """The form of an object; None if no captions are found in it."""
     if depth > _DEPTH:
         return None
-    if rows := _rows_of_columns(document):
+    if rows := _rows_of_columns(document, fields.mapping):
         fields.note("columns", "an object of columns, as data frames are written; its k-th values are a row")
         return _rows_form(rows, name, fields)
     if is_row(document, fields):
@@ -223,8 +223,8 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
 
 def _rows_of_both(document: Mapping[Any, Any], fields: FieldMap) -> list[dict[Any, Any]]:
     """Candidates by image, and references by image, under names of these two fields: a row for each image."""
-    named = [key for key, value in document.items() if key in _FIELD_OF and isinstance(value, Mapping)]
-    columns = {_FIELD_OF[key]: document[key] for key in named}
+    named = [key for key, value in document.items() if key in FIELD_OF and isinstance(value, Mapping)]
+    columns = {FIELD_OF[key]: document[key] for key in named}
     candidates, references = columns.get("candidate", {}), columns.get("references", {})
     if len(named) > 2 or candidates.keys().isdisjoint(references):
         return []
@@ -276,7 +276,7 @@ def is_row(document: Mapping[Any, Any], fields: FieldMap, *, is_line: bool = Fal
     has_short = is_line or any(isinstance(document.get(name), str) for name in SHORT_NAMES)
     firsts = (value[0] if isinstance(value, list) and value else value for value in document.values())
     has_objects = any(isinstance(first, Mapping) for first in firsts)
-    return not _rows_of_columns(document) and (
+    return not _rows_of_columns(document, fields.mapping) and (
         any(path_root(column) in document for column in fields.mapping)
         or any(isinstance(document.get(name), str | list) for name in ("candidate", "references"))
         or not (document.keys().isdisjoint(IMAGE_NAMES) or document.keys().isdisjoint(_TEXT_KEYS))
@@ -458,7 +458,7 @@ def _entries_of(values: Sequence[Any]) -> list[Any]:
 def _holds_keyed(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object holds captions keyed by image or video, as a sample of its values says."""
     values = spread(document.values())
-    if all(map(_is_empty, values)):
+    if all(map(_is_empty, values)) or document.keys() <= FIELD_OF.keys():
         return False
     if any(is_video(value) is True for value in values):
         return 2 * sum(is_video(value) is False for value in values) <= len(values)
@@ -486,6 +486,8 @@ def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
     fields.ids_are_other = any(isinstance(value, list) for value in values)
     fields.learn([{**row, "image_id": "key"} for row in rows], layout)
     are_texts = 2 * sum(isinstance(value, str) for value in values) > len(values)
+    if are_texts and nested_names([{"": value} for value in values], {"": "candidate"}):
+        document = {key: decode_texts({"": value}, [""])[""] for key, value in document.items()}
     return "clipscore" if are_texts else "pycocoevalcap", partial(_read_keyed, document, name, fields)
 
 
@@ -494,10 +496,10 @@ def _have_other_ids(document: Mapping[Any, Any], fields: FieldMap, layout: Any) 
     any but numbers that are not called `image_id`; else each another `image_id` than its key."""
     probe = _probe(spread(document.values()), fields)
     ids, keys = list(map(probe.image_of, document.values())), list(map(str, document))
-    if None in ids or (layout is not None and layout.convert is not None):
+    if None in ids:
         return False
     if any(set(keys) == set(map(str, range(first, first + len(keys)))) for first in (0, 1)):
-        return keys != ids and (probe.image_name == "image_id" or not all(str(id).isdigit() for id in ids))
+        return keys != ids and (probe.image_name != "id" or not all(str(id).isdigit() for id in ids))
     are_others = len(set(ids)) == len(ids) and all(key != id for key, id in zip(keys, ids, strict=True))
     return probe.image_name == "image_id" and are_others
 
@@ -521,8 +523,7 @@ def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: 
                     row.one_of_many = True
                     yield row
         elif side == "references":
-            value = listed_captions(value, location, "the value") if isinstance(value, str) else value
-            yield CaptionRow(location, image_id, references=reference_list(value, location, "the value"))
+            yield CaptionRow(location, image_id, references=reference_field(value, location, "the value"))
         else:
             if value is None or isinstance(value, bool | int | float):
                 caption_text(value, location, "the value")

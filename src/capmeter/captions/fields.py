@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from capmeter.captions import layouts
 from capmeter.captions.event_fields import (
     EVENT_NAMES,
     EVENT_TEXTS,
@@ -30,27 +31,13 @@ from capmeter.captions.event_fields import (
 )
 from capmeter.captions.layouts import (
     IMAGE_NAMES,
-    IN_PYTHON,
-    KNOWN_NAMES,
-    LONGEST_NAME,
     NAMES,
-    OMITTED,
     SHORT_NAMES,
-    TIMES,
     Layout,
     Record,
-    can_name_image,
-    close_name,
-    error_codes,
     fold_name,
-    is_numbered_reference,
-    known_field,
-    names_of,
-    number_of,
     path_root,
-    resolve_path,
     suggest_names,
-    without_number,
 )
 from capmeter.captions.rows import (
     CaptionRow,
@@ -58,10 +45,11 @@ from capmeter.captions.rows import (
     NotCandidates,
     Side,
     candidate_text,
+    decode_texts,
     holds_text,
     human_ratings,
     image_key,
-    listed_captions,
+    nested_names,
     optional_text,
     picture_path,
     reference_field,
@@ -119,6 +107,7 @@ class FieldMap:
     _plain_names: frozenset[str] = frozenset()
     _event_lists: set[str] = field(default_factory=set)
     _are_timed: bool = False
+    _nested: set[str] = field(default_factory=set)
 
     def learn(
         self, records: Sequence[Any], layout: Layout | None = None, header: Iterable[str] = (), *, short: bool = True
@@ -140,31 +129,33 @@ class FieldMap:
         chosen = [p for p in self.mapping if path_root(p) in self._all_names or p.casefold() in folded]
         self._chosen = {path: self.mapping[path] for path in chosen}
         for field_name, layout_paths in (layout.fields if layout else {}).items():
-            if field_name not in self._chosen.values():
+            if field_name not in self._chosen.values() and not self._all_names & {field_name} - {"image", "image_id"}:
                 paths = [path for path in layout_paths.split(",") if path not in self._chosen]
                 self._chosen |= dict.fromkeys(paths, field_name)
         self.paths = {p: p for p in self._chosen if p not in self._all_names and ("." in p or "[" in p)}
+        self._nested = nested_names(records, {} if layout and layout.convert else self._chosen or layouts.FIELD_OF)
+        records = [decode_texts(record, self._nested) for record in records] if self._nested else records
         if layout is not None:
             records = [self._convert(record) for record in records if layout.reads(record)]
         names = {name for record in records for name in record if isinstance(name, str)}
-        captions = [record["caption"] for record in records if "caption" in record]
-        lengths = [len(texts) for texts in captions if isinstance(texts, list | tuple)]
-        are_lists = any(length != 1 for length in lengths) and 2 * len(lengths) >= len(captions)
-        self._lists = {"caption"} if are_lists else set()
+        texts = [record["caption"] for record in records if "caption" in record]
+        lengths = [len(each) for each in texts if isinstance(each, list | tuple)]
+        self._lists = {"caption"} if any(n != 1 for n in lengths) and 2 * len(lengths) >= len(texts) else set()
         self._short = self._find_short(records, names.union(header)) if short else set()
-        self._image_field = None
         self._choose_image(records, names)
         may_have_times = time_names(names) or not EVENT_NAMES.isdisjoint(names) or "start" in self._chosen.values()
         timed = records if may_have_times else []
         self._event_lists = {found[2][0] for each in timed if (found := find_lists(each)) and found[1] is None}
         if layout is not None and not layout.fields:
             self._event_lists |= layout.marks & EVENT_NAMES
-        are_timed = (event_time(record) or set(TIMES) <= self.find_fields(record) for record in timed)
+        are_timed = (event_time(record) or set(layouts.TIMES) <= self.find_fields(record) for record in timed)
         self._are_timed = 2 * sum(map(bool, are_timed)) >= len(records) > 0
-        is_plain = (
-            not (layout or self._chosen or self._are_timed) and self.keep is None and self.image_name == "image_id"
-        )
+        is_plain = not (layout or self._chosen or self._are_timed or "caption" in self._nested)
+        is_plain = is_plain and self.keep is None and self.image_name == "image_id"
         unused_names = {name for name in names if self.field(name) is None} - EVENT_NAMES - set(self.aliases)
+        if layout is None or layout.convert is None:  # lists of references are decoded where they are read
+            self._nested -= {name for name in self._nested if self.field(name, "") == "references"}
+            self._nested -= unused_names - set(map(path_root, self.paths))
         self._plain_names = frozenset(unused_names | {"image_id", "caption"}) if is_plain else frozenset()
         self.ignored |= unused_names - {"id"} if is_plain else set()
 
@@ -173,7 +164,8 @@ class FieldMap:
         folded_names = {fold_name(name): name for name in sorted(names)}  # a name in lower case comes last
         if SHORT_NAMES.keys().isdisjoint(folded_names):
             return set()
-        held: set[str | None] = {*self._chosen.values(), *map(known_field, folded_names)}
+        by_name = map(layouts.known_field, folded_names.keys() - set(_BY_VALUE))
+        held: set[str | None] = {*self._chosen.values(), *by_name}
         held |= {self.field(name, record[name]) for record in records for name in _BY_VALUE if name in record}
         if not EVENT_NAMES.isdisjoint(folded_names) or time_names(folded_names):
             held |= {"candidate"} if folded_names.keys() & set(TEXT_NAMES) else set()
@@ -190,10 +182,9 @@ class FieldMap:
 
         Sets the field that it holds: `image_id`, `image` (which names the picture, too) or `id`.
         """
-        self.image_name = None
-        fields = set(self._chosen.values())
+        self.image_name = self._image_field = None
         self.aliases = tuple(name for name in NAMES["alias"] if name in names and name not in self._chosen)
-        if "image_id" in fields:
+        if "image_id" in self._chosen.values():
             self.image_name = next(path for path, field_name in self._chosen.items() if field_name == "image_id")
             self._image_field = "image_id"
             return
@@ -205,9 +196,7 @@ class FieldMap:
         candidates += [folded_names[name] for name in IMAGE_NAMES if name in folded_names]
         candidates += [name for name, field_name in self._chosen.items() if field_name == "id"]
         candidates = [name for name in candidates if name not in others]
-        counts = {
-            name: sum(can_name_image(self._value(r, name), fold_name(name)) for r in records) for name in candidates
-        }
+        counts = {n: sum(layouts.can_name_image(self._value(r, n), fold_name(n)) for r in records) for n in candidates}
         known = [name for name in candidates if counts[name] or fold_name(name) == "image_id"]
         chosen = next((name for name in known if 2 * counts[name] >= len(records) > 0), next(iter(known), None))
         if chosen is None:
@@ -215,10 +204,13 @@ class FieldMap:
             counts = {name: sum(picture_path(r.get(name)) is not None for r in records) for name in pictures}
             chosen = next((name for name, count in counts.items() if 2 * count >= len(records) > 0), None)
         if chosen is None:
-            complete = sum({"candidate", "references"} <= self.find_fields(record) for record in records)
-            are_complete = 2 * complete >= len(records) > 0
+            are_complete = (
+                2 * sum({"candidate", "references"} <= self.find_fields(r) for r in records) >= len(records) > 0
+            )
             if (self.layout is not None and self.layout.numbered) or (
-                self.numbered and are_complete and not any(close_name(each) == "image_id" for each in list(names)[:100])
+                self.numbered
+                and are_complete
+                and not any(layouts.close_name(each) == "image_id" for each in list(names)[:100])
             ):
                 self.image_name = self._image_field = ""
                 self.note(
@@ -235,12 +227,13 @@ class FieldMap:
 
     def image_of(self, record: Record) -> str | None:
         """The image that a record of a sample names; None if it names none."""
-        is_named = isinstance(record, Mapping) and self._image_field not in (None, "")
-        value = self._value(record, self.image_name or "") if is_named else None
-        return str(value) if can_name_image(value, "") else None
+        if not isinstance(record, Mapping) or not self._image_field:
+            return None
+        value = self._value(self._convert(decode_texts(record, self._nested)), self.image_name or "")
+        return str(value) if layouts.can_name_image(value, "") else picture_path(value)
 
     def _value(self, record: Record, name: str) -> Any:
-        return resolve_path(record, name, self.name) if name in self.paths else record.get(name)
+        return layouts.resolve_path(record, name, self.name) if name in self.paths else record.get(name)
 
     def find_fields(self, record: Record) -> set[str | None]:
         """The fields that a record of the sample has."""
@@ -261,14 +254,14 @@ class FieldMap:
 
     def _find_field(self, name: str) -> str | None:
         for known_name in (name, *self._equal_without_case(name)):
-            field_name = self._chosen.get(known_name) or self._chosen.get(without_number(known_name))
+            field_name = self._chosen.get(known_name) or self._chosen.get(layouts.without_number(known_name))
             field_name = field_name or self.mapping.get(known_name)
             if field_name is not None:
                 self.used.update({known_name} & self.mapping.keys())
             elif known_name == self.image_name and self._image_field:
                 field_name = self._image_field
             else:
-                field_name = SHORT_NAMES[known_name] if known_name in self._short else known_field(known_name)
+                field_name = SHORT_NAMES[known_name] if known_name in self._short else layouts.known_field(known_name)
                 field_name = None if field_name in self._chosen.values() else field_name
                 is_other = known_name == "image" and self._image_field == "image" and self.image_name != "image"
                 if is_other or (field_name == "id" and self.ids_are_other):
@@ -281,11 +274,12 @@ class FieldMap:
 
     def _equal_without_case(self, name: str) -> list[str]:
         """The known names that this one equals but for its case, unless the records have these names, too."""
-        if len(name) > LONGEST_NAME:
+        if len(name) > layouts.LONGEST_NAME:
             return []
         folded_name = fold_name(name)
         names = [n for n in self._chosen if n.casefold() in (folded_name, name.casefold())]
-        is_known = name not in KNOWN_NAMES and (folded_name in self._short or known_field(folded_name) is not None)
+        holds_field = folded_name in self._short or layouts.known_field(folded_name) is not None
+        is_known = name not in layouts.KNOWN_NAMES and holds_field
         names += [folded_name] if is_known else []
         return [n for n in names if n != name and n not in self._all_names]
 
@@ -301,7 +295,8 @@ class FieldMap:
         """Whether a record of the sample has a caption, references or events."""
         if not isinstance(record, Mapping):
             return False
-        is_known = is_video(record) is True or (self.layout is not None and self.layout.accepts(names_of(record)))
+        is_of_layout = self.layout is not None and self.layout.accepts(layouts.names_of(record))
+        is_known = is_of_layout or is_video(record) is True
         return is_known or not self.find_fields(record).isdisjoint(("candidate", "references"))
 
     def read(self, records: Iterable[tuple[str, Any]], side: Side, start: int = 0) -> Iterator[CaptionRow]:
@@ -358,7 +353,7 @@ class FieldMap:
             raise InputError(
                 f"{location}: {describe(record)}, expected an object with image_id, candidate and references"
             )
-        fields: Record = record
+        fields = decoded = decode_texts(record, self._nested) if self._nested else record
         if self.layout is not None:
             if self.layout.are_references and side == "candidates":
                 raise NotCandidates(
@@ -368,9 +363,9 @@ class FieldMap:
             if self.layout.only is not None and not self.layout.reads(record):
                 self.note(self.layout.only[2], str(record.get("id", location)))
                 return []
-            fields = self._convert(record, location)
+            fields = self._convert(decoded, location)
         if self.paths:
-            values = {path: resolve_path(record, path, location) for path in self.paths}
+            values = {path: layouts.resolve_path(decoded, path, location) for path in self.paths}
             resolved = {path: value for path, value in values.items() if value is not None}
             self.used.update(resolved.keys() & self.mapping.keys())
             fields = {**fields, **resolved}
@@ -407,7 +402,7 @@ class FieldMap:
             setattr(row, field_name, optional_text(values[field_name], location, field_name))
         if "human" in values:
             row.human = human_ratings(values["human"], location)
-        row.omitted = record.get(OMITTED) if self.layout is not None else None
+        row.omitted = record.get(layouts.OMITTED) if self.layout is not None else None
         if side == "candidates":
             return self._candidate_rows(row, record, candidate_names)
         if self.aliases or row.image is not None:
@@ -437,7 +432,7 @@ class FieldMap:
             elif field_name is None:
                 times = () if name in self.ignored else time_names(record) or {"timestamps"} & record.keys()
                 is_event = name in EVENT_NAMES or name in times or bool(times and name in EVENT_TEXTS)
-                if name != OMITTED and name not in self.aliases and not is_event:
+                if name != layouts.OMITTED and name not in self.aliases and not is_event:
                     self.ignored.add(name)
             elif names.setdefault(field_name, name) != name:
                 raise InputError(
@@ -466,7 +461,7 @@ class FieldMap:
         advice = "correct or leave out the row"
         if self.image_name is None:
             advice = "--column image_id=NAME says which field it is; rows with a caption and its references need none: "
-            advice += f"--column candidate=NAME --column references=NAME {IN_PYTHON}"
+            advice += f"--column candidate=NAME --column references=NAME {layouts.IN_PYTHON}"
             found = f"missing (image is {found})" if value is not None else found
         raise InputError(
             f"{location}: {self.image_name or 'image_id'} is {found}, expected the id of the image that the caption is "
@@ -511,12 +506,12 @@ class FieldMap:
         names = [name for name in names if record[name] is not None]
         if not names:
             return None
-        if len(names) == 1 and not is_numbered_reference(names[0]):
+        if len(names) == 1 and not layouts.is_numbered_reference(names[0]):
             return reference_field(record[names[0]], location, names[0])
         order = {path: position for position, path in enumerate(self._chosen)}
-        ranks = {name: order.get(name, order.get(without_number(name), -1)) for name in names}
-        names.sort(key=lambda name: (ranks[name], number_of(name)))
-        if -1 in ranks.values() and not is_numbered_reference(names[0]):
+        ranks = {name: order.get(name, order.get(layouts.without_number(name), -1)) for name in names}
+        names.sort(key=lambda name: (ranks[name], layouts.number_of(name)))
+        if -1 in ranks.values() and not layouts.is_numbered_reference(names[0]):
             raise InputError(
                 f"{location}: both {names[0]} and {names[1]} are given; keep one of the two, or say which holds the "
                 f"references: --column references={names[0]}"
@@ -545,7 +540,7 @@ class FieldMap:
             row.candidate = row.events.paragraph
             return [row]
         if record.get("error") and all(record[name] is None for name in names):
-            raise FailedRequest.at(location, *error_codes(record["error"]))
+            raise FailedRequest.at(location, *layouts.error_codes(record["error"]))
         if not names:
             raise NotCandidates(
                 f"{location}: candidate is missing, expected a caption as text; {self._hint(row, record)}"
@@ -569,9 +564,9 @@ class FieldMap:
         if held is not None:
             return f"{only}correct or leave out the row, which has no {held}; {fields}"
         if row.references is None:
-            say = f"--column candidate=NAME or references=NAME {IN_PYTHON} says which"
+            say = f"--column candidate=NAME or references=NAME {layouts.IN_PYTHON} says which"
             return f"{fields}{', none is '.join(['', *absent[:1]])}; {say}"
-        hint = f"or say which field is the candidate: --column candidate=NAME {IN_PYTHON} ({fields})"
+        hint = f"or say which field is the candidate: --column candidate=NAME {layouts.IN_PYTHON} ({fields})"
         return f"{only}name the file as references, and a file of candidates with it, {hint}"
 
     def _reference_row(self, row: CaptionRow, record: Record, candidates: list[str]) -> CaptionRow:
@@ -584,12 +579,7 @@ class FieldMap:
             return row
         caption_name = candidates[0] if len(candidates) == 1 else ""
         if caption_name and (caption_name.casefold() in NAMES["either_side"] or caption_name in self.mapping):
-            value = record[caption_name]
-            value = listed_captions(value, row.location, caption_name) if isinstance(value, str) else value
-            if isinstance(value, list | tuple) and len(value) != 1:
-                row.references = reference_field(value, row.location, caption_name)
-            else:
-                row.references = (candidate_text(value, row.location, caption_name),)
+            row.references = reference_field(record[caption_name], row.location, caption_name)
             row.one_of_many = True
             return row
         if candidates:

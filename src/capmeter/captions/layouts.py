@@ -44,6 +44,8 @@ SHORT_NAMES: dict[str, str] = NAMES["short"]
 """Names that hold a field, as text, where no name of the file's records above does."""
 IMAGE_NAMES: list[str] = NAMES["image"]
 """Names of what a caption is of, in the order of preference."""
+FIELD_OF = {"candidate": "candidate", "references": "references", **OTHER_NAMES, **SHORT_NAMES, **NAMES["columns"]}
+"""Fields by their names in rows, or as columns or captions by image in an object that has candidates and references."""
 KNOWN_NAMES = dict.fromkeys((*FIELDS, *OTHER_NAMES, "captions"))
 _NUMBER = re.compile(r"(.*?)_?(\d{1,9})")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
@@ -54,6 +56,7 @@ OMITTED = "__omitted__"
 """The name by which a layout says why a record's reference is left out."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _CAPTION_NAMES = ("candidate", "caption", "prediction", "hypothesis", "captions", *list(SHORT_NAMES)[:7], "response")
+_LISTS = {"annotations", "conversations", "messages", "regions"}
 _CODES = ("code", "type", "status", "blockReason")
 IN_PYTHON = '(in Python columns={"NAME": FIELD})'
 """What follows a message that names `--column FIELD=NAME`: functions raise it, too."""
@@ -95,8 +98,8 @@ class Layout:
 
 
 def names_of(record: Record) -> frozenset[str]:
-    """The names of a record, with `caption_#` for each that ends in a number."""
-    names = {name for name in record if isinstance(name, str)}
+    """The names of a record, but of empty lists of its texts; with `caption_#` for each that ends in a number."""
+    names = {n for n, value in record.items() if isinstance(n, str) and not (n in _LISTS and value == [])}
     return frozenset(names | {without_number(name) for name in names if name[-1:].isdigit()})
 
 
@@ -271,7 +274,7 @@ def _batch_answer(record: Record, location: str) -> dict[Any, Any]:
     if "body" not in fields and fields.keys() & {"candidates", "promptFeedback", *ANSWER_NAMES}:
         body = fields
     answer, outcome = answer_text(body, location), fields.get("type", "succeeded")
-    problems = [record.get("error"), record.get("status") or None, fields.get("error")]
+    problems = [record.get("error"), None if answer else record.get("status") or None, fields.get("error")]
     if isinstance(body, Mapping):
         problems.append(body.get("error"))
         if answer is None:
@@ -345,7 +348,8 @@ def _vtimellm(record: Record, location: str) -> dict[Any, Any]:
 
 def _vizwiz(record: Record, location: str) -> dict[Any, Any]:
     """An annotation; the evaluation of VizWiz omits those that are rejected or precanned."""
-    mark = next((name for name in ("is_rejected", "is_precanned") if record.get(name)), None)
+    marks = ("is_rejected", "is_precanned")
+    mark = next((name for name in marks if str(record.get(name)).casefold() in ("true", "1", "1.0")), None)
     fields = _without(record, "is_rejected", "is_precanned", "text_detected")
     return fields if mark is None else _without(fields, "caption") | {"references": [], OMITTED: mark}
 

@@ -20,19 +20,6 @@ from capmeter.captions.containers import WHOLE, Container, DelimitedRows, JsonLi
 from capmeter.captions.documents import Form, find_form, is_row
 from capmeter.captions.event_fields import EVENT_NAMES, TEXT_NAMES, join_events, time_names
 from capmeter.captions.fields import PICTURES, FieldMap
-from capmeter.captions.layouts import (
-    IMAGE_NAMES,
-    IN_PYTHON,
-    LAYOUTS,
-    OTHER_NAMES,
-    TIMES,
-    find_layout,
-    fold_name,
-    is_known,
-    is_results,
-    path_root,
-    suggest_names,
-)
 from capmeter.captions.rows import (
     CaptionRow,
     Side,
@@ -52,7 +39,7 @@ NAMES = (
     *("jsonl", "json", "csv", "tsv", "parquet", "webdataset", "xlsx", "coco", "pycocoevalcap", "clipscore", "karpathy"),
     *("events", "list", "named"),
 )
-FORMATS = (*NAMES, *dict.fromkeys(layout.name for layout in LAYOUTS if layout.name not in NAMES))
+FORMATS = (*NAMES, *dict.fromkeys(layout.name for layout in layouts.LAYOUTS if layout.name not in NAMES))
 """The formats, and the layouts of programs, which `--input-format` names where recognition fails."""
 _PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")
 _JSON_START = re.compile(rb"(?:\{|\[\s*(?:[\[{\"\]\-\d]|true|false|null|NaN|Infinity|$))")
@@ -125,7 +112,7 @@ def open_rows(
         source = dict(zip(index, values, strict=True)) if has_ids else values
     fields = FieldMap(columns or {}, name, numbered=numbered, keep=keep)
     if format not in (None, *NAMES):
-        fields.forced_layout = next(layout for layout in LAYOUTS if layout.name == format)
+        fields.forced_layout = next(layout for layout in layouts.LAYOUTS if layout.name == format)
         format = None
     if not is_file:
         return RowReader(name, *_open_document(source, fields, format), fields)
@@ -138,7 +125,7 @@ def open_rows(
 
 
 def _open_document(document: Any, fields: FieldMap, format: str | None) -> Form:
-    if is_results(document):
+    if layouts.is_results(document):
         raise InputError(
             f"{fields.name}: this is a results file of capmeter, expected captions; only compare, explain, chair "
             "and systems take results in their place"
@@ -183,8 +170,9 @@ def _open_lines(source: CaptionSource, fields: FieldMap, format: str | None, fir
             f"{source.name}: the file is empty; expected captions in one of the formats {', '.join(NAMES)}"
         )
     lines = spread(line for _, line in source.lines() if line.strip())
-    heading = [fold_name(cell) for cell in first_line.decode("utf-8", "ignore").split("\t")]
-    known = [name for name in heading if is_known(name) or name in {fold_name(path_root(p)) for p in fields.mapping}]
+    heading = [layouts.fold_name(cell) for cell in first_line.decode("utf-8", "ignore").split("\t")]
+    chosen = {layouts.fold_name(layouts.path_root(path)) for path in fields.mapping}
+    known = [name for name in heading if layouts.is_known(name) or name in chosen]
     kind = "named" if len(known) < 2 and are_named_lines(lines) else ""
     kind = format if format in ("csv", "tsv", "named") else kind or _table_kind(source, first_line)
     if format not in (None, kind, "events"):
@@ -236,13 +224,13 @@ def _learn_container(container: Container, fields: FieldMap, format: str | None)
     try:
         if header is None:
             records = container.sample()
-            layout = layout or find_layout(records)
+            layout = layout or layouts.find_layout(records)
         else:
-            layout = layout or find_layout([dict.fromkeys(header)])
+            layout = layout or layouts.find_layout([dict.fromkeys(header)])
             probe = FieldMap(fields.mapping, fields.name)
             probe.learn([], layout, header)
             used = _used_columns(header, probe)
-            used |= {name for name in header if fold_name(name) in (*IMAGE_NAMES, *PICTURES)}
+            used |= {name for name in header if layouts.fold_name(name) in (*layouts.IMAGE_NAMES, *PICTURES)}
             records = [_without_empty(record, frozenset(), "") for record in container.sample(used)]
     except InputError:
         if header is not None:  # what is wrong with the heading is said first
@@ -262,18 +250,18 @@ def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = F
     found = fields.find_fields({name: [] for name in header})
     text_fields = found & {"candidate", "references"}
     converts = fields.layout is not None and fields.layout.convert is not None
-    has_events = not EVENT_NAMES.isdisjoint(header) or {"box"} <= found or set(TIMES) <= found or time_names(header)
+    has_events = EVENT_NAMES & set(header) or found >= {"box"} or found >= set(layouts.TIMES) or time_names(header)
     if converts or has_events or (text_fields and (is_empty or fields.image_name is not None or len(text_fields) == 2)):
         return
     names = "the columns" if len(header) != 1 else "one column,"
     start = f"the first line names {names}" if is_line else "the columns are"
     advice = f"{'image_id is missing: ' * bool(text_fields)}{'add a header line with these names, or ' * is_line}say"
     ending = "; lines of a name and a caption without a heading: --input-format named" if is_line else ""
-    candidates = ", ".join(name for name, field_name in OTHER_NAMES.items() if field_name == "candidate")
+    candidates = ", ".join(name for name, field_name in layouts.OTHER_NAMES.items() if field_name == "candidate")
     raise InputError(
-        f"{fields.name}: {start} {suggest_names(header)}; expected image_id with candidate (or {candidates}) and "
-        f"references (or reference, ground_truth, reference_1, reference_2, …); {advice} which column is which: "
-        f"--column image_id=NAME --column candidate=NAME --column references=NAME {IN_PYTHON}{ending}"
+        f"{fields.name}: {start} {layouts.suggest_names(header)}; expected image_id with candidate (or {candidates}) "
+        f"and references (or reference, ground_truth, reference_1, reference_2, …); {advice} which column is which: "
+        f"--column image_id=NAME --column candidate=NAME --column references=NAME {layouts.IN_PYTHON}{ending}"
     )
 
 
@@ -297,7 +285,7 @@ def _used_columns(header: list[str], fields: FieldMap) -> set[str]:
     """The columns that hold a field, a path's root, or what a layout converts."""
     if fields.layout is not None and fields.layout.convert is not None:
         return set(header)
-    names = {*map(path_root, fields.paths), *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, *(fields.keep or ())}
+    names = {*map(layouts.path_root, fields.paths), *fields.aliases, *EVENT_NAMES, *TEXT_NAMES, *(fields.keep or ())}
     names |= {"captions", "duration", *layouts.NAMES["start"], *layouts.NAMES["end"]}
     return {name for name in header if name in names or fields.field(name, []) is not None}
 

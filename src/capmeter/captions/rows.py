@@ -22,10 +22,11 @@ import math
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, TypeGuard, TypeVar
 
 from capmeter.captions.caption_set import Events
@@ -232,8 +233,6 @@ def image_key(value: Any, location: str, field: str = "image_id") -> str:
             raise InputError(f"{location}: {field} is empty, expected the image's id as text or number")
         if isinstance(value, Real) and is_finite(value) and value == int(value):
             return str(int(value))
-        if isinstance(value, Integral) and value is not True and value is not False:
-            return str(int(value))
     except ValueError:  # Python writes no integer of more than 4,300 digits
         raise InputError(f"{location}: {field} is a whole number of thousands of digits, which is not an id") from None
     raise InputError(f"{location}: {field} is {describe(value)}, expected the id as text or a whole number")
@@ -274,7 +273,7 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
 
 
 def decode_list(text: str, location: str, field: str) -> Any:
-    """The list or object in a text, as JSON or Python writes it; a caption that begins with a bracket stays a text.
+    """The list of texts or objects that a text is, as JSON or Python writes it, else the text: `[1, 2]` is a caption.
 
     >>> decode_list('["a dog", "a cat"]', "row 0", "answer"), decode_list("[music] a man sings", "row 0", "answer")
     (['a dog', 'a cat'], '[music] a man sings')
@@ -290,12 +289,14 @@ def decode_list(text: str, location: str, field: str) -> Any:
     is_tuple = _TUPLE.match(stripped_text) is not None and stripped_text.endswith(")") and "," in stripped_text
     if is_tuple and isinstance(value := _python_list(stripped_text), tuple):
         return list(value)
-    if stripped_text[:1] != "[" and _QUOTED.match(stripped_text) is None:
+    if stripped_text == "[]":
+        return []
+    if _QUOTED.match(stripped_text) is None:
         return text
     try:
         value = decode_json(stripped_text, location)
     except InputError:
-        if _QUOTED.match(stripped_text) is None or _BEGINNING.match(stripped_text) is not None:
+        if _BEGINNING.match(stripped_text) is not None:
             return text
         value = _python_list(stripped_text)
     if isinstance(value, list | dict):
@@ -304,6 +305,36 @@ def decode_list(text: str, location: str, field: str) -> Any:
         f"{location}: {field} is the text {shorten(text)}, expected a list of captions as JSON or Python writes it, "
         "with commas (of a numpy array, write .tolist()): write it with json.dumps"
     )
+
+
+def nested_value(text: str) -> Any:
+    """The list of texts or the object that a text is, as JSON or Python writes it; None for any other."""
+    with suppress(InputError):
+        if text.lstrip()[:1] in ("[", "{") and isinstance(values := decode_list(text, "", ""), list):
+            return values if text.lstrip()[0] == "[" else values[0]
+    return None
+
+
+def nested_names(records: Sequence[Mapping[Any, Any]], fields: Mapping[str, str]) -> set[str]:
+    """The names whose texts in a sample are all lists or objects, as JSON or Python writes them.
+
+    Args:
+        records: the sample.
+        fields: of names; objects of candidates are captions if they are no answers of a server.
+    """
+    names = {name for each in records for name in each if type(each[name]) is str and each[name][:1] in ("[", "{")}
+    for name in list(names):
+        values = [nested_value(record[name]) for record in records if record.get(name) and type(record[name]) is str]
+        is_object = isinstance(values[0], dict) and not is_answer(values[0])
+        if None in values or not any(values) or (is_object and fields.get(name) == "candidate"):
+            names.remove(name)
+    return names
+
+
+def decode_texts(record: Mapping[Any, Any], names: Iterable[str]) -> Mapping[Any, Any]:
+    """The record with lists and objects in place of their texts under these names, as tables hold them."""
+    texts = [(name, record[name]) for name in names if isinstance(record.get(name), str)]
+    return {**record, **{name: value for name, text in texts if (value := nested_value(text)) is not None}}
 
 
 @lru_cache(maxsize=2)  # a long text is read by the layout's sample, too
@@ -400,23 +431,9 @@ def reference_field(value: Any, location: str, field: str) -> tuple[str, ...]:
     Raises:
         InputError: as in `decode_list` and `reference_list`.
     """
-    if isinstance(value, Mapping) and "raw" in value:
-        value = value["raw"]
-    return reference_list(decode_list(value, location, field) if isinstance(value, str) else value, location, field)
-
-
-def listed_captions(text: str, location: str, field: str) -> list[str] | str:
-    """The texts in a caption's place where it is the text of a list of texts, else the caption itself.
-
-    Args:
-        text: of the field.
-        location, field: of the text, for messages.
-
-    Raises:
-        InputError: as in `decode_list`.
-    """
-    texts = decode_list(text, location, field)
-    return texts if isinstance(texts, list) and texts and all(isinstance(each, str) for each in texts) else text
+    value = decode_list(value, location, field) if isinstance(value, str) else value
+    only = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return reference_list(only.get("raw", [only]) if isinstance(only, Mapping) else value, location, field)
 
 
 def spread(items: Iterable[Item], most: int = 100) -> list[Item]:
