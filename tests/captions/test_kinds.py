@@ -66,7 +66,6 @@ REFERENCES: dict[str, Any] = {
     "yerevann": wide("filename", "sentences"),
     "a sentence a row": long("filename", "sentences", lambda text: {"raw": text, "sentid": 1}, image=PICTURE),
     "sentences as columns": wide("filename", "sentences", lambda texts: {"raw": texts, "sentid": [1]}),
-    "frame of pandas": {str(k): row for k, row in enumerate(wide("video_id", "references"))},
     "texts of lists": wide("filename", "caption", str),
     "texts of lists by image": {key: json.dumps(texts) for key, texts in TEXTS.items()},
     "texts of lists as captions": wide("image_id", "captions", str),
@@ -77,7 +76,6 @@ REFERENCES: dict[str, Any] = {
     "jxie": [numbered("caption", 0)(key, texts) for key, texts in TEXTS.items()],
     "lmms-lab": wide("question_id", "answer", image=PICTURE, id=1),
     "NoCaps": wide("image_id", "annotations_captions", image=PICTURE),
-    "Clotho": [numbered("caption")(key, texts) for key, texts in TEXTS.items()],
     "WavCaps": {"data": [{**numbered("caption")("x", texts), "audio": key} for key, texts in TEXTS.items()], "num": 3},
     "NWPU": {
         f"class {k}": [{"filename": key, "raw": texts[0]} | {f"raw_{j + 1}": t for j, t in enumerate(texts[1:])}]
@@ -111,7 +109,6 @@ LOG = said({"id": "KEY", "epoch": 1, "target": "x", "output": LOGGED})
 ASKED = {"contents": [{"parts": [{}, {"fileData": {"fileUri": "KEY"}}]}]}
 ANSWERED = {"candidates": [{"content": {"parts": PARTS}}]}
 RESULTS: dict[str, Any] = {
-    "by image": SAID,
     "imgToEval": {
         "overall": {"CIDEr": 1},
         "imgToEval": {k: {"image_id": k, "caption": t, "CIDEr": 1} for k, t in SAID.items()},
@@ -197,6 +194,7 @@ VIDEOS: dict[str, Any] = {
     ],
     "objects": {v: [{"time": {"start": t[0], "end": t[1]}, "caption": s} for t, s in e] for v, e in EVENTS.items()},
     "words": {v: [{"timestamp": f"from {t[0]} to {t[1]}", "text": s} for t, s in e] for v, e in EVENTS.items()},
+    "ids": {v: [{"id": k, "timestamp": t, "text": s} for k, (t, s) in enumerate(e)] for v, e in EVENTS.items()},
     "span": {v: [{"timestamp": f"0:0{t[0]} - 0:0{t[1]}", "text": s} for t, s in e] for v, e in EVENTS.items()},
     "null": {"results": {v: [{"timestamp": t, "sentence": s} for t, s in each] or None for v, each in EVENTS.items()}},
     "rows": [{"id": v, "regions": [{"ts": t, "narration": s} for t, s in e]} for v, e in EVENTS.items()],
@@ -247,6 +245,10 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
             if each.events
         }
         assert times == {"v": ((0.0, 4.0), (4.0, 9.0)), "w": ((1.0, 2.0),)}
+    one = write_file(
+        tmp_path, json.dumps({"id": "w", "events": [{"start": 1, "end": 2, "text": "a"}]}) + "\n", "x.jsonl"
+    )
+    assert [each.image_id for each in capmeter.load(one, on_missing="keep") if each.events] == ["w"]
     said = [
         {"video_id": r["video_id"], "segment": r["timestamp"], "label": "x", "reference": r["caption"]} for r in rows
     ]
@@ -325,7 +327,7 @@ def test_lists_as_text_are_json_or_python_with_commas() -> None:
         for source in ({"1": text}, [{"image_id": 1, "caption": text}], [{"id": 1, "pred": text, "gt": ["a"]}]):
             assert capmeter.load(source, {"1": ["a"]})["1"].candidate == caption
     flags = [{"image_id": 1, "caption": text, "is_rejected": flag} for text, flag in (("a", "False"), ("b", "True"))]
-    assert capmeter.load_references(flags) == {"1": ("a",)}
+    assert capmeter.load_references([*flags, {"image_id": 2, "caption": "[]"}]) == {"1": ("a",), "2": ("[]",)}
 
 
 def test_a_reference_of_each_annotator() -> None:

@@ -137,7 +137,6 @@ RESULTS = {
     "NoCaps": [{"open_images_id": id, "caption": text} for id, text in SAID.items()],
     "NoCaps with hyphens": [{"open-images-id": id, "caption": text} for id, text in SAID.items()],
     "Clotho": table([{"file_name": id, "caption_predicted": text} for id, text in SAID.items()]),
-    "AudioCaps": table([{"youtube_id": id, "caption": text} for id, text in SAID.items()]),
 }
 
 
@@ -286,7 +285,6 @@ REFERENCES: dict[str, Any] = {
     "TextCaps": textcaps(),
     "MSR-VTT": msr_vtt(),
     "VATEX": [{"videoID": "7", "enCap": DOG, "chCap": ["狗"]}, {"videoID": "9", "enCap": CATS, "chCap": ["猫"]}],
-    "BLIP of COCO": [{"image": f"val2014/COCO_val2014_00000000000{k}.jpg", "caption": c} for k, c in TEXTS.items()],
     "DCASE": table(
         [{"file_name": k, "caption_reference_01": c[0], "caption_reference_02": c[1]} for k, c in TEXTS.items()]
     ),

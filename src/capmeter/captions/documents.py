@@ -60,7 +60,7 @@ _DEPTH, _MOST_KEYS = 3, 50
 _ROW_NAMES = {"candidate", "references", "system", "human", "captions", "timestamps", "start", "end", "box", "image"}
 _ROW_NAMES |= OTHER_NAMES.keys() - {"caption"}
 _HELD = {"candidates": "candidate", "references": "references"}
-_TEXT_KEYS = {"captions", "timestamps", *OTHER_NAMES}
+_TEXT_KEYS = {"captions", "chapters", "events", "segments", "timestamps", *OTHER_NAMES}
 _COLUMN_NAMES = {*IMAGE_NAMES, *FIELD_OF, *_TEXT_KEYS}.union(*(layout.marks for layout in LAYOUTS))
 
 
@@ -136,10 +136,7 @@ def _rows_of_columns(document: Mapping[Any, Any], mapping: Mapping[str, str]) ->
     texts = [text for row in rows[:1] for name, text in row.items() if name in FIELD_OF or name in _TEXT_KEYS]
     have_rows = any(isinstance(text, Mapping) and not text.keys().isdisjoint(IMAGE_NAMES) for text in texts)
     is_other = not names_images and (len(columns) == 1 or not document.keys().isdisjoint({"timestamps", *TIMES}))
-    if have_rows or is_other:
-        return []
-    sample = spread(rows)
-    return rows if all(map(_probe(sample, FieldMap(mapping)).holds_captions, sample)) else []
+    return rows if not (have_rows or is_other) and _rows_of(rows, FieldMap(mapping)) else []
 
 
 def _probe(records: Sequence[Any], fields: FieldMap) -> FieldMap:
@@ -337,7 +334,10 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
     probe = _probe(spread(rows), fields)
     ids_by_key = [set(map(probe.image_of, document[key])) for key in row_keys]
     all_ids = set().union(*ids_by_key)
-    if None in all_ids or len(all_ids) < sum(map(len, ids_by_key)) or rivals:
+    are_unclear = None in all_ids or len(all_ids) < sum(map(len, ids_by_key))
+    if not rivals and (are_unclear or probe.image_name == "id") and all(is_video(document[key]) for key in row_keys):
+        return _keyed_form({key: value for key, value in document.items() if isinstance(value, list)}, name, fields)
+    if are_unclear or rivals:
         raise InputError(
             f"{name}: there are rows of captions under several keys ({list_names([*row_keys, *rivals])}), and any "
             "could be meant; write one of the lists to a file of its own"

@@ -577,9 +577,9 @@ class FieldMap:
             row.reference_events = described
         if row.references is not None:
             return row
-        caption_name = candidates[0] if len(candidates) == 1 else ""
-        if caption_name and (caption_name.casefold() in NAMES["either_side"] or caption_name in self.mapping):
-            row.references = reference_field(record[caption_name], row.location, caption_name)
+        name = candidates[0] if len(candidates) == 1 else ""
+        if name and (name.casefold() in NAMES["either_side"] or name in self.mapping):
+            row.references = (value,) if (value := record[name]) == "[]" else reference_field(value, row.location, name)
             row.one_of_many = True
             return row
         if candidates:
