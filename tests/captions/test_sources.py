@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 
 import capmeter
-from capmeter.captions.sources import open_bytes, read_text, text_lines
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import write_atomic
 
@@ -38,20 +38,20 @@ def test_gzip_is_recognised_by_the_first_bytes_not_the_name(tmp_path: Path) -> N
     zipped, plain = tmp_path / "zipped.json", tmp_path / "plain.gz"
     zipped.write_bytes(gzip.compress("ein Hündchen".encode()))
     plain.write_text("ein Hündchen", encoding="utf-8")
-    assert read_text(zipped) == read_text(plain) == "ein Hündchen"
+    assert CaptionSource.resolve(zipped).read_text() == CaptionSource.resolve(plain).read_text() == "ein Hündchen"
 
 
 def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
     path = tmp_path / "marked"
     path.write_bytes(b"\xef\xbb\xbfa dog\na cat")
-    assert read_text(path) == "a dog\na cat"
-    assert list(text_lines(path)) == [(1, "a dog\n"), (2, "a cat")]
+    assert CaptionSource.resolve(path).read_text() == "a dog\na cat"
+    assert list(CaptionSource.resolve(path).lines()) == [(1, "a dog\n"), (2, "a cat")]
 
 
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes("a\rb\u2028c\x85d\ne\r\n".encode())
-    assert [line for _, line in text_lines(path)] == ["a\rb\u2028c\x85d\n", "e\r\n"]
+    assert [line for _, line in CaptionSource.resolve(path).lines()] == ["a\rb\u2028c\x85d\n", "e\r\n"]
 
 
 def test_reading_mistakes_are_sentences(tmp_path: Path) -> None:
@@ -70,11 +70,11 @@ def test_reading_mistakes_are_sentences(tmp_path: Path) -> None:
         "nul\0": "NUL",
     }.items():
         with pytest.raises(InputError, match=expected):
-            read_text(tmp_path / name)
+            CaptionSource.resolve(tmp_path / name).read_text()
 
 
 def test_without_permission(forbidden: Path) -> None:
-    with pytest.raises(InputError, match="no permission to read"), open_bytes(forbidden / "locked"):
+    with pytest.raises(InputError, match="no permission to read"), CaptionSource.resolve(forbidden / "locked").open():
         pass
     with pytest.raises(InputError, match="no permission; choose another folder"):
         write_atomic(forbidden / "new", "text")
@@ -85,7 +85,7 @@ def test_a_pipe_is_refused_rather_than_read_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/null"):
         with pytest.raises(InputError, match="is a pipe, a socket or a device"):
-            read_text(path)
+            CaptionSource.resolve(path).read_text()
 
 
 def test_zstandard_is_read_as_gzip_is(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import atomic_writer, check_targets, is_same_file, text_writer, write_atomic
 
@@ -23,7 +23,7 @@ def names_in(folder: Path) -> list[str]:
 def test_written_whole(tmp_path: Path, name: str) -> None:
     write_atomic(tmp_path / name, "größer\r\n")
     assert (tmp_path / name).read_bytes()[:2] == (b"\x1f\x8b" if name.endswith(".gz") else b"gr")
-    assert read_text(tmp_path / name) == "größer\r\n"
+    assert CaptionSource.resolve(tmp_path / name).read_text() == "größer\r\n"
     assert names_in(tmp_path) == [name]
 
 

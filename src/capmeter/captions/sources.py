@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.core.messages import describe_error
+from capmeter.core.messages import describe_error, list_names
 from capmeter.core.output_files import display_path, file_name_error
 from capmeter.core.settings import home_path
 
@@ -207,21 +207,6 @@ class CaptionSource:
                 yield line_number, line_text
 
 
-def open_bytes(path: str | os.PathLike[str]) -> Any:
-    """A context manager with the content of a file, see `CaptionSource.open`."""
-    return CaptionSource.resolve(path).open()
-
-
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The whole file as text, see `CaptionSource.read_text`."""
-    return CaptionSource.resolve(path).read_text()
-
-
-def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    """The file's lines with their numbers, see `CaptionSource.lines`."""
-    return CaptionSource.resolve(path).lines()
-
-
 def decode(data: bytes, name: str) -> str:
     """UTF-8 bytes as text; other bytes are an `InputError`."""
     try:
@@ -357,16 +342,12 @@ def _is_workbook(path: Path) -> bool:
 
 
 def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_name: str) -> zipfile.ZipInfo:
-    def list_members(some: list[zipfile.ZipInfo]) -> str:
-        listed_names = ", ".join(member.filename[:80] for member in some[:5])
-        return (listed_names + f" and {len(some) - 5:,} more" * (len(some) > 5)) or "nothing"
-
     if member_name:
         selected = [member for member in members if member.filename == member_name]
         if len(selected) == 1:
             return selected[0]
         found = "several files" if selected else "no file"
-        contents = list_members(members)
+        contents = list_names((member.filename for member in members), length=80) or "nothing"
         raise InputError(f"{archive_name}: {found} called {member_name[:80]} in this archive; it holds {contents}")
     if any(member.filename == "_journal/start.json" for member in members):
         raise InputError(
@@ -379,7 +360,7 @@ def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_nam
         advice = f"; choose one, such as {archive_name}/{selected[0].filename[:80]}" if selected else ""
         raise InputError(
             f"{archive_name}: the archive holds {len(selected):,} files of captions "
-            f"({list_members(selected or members)}), expected one{advice}"
+            f"({list_names((each.filename for each in selected or members), length=80)}), expected one{advice}"
         )
     return selected[0]
 

@@ -26,7 +26,7 @@ from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.captions.layouts import is_results
 from capmeter.captions.rows import MAX_NUMBER
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import CapmeterError, InputError, MetricError, MissingBackend
 from capmeter.core.json_text import decode_json, read_bundled_json
 from capmeter.core.messages import describe_failure, format_count
@@ -310,7 +310,7 @@ class Results(Mapping[str, Scores]):
     @classmethod
     def read(cls, path: str | Path) -> Results:
         """Reads a results file of one system; an `InputError` if it is not one."""
-        return cls.from_dict(decode_json(read_text(path), str(path)), str(path))
+        return cls.from_dict(decode_json(CaptionSource.resolve(path).read_text(), str(path)), str(path))
 
 
 def resample_scores(
@@ -385,7 +385,7 @@ def read_all(path: str | Path) -> dict[str, Results]:
     Raises:
         InputError: the file cannot be read, or is not a results file of this version.
     """
-    text = read_text(path)
+    text = CaptionSource.resolve(path).read_text()
     try:
         saved = decode_json(text, str(path))
     except InputError as problem:  # of JSON lines, too, which are captions

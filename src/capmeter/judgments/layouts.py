@@ -37,7 +37,7 @@ from capmeter.captions.containers import Container, DelimitedRows, JsonLines, Pa
 from capmeter.captions.load import load
 from capmeter.captions.matching import final_ids
 from capmeter.captions.rows import MAX_NUMBER, CaptionRow, is_finite
-from capmeter.captions.sources import CaptionSource, read_text, text_lines
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 
@@ -227,13 +227,13 @@ class FileLayout:
 def _read_flickr8k(folder: Path, annotation_file: str, crowd: bool) -> Iterator[JudgmentRow]:
     captions: dict[str, str] = {}  # image#k → caption
     images: dict[str, list[str]] = {}
-    for line_number, line in text_lines(folder / TOKENS):
+    for line_number, line in CaptionSource.resolve(folder / TOKENS).lines():
         caption_id, tab, caption_text = line.rstrip("\n").partition("\t")
         if not tab:
             raise InputError(f"{folder / TOKENS}, line {line_number}: expected an id, a tab and a caption")
         captions[caption_id] = caption_text
         images.setdefault(caption_id.split("#")[0], []).append(caption_text)
-    for line_number, line in text_lines(folder / annotation_file):
+    for line_number, line in CaptionSource.resolve(folder / annotation_file).lines():
         if not line.strip():
             continue
         location = f"{folder / annotation_file}, line {line_number}"
@@ -274,7 +274,7 @@ def _read_clipscore_json(path: Path) -> Iterator[JudgmentRow]:
 
 def _entries(path: Path, expected: str) -> list[tuple[str, Any]]:
     """The items of a JSON object."""
-    content = decode_json(read_text(path), str(path))
+    content = decode_json(CaptionSource.resolve(path).read_text(), str(path))
     if not isinstance(content, dict) or not content:
         raise InputError(f"{path}: expected {expected}")
     return list(content.items())
@@ -377,7 +377,9 @@ def _read_valse_json(path: Path) -> Iterator[JudgmentRow]:
 
 def _read_foil_folder(folder: Path) -> list[JudgmentRow]:
     """FOIL's annotations: one entry with `foil` false per original caption, and those made of it with the same id."""
-    foil_data, caption_data = (decode_json(read_text(folder / name), str(folder / name)) for name in FOIL_FILES)
+    foil_data, caption_data = (
+        decode_json(CaptionSource.resolve(folder / name).read_text(), str(folder / name)) for name in FOIL_FILES
+    )
     rows: list[JudgmentRow] = []
     try:
         file_names = {image_entry["id"]: image_entry["file_name"] for image_entry in foil_data["images"]}

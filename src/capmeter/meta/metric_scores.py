@@ -23,7 +23,7 @@ import numpy as np
 
 from capmeter.captions.layouts import is_results
 from capmeter.captions.rows import MAX_NUMBER, is_finite
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import CapmeterError, InputError, ProtocolError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import format_count
@@ -59,7 +59,7 @@ def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False
     if suffix[0] in (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson"):
         scores = _read_objects(((row.place, row.fields) for row in read_records(path)), file_name)
     else:
-        scores = _read_json(decode_json(read_text(path), str(path)), path, file_name, ids)
+        scores = _read_json(decode_json(CaptionSource.resolve(path).read_text(), str(path)), path, file_name, ids)
     if not scores:
         raise InputError(f'{path} has no scores; expected numbers by id, such as {{"{next(iter(ids), "id")}": 0.5}}')
     for metric_name, by_id in scores.items():

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.evaluation.base import CapmeterWarning
@@ -53,7 +53,7 @@ def read_exclusions(path: Path | None) -> dict[str, frozenset[str]]:
             stacklevel=2,
         )
         return {**evaluation_photos, ANY_SOURCE: frozenset()}
-    photo_lists = decode_json(read_text(path), str(path))
+    photo_lists = decode_json(CaptionSource.resolve(path).read_text(), str(path))
     try:
         if missing_lists := _LISTS.keys() - photo_lists.keys():
             raise ValueError(f"no list {', '.join(sorted(missing_lists))}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.load import load_systems
-from capmeter.captions.sources import text_lines
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter_research.common.benchmark_exclusions import PhotoId, identify_photo
 
@@ -66,12 +66,12 @@ def iter_machine_rows(path: str | Path) -> Iterator[dict[str, Any]] | None:
     Raises:
         InputError: a row is not a machine caption.
     """
-    first_row = next((_parse_row(line) for _, line in text_lines(path) if line.strip()), None)
+    first_row = next((_parse_row(line) for _, line in CaptionSource.resolve(path).lines() if line.strip()), None)
     return None if first_row is None else _iter_rows(path)
 
 
 def _iter_rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    for line_number, line in text_lines(path):
+    for line_number, line in CaptionSource.resolve(path).lines():
         if not line.strip():
             continue
         row = _parse_row(line) or {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.sources import text_lines
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter_research.common.benchmark_exclusions import Exclusions, is_excluded
@@ -69,7 +69,7 @@ def read_json_rows(path: Path, content: str) -> Iterator[tuple[int, Mapping[str,
     Raises:
         InputError: the file cannot be read or is not JSON lines.
     """
-    for line_number, line in text_lines(path):
+    for line_number, line in CaptionSource.resolve(path).lines():
         try:
             yield line_number, json.loads(line)
         except ValueError as error:

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.rows import is_finite
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp, find_checkpoint, sha256
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.core.errors import AssetError, InputError
@@ -178,7 +178,7 @@ def source_label(source: str) -> str:
 
 @lru_cache(maxsize=4)
 def _read_probabilities(source: str, stamp: tuple[int, int]) -> dict[str, float]:
-    source_path, file_text = Path(source), read_text(source)
+    source_path, file_text = Path(source), CaptionSource.resolve(source).read_text()
     endings = {ending for ending in source_path.suffixes if ending != ".gz"}
     if endings & {".csv", ".tsv"}:
         csv_rows = csv.DictReader(io.StringIO(file_text, newline=""), delimiter="\t" if ".tsv" in endings else ",")

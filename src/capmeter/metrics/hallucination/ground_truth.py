@@ -21,7 +21,7 @@ from typing import Any
 from capmeter.captions.layouts import IMAGE_NAMES
 from capmeter.captions.matching import KEYS, index_images
 from capmeter.captions.rows import caption_text, image_key
-from capmeter.captions.sources import open_bytes, read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
@@ -114,7 +114,7 @@ def ground_truth_facts(path: str, words: ObjectWords | None = None) -> dict[str,
 def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _GroundTruth:
     name = Path(path).name
     _refuse_pickle(path)
-    content = _decode(read_text(path), name)
+    content = _decode(CaptionSource.resolve(path).read_text(), name)
     object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
     if isinstance(content, Mapping) and "annotations" in content:
@@ -232,7 +232,7 @@ def _warn(message: str) -> None:
 
 def _refuse_pickle(path: str) -> None:
     """An `InputError` for a pickle, which says how to convert it safely."""
-    with open_bytes(path) as file:
+    with CaptionSource.resolve(path).open() as file:
         if file.read(1) == b"\x80":
             raise InputError(
                 f"{Path(path).name} is a Python pickle, which can run any code when it is read, and is refused. Where "

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json, read_bundled_json
@@ -158,7 +158,7 @@ def _bundled() -> ObjectWords:
 
 @lru_cache(maxsize=8)
 def _read(path: str, stamp: tuple[int, int]) -> ObjectWords:
-    file_text, file_name = read_text(path), Path(path).name
+    file_text, file_name = CaptionSource.resolve(path).read_text(), Path(path).name
     if not file_text.lstrip().startswith("{"):
         lines = [line.strip().split(", ") for line in file_text.splitlines() if line.strip()]
         return _object_words(file_name, [(line[0], line) for line in lines], None)

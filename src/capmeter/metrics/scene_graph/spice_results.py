@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe_failure
@@ -63,7 +63,7 @@ def is_spice(value: Any) -> bool:
 
 def read_spice(path: str | Path, synsets: Synsets = no_synsets) -> list[_SpiceRow]:
     """The rows of a result file; `synsets` look up the words of its graphs, so that they can be matched again."""
-    file_content = decode_json(read_text(path), str(path))
+    file_content = decode_json(CaptionSource.resolve(path).read_text(), str(path))
     if not is_spice(file_content):
         raise InputError(f"{path}: expected a list of objects with image_id and scores, as the SPICE program writes")
     return read_rows(file_content, synsets, str(path))

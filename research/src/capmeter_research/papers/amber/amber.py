@@ -36,7 +36,7 @@ import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.rows import image_key
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import file_stamp, sha256
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
@@ -182,7 +182,7 @@ class Amber(AdditiveMetric):
 @lru_cache(maxsize=4)
 def _read(path: str, stamp: tuple[int, int], lower: bool) -> _Annotations:
     name = location = Path(path).name
-    content: Any = decode_json(read_text(path), name)
+    content: Any = decode_json(CaptionSource.resolve(path).read_text(), name)
     relation, safe = _BESIDE if isinstance(content, list) else (name, name)
     images: dict[str, tuple[tuple[str, ...], ...]] = {}
     associations: dict[str, tuple[str, ...]] = {}
@@ -218,8 +218,8 @@ def _lists(content: Any, path: Path) -> tuple[Iterable[tuple[Any, Any]], Any, An
             CapmeterWarning,
             stacklevel=4,
         )
-    relations = decode_json(read_text(relation), relation.name) if relation.is_file() else {}
-    safe_text = read_text(safe) if safe.is_file() else ""
+    relations = decode_json(CaptionSource.resolve(relation).read_text(), relation.name) if relation.is_file() else {}
+    safe_text = CaptionSource.resolve(safe).read_text() if safe.is_file() else ""
     safe_list = decode_json(safe_text, safe.name) if safe_text.lstrip().startswith("[") else safe_text.splitlines()
     return [(each["id"], each) for each in content if each["type"] == "generative"], relations, safe_list
 

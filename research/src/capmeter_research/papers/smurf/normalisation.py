@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.rows import is_finite
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import write_atomic
 from capmeter.encoders.handle import HUB_IDS
@@ -90,7 +90,7 @@ def read_constants(name: str) -> NormalisationConstants:
             f"{name!r} names neither bundled normalisation constants ({', '.join(BUNDLED)}) nor a file; "
             "estimate them from human captions with:  capmeter standardize HUMAN --encoder NAME --output FILE.json"
         )
-    return _parse(read_text(name), name)
+    return _parse(CaptionSource.resolve(name).read_text(), name)
 
 
 def find_constants(mima_encoder: str, spurts_encoder: str) -> NormalisationConstants:

@@ -29,7 +29,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CorpusState, Measurement, RunContext, note_captions
@@ -161,4 +161,4 @@ class Vifidel(MeanVectors):
 @lru_cache(maxsize=4)
 def read_label_names(path: str) -> tuple[str, ...]:
     """The names of labels in a file, one per line (the first of several separated by commas)."""
-    return tuple(line.partition(",")[0].strip() for line in read_text(path).splitlines())
+    return tuple(line.partition(",")[0].strip() for line in CaptionSource.resolve(path).read_text().splitlines())

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import format_count
@@ -141,7 +141,7 @@ def ratings(systems: Mapping[str, CaptionSet], file: Path | None = None) -> dict
             if caption_means:
                 mean_ratings[system_name] = float(np.mean(caption_means))
         return mean_ratings
-    saved = decode_json(read_text(file), str(file))
+    saved = decode_json(CaptionSource.resolve(file).read_text(), str(file))
     try:
         ratings_by_system = {str(system_name): float(value) for system_name, value in saved.items()}
     except (ValueError, TypeError, AttributeError) as error:

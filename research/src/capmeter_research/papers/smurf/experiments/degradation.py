@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.load import load
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import find_encoder
@@ -55,7 +55,7 @@ class DegradationStudy:
 def read_sentences(path: str, columns: Mapping[str, str] | None = None) -> list[str]:
     """The sentences of a plain text (`.txt`), or the captions of a file in any other format."""
     if path.lower().endswith((".txt", ".txt.gz")):
-        lines = (line.strip() for line in read_text(path).splitlines())
+        lines = (line.strip() for line in CaptionSource.resolve(path).read_text().splitlines())
         sentences = [sentence for line in lines if line for sentence in _SENTENCE_END.split(line)]
     else:
         captions = load(path, on_missing="keep", columns=columns)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capmeter.captions.sources import read_text
+from capmeter.captions.sources import CaptionSource
 from capmeter.core.assets import sha256
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
@@ -146,8 +146,9 @@ def convert_uniter(state_dict: Path, vocabulary: Path, folder: Path, config: Pat
     """
     weights = read_state_dict(state_dict)
     try:
-        word_pieces = read_text(vocabulary).removesuffix("\n").split("\n")
-        heads = None if config is None else int(decode_json(read_text(config), str(config))["num_attention_heads"])
+        word_pieces = CaptionSource.resolve(vocabulary).read_text().removesuffix("\n").split("\n")
+        settings = {} if config is None else decode_json(CaptionSource.resolve(config).read_text(), str(config))
+        heads = None if config is None else int(settings["num_attention_heads"])
     except (ValueError, KeyError, TypeError) as error:
         raise AssetError(f"{config or vocabulary}: cannot be read ({error})") from error
     checkpoint = uniter_checkpoint(
