@@ -166,7 +166,7 @@ def test_selection_keeps_events_and_ordinary_captions_have_none() -> None:
         ([[0, 10**400]], "a number of more than 40 digits"),
         ([[0, 1, 2]], "a list of 3, expected"),
         ([0], "the number 0, expected"),
-        ("0-1", r"sentences\[0\] is a list of 1"),
+        ("0-1", r"sentences is a list of 1"),
         ([[0, 1], [1, 2]], "2 timestamps for 1 sentences"),
     ],
 )

@@ -203,6 +203,8 @@ def read_video(value: Any, location: str) -> tuple[Events, ...]:
     lists = find_lists(value)
     if lists is None:
         entries: Any = next((value[name] for name in ("chapters", "annotations", "timestamps") if name in value), [])
+        if entries != [] and entries is value.get("timestamps", ()):
+            return (read_events(entries, value.get("sentences"), location),)
         return (_read_objects(entries, value.get("duration"), location),)
     return (read_lists(lists, value.get("duration"), location),)
 
@@ -230,9 +232,11 @@ def _read_objects(entries: Any, duration: Any, location: str) -> Events:
         start = _start_of(entry) if isinstance(entry, Mapping) else None
         text_name = next((name for name in EVENT_TEXTS if name in entry), None) if isinstance(entry, Mapping) else None
         if start is None or text_name is None:
+            fields = entry if isinstance(entry, Mapping) and start is None else {}
+            wrong_times = (f"its {name} is {describe(fields[name])}" for name in TIME_NAMES if name in fields)
             raise InputError(
-                f"{location}, event {k}: {describe(entry)}, expected an object with its time (timestamp: [start, end], "
-                "segment, or start and end, in seconds) and its sentence"
+                f"{location}, event {k}: {next(wrong_times, describe(entry))}, expected an object with its time "
+                "(timestamp: [start, end], segment, or start and end, in seconds) and its sentence"
             )
         times.append(start)
         texts.append(caption_text(entry[text_name], f"{location}, event {k}", text_name))
@@ -295,7 +299,8 @@ def find_events(
         if text_name is None:
             raise InputError(f"{location}: its event has no text; --column says which of {suggest_names(record)} it is")
         used_names = [text_name] if text_name in of_references else []
-        return read_events([time], [record.get(text_name)], location, ("times", text_name)), True, used_names
+        text = caption_text(record[text_name], location, text_name).strip()
+        return Events((_span(time, location),), (text,)), True, used_names
     return None
 
 
