@@ -130,7 +130,7 @@ def _compare_rates(systems: dict[str, CaptionSet], metric: Chair, options: _Chai
 def _load_systems(options: _ChairOptions, metric: Chair) -> dict[str, CaptionSet]:
     """The captions; where no objects are named, each needs references."""
     load = for_metrics(options.load, [metric])
-    if options.instances is not None or load.on_missing != "error":
+    if options.instances is not None or load.references is not None or load.on_missing != "error":
         return load_named_systems(options.candidates, load)
     systems = load_named_systems(options.candidates, replace(load, on_missing="keep"))
     ids = [caption.id for captions in systems.values() for caption in captions if not caption.references]

@@ -180,13 +180,13 @@ def test_objects_that_are_not_in_the_list_are_counted_by_name(tmp_path: Path) ->
 BAD = {
     "pickle": (b"\x80\x04K\x01.", "is a Python pickle"),
     "neither": (b"[1, 2]", r"objects.json\[0\]: the number 1, expected"),
-    "text": (b'{"42": "person"}', 'image 42 has the text "person", expected a list'),
+    "text": (b'{"42": "person"}', 'the value is the text "person", expected a list'),
     "a long name": (json.dumps({"42": ["dog " * 20_000]}).encode(), "has 80,000 letters"),
     "two categories": (
         b'{"categories": [{"id": 1, "name": "a"}, {"id": 1.0, "name": "b"}], "annotations": []}',
         "a second category has the id 1",
     ),
-    "a number among names": (b'{"42": ["dog", 18]}', "image 42, object 2 is the number 18"),
+    "a number among names": (b'{"42": ["dog", 18]}', r"the value\[1\] is the number 18"),
     "a table": (b"image_id,labels\n42,dog\n", "expected COCO's instances"),
     "captions": (b'{"images": [], "annotations": [{"image_id": 42, "caption": "a"}]}', "categories is missing"),
     "an empty name": (b'{"categories": [{"id": 1, "name": " "}], "annotations": []}', r"categories\[0\]: name is"),

@@ -182,7 +182,7 @@ def _names_by_image(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
     if isinstance(content, Mapping):
         if not any(isinstance(content.get(each), str | int | float) for each in IMAGE_NAMES):
             for image_id, names in content.items():
-                yield image_key(image_id, name).strip(), _names(names, f"{name}: image {image_id}")
+                yield image_key(image_id, name).strip(), _names(names, f"{name}, key {str(image_id)!a}: the value")
             return
         content = [content]  # the only row
     if not isinstance(content, list):
@@ -190,7 +190,8 @@ def _names_by_image(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
     for k, row in enumerate(content):
         location = f"{name}[{k}]"
         fields = row if isinstance(row, Mapping) else {}
-        id_name = next((each for each in IMAGE_NAMES if fields.get(each) is not None), None)
+        id_names = [each for each in IMAGE_NAMES if each in fields]
+        id_name = next((each for each in id_names if fields[each] is not None), next(iter(id_names), None))
         names_name = next((each for each in _OBJECT_FIELDS if each in fields), None)
         if id_name is None or names_name is None:
             raise InputError(f'{location}: {describe(row)}, expected {{"image_id": 42, "labels": ["person", "dog"]}}')
@@ -214,8 +215,8 @@ def _id(entry: Mapping[str, Any], field_name: str, location: str) -> str:
 def _names(value: Any, location: str) -> list[str]:
     """Names of objects."""
     if not isinstance(value, list):
-        raise InputError(f"{location} has {describe(value)}, expected a list of objects' names; {_EXPECTED}")
-    return [_object_name(each, f"{location}, object {k}") for k, each in enumerate(value, 1)]
+        raise InputError(f"{location} is {describe(value)}, expected a list of objects' names; {_EXPECTED}")
+    return [_object_name(each, f"{location}[{k}]") for k, each in enumerate(value)]
 
 
 def _object_name(value: Any, location: str) -> str:
