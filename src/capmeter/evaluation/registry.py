@@ -120,8 +120,7 @@ parse, parse_list, names = METRICS.parse, METRICS.parse_list, METRICS.names
 _MESSAGES = {  # need: what its absence is called, and what to do
     "references": (
         "have no reference",
-        "references; add them, leave these captions out (on_missing='skip', --on-missing skip), or choose metrics that "
-        "need none",
+        "references; add them (references=, --references){skip}, or choose metrics that need none",
     ),
     "events": (
         "have no events in time",
@@ -180,6 +179,8 @@ def check_needs(captions: CaptionSet, metrics: Sequence[Metric]) -> None:
                 )
             if lacking_count == 1:
                 lack = lack.replace("have ", "has ", 1).replace("name ", "names ", 1)
+            skip = ", leave these captions out (on_missing='skip', --on-missing skip)"
+            advice = advice.format(skip=skip if lacking_count < len(captions) else "")
             captions_lack = f"{format_count(lacking_count, 'caption')} {lack}"
             raise InputError(f"{captions_lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
 
