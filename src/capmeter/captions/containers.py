@@ -82,13 +82,13 @@ class Container:
 
     kind: the format's name.
     header: the names of the columns, of tables.
-    has_header_line: whether they stand in the first line.
+    heading: where they stand, if the file begins with them: "line" or "row".
     empty: what an empty cell of a caption is.
     """
 
     kind: ClassVar[str] = ""
     header: list[str] | None = None
-    has_header_line: ClassVar[bool] = False
+    heading: ClassVar[str] = ""
     empty: ClassVar[Any] = None
 
     def __init__(self, source: CaptionSource) -> None:
@@ -154,7 +154,7 @@ class JsonLines(Container):
 class DelimitedRows(Container):
     """Rows of cells under the names of a heading."""
 
-    has_header_line = True
+    heading = "line"
     empty = ""
 
     def __init__(self, source: CaptionSource, kind: str) -> None:
@@ -193,13 +193,14 @@ class DelimitedRows(Container):
         lines = (line for _, line in span.lines(self.source))
         has_bars = self._delimiter == "|"  # Flickr30k's results.csv, whose captions hold quotes
         options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if has_bars else {"strict": True}
-        reader = csv.reader(lines, delimiter=self._delimiter, **options)
+        reader, last_line = csv.reader(lines, delimiter=self._delimiter, **options), 0
         try:
             for cells in reader:
+                last_line = reader.line_num
                 if cells:
                     yield span.first_line + reader.line_num, cells
         except csv.Error as error:
-            location = f"{self.source.name}, line {span.first_line + reader.line_num}"
+            location = f"{self.source.name}, line {span.first_line + last_line + 1}"
             if "new-line character" in str(error):
                 raise InputError(
                     f"{location}: a line ends in a carriage return alone; save the file with line ends of Unix or "
@@ -412,7 +413,7 @@ class Workbook(Container):
     """The rows of the first sheet."""
 
     kind = "xlsx"
-    has_header_line = True
+    heading = "row"
     empty = ""  # Excel does not store empty text
 
     def __init__(self, source: CaptionSource) -> None:

@@ -21,6 +21,7 @@ from capmeter.captions.event_fields import is_video, read_video
 from capmeter.captions.fields import FieldMap
 from capmeter.captions.layouts import (
     FIELD_OF,
+    FORMAT_OPTION,
     IMAGE_NAMES,
     IN_PYTHON,
     LAYOUTS,
@@ -28,6 +29,7 @@ from capmeter.captions.layouts import (
     OTHER_NAMES,
     SHORT_NAMES,
     TIMES,
+    NamedRecord,
     find_layout,
     path_root,
     suggest_names,
@@ -104,7 +106,7 @@ def _find_captions(document: Mapping[Any, Any], name: str, fields: FieldMap) -> 
     failure: InputError | None = None
     for fields.finds_short in (False, True):
         try:
-            if (form := _find(document, name, fields, 0)) is not None:
+            if (form := _find(document, name, fields, ())) is not None:
                 return form
         except InputError as error:
             failure = failure or error
@@ -162,16 +164,16 @@ def _places(items: Sequence[Any], name: str) -> Iterator[tuple[str, Any]]:
     return ((f"{name}[{k}]", item) for k, item in enumerate(items))
 
 
-def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) -> Form | None:
-    """The form of an object; None if no captions are found in it."""
-    if depth > _DEPTH:
+def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tuple[Any, ...]) -> Form | None:
+    """The form of an object inside others; None if no captions are found in it, or it contains itself."""
+    if len(parents) > _DEPTH or any(document is parent for parent in parents):
         return None
     if rows := _rows_of_columns(document, fields.mapping):
         fields.note("columns", "an object of columns, as data frames are written; its k-th values are a row")
         return _rows_form(rows, name, fields)
     if is_row(document, fields):
         return _rows_form([document], name, fields, format="json")
-    if (rows := _rows_of_both(document, fields)) and not depth:
+    if (rows := _rows_of_both(document, fields)) and not parents:
         fields.learn(spread(rows))
         return "json", lambda side: fields.read(_places([row for row in rows if _HELD[side] in row], name), side)
     row_keys = _find_row_keys(document, fields)
@@ -196,10 +198,9 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
     ]
     inner: list[str] = []
     texts_of_images: list[str] = []
-    for key in inner_keys if len(inner_keys) <= _MOST_KEYS else ():
-        form = _find(
-            document[key], f"{name}, {key}", FieldMap(fields.mapping, name, finds_short=fields.finds_short), depth + 1
-        )
+    for key in inner_keys if len(inner_keys) <= _MOST_KEYS >> len(parents) else ():
+        probe = FieldMap(fields.mapping, name, finds_short=fields.finds_short)
+        form = _find(document[key], f"{name}, {key}", probe, (*parents, document))
         if form is not None:
             (inner if key in _WRAPPERS or form[0] != "clipscore" else texts_of_images).append(key)
     inner += [key for key in texts_of_images if any(not document[key].keys().isdisjoint(document[o]) for o in inner)]
@@ -211,7 +212,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, depth: int) 
         )
     if inner:
         fields.ignore(document, inner)
-        return _find(document[inner[0]], f"{name}, {inner[0]}", fields, depth + 1)
+        return _find(document[inner[0]], f"{name}, {inner[0]}", fields, (*parents, document))
     results = next((document[key] for key in ("results", "database") if isinstance(document.get(key), Mapping)), None)
     if results and all(map(_is_empty, results.values())):  # videos in which nothing was found
         return "events", partial(_read_videos, results, name)
@@ -245,7 +246,7 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
     if len(lists) == 1 and len(document) > 1 and not any(isinstance(value, str) for value in document.values()):
         return _rows_form(document[lists[0]], f"{name}, {lists[0]}", fields, format="json")
     objects = [value for value in document.values() if isinstance(value, Mapping)]
-    are_texts = all(isinstance(text, str) for value in spread(objects) for text in value.values())
+    are_texts = any(objects) and all(isinstance(text, str) for value in spread(objects) for text in value.values())
     if len(document) == len(objects) > 1 and are_texts and all(each.keys() == objects[0].keys() for each in objects):
         raise InputError(
             f"{name}: each key ({list_names(list(map(str, document)))}) holds a text for {suggest_names(objects[0])}; "
@@ -366,7 +367,7 @@ def _rows_form(
         format = "coco" if is_coco or (key == "annotations" and table) else format
     fields.ids_are_other = is_coco or key == "annotations"
     fields.learn(records, layout)
-    place = f"{name}, {key}" if key in ("annotations", "images") else name
+    place = f"{name}, {key}" if key else name
     return format, partial(_read_rows, items, place, fields, key == "annotations", table)
 
 
@@ -529,9 +530,9 @@ def _read_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap, side: 
                 caption_text(value, location, "the value")
             candidates = reference_list(value, location, "the value")
             if not candidates:
+                advice = f" (of videos: {FORMAT_OPTION.format('events')})" * all(map(_is_empty, document.values()))
                 raise NotCandidates(
-                    f"{location}: the list of candidates is empty; leave the image out, or give it a caption (a video "
-                    "without events: --input-format events)"
+                    f"{location}: the list of candidates is empty; leave the image out, or give it a caption{advice}"
                 )
             for candidate in candidates:
                 yield CaptionRow(location, image_id, candidate=candidate)
@@ -556,15 +557,7 @@ def _keyed_record(entry: Any, image_id: str, location: str, fields: FieldMap) ->
             f"{location}: it holds {suggest_names(entry)}, which are objects or lists of them, where the captions of "
             "an image were expected; write the part of the file that holds the captions to a file of its own"
         )
-    return KeyedRecord(entry, image_id)
-
-
-class KeyedRecord(dict[Any, Any]):
-    """The fields of a row that stands under its image's key, and that key as `image_id`, which messages do not list."""
-
-    def __init__(self, entry: Mapping[Any, Any], image_id: str) -> None:
-        super().__init__({**entry, "image_id": image_id})
-        self.own_names = list(entry)
+    return NamedRecord({**entry, "image_id": image_id}, entry)
 
 
 def _read_videos(document: Mapping[Any, Any], name: str, side: Side) -> Iterator[CaptionRow]:

@@ -34,8 +34,10 @@ from capmeter.captions.layouts import (
     NAMES,
     SHORT_NAMES,
     Layout,
+    NamedRecord,
     Record,
     fold_name,
+    own_name,
     path_root,
     suggest_names,
 )
@@ -80,6 +82,7 @@ class FieldMap:
     aliases: other names of what the captions are of, by which references may be found.
     keep: the columns whose values are carried through with the rows; None: neither values nor numbers are.
     names: with `keep`, the names of all columns met so far.
+    all_names: the names of a sample of the records.
     finds_short: whether a part of a document is taken for captions by `SHORT_NAMES` alone.
     """
 
@@ -99,8 +102,8 @@ class FieldMap:
     names: dict[str, None] = field(default_factory=dict)
     finds_short: bool = True
     _fields: dict[str, str | None] = field(default_factory=dict)
+    all_names: set[str] = field(default_factory=set)
     _chosen: dict[str, str] = field(default_factory=dict)
-    _all_names: set[str] = field(default_factory=set)
     _lists: set[str] = field(default_factory=set)
     _short: set[str] = field(default_factory=set)
     _image_field: str | None = None
@@ -124,15 +127,15 @@ class FieldMap:
         """
         self.layout, self._fields = layout, {}
         records = [record for record in records if isinstance(record, Mapping)]
-        self._all_names = {name for record in records for name in record if isinstance(name, str)} | set(header)
-        folded = {each for name in self._all_names if self.mapping for each in (name.casefold(), fold_name(name))}
-        chosen = [p for p in self.mapping if path_root(p) in self._all_names or p.casefold() in folded]
+        self.all_names = {name for record in records for name in record if isinstance(name, str)} | set(header)
+        folded = {each for name in self.all_names if self.mapping for each in (name.casefold(), fold_name(name))}
+        chosen = [p for p in self.mapping if path_root(p) in self.all_names or p.casefold() in folded]
         self._chosen = {path: self.mapping[path] for path in chosen}
         for field_name, layout_paths in (layout.fields if layout else {}).items():
-            if field_name not in self._chosen.values() and not self._all_names & {field_name} - {"image", "image_id"}:
+            if field_name not in self._chosen.values() and not self.all_names & {field_name} - {"image", "image_id"}:
                 paths = [path for path in layout_paths.split(",") if path not in self._chosen]
                 self._chosen |= dict.fromkeys(paths, field_name)
-        self.paths = {p: p for p in self._chosen if p not in self._all_names and ("." in p or "[" in p)}
+        self.paths = {p: p for p in self._chosen if p not in self.all_names and ("." in p or "[" in p)}
         self._nested = nested_names(records, {} if layout and layout.convert else self._chosen or layouts.FIELD_OF)
         records = [decode_texts(record, self._nested) for record in records] if self._nested else records
         if layout is not None:
@@ -204,18 +207,14 @@ class FieldMap:
             counts = {name: sum(picture_path(r.get(name)) is not None for r in records) for name in pictures}
             chosen = next((name for name, count in counts.items() if 2 * count >= len(records) > 0), None)
         if chosen is None:
-            are_complete = (
-                2 * sum({"candidate", "references"} <= self.find_fields(r) for r in records) >= len(records) > 0
-            )
+            has_both = 2 * sum({"candidate", "references"} <= self.find_fields(r) for r in records) >= len(records) > 0
             if (self.layout is not None and self.layout.numbered) or (
                 self.numbered
-                and are_complete
+                and has_both
                 and not any(layouts.close_name(each) == "image_id" for each in list(names)[:100])
             ):
                 self.image_name = self._image_field = ""
-                self.note(
-                    "rows_without_image", "each row is an image of its own; --column image_id=NAME names their column"
-                )
+                self.note("rows_without_image", "each row is an image of its own; --column image_id=NAME names it")
             return
         self.image_name = chosen
         folded_name = fold_name(chosen)
@@ -281,7 +280,7 @@ class FieldMap:
         holds_field = folded_name in self._short or layouts.known_field(folded_name) is not None
         is_known = name not in layouts.KNOWN_NAMES and holds_field
         names += [folded_name] if is_known else []
-        return [n for n in names if n != name and n not in self._all_names]
+        return [n for n in names if n != name and n not in self.all_names]
 
     def note(self, assumption: str, detail: str) -> None:
         """Adds a note, once."""
@@ -368,7 +367,7 @@ class FieldMap:
             values = {path: layouts.resolve_path(decoded, path, location) for path in self.paths}
             resolved = {path: value for path, value in values.items() if value is not None}
             self.used.update(resolved.keys() & self.mapping.keys())
-            fields = {**fields, **resolved}
+            fields = NamedRecord({**fields, **resolved}, record)
         caption_rows = self._make_rows(fields, location, side, number)
         if self.keep is not None:
             self.names.update(dict.fromkeys(record))
@@ -387,7 +386,7 @@ class FieldMap:
             if location and not named_fields and not self.paths:
                 raise
             return record
-        return {**fields, **named_fields}
+        return NamedRecord({**fields, **named_fields}, fields if isinstance(fields, NamedRecord) else record)
 
     def _make_rows(self, record: Record, location: str, side: Side, number: int) -> list[CaptionRow]:
         values, candidate_names, reference_names = self._sort_fields(record, location)
@@ -417,6 +416,7 @@ class FieldMap:
         """The values of fields that occur once, and the names of the candidates and of the references."""
         values: dict[str, Any] = {}
         names: dict[str, str] = {}
+        unknown_names: list[str] = []
         text_names: dict[str | None, list[str]] = {"candidate": [], "references": []}
         known_fields = self._fields
         for name, value in record.items():
@@ -430,16 +430,17 @@ class FieldMap:
             if field_name in text_names:
                 text_names[field_name].append(name)
             elif field_name is None:
-                times = () if name in self.ignored else time_names(record) or {"timestamps"} & record.keys()
-                is_event = name in EVENT_NAMES or name in times or bool(times and name in EVENT_TEXTS)
-                if name != layouts.OMITTED and name not in self.aliases and not is_event:
-                    self.ignored.add(name)
+                unknown_names += () if name in self.ignored else [name]
             elif names.setdefault(field_name, name) != name:
                 raise InputError(
                     f"{location}: both {names[field_name]} and {name} are given for {field_name}; keep one of the two"
                 )
             else:
                 values[field_name] = value
+        if unknown_names:
+            times = time_names(record) or {"timestamps"} & record.keys()
+            known_names = {*EVENT_NAMES, *times, *(EVENT_TEXTS if times else ()), *self.aliases, layouts.OMITTED}
+            self.ignored.update(name for name in unknown_names if name not in known_names)
         if "image" in values and not isinstance(values["image"], str | int | None):
             values["image"] = picture_path(values["image"])
         return values, text_names["candidate"], text_names["references"]
@@ -458,14 +459,14 @@ class FieldMap:
             return image_key(values.pop("id") if name == "id" else values[name], location, self.image_name or name)
         value = record.get(self.image_name or "image")
         found = "missing" if value is None else describe(value)
-        advice = "correct or leave out the row"
+        advice = "correct or leave out the row" + ", or the format that was named" * (self.forced_layout is not None)
         if self.image_name is None:
             advice = "--column image_id=NAME says which field it is; rows with a caption and its references need none: "
             advice += f"--column candidate=NAME --column references=NAME {layouts.IN_PYTHON}"
             found = f"missing (image is {found})" if value is not None else found
         raise InputError(
-            f"{location}: {self.image_name or 'image_id'} is {found}, expected the id of the image that the caption is "
-            f"of (the fields are {suggest_names(record) or 'none'}); {advice}"
+            f"{location}: {own_name(record, self.image_name or 'image_id', 'the id')} is {found}, expected the id of "
+            f"the image that the caption is of (the fields are {suggest_names(record) or 'none'}); {advice}"
         )
 
     def _read_events(
@@ -514,7 +515,7 @@ class FieldMap:
         if -1 in ranks.values() and not layouts.is_numbered_reference(names[0]):
             raise InputError(
                 f"{location}: both {names[0]} and {names[1]} are given; keep one of the two, or say which holds the "
-                f"references: --column references={names[0]}"
+                f'references: --column references={names[0]} (in Python columns={{"{names[0]}": "references"}})'
             )
         values = {name: record[name] for name in names if record[name] != ""}
         return tuple(text for name, value in values.items() for text in reference_field(value, location, name))
@@ -534,7 +535,7 @@ class FieldMap:
         if len(names) > 1:
             raise InputError(
                 f"{location}: {' and '.join(names)} are all given, and any could be the candidate; keep one, or say "
-                f"which it is with --column candidate={names[0]}"
+                f'which it is: --column candidate={names[0]} (in Python columns={{"{names[0]}": "candidate"}})'
             )
         if row.events is not None and (not names or row.single_event or isinstance(record[names[0]], list)):
             row.candidate = row.events.paragraph
@@ -542,32 +543,31 @@ class FieldMap:
         if record.get("error") and all(record[name] is None for name in names):
             raise FailedRequest.at(location, *layouts.error_codes(record["error"]))
         if not names:
-            raise NotCandidates(
-                f"{location}: candidate is missing, expected a caption as text; {self._hint(row, record)}"
-            )
+            hint = self._hint(row, record, ("candidate",))
+            raise NotCandidates(f"{location}: candidate is missing, expected a caption as text; {hint}")
         if names[0] != "captions" or isinstance(record["captions"], str):
-            row.candidate = candidate_text(record[names[0]], location, names[0])
+            row.candidate = candidate_text(record[names[0]], location, own_name(record, names[0], "the caption"))
             return [row]
         return system_rows(row, record["captions"])
 
-    def _hint(self, row: CaptionRow, record: Record) -> str:
-        """What to do with a row without a candidate, or without any text."""
+    def _hint(self, row: CaptionRow, record: Record, wanted: Collection[str] = ("references", "candidate")) -> str:
+        """What to do with a row that lacks the wanted fields."""
         if (time := next((name for name in TIME_NAMES if isinstance(record.get(name), list)), None)) is not None:
             return f"its {time} is {describe(record[time])}, expected [start, end] in seconds"
         if "candidate_a" in record:
             return "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
-        absent = sorted(self.mapping.keys() & self.paths.keys() - self.used)
-        names = [*self._chosen.keys() & self.used, *sorted(self._all_names - {"captions"})]
-        held = next((name for name in names if self.field(name) == "candidate"), None)
         fields = f"the fields are {suggest_names(record) or 'none'}"
+        if absent := sorted(self.mapping.keys() & self.paths.keys() - self.used):
+            return f"{fields}, none is {absent[0]}, which was chosen for {self.mapping[absent[0]]}"
+        held = next((name for name, field_name in self._fields.items() if field_name in wanted), None)
         only = "it holds references only: " * (row.references is not None)
         if held is not None:
-            return f"{only}correct or leave out the row, which has no {held}; {fields}"
+            return f"{only}correct or leave out the row, which has no {own_name(record, held, 'caption')}; {fields}"
         if row.references is None:
-            say = f"--column candidate=NAME or references=NAME {layouts.IN_PYTHON} says which"
-            return f"{fields}{', none is '.join(['', *absent[:1]])}; {say}"
-        hint = f"or say which field is the candidate: --column candidate=NAME {layouts.IN_PYTHON} ({fields})"
-        return f"{only}name the file as references, and a file of candidates with it, {hint}"
+            return f"{fields}; --column candidate=NAME or references=NAME {layouts.IN_PYTHON} says which"
+        hint = "name the file as references, beside one of candidates" if self.numbered else "swap the two files"
+        hint = f"{hint}, or say which field is the candidate: --column candidate=NAME {layouts.IN_PYTHON} ({fields})"
+        return f"{only}{hint}"
 
     def _reference_row(self, row: CaptionRow, record: Record, candidates: list[str]) -> CaptionRow:
         """The row read as references: its caption is one of them if it has no others."""
@@ -579,7 +579,8 @@ class FieldMap:
             return row
         name = candidates[0] if len(candidates) == 1 else ""
         if name and (name.casefold() in NAMES["either_side"] or name in self.mapping):
-            row.references = (value,) if (value := record[name]) == "[]" else reference_field(value, row.location, name)
+            value, field_name = record[name], own_name(record, name, "the caption")
+            row.references = (value,) if value == "[]" else reference_field(value, row.location, field_name)
             row.one_of_many = True
             return row
         if candidates:

@@ -58,8 +58,17 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _CAPTION_NAMES = ("candidate", "caption", "prediction", "hypothesis", "captions", *list(SHORT_NAMES)[:7], "response")
 _LISTS = {"annotations", "conversations", "messages", "regions"}
 _CODES = ("code", "type", "status", "blockReason")
+FORMAT_OPTION = "--input-format {} (of references --references-format; in Python format=, references_format=)"
 IN_PYTHON = '(in Python columns={"NAME": FIELD})'
 """What follows a message that names `--column FIELD=NAME`: functions raise it, too."""
+
+
+class NamedRecord(dict[Any, Any]):
+    """A record with native names; messages list those of the file (`own_names`)."""
+
+    def __init__(self, fields: Record, record: Record) -> None:
+        super().__init__(fields)
+        self.own_names = list(getattr(record, "own_names", record))
 
 
 @dataclass(frozen=True)
@@ -216,6 +225,17 @@ def suggest_names(names: Iterable[Any], most: int = 8) -> str:
     return list_names([*shown_names, *[""] * (len(names) - most)], most)
 
 
+def own_name(record: Record, name: str, other: str) -> str:
+    """What messages call a field: by its name where the file has it, else by other words.
+
+    Args:
+        record: with native names.
+        name: of the field.
+        other: the words.
+    """
+    return name if record.__class__ is not NamedRecord or path_root(name) in record.own_names else other
+
+
 def fold_name(name: str) -> str:
     """A name in lower case with underscores, also for `imageId`, unless it is known as it is."""
     return name if name in IMAGE_NAMES else _CAPITAL.sub("_", name[:LONGEST_NAME].strip()).casefold().replace(" ", "_")
@@ -362,7 +382,7 @@ def _crossmodal(record: Record, location: str) -> dict[Any, Any]:
     if location and languages:
         raise InputError(
             f"{location}: captions in {len(languages)} languages ({list_names(languages, 40)}); choose one, such as "
-            f"--reference-column references={languages[0]}.caption (in Python reference_columns="
+            f"--column references={languages[0]}.caption (in Python columns="
             f'{{"{languages[0]}.caption": "references"}})'
         )
     return dict(record)
@@ -390,7 +410,7 @@ def _webdataset(record: Record, location: str) -> dict[Any, Any]:
         )
     caption = {} if text is None or names else {"caption": text}
     key = {} if "image_id" in fields else {"image_id": record.get("__key__")}
-    return {**fields, **key, **caption}
+    return NamedRecord({**fields, **key, **caption}, record if text is not None else fields)
 
 
 def _without(record: Record, *names: str) -> dict[Any, Any]:
@@ -434,8 +454,8 @@ def find_layout(records: Sequence[Any]) -> Layout | None:
     best = claims[max(claims)] if claims else []
     if len({layout.name for layout in best}) > 1:
         raise InputError(
-            f"the rows could be {' or '.join(layout.holds for layout in best)}; choose one: --input-format "
-            f"{' or '.join(layout.name for layout in best)}"
+            f"the rows could be {' or '.join(layout.holds for layout in best)}; choose one: "
+            f"{FORMAT_OPTION.format(' or '.join(layout.name for layout in best))}"
         )
     return best[0] if best else None
 

@@ -172,7 +172,7 @@ class LoadOptions:
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that are read; empty: all."""
-        return (self.split,) if isinstance(self.split, str) else tuple(self.split or ())
+        return (str(self.split),) if isinstance(self.split, str | int) else tuple(self.split or ())
 
     @property
     def reference_files(self) -> list[Any]:

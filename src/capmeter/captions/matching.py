@@ -19,6 +19,7 @@ from typing import Literal, cast
 from capmeter.captions.caption_set import CaptionSet, Events, VideoEvents
 from capmeter.captions.clean_texts import clean_chat_artifacts, render_markdown
 from capmeter.captions.containers import WHOLE, Span
+from capmeter.captions.layouts import suggest_names
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.reading import RowReader, open_rows
 from capmeter.captions.rows import CaptionRow, Side
@@ -477,6 +478,8 @@ class CaptionLoader:
             return InputError(f"{message} {skip[0].upper()}{skip[1:]}")
         advice = "No caption is left to score: check" if are_all else "Check"
         advice += " that both are of the same split and name the images alike"
+        if all(image_id in matching.rows for image_id in first_images):
+            advice = "Their lists of references there are empty: fill them"
         return InputError(f"{message} {advice}{f', or {skip}' * can_skip}")
 
 
@@ -582,12 +585,12 @@ def _refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
 
 def _refuse_absent_columns(readers: Sequence[RowReader], options: LoadOptions) -> None:
     """Raises if no row, of candidates or of references, has a column that the user named."""
-    chosen_columns = {**(options.columns or {}), **(options.reference_columns or {})}
-    used = set[str]().union(*(each.fields.used for each in readers))
-    if absent := [column for column in chosen_columns if column not in used]:
-        unused_columns = list_names(sorted(readers[0].fields.ignored), 8)
-        others = f"the columns that are not used are {unused_columns}" if unused_columns else "all columns are used"
-        raise InputError(
-            f"{readers[0].name}: no row has the column {list_names(absent)} that was chosen for "
-            f"{chosen_columns[absent[0]]}; {others}"
-        )
+    if options.reference_columns and len(readers) == 1:
+        raise InputError("--reference-column (reference_columns=) is for a file of references, and none is named")
+    for files, columns in ((readers, options.columns or {}), (readers[1:], options.reference_columns or {})):
+        used = set[str]().union(*(each.fields.used for each in files))
+        if absent := [column for column in columns if column not in used]:
+            raise InputError(
+                f"{files[0].name}: no row has the column {list_names(absent)} that was chosen for "
+                f"{columns[absent[0]]}; it has {suggest_names(sorted(files[0].fields.all_names)) or 'none'}"
+            )

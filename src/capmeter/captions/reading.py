@@ -127,8 +127,8 @@ def open_rows(
 def _open_document(document: Any, fields: FieldMap, format: str | None) -> Form:
     if layouts.is_results(document):
         raise InputError(
-            f"{fields.name}: this is a results file of capmeter, expected captions; only compare, explain, chair "
-            "and systems take results in their place"
+            f"{fields.name}: this is a results file of capmeter, expected captions; only compare, explain, chair, "
+            "report and view take results in their place"
         )
     return find_form(document, fields.name, fields, format)
 
@@ -195,7 +195,7 @@ def _table_kind(source: CaptionSource, first_line: bytes) -> str:
     has_delimiter = any(delimiter in start for delimiter in (b",", b";", b"|"))
     if b"\t" in start:
         return "tsv"
-    if source.ending in (".csv", ".tsv"):
+    if source.ending in (".csv", ".tsv") and not has_delimiter:
         return source.ending[1:]
     if has_delimiter and source.ending != ".txt":
         return "csv"
@@ -203,7 +203,7 @@ def _table_kind(source: CaptionSource, first_line: bytes) -> str:
         begins = describe(decode(first_line, source.name))
         raise InputError(
             f"{source.name}: neither JSON nor a table: it begins with {begins}; expected captions in one of the "
-            f"formats {', '.join(NAMES)} (--input-format list: one caption a line)"
+            f"formats {', '.join(NAMES)}; one caption a line: {layouts.FORMAT_OPTION.format('list')}"
         )
     is_prose = b"|" not in start and re.search(rb"[,;](?! |$)", start) is None  # each comma ends a word
     return "csv" if has_delimiter and not is_prose else "list"
@@ -246,7 +246,7 @@ def _learn_container(container: Container, fields: FieldMap, format: str | None)
 
 def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = False) -> None:
     """Raises if columns are not those of captions: a candidate and references, or one of them and its image."""
-    header, is_line = container.header or [], container.has_header_line
+    header, heading = container.header or [], container.heading
     found = fields.find_fields({name: [] for name in header})
     text_fields = found & {"candidate", "references"}
     converts = fields.layout is not None and fields.layout.convert is not None
@@ -254,13 +254,17 @@ def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = F
     if converts or has_events or (text_fields and (is_empty or fields.image_name is not None or len(text_fields) == 2)):
         return
     names = "the columns" if len(header) != 1 else "one column,"
-    start = f"the first line names {names}" if is_line else "the columns are"
-    advice = f"{'image_id is missing: ' * bool(text_fields)}{'add a header line with these names, or ' * is_line}say"
-    ending = "; lines of a name and a caption without a heading: --input-format named" if is_line else ""
+    start = f"the first {heading} names {names}" if heading else "the columns are"
+    add = "image_id is missing: " * bool(text_fields) + f"add a {heading} with these names, or " * bool(heading)
+    ending = (
+        f"; lines without a heading: {layouts.FORMAT_OPTION.format('named')}"
+        if heading == "line" and found <= {None}
+        else ""
+    )
     candidates = ", ".join(name for name, field_name in layouts.OTHER_NAMES.items() if field_name == "candidate")
     raise InputError(
         f"{fields.name}: {start} {layouts.suggest_names(header)}; expected image_id with candidate (or {candidates}) "
-        f"and references (or reference, ground_truth, reference_1, reference_2, …); {advice} which column is which: "
+        f"and references (or reference, ground_truth, reference_1, reference_2, …); {add}say which column is which: "
         f"--column image_id=NAME --column candidate=NAME --column references=NAME {layouts.IN_PYTHON}{ending}"
     )
 
@@ -309,4 +313,5 @@ def _decode_yaml(source: CaptionSource) -> Any:
     try:
         return yaml.load(source.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InputError(f"{source.name}: not valid YAML ({str(error).splitlines()[0]}); repair it") from None
+        reason = " ".join(str(error).replace(' in "<unicode string>"', "").split())[:200]
+        raise InputError(f"{source.name}: not valid YAML ({reason}); repair it") from None
