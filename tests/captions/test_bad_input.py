@@ -159,6 +159,8 @@ PAIRS: dict[str, tuple[Any, Any, str]] = {
     "a set": ({"a dog"}, R, "the candidates: a set"),
     "an iterator": (iter(["a"]), R, r"the candidates: a list_iterator, .* give list\(…\)"),
     "a data frame": (Frame(), R, r"the candidates: a Frame, .* read data frames with capmeter.integrations.frames.read\(candidates, references\)$"),
+    "references of one row null": ({"1": "a"}, [{"id": k, "gts": ["a"] if k else None} for k in range(3)], r"\[0\]: .* leave out the row"),
+    "references that are all empty": ({"1": "a"}, {"1": []}, "lists of references there are empty"),
     "other lengths": (["a", "b", "c"], [["x"], ["y"]], "3 candidates, but 2 lists of references"),
 }  # fmt: skip
 

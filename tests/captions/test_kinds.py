@@ -267,7 +267,7 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
         ({"version": 2, "status": "started", "eval": {}, "samples": None}, "log of Inspect with the status started"),
         (
             [{"image/key": "1", "image/locale": "en", "en": {"caption": ["a"]}, "de": {"caption": ["b"]}}] * 2,
-            "en.caption",
+            "--column references=en.caption",
         ),
         ([{"image": [b"x"], "caption": "a"}], "image is a list of 1"),
         ([{"image": "data:image/png;base64,AAAA", "caption": "a"}], "image_id is missing"),
@@ -279,7 +279,7 @@ def test_events_in_rows_and_tables(tmp_path: Path) -> None:
         ),
         ({"results": {"coco": {"CIDEr": 1}}, "configs": {}, "versions": {}}, "results of lmms-eval, which are scores"),
         ({"a": {"1": "a dog", "2": "a cat"}, "b": {"1": "the dog", "2": "the cat"}}, "if the keys are systems"),
-        ({"qid": 1, "query": "a dog", "windows": [[1, 2]]}, r"image_id is missing, .*the fields are qid"),
+        ({"qid": 1, "query": "a dog", "windows": [[1, 2]]}, r"candidates: image_id is missing, .*fields are qid"),
         ([{"id": 1, "epoch": 1, "target": "x", "output": {"completion": ""}, "error": {}}], "ended with an error"),
         ([{"recordId": "1", "modelOutput": {}, "error": {"errorCode": 400}}], "the request failed"),
         ({"a": [{"image_id": 1, "caption": "a"}], "b": [{"image_id": 1, "caption": "b"}]}, "under several keys"),

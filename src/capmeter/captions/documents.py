@@ -13,7 +13,7 @@ entries decide, so that the order of keys changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -159,9 +159,9 @@ def _find_in_list(items: Sequence[Any], name: str, fields: FieldMap) -> Form:
     return "list", lambda side: read_list(_places(items, name), side)
 
 
-def _places(items: Sequence[Any], name: str) -> Iterator[tuple[str, Any]]:
-    """The items of a list with their locations."""
-    return ((f"{name}[{k}]", item) for k, item in enumerate(items))
+def _places(items: Sequence[Any] | Mapping[str, Any], name: str) -> Iterable[tuple[str, Any]]:
+    """The items of a list with their locations, which are the keys of a mapping."""
+    return items.items() if isinstance(items, Mapping) else ((f"{name}[{k}]", item) for k, item in enumerate(items))
 
 
 def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tuple[Any, ...]) -> Form | None:
@@ -170,9 +170,9 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
         return None
     if rows := _rows_of_columns(document, fields.mapping):
         fields.note("columns", "an object of columns, as data frames are written; its k-th values are a row")
-        return _rows_form(rows, name, fields)
+        return _rows_form({f"{name}, row {k}": row for k, row in enumerate(rows)}, name, fields)
     if is_row(document, fields):
-        return _rows_form([document], name, fields, format="json")
+        return _rows_form({name: document}, name, fields, format="json")
     if (rows := _rows_of_both(document, fields)) and not parents:
         fields.learn(spread(rows))
         return "json", lambda side: fields.read(_places([row for row in rows if _HELD[side] in row], name), side)
@@ -242,7 +242,7 @@ def _refuse_or_keyed(document: Mapping[Any, Any], name: str, fields: FieldMap) -
         if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in spread(value))
     ]
     if len({type(value) for value in spread(document.values()) if value is not None}) > 2:  # the fields of a row
-        return _rows_form([document], name, fields, format="json")
+        return _rows_form({name: document}, name, fields, format="json")
     if len(lists) == 1 and len(document) > 1 and not any(isinstance(value, str) for value in document.values()):
         return _rows_form(document[lists[0]], f"{name}, {lists[0]}", fields, format="json")
     objects = [value for value in document.values() if isinstance(value, Mapping)]
@@ -316,9 +316,10 @@ def _has_rows(key: str, value: Any, fields: FieldMap) -> bool:
 def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str, fields: FieldMap) -> Form:
     """Rows under one key, or under several that are splits or classes of one data set."""
     others = [key for key in document if isinstance(key, str) and key not in row_keys]
+    placed = ((f"{name}, {key}[{k}]", key, row) for key in row_keys for k, row in enumerate(document[key]))
     if all(key.lower() in _SPLITS for key in row_keys):
         fields.ignored.update(key for key in others if key.lower() not in _SPLITS)
-        rows = [{"split": key, **row} if isinstance(row, Mapping) else row for key in row_keys for row in document[key]]
+        rows = {place: {"split": key, **row} if isinstance(row, Mapping) else row for place, key, row in placed}
         return _rows_form(rows, name, fields)
     rivals = [key for key in others if _rows_of(document[key], fields)]
     if len(row_keys) == 1 and not rivals:
@@ -331,8 +332,8 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
         if key == "samples" and "eval" in document and status not in (None, "success"):
             fields.note("incomplete_log", f"the run ended with the status {status}: samples may be missing")
         return _rows_form(document[key], name, fields, key=key, table=(table, document[table]) if table else None)
-    rows = [row for key in row_keys for row in document[key]]
-    probe = _probe(spread(rows), fields)
+    rows = {place: row for place, _, row in placed}
+    probe = _probe(spread(rows.values()), fields)
     ids_by_key = [set(map(probe.image_of, document[key])) for key in row_keys]
     all_ids = set().union(*ids_by_key)
     are_unclear = None in all_ids or len(all_ids) < sum(map(len, ids_by_key))
@@ -349,7 +350,7 @@ def _rows_under_keys(document: Mapping[Any, Any], row_keys: list[str], name: str
 
 
 def _rows_form(
-    items: Sequence[Any],
+    items: Sequence[Any] | Mapping[str, Any],
     name: str,
     fields: FieldMap,
     *,
@@ -357,8 +358,9 @@ def _rows_form(
     table: tuple[str, list[Any]] | None = None,
     format: str = "",
 ) -> Form:
-    """Rows of a list, with what a second list says of the images."""
-    records = [record for record in spread(items) if isinstance(record, Mapping)]
+    """Rows of a list, or by their locations, with what a second list says of the images."""
+    values = items.values() if isinstance(items, Mapping) else items
+    records = [row for row in spread(values) if isinstance(row, Mapping)]
     names = {each for record in records for each in record if isinstance(each, str)}
     layout = fields.forced_layout or find_layout(records)
     is_coco = "caption" in names and not names & _ROW_NAMES and layout is None and not fields.mapping
@@ -372,7 +374,7 @@ def _rows_form(
 
 
 def _read_rows(
-    items: Sequence[Any],
+    items: Any,
     name: str,
     fields: FieldMap,
     are_annotations: bool,

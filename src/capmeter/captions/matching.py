@@ -310,7 +310,8 @@ class CaptionLoader:
             chosen = [("system", system), *(("split", split_name) for split_name in splits)]
             selection = " and ".join(f"{option_name} {value!a}" for option_name, value in chosen if value)
             selection_text = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
-            raise InputError(f"{reader.name}: there are no candidates{selection_text}")
+            left_out = list_names(note.replace("_", " ") for note in reader.fields.notes if note.endswith("left_out"))
+            raise InputError(f"{reader.name}: there are no candidates{selection_text}{'; ' * bool(left_out)}{left_out}")
         if options.images_root is not None:
             pictures = PictureFiles(options.images_root)
             for row in rows:

@@ -253,19 +253,18 @@ def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = F
     has_events = EVENT_NAMES & set(header) or found >= {"box"} or found >= set(layouts.TIMES) or time_names(header)
     if converts or has_events or (text_fields and (is_empty or fields.image_name is not None or len(text_fields) == 2)):
         return
-    names = "the columns" if len(header) != 1 else "one column,"
-    start = f"the first {heading} names {names}" if heading else "the columns are"
+    start = f"the first {heading} names the column{'s' * (len(header) != 1)}" if heading else "the columns are"
     add = "image_id is missing: " * bool(text_fields) + f"add a {heading} with these names, or " * bool(heading)
     ending = (
         f"; lines without a heading: {layouts.FORMAT_OPTION.format('named')}"
         if heading == "line" and found <= {None}
         else ""
     )
-    candidates = ", ".join(name for name, field_name in layouts.OTHER_NAMES.items() if field_name == "candidate")
     raise InputError(
-        f"{fields.name}: {start} {layouts.suggest_names(header)}; expected image_id with candidate (or {candidates}) "
-        f"and references (or reference, ground_truth, reference_1, reference_2, …); {add}say which column is which: "
-        f"--column image_id=NAME --column candidate=NAME --column references=NAME {layouts.IN_PYTHON}{ending}"
+        f"{fields.name}: {start} {layouts.suggest_names(header)}; expected image_id with candidate (or caption, "
+        f"prediction, hypothesis) and references (or reference, ground_truth, reference_1, reference_2, …); {add}say "
+        "which column is which: --column image_id=NAME --column candidate=NAME --column references=NAME "
+        f"{layouts.IN_PYTHON}{ending}"
     )
 
 

@@ -230,12 +230,12 @@ def image_key(value: Any, location: str, field: str = "image_id") -> str:
         if isinstance(value, str):
             if value.strip():
                 return caption_text(value, location, field)
-            raise InputError(f"{location}: {field} is empty, expected the image's id as text or number")
+            raise InputError(f"{location}: {field} is empty, expected the image's id; correct or leave out the row")
         if isinstance(value, Real) and is_finite(value) and value == int(value):
             return str(int(value))
     except ValueError:  # Python writes no integer of more than 4,300 digits
         raise InputError(f"{location}: {field} is a whole number of thousands of digits, which is not an id") from None
-    raise InputError(f"{location}: {field} is {describe(value)}, expected the id as text or a whole number")
+    raise InputError(f"{location}: {field} is {describe(value)}, expected the id as text or a whole number; correct it")
 
 
 def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
@@ -256,7 +256,7 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
     if isinstance(value, bytes | bytearray | memoryview | range) or not isinstance(value, Sequence):
         items = value.tolist() if hasattr(value, "tolist") else None
         if not isinstance(items, list):
-            raise InputError(f"{location}: {field} is {describe(value)}, expected a list of captions")
+            raise InputError(f"{location}: {field} is {describe(value)}, expected a list of captions; correct it")
         value = items
     return tuple(
         item
