@@ -208,11 +208,9 @@ class FieldMap:
             chosen = next((name for name, count in counts.items() if 2 * count >= len(records) > 0), None)
         if chosen is None:
             has_both = 2 * sum({"candidate", "references"} <= self.find_fields(r) for r in records) >= len(records) > 0
-            if (self.layout is not None and self.layout.numbered) or (
-                self.numbered
-                and has_both
-                and not any(layouts.close_name(each) == "image_id" for each in list(names)[:100])
-            ):
+            are_numbered = self.layout is not None and self.layout.numbered
+            meant = (layouts.close_name(each) == "image_id" for each in list(names)[:100])
+            if are_numbered or (self.numbered and has_both and not any(meant)):
                 self.image_name = self._image_field = ""
                 self.note("rows_without_image", "each row is an image of its own; --column image_id=NAME names it")
             return
@@ -566,8 +564,8 @@ class FieldMap:
         if row.references is None:
             return f"{fields}; --column candidate=NAME or references=NAME {layouts.IN_PYTHON} says which"
         hint = "name the file as references, beside one of candidates" if self.numbered else "swap the two files"
-        hint = f"{hint}, or say which field is the candidate: --column candidate=NAME {layouts.IN_PYTHON} ({fields})"
-        return f"{only}{hint}"
+        say = f"say which field is the candidate: --column candidate=NAME {layouts.IN_PYTHON}"
+        return f"{only}{hint}, or {say} ({fields})"
 
     def _reference_row(self, row: CaptionRow, record: Record, candidates: list[str]) -> CaptionRow:
         """The row read as references: its caption is one of them if it has no others."""

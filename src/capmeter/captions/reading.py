@@ -255,11 +255,7 @@ def _refuse_header(container: Container, fields: FieldMap, *, is_empty: bool = F
         return
     start = f"the first {heading} names the column{'s' * (len(header) != 1)}" if heading else "the columns are"
     add = "image_id is missing: " * bool(text_fields) + f"add a {heading} with these names, or " * bool(heading)
-    ending = (
-        f"; lines without a heading: {layouts.FORMAT_OPTION.format('named')}"
-        if heading == "line" and found <= {None}
-        else ""
-    )
+    ending = f"; without a heading: {layouts.FORMAT_OPTION.format('named')}" * (heading == "line" and found <= {None})
     raise InputError(
         f"{fields.name}: {start} {layouts.suggest_names(header)}; expected image_id with candidate (or caption, "
         f"prediction, hypothesis) and references (or reference, ground_truth, reference_1, reference_2, …); {add}say "
