@@ -1,15 +1,21 @@
-"""Which objects an image shows, from a file: COCO's instances, or a JSON of objects by image.
+"""Which objects an image shows, from a file: COCO's instances and files like them, or objects by image.
 
 {"images": [{"id": 42, "file_name": …}], "categories": [{"id": 1, "name": "person"}],
  "annotations": [{"image_id": 42, "category_id": 1}, …]}                              instances_val2014.json
 {"42": ["person", "dog"], …}                                                          objects by image
 [{"image_id": 42, "labels": ["person", "dog"]}, …]                                    rows, also in JSON lines
+ImageID,LabelName,Confidence                                                          a label a line: Open Images
+
+COCO's panoptic annotations (`segments_info`), LVIS and Objects365 are read as its instances are. Of a category's names
+(`car_(automobile)` with `synonyms`, `Moniter/TV`) that counts which the list of object words knows.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,7 +36,9 @@ from capmeter.evaluation.base import CapmeterWarning
 from capmeter.metrics.hallucination.object_words import ObjectWords
 
 _EXPECTED = 'expected COCO\'s instances (instances_val2014.json), or objects by image: {"42": ["person", "dog"]}'
-_OBJECT_FIELDS = ("objects", "labels", "names", "categories", "classes")
+_IMAGE_FIELDS = (*IMAGE_NAMES, "ImageID")
+_OBJECT_FIELDS = ("objects", "labels", "names", "categories", "classes", "LabelName")
+_SENSE = re.compile(r"_\(.*\)|-(?:other|merged|stuff)\b.*")  # of LVIS's and of panoptic names
 _LONGEST_NAME = 200
 
 
@@ -71,14 +79,14 @@ class _GroundTruth:
     def _objects_of(self, image_id: str) -> frozenset[str] | None:
         """The objects of this image, by its id, else by its file name or COCO number.
 
-        None: the file lacks the image, or several could be meant.
+        None: the file lacks the image, or several with other objects could be meant.
         """
         if image_id in self.objects:
             return frozenset(self.objects[image_id])
         for value_of, image_ids in self._image_ids:
-            matched_ids = image_ids.get(value_of(image_id), [])
-            if len(matched_ids) == 1:
-                return frozenset(self.objects[matched_ids[0]])
+            matched = {frozenset(self.objects[each]) for each in image_ids.get(value_of(image_id), [])}
+            if len(matched) == 1:
+                return matched.pop()
         return None
 
     @cached_property
@@ -118,10 +126,14 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
     object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
     if isinstance(content, Mapping) and "annotations" in content:
-        object_names, file_names = _coco_names(content, name)
+        object_names, file_names = _coco_names(content, name, words)
     else:
         for image_id, image_names in _names_by_image(content, name):
             object_names.setdefault(image_id, []).extend(image_names)
+        by_stem = index_images({each: (each,) for each in object_names}, "file name without its ending")
+        for stem, ids in by_stem.items():
+            if len(ids) == 2 and stem in ids and all(each.startswith(stem) for each in ids):  # 1 and 1.jpg
+                object_names |= dict.fromkeys(ids, object_names[ids[0]] + object_names[ids[1]])
     extended = words if words is None else words.with_names(chain.from_iterable(object_names.values()))
     objects = {
         image_id: tuple(sorted(set(names) if extended is None else {extended.node_of(each) for each in names}))
@@ -132,8 +144,10 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
 
 
 def _decode(text: str, name: str) -> Any:
-    """A JSON document, or JSON lines."""
+    """A JSON document, JSON lines, or the rows of a table with a heading of Open Images."""
     lines = [line for line in text.splitlines() if line.strip()]
+    if lines and {"ImageID", "LabelName"} <= set(lines[0].split(",")):
+        return list(csv.DictReader(lines))
     try:
         if len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines[:2]):
             return [decode_json(line, name, k + 1) for k, line in enumerate(lines)]
@@ -142,20 +156,23 @@ def _decode(text: str, name: str) -> Any:
         raise InputError(f"{error}; {_EXPECTED}") from None
 
 
-def _coco_names(content: Mapping[str, Any], name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
+def _coco_names(
+    content: Mapping[str, Any], name: str, words: ObjectWords | None
+) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The names of the objects, and the file name, of each image of COCO's instances."""
-    categories: dict[str, str] = {}
+    categories: dict[str, list[str]] = {}
     for location, entry in _entries(content, "categories", name):
         category_id = _id(entry, "id", location)
         if category_id in categories:
             raise InputError(f"{location}: a second category has the id {category_id}; give each an id of its own")
-        categories[category_id] = _object_name(entry.get("name"), f"{location}: name")
+        is_object = words is None or entry.get("isthing", 1)  # words name things, not grass or sky
+        categories[category_id] = [_category_name(entry, location, words)] if is_object else []
     object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
     for location, entry in _entries(content, "images", name) if "images" in content else ():
         image_id = _id(entry, "id", location)
         object_names[image_id] = []
-        if (file_name := entry.get("file_name")) is not None:
+        if (file_name := entry.get("file_name", entry.get("coco_url"))) is not None:
             if not isinstance(file_name, str):
                 raise InputError(
                     f"{location}: file_name is {describe(file_name)}, expected the name of the image's file"
@@ -163,15 +180,18 @@ def _coco_names(content: Mapping[str, Any], name: str) -> tuple[dict[str, list[s
             file_names[image_id] = caption_text(file_name, location, "file_name")
     unlisted_ids: dict[str, None] = {}
     for location, entry in _entries(content, "annotations", name):
-        image_id, category_id = _id(entry, "image_id", location), _id(entry, "category_id", location)
-        if category_id not in categories:
-            raise InputError(
-                f"{location}: category_id {shorten(category_id)} is not among the categories; their ids are "
-                f"{list_names(categories) or 'none: the list is empty'}"
-            )
+        image_id, segments = _id(entry, "image_id", location), entry.get("segments_info")
         if image_id not in object_names:
             unlisted_ids[image_id] = None
-        object_names.setdefault(image_id, []).append(categories[category_id])
+        names = object_names.setdefault(image_id, [])
+        for each in segments if isinstance(segments, list) else [entry]:
+            category_id = _id(each if isinstance(each, Mapping) else {}, "category_id", location)
+            if category_id not in categories:
+                raise InputError(
+                    f"{location}: category_id {shorten(category_id)} is not among the categories; their ids are "
+                    f"{list_names(categories) or 'none: the list is empty'}"
+                )
+            names += categories[category_id]
     if unlisted_ids and "images" in content:
         _warn(f"{name}: annotations of images that it does not list: {list_names(unlisted_ids)}")
     return object_names, file_names
@@ -190,12 +210,15 @@ def _names_by_image(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
     for k, row in enumerate(content):
         location = f"{name}[{k}]"
         fields = row if isinstance(row, Mapping) else {}
-        id_names = [each for each in IMAGE_NAMES if each in fields]
+        id_names = [each for each in _IMAGE_FIELDS if each in fields]
         id_name = next((each for each in id_names if fields[each] is not None), next(iter(id_names), None))
         names_name = next((each for each in _OBJECT_FIELDS if each in fields), None)
         if id_name is None or names_name is None:
             raise InputError(f'{location}: {describe(row)}, expected {{"image_id": 42, "labels": ["person", "dog"]}}')
-        yield _id(fields, id_name, location), _names(fields[names_name], f"{location}: {names_name}")
+        names = [fields[names_name]] if names_name == "LabelName" else fields[names_name]
+        names = _names(names, f"{location}: {names_name}")
+        is_absent = names_name == "LabelName" and str(fields.get("Confidence")) in ("0", "0.0")  # people looked for it
+        yield _id(fields, id_name, location), [] if is_absent else names
 
 
 def _entries(content: Mapping[str, Any], key: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -219,11 +242,25 @@ def _names(value: Any, location: str) -> list[str]:
     return [_object_name(each, f"{location}[{k}]") for k, each in enumerate(value)]
 
 
+def _category_name(category: Mapping[str, Any], location: str, words: ObjectWords | None) -> str:
+    """The name of a category, or of several that which is among the words; the first without the sense in brackets."""
+    name, synonyms = _object_name(category.get("name"), f"{location}: name"), category.get("synonyms")
+    names = [name, *_names(synonyms if isinstance(synonyms, list) else [], location), *name.split("/")]
+    plain_names = [_SENSE.sub("", each).replace("_", " ") for each in names]
+    nodes = {} if words is None else words.nodes
+    return next((each for each in (name, *plain_names) if each.strip().lower() in nodes), plain_names[0])
+
+
 def _object_name(value: Any, location: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{location} is {describe(value)}, expected the name of an object")
     if len(value) > _LONGEST_NAME:
         raise InputError(f"{location}: {shorten(value)} has {len(value):,} letters, expected the name of an object")
+    if re.fullmatch(r"/[mt]/\w+", value):
+        raise InputError(
+            f"{location} is {value}, a code of Open Images; write its name, from class-descriptions-boxable.csv, in "
+            "its place"
+        )
     return value
 
 

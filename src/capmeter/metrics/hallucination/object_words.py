@@ -3,8 +3,9 @@
 A list gives each object (a *node*, such as `person`) its words. Two words that follow each other may count as one, the
 same ("hot dog") or another ("baby giraffe" is a giraffe and not a person).
 
-A file is the released `synonyms.txt` (one node a line, its words separated by commas), such a list as JSON
-(`{"person": ["man", …], …}`, or `{"nodes": [[node, [words]], …], "double_words": {"hot dog": "hot dog", …}}`).
+A file is the released `synonyms.txt` (one node a line, its words separated by commas), or such a list as JSON
+(`[["person", "man", …], …]`, `{"person": ["man", …], …}`, or with `double_words`:
+`{"nodes": [[node, [words]], …], "double_words": {"hot dog": "hot dog", …}}`).
 """
 
 from __future__ import annotations
@@ -159,13 +160,14 @@ def _bundled() -> ObjectWords:
 @lru_cache(maxsize=8)
 def _read(path: str, stamp: tuple[int, int]) -> ObjectWords:
     file_text, file_name = CaptionSource.resolve(path).read_text(), Path(path).name
-    if not file_text.lstrip().startswith("{"):
+    if not file_text.lstrip().startswith(("{", "[")):
         lines = [line.strip().split(", ") for line in file_text.splitlines() if line.strip()]
         return _object_words(file_name, [(line[0], line) for line in lines], None)
     content = decode_json(file_text, file_name)
-    if "nodes" not in content:
-        return _object_words(file_name, content.items(), None)
-    return _object_words(file_name, content["nodes"], content.get("double_words"))
+    if isinstance(content, list):
+        return _object_words(file_name, (isinstance(words, list) and (words[0], words) for words in content), None)
+    nodes, double_words = content.get("nodes", content), content.get("double_words") if "nodes" in content else None
+    return _object_words(file_name, nodes.items() if isinstance(nodes, Mapping) else nodes, double_words)
 
 
 def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) -> ObjectWords:
@@ -189,8 +191,12 @@ def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) 
         if double_words is None:
             doubles = {word.strip(): word.strip() for word in nodes if len(word.split()) == 2}
             double_words = doubles | _QUALIFIED | _RENAMED | {word: word for word in _NOT_OBJECTS}
-        checked_doubles = {str(double): str(single) for double, single in double_words.items()}
-    except (TypeError, ValueError, AttributeError):
+        checked_doubles = {str(double): "" + single for double, single in double_words.items()}
+        joined_words = set(checked_doubles.values())
+        long_words = [word for word in nodes if len(word.split()) > 2 and word not in joined_words]
+        if 2 * len(long_words) > len(nodes):  # such as captions
+            raise ValueError
+    except (TypeError, ValueError, AttributeError, LookupError):
         raise InputError(
             f"{list_name}: not a list of object words; expected lines such as `person, man, woman`, or JSON such as "
             '{"person": ["man", "woman"]}'
@@ -199,8 +205,6 @@ def _object_words(list_name: str, word_lists: Iterable[Any], double_words: Any) 
         raise InputError(f"{list_name}: there are no words in it; expected lines such as `person, man, woman`")
     _warn(list_name, "begins or ends with a blank and is never found", [word for word in nodes if word != word.strip()])
     _warn(list_name, "is repeated", repeated_words)
-    joined_words = set(checked_doubles.values())
-    long_words = [word for word in nodes if len(word.split()) > 2 and word not in joined_words]
     _warn(list_name, "has more than two parts and is never found", long_words)
     return ObjectWords(list_name, nodes, checked_doubles)
 
