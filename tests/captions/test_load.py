@@ -20,6 +20,7 @@ from capmeter.captions.load import load, load_systems
 from capmeter.captions.load_options import LoadKeywords, LoadOptions, ReferenceKeywords
 from capmeter.captions.reading import open_rows
 from capmeter.core.errors import InputError
+from capmeter.evaluation.runner import score
 
 RESULTS = [{"image_id": 7, "caption": "a dog runs"}, {"image_id": 30, "caption": "two cats"}]
 ANNOTATIONS = {
@@ -300,12 +301,22 @@ def test_real_files(shared: Path) -> None:
     assert len(set(expert.image_ids)) == 1000
 
 
-def test_more_images_without_references_are_counted_by_image() -> None:
+@pytest.mark.parametrize("name", ["options", "columns", "reference_columns", "split", "images_root", "regions"])
+def test_parameters_of_other_types_get_a_sentence(name: str) -> None:
+    for value in (3, True, 0.5, *([{"a": 1}] if name in ("options", "images_root") else [])):
+        with pytest.raises(InputError, match=f"^{name} is .*, expected"):
+            load(["a dog"], [["a dog"]], **{name: value})
+
+
+def test_settings_and_workers_of_other_types_get_a_sentence() -> None:
+    for others in ({"settings": "cpu"}, {"settings": {"device": "cpu"}}, {"workers": "2"}, {"workers": 2.5}):
+        with pytest.raises(InputError, match="expected"):
+            score(candidates=["a dog"], references=[["a dog"]], metrics="bleu-1", **others)
+
+
+def test_images_without_references_and_splits() -> None:
     with pytest.raises(InputError, match=r'2 of 2 candidates have no references: "1"\. Name'):
         load({"1": ["a dog", "a cat"]})
-
-
-def test_the_split_of_karpathys_file_is_a_name() -> None:
     images = [{"filename": f"{k}.jpg", "split": split, "sentences": [{"raw": "a"}]} for k, split in enumerate((1, "b"))]
     with pytest.raises(InputError, match="the splits are 1, b"):
         load({"0.jpg": "a"}, {"images": images}, split="test")

@@ -14,10 +14,11 @@ from support.caption_sets import read_parts
 
 import capmeter
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.parts import Part, hash_images, join_types, number_captions, open_parts
+from capmeter.captions.parts import Part, join_types, open_parts
 from capmeter.captions.sources import CaptionSource
 from capmeter.captions.writing import convert
 from capmeter.core.errors import InputError
+from capmeter.evaluation.part_scores import hash_images, number_captions
 
 TEXTS = st.sampled_from(["a dog", "a cat", "", 'she said "no"', "two\nlines", 'a ", b', "ends in ,"])
 ROWS = st.lists(

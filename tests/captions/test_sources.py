@@ -34,21 +34,15 @@ def forbidden(tmp_path: Path) -> Iterator[Path]:
     tmp_path.chmod(0o755)
 
 
-def test_gzip_is_recognised_by_the_first_bytes_not_the_name(tmp_path: Path) -> None:
+def test_gzip_byte_order_marks_and_line_feeds(tmp_path: Path) -> None:
     zipped, plain = tmp_path / "zipped.json", tmp_path / "plain.gz"
     zipped.write_bytes(gzip.compress("ein Hündchen".encode()))
     plain.write_text("ein Hündchen", encoding="utf-8")
     assert CaptionSource.resolve(zipped).read_text() == CaptionSource.resolve(plain).read_text() == "ein Hündchen"
-
-
-def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
     path = tmp_path / "marked"
     path.write_bytes(b"\xef\xbb\xbfa dog\na cat")
     assert CaptionSource.resolve(path).read_text() == "a dog\na cat"
     assert list(CaptionSource.resolve(path).lines()) == [(1, "a dog\n"), (2, "a cat")]
-
-
-def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes("a\rb\u2028c\x85d\ne\r\n".encode())
     assert [line for _, line in CaptionSource.resolve(path).lines()] == ["a\rb\u2028c\x85d\n", "e\r\n"]

@@ -214,19 +214,30 @@ def test_a_file_of_references_and_the_saved_study(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("strengths", "message"),
-    [([0.5, 2], "numbers from 0"), ([], "numbers from 0"), ([0], "numbers from 0"), ([float("nan"), 1], "from 0")],
+    [
+        ([0.5, 2], "numbers from 0"),
+        ([], "numbers from 0"),
+        ([0], "numbers from 0"),
+        ([float("nan"), 1], "from 0"),
+        ("x", "from 0"),
+        (None, "from 0"),
+    ],
 )
-def test_wrong_strengths_are_refused(strengths: list[float], message: str) -> None:
+def test_wrong_strengths_are_refused(strengths: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         robustness(REFERENCES, ["bleu-1"], ["wp"], strengths=strengths)
 
 
-def test_an_untouched_score_of_0_cannot_be_the_measure() -> None:
+@pytest.mark.parametrize("name", ["seed", "resamples", "images"])
+def test_what_is_not_a_whole_number_is_refused(name: str) -> None:
+    for value in ("3", 2.5, [1], None if name != "images" else -1):
+        with pytest.raises(InputError, match="expected"):
+            robustness(REFERENCES, ["bleu-1"], ["wp"], **{"resamples": 9, name: value})
+
+
+def test_metrics_that_cannot_be_measured() -> None:
     with pytest.raises(InputError, match=r"words\(less=9\.0\) gives the unmodified captions -5"):
         robustness(_four_words(), [Words(less=9.0)], ["removal"], resamples=20)
-
-
-def test_a_metric_that_cannot_be_measured_is_left_out_beside_others() -> None:
     with pytest.warns(CapmeterWarning, match=r"left out: bleu-4 gives the unmodified captions [\d.]+e-\d+; curves"):
         study = robustness(REFERENCES, ["bleu-4", "rouge-l"], ["removal"], strengths=[0.5, 1], resamples=20)
     assert study.metrics == ["rouge-l"]

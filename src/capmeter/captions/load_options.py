@@ -12,7 +12,7 @@ commands get an option for each field (`capmeter.cli.command.with_options`).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +23,7 @@ from capmeter.captions.layouts import parse_columns
 from capmeter.captions.reading import FORMATS, NAMES
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
 from capmeter.core.options import flat_options, option
 
 Source = str | os.PathLike[str] | CaptionSource | Mapping[Any, Any] | Sequence[Any]
@@ -159,8 +160,11 @@ class LoadOptions:
                 raise InputError(
                     f"{option_name} is {option_value!a}, expected {', '.join(other_values)} or {last_value}"
                 )
+        for option_name, (kind, expected_form) in _KINDS.items():
+            if not isinstance(option_value := getattr(self, option_name), kind | None):
+                raise InputError(f"{option_name} is {describe(option_value)}, expected {expected_form}")
         object.__setattr__(self, "images_root", Path(self.images_root) if self.images_root else None)
-        object.__setattr__(self, "regions", os.fspath(self.regions))
+        object.__setattr__(self, "regions", os.fspath(self.regions or ""))
 
     @property
     def adjustments(self) -> dict[str, str]:
@@ -195,10 +199,17 @@ class LoadOptions:
             keywords: values of fields by name.
             references: replaces the field of this name, if given.
         """
+        if not isinstance(options, cls | None):
+            raise InputError(f"options is {describe(options)}, expected LoadOptions(…); its fields are keywords, too")
         changed_options = keywords if references is None else {**keywords, "references": references}
         return replace(options or cls(), **changed_options)
 
 
+_KINDS: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("columns", "reference_columns"), (Mapping, '{"NAME": FIELD}')),
+    **dict.fromkeys(("images_root", "regions"), (str | os.PathLike, "the path of a folder or file")),
+    "split": (str | Iterable, "a name or a list of names"),
+}
 _CHOICES = {
     each.name: list(dict.fromkeys([*declared.choices, default]))
     for each, _, declared, default in flat_options(LoadOptions)

@@ -2,10 +2,7 @@
 
 A part is a range of the records of a file: row groups of Parquet, lines of JSON lines, CSV and TSV. Every other file is
 one part. Ids are those of all files read as one by `load`: a row without an id of its own has that of its image, or
-`image#k` where the image has several candidates, for which `number_captions` counts the images of all parts.
-
->>> number_captions([hash_images(["7", "8"]), hash_images(["9", "7"])])
-[array([ 0, -1]), array([-1,  1])]
+`image#k` where the image has several candidates (`numbers` counts the images of all parts).
 
 The rows of a part stand in their order, each with its final id, for what is written beside their scores: with `keep`
 also its number in the file, and its values of the columns that are carried through.
@@ -18,7 +15,6 @@ also its number in the file, and its values of the columns that are carried thro
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -232,23 +228,6 @@ def open_parts(
         _references_of(options)  # what is wrong with them is said here, before any part is read
     kept_columns = None if keep is None else tuple(keep)
     return [part for path in _find_files(source) for part in _divide(path, options, rows, kept_columns)]
-
-
-def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
-    """For the images of rows of each part, as hashes: the number of each among its equals in all parts, -1 if alone."""
-    hashes = np.concatenate(image_hashes)
-    _, image_indices, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    order = np.argsort(image_indices, kind="stable")
-    numbers = np.empty(len(hashes), np.int64)
-    numbers[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    numbers[counts[image_indices] == 1] = -1
-    return np.split(numbers, np.cumsum([len(part_hashes) for part_hashes in image_hashes])[:-1])
-
-
-def hash_images(names: Iterable[str]) -> Numbers:
-    """64 bits of BLAKE2 of each name, which are the same in every process."""
-    encoded = (name.encode("utf-8", "surrogatepass") for name in names)
-    return np.frombuffer(b"".join(hashlib.blake2b(each, digest_size=8).digest() for each in encoded), np.int64)
 
 
 def _find_files(source: Any) -> list[CaptionSource]:

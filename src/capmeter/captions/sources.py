@@ -39,7 +39,6 @@ from functools import cache, cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe_error, list_names
 from capmeter.core.output_files import display_path, file_name_error
@@ -280,7 +279,7 @@ class _BoundedReader(io.RawIOBase):
             byte_count = int(self._content.readinto(buffer))
         self._bytes_left -= byte_count
         if self._bytes_left < 0:
-            raise _too_large(self._source, self._source.name)
+            raise too_large(self._source, self._source.name)
         return byte_count
 
 
@@ -288,7 +287,8 @@ def _bounded(content: Any, source: CaptionSource) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(_BoundedReader(content, source), _BUFFER))
 
 
-def _too_large(source: CaptionSource, name: str) -> InputError:
+def too_large(source: CaptionSource, name: str) -> InputError:
+    """The error of a compressed file that holds too much."""
     return InputError(
         f"{name}: it unzips to more than {source.max_content / 2**30:.1f} GiB and {MAX_RATIO} times its size, which "
         "captions never do; unzip it yourself if it is intact"
@@ -324,7 +324,7 @@ def _open_member(file: BinaryIO, source: CaptionSource) -> Iterator[Any]:
         members = [member for member in archive.infolist() if member.filename and not member.is_dir()]
         member = _select_member(members, name, source.member)
         if member.file_size > source.max_content:
-            raise _too_large(source, f"{name}: {member.filename[:80]}")
+            raise too_large(source, f"{name}: {member.filename[:80]}")
         if member.flag_bits & 1:
             raise InputError(f"{name}: {member.filename[:80]} in it is encrypted; unzip it with its password")
         member_content = archive.open(member)
@@ -342,12 +342,12 @@ def _is_workbook(path: Path) -> bool:
 
 
 def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_name: str) -> zipfile.ZipInfo:
+    contents = list_names([member.filename for member in members], length=80) or "nothing"
     if member_name:
         selected = [member for member in members if member.filename == member_name]
         if len(selected) == 1:
             return selected[0]
         found = "several files" if selected else "no file"
-        contents = list_names((member.filename for member in members), length=80) or "nothing"
         raise InputError(f"{archive_name}: {found} called {member_name[:80]} in this archive; it holds {contents}")
     if any(member.filename == "_journal/start.json" for member in members):
         raise InputError(
@@ -357,10 +357,10 @@ def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_nam
     selected = [member for member in members if _may_hold_captions(member.filename, _CAPTION_SUFFIXES)]
     selected = selected or [member for member in members if _may_hold_captions(member.filename, _TEXT_SUFFIXES)]
     if len(selected) != 1:
+        contents = list_names([member.filename for member in selected], length=80) or contents
         advice = f"; choose one, such as {archive_name}/{selected[0].filename[:80]}" if selected else ""
         raise InputError(
-            f"{archive_name}: the archive holds {len(selected):,} files of captions "
-            f"({list_names((each.filename for each in selected or members), length=80)}), expected one{advice}"
+            f"{archive_name}: the archive holds {len(selected):,} files of captions ({contents}), expected one{advice}"
         )
     return selected[0]
 
@@ -420,10 +420,3 @@ class PictureFiles:
             counts = Counter(keys.values())
             files |= {key: name for name, key in keys.items() if counts[key] == 1}
         return files | {name: name for name in names}
-
-
-def with_picture_files(captions: CaptionSet, folder: str | os.PathLike[str]) -> CaptionSet:
-    """The captions, where those that name no picture have that of their image in this folder."""
-    files = PictureFiles(folder)
-    images = [name or files.find(image_id) for name, image_id in zip(captions.images, captions.image_ids, strict=True)]
-    return captions.replace(images=images, images_root=os.fspath(files.folder))

@@ -63,12 +63,6 @@ _FEWEST_IMAGES, _FEWEST_CAPTIONS = 20, 10  # fewer images, or fewer different ca
 _OWN_TO_OTHER = 1.1
 _MIN_EXCESS = 3.0  # standard errors
 _JOINED_LENGTH = 3.0
-_SAMPLE = 200
-MISMATCH = (
-    "the references seem to belong to other images, to be in another order, or to be joined into one text (`capmeter "
-    "validate` says why); check which field is the image id"
-)
-"""The note on captions whose references cannot be theirs."""
 _SEPARATOR = re.compile(r"\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n)")
 _NUMBERED = re.compile(r"\s*\(?\d{1,2}[.):]\s")
 _FEWEST_OF_PART = 2  # words
@@ -178,15 +172,6 @@ class ReferenceFit:
                 "and CIDEr-D near 0; give a list with one text for each reference"
             )
         return None
-
-
-def note_mismatch(captions: CaptionSet) -> dict[str, list[str]]:
-    """A note with all captions, if the references cannot be theirs; a sample decides whether all are compared."""
-    rows = range(0, len(captions), -(-len(captions) // _SAMPLE) or 1)
-    sampled = captions if len(rows) == len(captions) else captions.select(rows)
-    if not len(sampled.references.values) or ReferenceFit.measure(sampled).describe_mismatch() is None:
-        return {}
-    return {MISMATCH: list(captions.ids)} if ReferenceFit.measure(captions).describe_mismatch() else {}
 
 
 def is_blank(text: str) -> bool:

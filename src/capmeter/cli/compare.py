@@ -11,14 +11,7 @@ import typer
 
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import (
-    choose_metrics,
-    for_metrics,
-    input_files,
-    name_and_path,
-    open_named_systems,
-    read_stored,
-)
+from capmeter.cli.inputs import choose_metrics, for_metrics, input_files, name_and_path, open_named_systems, read_stored
 from capmeter.cli.main import CHECK_FAILED, echo
 from capmeter.cli.options import (
     DeviceOptions,

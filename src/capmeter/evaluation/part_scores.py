@@ -33,17 +33,7 @@ import numpy as np
 from capmeter._version import __version__
 from capmeter.captions.containers import ROWS
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.parts import (
-    NUMBER,
-    Numbers,
-    Part,
-    PartCaptions,
-    hash_images,
-    join_types,
-    number_captions,
-    open_parts,
-    reference_paths,
-)
+from capmeter.captions.parts import NUMBER, Numbers, Part, PartCaptions, join_types, open_parts, reference_paths
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import atomic_writer, write_atomic
@@ -215,6 +205,27 @@ def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dic
     }
     without_id = (f"{row.system or ''}\0{row.image_id}" for row in captions.rows if row.id is None)
     return states, captions.column_types(), hash_images(without_id)
+
+
+def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
+    """For the images of rows of each part, as hashes: the number of each among its equals in all parts, -1 if alone.
+
+    >>> number_captions([hash_images(["7", "8"]), hash_images(["9", "7"])])
+    [array([ 0, -1]), array([-1,  1])]
+    """
+    hashes = np.concatenate(image_hashes)
+    _, image_indices, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    order = np.argsort(image_indices, kind="stable")
+    numbers = np.empty(len(hashes), np.int64)
+    numbers[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    numbers[counts[image_indices] == 1] = -1
+    return np.split(numbers, np.cumsum([len(part_hashes) for part_hashes in image_hashes])[:-1])
+
+
+def hash_images(names: Iterable[str]) -> Numbers:
+    """64 bits of BLAKE2 of each name, which are the same in every process."""
+    encoded = (name.encode("utf-8", "surrogatepass") for name in names)
+    return np.frombuffer(b"".join(hashlib.blake2b(each, digest_size=8).digest() for each in encoded), np.int64)
 
 
 def _write_part(work: _Work, job: tuple[Part, Path]) -> None:

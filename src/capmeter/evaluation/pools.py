@@ -131,9 +131,9 @@ def choose_worker_count(captions: int, metrics: Sequence[Metric], cores: int | N
 
 def make_pool(workers: int | WorkerPool) -> WorkerPool:
     """Returns the pool, or one with this many processes (1: this process)."""
-    if not isinstance(workers, int):
+    if hasattr(workers, "map"):
         return workers
-    if not 1 <= workers <= MAX_WORKERS:
+    if not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers={workers}: expected a number of processes from 1 to {MAX_WORKERS}")
     return _ProcessPool(workers)
 

@@ -34,9 +34,10 @@ from capmeter._version import __version__
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load
 from capmeter.captions.reference_cache import enable_reference_cache
-from capmeter.captions.text_checks import check_captions, check_texts, find_ids, is_blank, note_mismatch
+from capmeter.captions.text_checks import ReferenceFit, check_captions, check_texts, find_ids, is_blank
 from capmeter.captions.words import is_unsegmented
 from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import (
@@ -61,6 +62,11 @@ if TYPE_CHECKING:
 Source = CaptionSet | Iterable[CaptionSet]
 UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does; see docs/languages.md)"
 """The note on captions without spaces between words that are scored as if they were English."""
+_MISMATCH = (
+    "the references seem to belong to other images, to be in another order, or to be joined into one text (`capmeter "
+    "validate` says why); check which field is the image id"
+)
+_SAMPLE = 200  # captions that are compared with their references first
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +94,10 @@ class Evaluation:
     metrics: tuple[Metric, ...]
     settings: Settings = field(default_factory=Settings)
     states: Mapping[CorpusState, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.settings, Settings):
+            raise InputError(f"settings is {describe(self.settings)}, expected capmeter.Settings(device=…)")
 
     @cached_property
     def ordered_metrics(self) -> tuple[Metric, ...]:
@@ -261,7 +271,7 @@ class Evaluation:
             if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
-        text_notes = check_texts(part.ids, candidates) | check_captions(part) | note_mismatch(part)
+        text_notes = check_texts(part.ids, candidates) | check_captions(part) | _note_mismatch(part)
         return len(part), _MeasuredPart(part.ids, part.image_ids, measurements, {**part.notes, **text_notes})
 
     def _parts(self, source: Source, pool: WorkerPool) -> Iterator[CaptionSet]:
@@ -295,6 +305,15 @@ class _MeasuredPart:
     image_ids: Sequence[str]  # (captions)
     measurements: dict[Metric, Measurement]
     notes: dict[str, list[str]]  # on the captions themselves
+
+
+def _note_mismatch(captions: CaptionSet) -> dict[str, list[str]]:
+    """A note with all captions, if the references cannot be theirs; a sample decides whether all are compared."""
+    rows = range(0, len(captions), -(-len(captions) // _SAMPLE) or 1)
+    sampled = captions if len(rows) == len(captions) else captions.select(rows)
+    if not len(sampled.references.values) or ReferenceFit.measure(sampled).describe_mismatch() is None:
+        return {}
+    return {_MISMATCH: list(captions.ids)} if ReferenceFit.measure(captions).describe_mismatch() else {}
 
 
 def _length(source: Source) -> int | None:

@@ -11,6 +11,7 @@ small file can decode to gigabytes, and a FIFO never ends. Formats that run othe
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 import warnings
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.caption_set import ImagePool, ImageRef
+from capmeter.captions.caption_set import CaptionSet, ImagePool, ImageRef
+from capmeter.captions.sources import PictureFiles
 from capmeter.core.errors import InputError
 from capmeter.encoders.preprocessing import import_pillow
 
@@ -215,3 +217,10 @@ class ContentHashes:
                 problems.append(str(error))
         raise_unreadable(problems, len(pool))
         return ContentHashTable(tuple(content_hashes))
+
+
+def with_picture_files(captions: CaptionSet, folder: str | os.PathLike[str]) -> CaptionSet:
+    """The captions, where those that name no picture have that of their image in this folder."""
+    files = PictureFiles(folder)
+    images = [name or files.find(image_id) for name, image_id in zip(captions.images, captions.image_ids, strict=True)]
+    return captions.replace(images=images, images_root=os.fspath(files.folder))

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.sources import with_picture_files
 from capmeter.core.assets import find_checkpoint
 from capmeter.core.checkpoints import hash_texts, read_training
 from capmeter.core.errors import InputError
@@ -34,6 +33,7 @@ from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list, with_required
+from capmeter.images.reading import with_picture_files
 from capmeter.judgments.benchmarks import all_benchmarks, find_benchmark
 from capmeter.judgments.prepared import Floats, JudgedPairs, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol

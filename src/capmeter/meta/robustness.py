@@ -33,7 +33,6 @@ import numpy.typing as npt
 from capmeter._version import __version__
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.load import load_reference_table
-from capmeter.captions.sources import with_picture_files
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
@@ -41,7 +40,8 @@ from capmeter.evaluation import registry
 from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import evaluate
-from capmeter.stats.bootstrap import Clusters, Interval, percentile_interval, resample_blocks
+from capmeter.images.reading import with_picture_files
+from capmeter.stats.bootstrap import Clusters, Interval, check_random, percentile_interval, resample_blocks
 from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.transforms.degradations import Degradation, parse_list
 
@@ -91,7 +91,7 @@ def leave_one_out(
 
 def _sample_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[np.intp]:
     """The captions of this number of images, sampled by the seed and their ids only, in the order of the set."""
-    if images < 1:
+    if not isinstance(images, int | np.integer) or images < 1:
         raise InputError(f"expected at least one image, but got {images}")
     shuffled = sorted(dict.fromkeys(captions.image_ids), key=lambda image: _hash_fraction("image", seed, image))
     sampled_images = set(shuffled[:images])
@@ -235,14 +235,16 @@ def robustness(
         InputError: wrong strengths, too few references, or no metric gives the unmodified captions .0001 or more.
     """
     parsed_metrics, parsed_degradations = registry.parse_list(metrics), parse_list(degradations)
+    check_random(resamples, seed)
     if resamples < 1:
         raise InputError(f"expected at least one resample, but got {resamples}")
-    points = np.unique(np.array([0.0, *strengths], np.float64))
-    if not np.isfinite(points).all() or points[0] < 0 or points[-1] > 1 or len(points) < 2:
+    strengths = list(strengths) if isinstance(strengths, Iterable) else [strengths]
+    are_shares = all(isinstance(each, int | float | np.number) and 0 <= each <= 1 for each in strengths)
+    if not are_shares or not any(strengths):
         raise InputError(
-            f"the strengths are {list(strengths)}, expected numbers from 0 (unmodified) to 1 (strongest), such as "
-            "0, 0.5, 1"
+            f"the strengths are {strengths}, expected numbers from 0 (unmodified) to 1 (strongest), such as 0, 0.5, 1"
         )
+    points = np.unique(np.array([0.0, *strengths], np.float64))
     unmodified_captions = _unmodified_captions(captions, images, seed, image_files)
     if images_root is not None:
         unmodified_captions = with_picture_files(unmodified_captions, images_root)

@@ -24,13 +24,7 @@ import numpy.typing as npt
 
 from capmeter.evaluation.results import Results, resample_scores
 from capmeter.stats.bootstrap import Interval, percentile_interval
-from capmeter.stats.significance import (
-    LEVEL,
-    PERMUTATIONS,
-    Pair,
-    Ranking,
-    required_resamples,
-)
+from capmeter.stats.significance import LEVEL, PERMUTATIONS, Pair, Ranking, required_resamples
 
 MIN_IMAGES = 6
 """With n images a paired permutation test of two systems gives p of 2^(1 - n) at least: below .05 from six on."""

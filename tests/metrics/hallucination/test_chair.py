@@ -208,7 +208,7 @@ BAD = {
         "a second category has the id 1",
     ),
     "a number among names": (b'{"42": ["dog", 18]}', r"the value\[1\] is the number 18"),
-    "codes": (b"ImageID,LabelName\n42,/m/01g317\n", "is /m/01g317, a code of Open Images; write its name"),
+    "codes": (b"ImageID,LabelName\n42,/m/01g317\n", "is /m/01g317, a code; write its name from"),
     "a table": (b"image_id,labels\n42,dog\n", "expected COCO's instances"),
     "captions": (b'{"images": [], "annotations": [{"image_id": 42, "caption": "a"}]}', "categories is missing"),
     "an empty name": (b'{"categories": [{"id": 1, "name": " "}], "annotations": []}', r"categories\[0\]: name is"),

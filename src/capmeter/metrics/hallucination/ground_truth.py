@@ -193,7 +193,8 @@ def _coco_names(
                 )
             names += categories[category_id]
     if unlisted_ids and "images" in content:
-        _warn(f"{name}: annotations of images that it does not list: {list_names(unlisted_ids)}")
+        message = f"{name}: annotations of images that it does not list: {list_names(unlisted_ids)}"
+        warnings.warn(message, CapmeterWarning, stacklevel=4)
     return object_names, file_names
 
 
@@ -257,15 +258,8 @@ def _object_name(value: Any, location: str) -> str:
     if len(value) > _LONGEST_NAME:
         raise InputError(f"{location}: {shorten(value)} has {len(value):,} letters, expected the name of an object")
     if re.fullmatch(r"/[mt]/\w+", value):
-        raise InputError(
-            f"{location} is {value}, a code of Open Images; write its name, from class-descriptions-boxable.csv, in "
-            "its place"
-        )
+        raise InputError(f"{location} is {value}, a code; write its name from class-descriptions-boxable.csv instead")
     return value
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, CapmeterWarning, stacklevel=5)
 
 
 def _refuse_pickle(path: str) -> None:

@@ -51,10 +51,7 @@ from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
-from capmeter.encoders import (
-    find_encoder,
-    load_encoder,
-)
+from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.text.layers import LAYERS, Adapter, load_module
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence
