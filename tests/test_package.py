@@ -62,16 +62,10 @@ def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
     assert public.__name__ == name and public.__doc__
 
 
-def test_subpackages_are_loaded_when_they_are_used() -> None:
+def test_public_names_are_loaded_when_used_and_documented() -> None:
     folders = {path.parent.name for path in (ROOT / "src/capmeter").glob("*/__init__.py")} - {"cli"}
     assert {name for name in capmeter.__all__ if ismodule(getattr(capmeter, name))} == folders
-
-
-def test_the_documentation_lists_every_public_name() -> None:
     page = (ROOT / "docs/python.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == {"__version__", *NAMES}
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="No capmeter attribute scores"):
         _ = capmeter.scores

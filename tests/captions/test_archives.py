@@ -145,12 +145,9 @@ def test_a_damaged_workbook_is_a_sentence(tmp_path: Path) -> None:
             capmeter.load(tmp_path / "b.xlsx")
 
 
-def test_an_archive_without_captions_gives_no_advice(tmp_path: Path) -> None:
+def test_archives_without_captions_and_behind_other_bytes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"0 files of captions \(notes\.md\), expected one$"):
         capmeter.load(archive(tmp_path / "a.zip", {"notes.md": "x"}))
-
-
-def test_an_archive_behind_other_bytes_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl", reason="needs the excel extra")
     path = archive(tmp_path / "x.zip", {"rows.jsonl": RESULTS})
     path.write_bytes(b"\t" + path.read_bytes())

@@ -189,20 +189,14 @@ def test_keys_that_are_no_text(key: Any, format: str) -> None:
             load(candidates, references, format=of_candidates, references_format=of_references)
 
 
-def test_a_key_that_is_not_comparable() -> None:
+def test_keys_indices_and_names_of_systems() -> None:
     pandas = pytest.importorskip("pandas")
     row = {pandas.NA: 1, "image_id": 1, "candidate": "a", "references": ["b"]}
     assert len(load([row])) == 1
-
-
-def test_a_series_is_read_by_its_index() -> None:
     pandas = pytest.importorskip("pandas")
     references = pandas.Series([["a cat"], ["a dog"]], index=[1, 0])
     for candidates in (pandas.Series(["a dog", "a cat"]), {"0": "a dog", "1": "a cat"}):
         assert load(candidates, references)["0"].references == ("a dog",)
-
-
-def test_systems_that_are_one_as_text() -> None:
     rows = [{"image_id": 1, "captions": {1: "first", "1": "second"}, "references": ["x"]}]
     with pytest.raises(InputError, match="names a system twice, as number and as text"):
         load(rows)

@@ -34,24 +34,18 @@ def no_runs() -> None:
     Lengths.runs.clear()
 
 
-def test_rows_come_back_as_they_were_given() -> None:
+def test_rows_come_back_and_each_sentence_is_stored_once() -> None:
     captions = CaptionSet.from_captions(ROWS)
     assert list(captions) == ROWS
     assert captions["2"] == ROWS[1]
-
-
-def test_each_distinct_sentence_is_stored_once() -> None:
     captions = CaptionSet.from_captions(ROWS)
     assert sorted(captions.pool.sentences) == ["", "a dog runs", "the dog runs", "two cats"]
     assert captions.references.lengths.tolist() == [2, 2, 1]
 
 
-def test_a_doubled_id_is_an_error_that_names_both_places() -> None:
+def test_doubled_and_unknown_ids_are_errors() -> None:
     with pytest.raises(InputError, match=r"duplicate id '1' \(captions 0 and 3"):
         CaptionSet.from_captions([*ROWS, ROWS[0]])
-
-
-def test_an_unknown_id_is_an_error() -> None:
     with pytest.raises(InputError, match="no caption with the id 'z' among the 3"):
         CaptionSet.from_captions(ROWS)["z"]
 

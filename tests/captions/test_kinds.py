@@ -317,7 +317,7 @@ def test_a_caption_that_begins_with_a_bracket_is_a_caption(text: str, tmp_path: 
     assert capmeter.load(write_file(tmp_path, f"{text}\na cat\n", "x.txt"), on_missing="keep")["0"].candidate == text
 
 
-def test_lists_as_text_are_json_or_python_with_commas() -> None:
+def test_lists_as_text_and_references_of_annotators() -> None:
     objects = [("[{'caption': \"a dog's\", 'id': 3}]", ("a dog's",)), ('[{"raw": "a dog\'s"}]', ("a dog's",))]
     objects += [('{"caption": "a dog\'s"}', ("a dog's",)), ("[1, 2]", ("[1, 2]",))]
     quoted, brackets = ('["caf\\u00e9 \\"x\\"", "b"]', ('café "x"', "b")), ('["a"] on a sign', ('["a"] on a sign',))
@@ -328,9 +328,6 @@ def test_lists_as_text_are_json_or_python_with_commas() -> None:
             assert capmeter.load(source, {"1": ["a"]})["1"].candidate == caption
     flags = [{"image_id": 1, "caption": text, "is_rejected": flag} for text, flag in (("a", "False"), ("b", "True"))]
     assert capmeter.load_references([*flags, {"image_id": 2, "caption": "[]"}]) == {"1": ("a",), "2": ("[]",)}
-
-
-def test_a_reference_of_each_annotator() -> None:
     rows = [{"image_id": "1", "annotator_id": k, "caption": text} for k, text in enumerate(("a red kite", "a hill"))]
     captions = capmeter.load([{**row, "caption": "x"} for row in rows], rows)
     assert [each.references for each in captions] == [("a red kite",), ("a hill",)]

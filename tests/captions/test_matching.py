@@ -33,19 +33,13 @@ def test_names_that_could_mean_several_images_match_none(
     assert all(f'"{name}"' in str(caught.value) for name in names)
 
 
-def test_others_are_scored_without_the_ambiguous_ones() -> None:
+def test_ambiguous_names_equal_ids_and_numbers_without_zeros() -> None:
     candidates = {"a/1.jpg": "a dog", "b/1.jpg": "a cat", "c/2.jpg": "a cow"}
     captions = capmeter.load(candidates, {"1.jpg": ["a dog"], "2.jpg": ["a cow"]}, on_missing="skip")
     assert captions.ids == ("c/2.jpg",)
     assert captions.notes["ambiguous_names"] == ["a/1.jpg", "b/1.jpg"]
-
-
-def test_an_equal_id_matches_where_another_name_is_like_it() -> None:
     captions = capmeter.load({"1": "a dog", "001": "a cat", "2": "a cow"}, {"1": ["x"], "2": ["y"]}, on_missing="skip")
     assert captions.ids == ("1", "2") and "matched_by" not in captions.notes
-
-
-def test_numbers_without_their_zeros_match() -> None:
     captions = capmeter.load({"000": "a dog", "0012": "a cat"}, {"0": ["x"], "12": ["y"]})
     assert [caption.references for caption in captions] == [("x",), ("y",)]
 
@@ -80,14 +74,11 @@ def test_references_of_several_files_are_joined_by_image(tmp_path: Path) -> None
     assert capmeter.load_references(files) == {"1": ("a", "c"), "2": ("b",)}
 
 
-def test_several_files_of_lists_are_equally_long(tmp_path: Path) -> None:
+def test_files_of_references_are_equally_long_and_named_once(tmp_path: Path) -> None:
     files = write(tmp_path, first=[["a"], ["b"]], second=[["c"], ["d"]], third=[["e"]])
     assert capmeter.load(["x", "y"], files[:2])["1"].references == ("b", "d")
     with pytest.raises(InputError, match=r"references of 2 images, .*third\.json of 1"):
         capmeter.load(["x", "y"], files)
-
-
-def test_a_file_of_references_is_named_once(tmp_path: Path) -> None:
     (file,) = write(tmp_path, first={"1": ["a"]})
     (tmp_path / "link.json").symlink_to(file)
     with pytest.raises(InputError, match=r"link\.json is named twice"):

@@ -363,20 +363,14 @@ def test_shares_and_lengths_by_hand() -> None:
     assert fit.describe_mismatch() is None  # two images say nothing
 
 
-def test_references_of_other_images_are_a_mismatch() -> None:
+def test_references_of_other_images_or_joined_into_one_text_are_a_mismatch() -> None:
     assert measure(CANDIDATES, REFERENCES).describe_mismatch() is None
     message = measure(CANDIDATES, REFERENCES[5:] + REFERENCES[:5]).describe_mismatch()
     assert message is not None and "belong to other images, or are in another order" in message
-
-
-def test_references_joined_into_one_text_are_a_mismatch() -> None:
     joined = [[" ".join(texts * 4)] for texts in REFERENCES]
     message = measure(CANDIDATES, joined).describe_mismatch()
     assert message is not None and "joined into one text" in message
     assert [text for text in examine(CANDIDATES, joined).warnings if "joined into one text" in text]
-
-
-def test_one_caption_for_all_images_says_nothing_about_the_references() -> None:
     assert measure(["a photo of a dog"] * 24, REFERENCES).describe_mismatch() is None
 
 

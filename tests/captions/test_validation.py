@@ -101,19 +101,13 @@ def test_repeated_candidates_and_unused_references() -> None:
     ]
 
 
-def test_candidates_among_their_own_references_are_noticed() -> None:
+def test_candidates_among_their_references_without_some_and_alone() -> None:
     references = {key: [*texts, CANDIDATES[key]] if key in ("2", "5") else texts for key, texts in REFERENCES.items()}
     (warning,) = examine(CANDIDATES, references).warnings
     assert warning == "candidate is one of its own references: 2 (2, 5)"
-
-
-def test_candidates_without_references_are_a_problem() -> None:
     findings = examine({"7": "a", "8": "b"}, {"7": ["a"]})
     assert findings.problems == ["candidates without references: 1 of 2 (8)"]
     assert not findings.ok
-
-
-def test_candidates_alone() -> None:
     findings = examine(CANDIDATES)
     assert findings.ok
     assert findings.facts["references"] == "none; name a file: --references"

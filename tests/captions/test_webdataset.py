@@ -101,11 +101,8 @@ def test_what_is_no_file_in_place_of_a_text_is_refused(tmp_path: Path, kind: byt
         capmeter.load(tmp_path / "x.tar", {"1": ["a dog"]})
 
 
-def test_a_shard_without_samples_is_named(tmp_path: Path) -> None:
+def test_shards_without_samples_and_samples_of_one_text_twice(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="found nothing"):
         capmeter.load(tar(tmp_path / "x.tar", {}), {"1": ["a dog"]})
-
-
-def test_the_text_and_the_caption_of_one_sample_may_be_equal(tmp_path: Path) -> None:
     path = tar(tmp_path / "x.tar", {"1.json": b'{"caption": "a dog", "url": "u"}', "1.txt": b"a dog"})
     assert capmeter.load(path, {"1": ["a dog"]})["1"].candidate == "a dog"

@@ -16,16 +16,10 @@ from capmeter.core.registry import other_packages
 RESEARCH_COMMANDS = other_packages()["capmeter-research"]["commands"]
 
 
-def test_version() -> None:
+def test_version_module_and_help() -> None:
     assert capmeter("--version").stdout == f"capmeter {__version__}\n"
-
-
-def test_the_module_runs_as_the_command() -> None:
     ran = subprocess.run([sys.executable, "-m", "capmeter", "--version"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (0, f"capmeter {__version__}\n")
-
-
-def test_help_of_a_command() -> None:
     text = capmeter("score", "--help").stdout
     assert "Examples" in text and "--per-caption" in text
 
@@ -42,11 +36,8 @@ def test_help_of_score_fits_on_two_screens(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(capmeter("score", "--help").stdout.splitlines()) <= 100
 
 
-def test_help_shows_what_looks_like_a_tag_of_html() -> None:
+def test_help_shows_tags_of_html_and_comes_without_arguments() -> None:
     assert "<think>…</think>" in capmeter("score", "--help").stdout
-
-
-def test_no_arguments_show_the_help() -> None:
     done = capmeter()
     assert done.returncode == 2 and "Usage: capmeter" in done.stdout + done.stderr
 

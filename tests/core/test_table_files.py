@@ -30,17 +30,11 @@ def test_hostile_ids_come_back(tmp_path: Path, name: str, delimiter: str) -> Non
     assert [json.loads(row["human"]) for row in result] == [[1.0, 2.0], []]
 
 
-def test_lines_are_json(tmp_path: Path) -> None:
+def test_lines_parts_and_other_endings(tmp_path: Path) -> None:
     write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "r.jsonl")
     assert [json.loads(line) for line in (tmp_path / "r.jsonl").read_text("utf-8").split("\n")[:-1]] == ROWS
-
-
-def test_another_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"ends in \.parquet, \.csv, \.tsv or \.jsonl"):
         write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "r.xlsx")
-
-
-def test_parts_are_one_parquet_file(tmp_path: Path) -> None:
     table = pyarrow.Table.from_pylist(ROWS)
     write_table((table.slice(k, 1) for k in range(2)), tmp_path / "r.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "r.parquet").equals(table)

@@ -76,14 +76,11 @@ def test_rows_of_pandas_stay_under_their_index() -> None:
     assert list(frame) == ["caption", "reference"], "the given frame is unchanged"
 
 
-def test_a_selected_and_shuffled_dataset_has_its_own_order() -> None:
+def test_selected_datasets_and_references_beside_the_frame() -> None:
     datasets = pytest.importorskip("datasets", reason="needs datasets")
     whole_set = datasets.Dataset.from_dict({"caption": ["a", "b", "a dog"], "reference": ["a dog"] * 3})
     scored = frames.with_scores(whole_set.select([2, 0]), "rouge-l")
     assert scored["caption"][:] == ["a dog", "a"] and scored["rouge-l"][0] == 1.0 and scored["rouge-l"][1] < 1.0
-
-
-def test_references_beside_the_frame() -> None:
     frame = pyarrow.table({"image_id": ["7", "9"], "caption": ["a dog", "cats"]})
     references = {"9": ["cats"], "7": ["a dog", "dogs"]}
     for each in (references, pyarrow.table({"image_id": ["9", "7"], "references": [*references.values()]})):

@@ -306,12 +306,9 @@ def test_an_empty_caption_is_its_end() -> None:
     assert plain[0] > 0
 
 
-def test_a_batch_of_zeros_warns() -> None:
+def test_a_batch_of_zeros_and_an_image_as_number_and_as_text() -> None:
     with pytest.warns(CapmeterWarning, match="all 2 rewards of a batch are 0"):
         reward("cider-d", references=IDS)([[21, 22], [11, 12]], [7, 9])
-
-
-def test_the_same_image_as_number_and_as_text() -> None:
     scorer = reward("cider-d", references=REFERENCES)
     both = scorer(["A man rides a bike"] * 2, ["391895", 391895])
     assert both[0] == both[1] > 0

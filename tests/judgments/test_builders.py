@@ -31,23 +31,14 @@ def partners(data: list[dict[str, Any]], kind: str, seed: int = 0) -> dict[tuple
             zip(data, others, strict=True)}  # fmt: skip
 
 
-def test_the_nearest_image_shares_rare_words() -> None:
+def test_other_images_of_foils() -> None:
     assert partners(rows(**OBJECTS), "similar") == {("", "1"): "2", ("", "2"): "1", ("", "3"): "4", ("", "4"): "3"}
-
-
-def test_all_languages_have_the_pairs_of_the_english_references() -> None:
     greek = {image: f"λέξη{ord(text[0])}" for image, text in OBJECTS.items()}
     found = partners(rows("el", **greek) + rows("en", **OBJECTS), "similar")
     assert all(found["el", image] == found["en", image] for image in OBJECTS)
-
-
-def test_a_seeded_order_never_pairs_an_image_with_itself() -> None:
     found = [partners(rows(**OBJECTS), "random", seed) for seed in range(5)]
     assert all(image != other for each in found for (_, image), other in each.items())
     assert found[0] == partners(rows(**OBJECTS), "random", 0) and any(each != found[0] for each in found)
-
-
-def test_one_image_has_no_other() -> None:
     with pytest.raises(InputError, match="at least two images"):
         partners(rows(**{"1": "a dog"}), "similar")
 

@@ -64,14 +64,11 @@ def test_table_of_ratings() -> None:
     assert difference_table(report).rows[0][:2] == ["good", "weak"]
 
 
-def test_one_judgment_is_counted_in_the_singular() -> None:
+def test_one_judgment_pairs_and_systems() -> None:
     rows = [RatedCaption("1", "1", "a dog", ("a dog runs",), (1,))]
     judgments = prepare_points("mine", rows, Protocol(name="p", statistic="tau-b"))
     report = measure_agreement(judgments, {"m": np.ones(1)}, resamples=10)
     assert agreement_table(report).title == "mine: 1 judgment of 1 image"
-
-
-def test_table_of_pairs_and_systems() -> None:
     table = agreement_table(paired())
     assert list(table.columns)[4:] == ["HC", "MM", "equal scores"] and table.rows[0][-1] == "2"
     table = agreement_table(ranked())

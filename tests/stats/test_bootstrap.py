@@ -22,14 +22,11 @@ from capmeter.stats.bootstrap import (
 from capmeter.stats.kendall import TauB
 
 
-def test_whole_clusters_are_drawn() -> None:
+def test_whole_clusters_are_drawn_by_seed() -> None:
     clusters = ["x", "y", "x", "z", "y"]
     for weights in next(resample_blocks(3, 50, seed=1))[:, Clusters(clusters).codes]:
         assert weights[0] == weights[2] and weights[1] == weights[4]
         assert weights[0] + weights[1] + weights[3] == 3  # as many clusters as there are
-
-
-def test_seed_and_number_of_draws() -> None:
     complete, (few,), (others,) = (list(resample_blocks(30, n, seed)) for n, seed in ((20, 4), (5, 4), (20, 5)))
     assert (complete[0][:5] == few).all() and (complete[0] != others).any()
 

@@ -46,11 +46,8 @@ def test_it_is_antisymmetric(pairs: list[tuple[float, float]]) -> None:
     assert (sign_with_tolerance(a, a) == 0).all()
 
 
-def test_columns_broadcast() -> None:
+def test_columns_broadcast_and_hold_numbers() -> None:
     assert sign_with_tolerance([[1.0], [2.0]], [[1.0, 2.0], [1.0, 2.0]]).tolist() == [[0, -1], [1, 0]]
-
-
-def test_what_is_no_number_is_refused() -> None:
     with pytest.raises(InputError, match="finite scores"):
         sign_with_tolerance([np.nan], [1.0])
 
@@ -74,9 +71,6 @@ def test_mean_of_groups_not_of_pairs() -> None:
     assert accuracy() == 0.5 and accuracy.groups == ("HI", "HC")
     assert accuracy.by_group().tolist() == [[1.0, 0.0]]
     assert accuracy([1, 1, 0, 0]) == 1.0  # no HC pair drawn
-
-
-def test_group_mean_under_weights() -> None:
     mean = GroupMean([1.0, 2.0, 4.0], groups=["a", "a", "b"])
     assert mean(np.asarray([[1, 1, 1], [0, 2, 1]])).tolist() == [(1.5 + 4) / 2, (2 + 4) / 2]
 
@@ -137,19 +131,13 @@ def test_a_resample_is_its_pairs_repeated(pairs: list[tuple[int, int, int]]) -> 
     assert TieMatched(gaps, better)(weights) == pytest.approx(repeated())
 
 
-def test_agreement_by_group() -> None:
+def test_agreement_by_group_and_odds_of_systems() -> None:
     matched = TieMatched([1, -1, 2, 3], [1, 1, 1, 1], ["x", "x", "y", "y"])
     assert matched.by_group().tolist() == [[0.5, 1.0]] and matched() == 0.75
-
-
-def test_odds_of_two_systems_are_the_ratio_of_their_wins() -> None:
-    """300 wins against 100: 400 · log10(3) = 190.85 points apart, around 1000."""
+    # 300 wins against 100: 400 · log10(3) = 190.85 points apart, around 1000.
     strong, weak = bradley_terry([[0, 300], [100, 0]])
     assert strong - weak == pytest.approx(400 * np.log10(3), abs=0.1)
     assert strong + weak == pytest.approx(2000)
-
-
-def test_a_system_that_won_every_battle_is_finite_and_best() -> None:
     ratings = bradley_terry([[0, 10, 10], [0, 0, 5], [0, 5, 0]])
     assert np.isfinite(ratings).all() and ratings[0] > ratings[1] == pytest.approx(ratings[2])
 
@@ -164,13 +152,10 @@ def test_expected_wins_are_the_wins(numbers: list[int]) -> None:
     np.testing.assert_allclose(expected, wins.sum(axis=1) - 0.01 * strengths, atol=1e-3)
 
 
-def test_ties_are_half_wins() -> None:
+def test_ties_are_half_wins_and_wrong_tables_are_refused() -> None:
     first, second = np.array([0, 0, 1]), np.array([1, 1, 0])
     wins = count_wins(first, second, np.array([1, 0, 1]), np.array([1, 2, 3]), 2)
     assert wins.tolist() == [[0, 2], [4, 0]]  # 1 + 2/2 wins of 0; 2/2 + 3 wins of 1
-
-
-def test_wrong_tables_are_refused() -> None:
     with pytest.raises(InputError, match="square table"):
         bradley_terry([[0, 1, 2], [1, 0, 2]])
     with pytest.raises(InputError, match="square table"):

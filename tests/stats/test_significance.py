@@ -79,13 +79,10 @@ def test_ranks_and_best_by_hand() -> None:
     assert strict.significantly_worse("a") == {"c", "d"}
 
 
-def test_one_not_below_the_top_is_among_the_best_whatever_stands_between() -> None:
+def test_the_best_and_equal_values() -> None:
     values = {"a": 0.9, "b": 0.8, "c": 0.7}
     result = Ranking.from_p_values(values, {("a", "b"): 0.01, ("a", "c"): 0.3, ("b", "c"): 0.5}, correct=False)
     assert result.best() == {"a", "c"} and result.ranks() == {"a": 1, "b": 2, "c": 2}
-
-
-def test_equal_values_are_never_better() -> None:
     result = Ranking.from_p_values({"a": 1.0, "b": 1.0}, {("a", "b"): 0.0})
     assert result.ranks() == {"a": 1, "b": 1} and result.best() == {"a", "b"}
 

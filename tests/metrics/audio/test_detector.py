@@ -40,13 +40,10 @@ def test_faulty_captions_are_more_probable_errors() -> None:
     assert together.tolist() == [detector.probabilities([text])[0] for text in FLUENT + FAULTY]
 
 
-def test_it_is_the_default() -> None:
+def test_it_is_the_default_and_other_weights_are_refused() -> None:
     scores = capmeter.score(candidates=FAULTY, references=[[text] for text in FLUENT], metrics="fer(threshold=0.1)")
     assert scores["fer(threshold=0.1)"].score == 1
     assert "detector:fluency@" in scores["fer(threshold=0.1)"].signature
-
-
-def test_other_weights_are_refused() -> None:
     for weights in ({}, {"weights": np.zeros((2, 2), np.float32)}, {"weights": np.array([np.nan], np.float32)}):
         with pytest.raises(AssetError, match="fluency@"):
             FluencyDetector.from_checkpoint(Checkpoint("fluency", {"bias": 0.0}, weights))

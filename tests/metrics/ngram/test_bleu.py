@@ -29,23 +29,14 @@ def test_by_hand() -> None:
     assert scores.items["i0"] == pytest.approx((2 / 3 * 1 / 2) ** 0.5 * penalty, abs=1e-8)
 
 
-def test_clipping_takes_the_largest_count_of_any_one_reference() -> None:
+def test_clipping_lengths_sums_and_empty_candidates() -> None:
     scores = bleu([("a a a", ["a b c", "a a c"])], 1)
     assert scores.items["i0"] == pytest.approx(2 / 3, abs=1e-8)
-
-
-def test_of_two_equally_near_reference_lengths_the_shorter_counts() -> None:
     scores = bleu([("a b c", ["a b", "a b c d"])], 1)
     assert scores.parts["brevity-penalty"] == 1.0
-
-
-def test_the_corpus_score_comes_from_summed_counts() -> None:
     scores = bleu([("a b", ["a b"]), ("x y z", ["a y c"])], 1)
     assert scores.score == pytest.approx(3 / 5, abs=1e-8)
     assert np.mean(list(scores.items.values())) == pytest.approx((1 + 1 / 3) / 2, abs=1e-8)
-
-
-def test_an_empty_candidate_scores_nothing_and_is_noted() -> None:
     scores = bleu([("", ["a b"]), ("a", ["a"])])
     assert scores.items["i0"] == 0.0
     assert scores.notes == {"empty candidate": ["i0"], "fewer than 4 words: no 4-gram": ["i1"]}

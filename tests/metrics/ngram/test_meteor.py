@@ -84,14 +84,11 @@ def test_the_corpus_score_sums_counts_and_leaves_out_a_perfect_captions_chunk(sm
     assert scores.parts["chunks"] == 1.0
 
 
-def test_the_first_of_the_best_references_counts(small: Meteor) -> None:
+def test_the_first_of_the_best_references_counts_and_no_empty_text(small: Meteor) -> None:
     metric_values = small.measure(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), RunContext()).values
     assert metric_values[0, COLUMNS.index("reference-words")] == 3
     [evidence] = small.explain(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), RunContext())
     assert evidence.facts["best reference"] == 2.0
-
-
-def test_empty_texts_score_nothing(small: Meteor) -> None:
     scores = measure(small, [("", ["a"]), ("", [""]), ("a", [""]), ("a", ["", "a"]), ("the", ["a"])])
     assert list(scores.items.values()) == [0.0, 0.0, 0.0, 1.0, 0.0]
     assert scores.notes == {"empty candidate": ["i0", "i1"]}

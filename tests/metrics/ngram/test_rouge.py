@@ -37,13 +37,10 @@ def test_by_hand_precision_and_recall_may_come_from_different_references() -> No
     assert scores.parts == {"precision": pytest.approx(p), "recall": pytest.approx(r)}
 
 
-def test_an_empty_text_is_one_empty_token_as_in_the_standard_code() -> None:
+def test_empty_texts_and_words_beyond_the_surrogate_block() -> None:
     scores = rouge([("", ["a"]), ("", [""]), ("a", [""])])
     assert list(scores.items.values()) == [0.0, 1.0, 0.0]
     assert scores.notes == {"empty candidate": ["i0", "i1"]}
-
-
-def test_words_beyond_the_surrogate_block_are_told_apart() -> None:
     words = [f"w{k}" for k in range(0xD800 + 50)]
     rows = [(" ".join(words), [" ".join(words)]), (words[-1], [words[-2]])]
     assert list(rouge(rows).items.values()) == [1.0, 0.0]

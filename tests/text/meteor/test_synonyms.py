@@ -41,7 +41,4 @@ def test_synonyms_share_a_synset_with_a_word_or_its_base_form() -> None:
     assert dictionary.synonyms("cars") == {"car", "automobile", "truck"}
     assert dictionary.synonyms("lorry") == {"truck", "lorry"}
     assert dictionary.synonyms("xylophone") == frozenset()
-
-
-def test_a_doubled_consonant_is_not_undone_but_known_forms_are() -> None:
     assert Synonyms("bigg\n1\nbigge\n2\n", "").synsets("bigger") == {1}

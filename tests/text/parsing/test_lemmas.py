@@ -26,13 +26,10 @@ def test_the_longest_ending_decides() -> None:
     assert RULES.lemma("eating", "VBZ") == "eat"
 
 
-def test_other_tags_are_only_lower_cased() -> None:
+def test_other_tags_are_only_lower_cased_and_lemmas_not_empty() -> None:
     assert RULES.lemma("Glasses", "NN") == "glasses"
     assert RULES.lemma("Paris", "NNP") == "Paris"
     assert RULES.lemma("His", "PRP$") == "he"
-
-
-def test_lemmas_are_not_empty() -> None:
     assert RULES.lemma("s", "NNS") == "s"
 
 

@@ -52,12 +52,9 @@ def test_attributes_and_relations_join_the_first_similar_one():
     assert str(graph) == "man/guy\ndog\nman/guy -- near/close to --> dog\ndog -- near --> man/guy"
 
 
-def test_without_synonyms_words_alone_count():
+def test_words_alone_and_graphs_of_tuples():
     graph = build_scene_graph([("man",), ("guy",), ("man", "big"), ("man", "large"), ("man", "big")], no_synsets)
     assert len(graph) == 4
-
-
-def test_a_graph_is_made_again_of_its_tuples():
     graph = build_scene_graph([("man", "guy", "near"), ("man", "big"), ("dog", "large")], synsets)
     assert graph_from_concepts(list(graph.tuples())) == graph
 
@@ -79,14 +76,11 @@ def test_counts_by_hand():
     assert counts["cardinality"].precision == counts["cardinality"].recall == counts["cardinality"].f == 0
 
 
-def test_several_tuples_may_match_one():
+def test_tuples_that_match_one_and_merged_attributes():
     counts = match(build_scene_graph([("man",), ("person",)], synsets), build_scene_graph([("guy",)], synsets)).counts[
         "all"
     ]
     assert (counts.true, counts.candidate, counts.reference, counts.recall) == (2, 2, 1, 2.0)
-
-
-def test_a_merged_attribute_is_no_colour():
     graph = build_scene_graph([("dog", "red"), ("dog", "crimson")], synsets)
     assert match(graph, graph).counts["color"] == Counts(0, 0, 0)
     assert len(COLORS) == 18

@@ -56,13 +56,10 @@ def test_scripts_without_spaces_are_noted(text: str, tmp_path: Path) -> None:
     assert any("without spaces between words" in warning for warning in examine(captions).warnings)
 
 
-def test_few_chinese_captions_among_english_ones_get_no_note() -> None:
+def test_notes_on_few_chinese_captions_and_warnings() -> None:
     results = score(candidates=[DOG, "a dog", "a cat"], references=[["a"]] * 3, metrics="rouge-l")
     assert UNSPLIT not in results["rouge-l"].notes
     assert not is_unsegmented("a dog") and not is_unsegmented("") and not is_unsegmented("café")
-
-
-def test_validate_warns() -> None:
     report = examine({"1": DOG, "2": CAT}, {"1": [DOG], "2": [CAT]})
     assert any("tokenizer=char" in warning for warning in report.warnings)
 

@@ -24,17 +24,11 @@ def test_longest_match_wins_and_the_earlier_rule_wins_a_tie() -> None:
     assert first_match(lexer, "DOG") == ("", -1), "but not inside brackets"
 
 
-def test_text_without_a_matching_rule() -> None:
+def test_no_rule_and_look_ahead() -> None:
     assert first_match(Lexer([Rule("word", "[a-z]+")], {}), "1") == ("", -1)
-
-
-def test_look_ahead_counts_for_the_length_but_is_not_consumed() -> None:
     lexer = Lexer([Rule("stem", "[a-z]+", before="'(s|re)"), Rule("word", "[a-z]+'?")], {})
     assert first_match(lexer, "dog's") == ("dog", 0)
     assert first_match(lexer, "dogs'") == ("dogs'", 1)
-
-
-def test_the_longest_stem_with_a_complete_look_ahead() -> None:
     lexer = Lexer([Rule("a", "a+", before="a+b")], {})
     assert first_match(lexer, "aaab") == ("aa", 0)
 

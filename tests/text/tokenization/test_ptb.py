@@ -127,15 +127,9 @@ def test_a_line_break_inside_a_caption_is_white_space(separator: str) -> None:
     assert tokenise(f"two dogs{separator}and a cat.") == ["two", "dogs", "and", "a", "cat"]
 
 
-def test_next_line_character_is_an_ellipsis() -> None:
+def test_next_lines_brackets_quotes_and_the_next_caption() -> None:
     assert split("dog\u0085cat") == ["dog", "...", "cat"]
-
-
-def test_brackets_stay_and_quotes_go() -> None:
     assert tokenise("(a) \"b\" 'c' - d; e: f? g!") == ["-lrb-", "a", "-rrb-", "b", "c", "d", "e", "f", "g"]
-
-
-def test_a_capital_in_the_next_caption_changes_nothing() -> None:
     alone = [tokenise("he ran to Main St."), tokenise("The end")]
     assert tokenise_all(["he ran to Main St.", "The end"]) == alone
     assert alone[0][-1] == "st."

@@ -10,20 +10,14 @@ from capmeter.core.errors import InputError
 from capmeter.text.tokenization.token_tables import Tokens, Vocabulary, WhitespaceTokens
 
 
-def test_tokens_are_ids_over_one_vocabulary() -> None:
+def test_tokens_and_words_are_ids_over_one_vocabulary() -> None:
     table = SentencePool(["A dog runs.", "a dog", ""]).analyse(Tokens())
     assert table.vocabulary.words == ("a", "dog", "runs")
     assert [table.ids[k].tolist() for k in range(3)] == [[0, 1, 2], [0, 1], []]
     assert table.row(1) == ("a", "dog")
-
-
-def test_tokenised_text_is_split_at_single_blanks() -> None:
     table = SentencePool(["a  b", ""]).analyse(Tokens("whitespace"))
     assert [table.row(0), table.row(1)] == [("a", "", "b"), ("",)]
     assert SentencePool(["a  b", ""]).analyse(WhitespaceTokens("whitespace")).row(0) == ("a", "b")
-
-
-def test_words_split_tokens_that_hold_a_no_break_space() -> None:
     pool = SentencePool(["add 1 1/2 cups", "two cups"])
     assert "1\u00a01/2" in pool.analyse(Tokens()).row(0)
     assert pool.analyse(WhitespaceTokens()).row(0) == ("add", "1", "1/2", "cups")
@@ -39,17 +33,11 @@ def test_words_of_letters_alone() -> None:
     )
 
 
-def test_both_analyses_share_one_table_where_nothing_splits() -> None:
+def test_shared_tables_hashes_and_unknown_tokenizers() -> None:
     pool = SentencePool(["a dog"])
     assert pool.analyse(WhitespaceTokens()) is pool.analyse(Tokens())
-
-
-def test_hashes_are_the_same_in_every_run_and_survive_lone_surrogates() -> None:
     hashes = Vocabulary(("dog", "\ud800")).hashes
     assert hashes.dtype == np.uint64
     assert hashes.tolist() == [11501171807684625465, 7497787021708494914]
-
-
-def test_an_unknown_tokenizer_is_named() -> None:
     with pytest.raises(InputError, match="unknown tokenizer 'moses'"):
         SentencePool(["a"]).analyse(Tokens("moses"))
