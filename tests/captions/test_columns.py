@@ -218,6 +218,17 @@ def test_native_names_and_the_users_come_before_other_names(name: str) -> None:
     assert load([{**row, name: [row[name]]} for row in rows]).image_ids == ("0", "1")  # a list is not a name
 
 
+@pytest.mark.parametrize("name", ["audio", "video", "image"])
+def test_what_a_caption_is_of_names_it_by_a_path_alone(name: str) -> None:
+    rows = [{name: {"bytes": b"RIFF", "path": path}, "caption": "a"} for path in ("a.wav", "b.wav")]
+    assert load(rows, on_missing="keep").image_ids == ("a.wav", "b.wav")
+    assert load([{"id": k, **row} for k, row in enumerate(rows)], on_missing="keep").image_ids == ("0", "1")
+    nameless = {name: {"bytes": b"RIFF", "path": None}, "caption": "a"}
+    with pytest.raises(InputError, match="is missing"):
+        load([nameless], on_missing="keep")
+    assert load([{**nameless, "references": ["b"]}]).image_ids == ("0",)
+
+
 def test_a_name_that_is_nearly_known_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("imageid,candidates,Reference\n1,a,b\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,36 @@ def test_converted_rows_keep_their_times(tmp_path: Path, to: str) -> None:
     assert next(iter(capmeter.load(results, references=rows))).events == EVENTS
     save(capmeter.load(results, references=truth), rows, to=to)
     assert next(iter(capmeter.load(rows))).events == EVENTS
+
+
+def test_times_of_excel_parquet_and_python(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl (pip install 'capmeter[excel]')")
+    pyarrow, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    times = [(time(0, 0, 1), time(0, 0, 4, 500_000)), (timedelta(minutes=1), timedelta(hours=1))]
+    seconds, book = ((1.0, 4.5), (60.0, 3600.0)), openpyxl.Workbook()
+    rows = [{"video_id": "v", "start": start, "end": end, "caption": "it runs"} for start, end in times]
+    for row in (list(rows[0]), *(list(row.values()) for row in rows)):
+        book.active.append(row)
+    book.save(tmp_path / "all.xlsx")
+    for k, row in enumerate(rows):
+        parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / f"{k}.parquet")
+    for source, expected in [
+        (rows, seconds),
+        (tmp_path / "all.xlsx", seconds),
+        (tmp_path / "0.parquet", seconds[:1]),
+        (tmp_path / "1.parquet", seconds[1:]),
+        ({"v": {"start": [1, "60"], "end": [4.5, 3600], "text": ["a", "b"]}}, seconds),
+    ]:
+        (caption,) = capmeter.load(source, on_missing="keep")
+        assert caption.events is not None and caption.events.candidate.times == expected
+
+
+def test_a_clip_with_a_time_has_several_references() -> None:
+    rows = [{"video_id": id, "start": 0, "end": 4, "captions": ["a dog", "it runs"]} for id in ("v", "w")]
+    assert capmeter.load_references(rows) == dict.fromkeys("vw", ("a dog", "it runs"))
+    row = {"video_id": "v", "start": 0, "end": 4, "caption": ["a dog"]}  # as decoders write one
+    (caption,) = capmeter.load([row], on_missing="keep")
+    assert caption.events is not None and caption.events.candidate.times == ((0.0, 4.0),)
 
 
 def test_tables_say_that_they_hold_no_times(tmp_path: Path) -> None:

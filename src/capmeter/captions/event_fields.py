@@ -101,6 +101,9 @@ def _number_of(value: Any) -> Any:
     >>> _number_of("7.5"), _number_of("1:00:07.5"), _number_of("soon")
     (7.5, 3607.5, 'soon')
     """
+    if hasattr(value, "total_seconds"):  # a duration of Excel, Parquet or pandas
+        return value.total_seconds()
+    value = str(value) if hasattr(value, "minute") and not hasattr(value, "year") else value  # a clock's time of these
     if isinstance(value, str) and value.count(":") < 4:
         with suppress(ValueError):
             return sum(float(part) * 60**k for k, part in enumerate(reversed(value.split(":"))))
@@ -198,7 +201,7 @@ def read_video(value: Any, location: str) -> tuple[Events, ...]:
         return (_read_objects(value, None, location),)
     if value is None:
         return (Events(),)
-    if event_time(value) is not None:
+    if (time := event_time(value)) is not None and not isinstance(time[0], list | tuple):
         return (_read_objects([value], None, location),)
     lists = find_lists(value)
     if lists is None:
@@ -241,6 +244,7 @@ def _read_objects(entries: Any, duration: Any, location: str) -> Events:
         times.append(start)
         texts.append(caption_text(entry[text_name], f"{location}, event {k}", text_name))
     if times and not isinstance(times[0], list | tuple):
+        duration = _number_of(duration)
         if not is_finite(duration):
             raise InputError(
                 f"{location}: it has the starts of its events but no duration, so that the last one has no end; add "
@@ -293,13 +297,18 @@ def find_events(
     if time is None:
         time = [values["start"], values["end"]] if {"start", "end"} <= values.keys() else event_time(record)
     if time is not None:
-        of_references = [name for name in reference_names if isinstance(record[name], str)]
-        text_names = (*candidate_names, *of_references, *EVENT_TEXTS)
+        single_texts = [name for name in (*reference_names, *EVENT_TEXTS) if isinstance(record.get(name), str)]
+        text_names = (*candidate_names, *single_texts, *reference_names, *EVENT_TEXTS)
         text_name = next((each for each in text_names if each in record), None)
+        text = record.get(text_name or "")
+        if isinstance(text, list | tuple) and text_name in (*candidate_names, *reference_names):
+            if len(text) != 1:  # several texts of one clip
+                return None
+            text = text[0]
         if text_name is None:
             raise InputError(f"{location}: its event has no text; --column says which of {suggest_names(record)} it is")
-        used_names = [text_name] if text_name in of_references else []
-        text = caption_text(record[text_name], location, text_name).strip()
+        used_names = [text_name] if text_name in reference_names else []
+        text = caption_text(text, location, text_name).strip()
         return Events((_span(time, location),), (text,)), True, used_names
     return None
 

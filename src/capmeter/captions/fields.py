@@ -60,7 +60,8 @@ from capmeter.captions.rows import (
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe, list_names, shorten
 
-PICTURES = ("image", "img", "images")  # names that may hold a picture, whose path is the image then
+RECORDINGS = {"audio", "video"}  # as {bytes, path} alone
+PICTURES = ("image", "img", "images", *sorted(RECORDINGS))  # names that may hold a picture, whose path is the image
 _BY_VALUE = ("caption", "captions")  # names whose field depends on the value
 
 
@@ -78,7 +79,7 @@ class FieldMap:
     layout: the layout of the records, if it is one of a program.
     image_name: the name that holds what the captions are of; "" if rows are numbered.
     forced_layout: the layout that the user named.
-    paths: the paths to nested values among the chosen names.
+    paths: the paths to nested values among the chosen names, and the name that each begins with.
     aliases: other names of what the captions are of, by which references may be found.
     keep: the columns whose values are carried through with the rows; None: neither values nor numbers are.
     names: with `keep`, the names of all columns met so far.
@@ -115,15 +116,13 @@ class FieldMap:
     def learn(
         self, records: Sequence[Any], layout: Layout | None = None, header: Iterable[str] = (), *, short: bool = True
     ) -> None:
-        """Decides by a sample of the records which name holds what.
+        """Decides by a sample of the records which name holds what; of the user's names those that this file has.
 
         Args:
             records: the sample.
             layout: the layout that they have.
             header: names that all records have, of tables.
             short: whether `SHORT_NAMES` may hold fields.
-
-        Of the user's names, those that are absent in this file do not hide its own.
         """
         self.layout, self._fields = layout, {}
         records = [record for record in records if isinstance(record, Mapping)]
@@ -135,7 +134,7 @@ class FieldMap:
             if field_name not in self._chosen.values() and not self.all_names & {field_name} - {"image", "image_id"}:
                 paths = [path for path in layout_paths.split(",") if path not in self._chosen]
                 self._chosen |= dict.fromkeys(paths, field_name)
-        self.paths = {p: p for p in self._chosen if p not in self.all_names and ("." in p or "[" in p)}
+        self.paths = {p: path_root(p) for p in self._chosen if p not in self.all_names and ("." in p or "[" in p)}
         self._nested = nested_names(records, {} if layout and layout.convert else self._chosen or layouts.FIELD_OF)
         records = [decode_texts(record, self._nested) for record in records] if self._nested else records
         if layout is not None:
@@ -203,8 +202,9 @@ class FieldMap:
         known = [name for name in candidates if counts[name] or fold_name(name) == "image_id"]
         chosen = next((name for name in known if 2 * counts[name] >= len(records) > 0), next(iter(known), None))
         if chosen is None:
-            pictures = (name for name in PICTURES if name not in others)
-            counts = {name: sum(picture_path(r.get(name)) is not None for r in records) for name in pictures}
+            values = {name: [record.get(name) for record in records] for name in PICTURES if name not in others}
+            values |= {name: [v for v in values[name] if isinstance(v, Mapping)] for name in values.keys() & RECORDINGS}
+            counts = {name: sum(picture_path(v) is not None for v in held) for name, held in values.items()}
             chosen = next((name for name, count in counts.items() if 2 * count >= len(records) > 0), None)
         if chosen is None:
             has_both = 2 * sum({"candidate", "references"} <= self.find_fields(r) for r in records) >= len(records) > 0
@@ -240,6 +240,8 @@ class FieldMap:
     def field(self, name: str, value: Any = None) -> str | None:
         """The field that a name holds; None where the name is not known. Lists of captions are references."""
         if name in _BY_VALUE and name not in self._chosen:
+            if self.paths and name in self.paths.values():
+                return None
             if name == "captions":
                 is_text = isinstance(value, str) and value[:1] != "["
                 return "candidate" if is_text or isinstance(value, Mapping | None) else "references"
@@ -441,6 +443,8 @@ class FieldMap:
             self.ignored.update(name for name in unknown_names if name not in known_names)
         if "image" in values and not isinstance(values["image"], str | int | None):
             values["image"] = picture_path(values["image"])
+        if self.image_name in RECORDINGS and isinstance(values.get("image_id"), Mapping):
+            values["image_id"] = picture_path(values["image_id"])
         return values, text_names["candidate"], text_names["references"]
 
     def _image_id(self, values: dict[str, Any], record: Record, location: str, number: int) -> str:
@@ -481,7 +485,7 @@ class FieldMap:
         location, texts = row.location, reference_names if side == "references" else []
         found = find_events(record, values, candidate_names, texts, self._event_lists, location)
         if found is None:
-            if self._are_timed:
+            if self._are_timed and event_time(record) is None and "start" not in values:
                 raise InputError(
                     f"{location}: it has no time, which the other rows have (the fields are {suggest_names(record)}); "
                     "give it [start, end], or leave out the row"
@@ -526,10 +530,8 @@ class FieldMap:
                 "timestamps and sentences of its own, and its name as system"
             )
         if len(names) > 1 and all(name in self.mapping for name in names):
-            return [
-                replace(row, candidate=candidate_text(record[name], location, name), id=None, system=name)
-                for name in names
-            ]
+            texts = {name: candidate_text(record[name], location, name) for name in names}
+            return [replace(row, candidate=text, id=None, system=name) for name, text in texts.items()]
         if len(names) > 1:
             raise InputError(
                 f"{location}: {' and '.join(names)} are all given, and any could be the candidate; keep one, or say "
