@@ -90,9 +90,28 @@ CLIP_BENCHMARK = [
     {"image_id": int(id), "gen": [{"caption": SAID[id]}], "true": [{"caption": text} for text in references]}
     for id, references in TEXTS.items()
 ]
+SCENARIO = [
+    {
+        "instance": {"id": id, "references": [{"output": {"text": text}} for text in texts]},
+        "result": {"completions": [{"text": SAID[id]}]},
+        "train_trial_index": 0,
+    }
+    for id, texts in TEXTS.items()
+]
+
+
+def both(image: str, candidate: str, references: str, **others: Any) -> list[dict[str, Any]]:
+    return [{image: id, candidate: SAID[id], references: texts, **others} for id, texts in TEXTS.items()]
 
 
 FILES: dict[str, tuple[Any, str]] = {
+    "spice": (both("image_id", "test", "refs"), "captions for the SPICE program"),
+    "mplug": (both("question_id", "pred_caption", "gold_caption"), "results of mPLUG"),
+    "video-chatgpt": (lines(both("video", "pred", "answer", question="?")), "answers of Video-ChatGPT"),
+    "helm": ({"request_states": SCENARIO}, "a scenario of HELM"),
+    "deepeval": ({"cases": both("image", "actual_output", "expected_output", input="?")}, "test cases of DeepEval"),
+    "mlflow": (both("image_id", "outputs", "targets", inputs="?"), "an evaluation table of MLflow"),
+    "langfuse": (both("id", "output", "expectedOutput", input="?"), "items of Langfuse"),
     "lmms-eval": (lines(LMMS), "samples of lmms-eval"),
     "blank line": (lines(LMMS[:1]) + "\n" + lines(LMMS[1:]), "samples of lmms-eval"),
     "older lmms-eval": ({"args": {}, "model_configs": {}, "logs": LMMS}, "samples of lmms-eval"),
@@ -179,6 +198,15 @@ RESULTS["Ollama chat"] = [{**OLLAMA, "message": {"content": text}, "image_id": i
 RESULTS["an answer in a row"] = lines(
     [{"img": id, "response": gemini_line(id, parts(t))["response"]} for id, t in SAID.items()]
 )
+RESULTS["SGLang"] = lines([{"image": id, "text": text, "meta_info": {}} for id, text in SAID.items()])
+RESULTS["TVC"] = lines(
+    [{"vid_name": "v", "clip_id": id, "ts": [0, 9], "descs": [{"desc": t}]} for id, t in SAID.items()]
+)
+RESULTS["VIST"] = {"output_stories": [{"album_id": id, "story_text_normalized": text} for id, text in SAID.items()]}
+RESULTS["promptfoo"] = {
+    "results": {"results": [{"promptIdx": 0, "vars": {"image": k}, "response": {"output": t}} for k, t in SAID.items()]}
+}
+RESULTS["a list with an object"] = [{"img": id, "prediction": [{"generated_text": text}]} for id, text in SAID.items()]
 RESULTS["messages"] = [
     {"images": [id], "messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}]}
     for id, text in SAID.items()
@@ -279,7 +307,38 @@ def msr_vtt() -> dict[str, Any]:
     return {"info": {"year": "2016"}, "videos": videos, "sentences": sentences}
 
 
+def single(image: str, text: str, **others: Any) -> str:
+    return lines([{image: id, text: each, **others} for id, texts in TEXTS.items() for each in texts])
+
+
+def annotation(id: str, texts: list[str]) -> dict[str, Any]:
+    return {"id": int(id), "data": {"image": id}, "annotations": [{"result": [{"value": {"text": texts}}]}]}
+
+
 REFERENCES: dict[str, Any] = {
+    "Stanford paragraphs": single("image_id", "paragraph"),
+    "image folder": single("file_name", "text"),
+    "DataComp": single("url", "text"),
+    "WIT": single("image_url", "caption_reference_description"),
+    "ArtEmis": single("painting", "utterance"),
+    "Screen2Words": single("screenId", "summary"),
+    "VIST": {
+        "annotations": [[json.loads(line)] for line in single("photo_flickr_id", "text", album_id="1").splitlines()]
+    },
+    "Doccano": [{"filename": id, "label": texts, "Comments": []} for id, texts in TEXTS.items()],
+    "Label Studio": [annotation(id, texts) for id, texts in TEXTS.items()],
+    "TVC": [
+        {"vid_name": "v", "clip_id": id, "ts": [0, 9], "descs": [{"desc": text} for text in texts]}
+        for id, texts in TEXTS.items()
+    ],
+    "ShareGPT4Video": [
+        {
+            "video_id": id,
+            "keyframe": [0],
+            "captions": [{"idx": k, "content": t} for k in ("-1", "1") for t in texts if k < "0"],
+        }
+        for id, texts in TEXTS.items()
+    ],
     "VizWiz": vizwiz(),
     "NoCaps": nocaps(),
     "TextCaps": textcaps(),
@@ -316,6 +375,33 @@ def test_results_with_ids_of_open_images_find_their_references(tmp_path: Path) -
     captions = capmeter.load(write_file(tmp_path, results), write_file(tmp_path, nocaps(), "references"))
     assert texts_by_image(captions) == {"009a": WHOLE["9"], "007a": WHOLE["7"]}
     assert captions.notes["matched_by"] == ["file name"]
+
+
+def test_fields_that_are_made_of_several() -> None:
+    sentences = [
+        [{"album_id": "7", "photo_flickr_id": "3", "story_id": s, "worker_arranged_photo_order": k, "text": f"{s}{k}"}]
+        for s in "ab"
+        for k in (1, 0)
+    ]
+    assert capmeter.load_references({"images": [{"id": "3", "album_id": "7"}], "annotations": sentences}) == {
+        "7": ("a0 a1", "b0 b1")
+    }
+    described = {
+        "image": "7",
+        "short_caption": "a dog",
+        "extra_caption": "It runs.",
+        "summaries": {"base": ["a"]},
+        "mask_data": {"0": {"caption": "b"}},
+    }
+    assert capmeter.load_references(described) == {"7": ("a dog\nIt runs.",)}
+    chairs = [{"scene_id": "s", "object_id": "1", "object_name": "chair", "description": text} for text in DOG]
+    assert capmeter.load_references(chairs) == {"s|1|chair": tuple(DOG)}
+    pair = {"id": 0, "image_0": "a", "image_1": "b", "caption_0": "a dog", "caption_1": "a cat"}  # of two images
+    with pytest.raises(InputError, match="neither a candidate"):
+        capmeter.load_references([pair])
+    for other in ("caption", "references", "timestamp"):  # a weak layout gives way
+        row = {"url": "7", "text": "no", other: [0, 1] if other == "timestamp" else ["a dog"]}
+        assert capmeter.load_references([row])["7"] == ("no" if other == "timestamp" else "a dog",)
 
 
 def test_splits_of_msr_vtt(tmp_path: Path) -> None:

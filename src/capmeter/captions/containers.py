@@ -33,7 +33,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from capmeter.captions.rows import spread
-from capmeter.captions.sources import LONGEST_LINE, MAX_RATIO, CaptionSource, decode, report_damage, zip_errors
+from capmeter.captions.sources import (
+    LONGEST_LINE,
+    MAX_RATIO,
+    CaptionSource,
+    decode,
+    report_damage,
+    too_large,
+    zip_errors,
+)
 from capmeter.core.errors import InputError, MissingBackend
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import list_names
@@ -450,17 +458,11 @@ class Workbook(Container):
                 f"{name}: workbooks need openpyxl; install it with: pip install 'capmeter[excel]', or save as CSV"
             ) from None
         # of a path openpyxl looks at the ending, too
-        with (
-            report_damage(name, "Excel", *zip_errors()),
-            Path(self.source.path).open("rb") as file,
-        ):
+        with report_damage(name, "Excel", *zip_errors()), Path(self.source.path).open("rb") as file:
             with zipfile.ZipFile(file) as archive:
                 content_size = sum(member_info.file_size for member_info in archive.infolist())
             if content_size > self.source.max_content:
-                raise InputError(
-                    f"{name}: the workbook unzips to more than {self.source.max_content / 2**30:.1f} GiB, which "
-                    "captions never do"
-                )
+                raise too_large(self.source, name)
             workbook = load_workbook(file, read_only=True, data_only=True)
             try:
                 yield workbook.worksheets[0].iter_rows(values_only=True), workbook.sheetnames

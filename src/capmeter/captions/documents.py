@@ -176,8 +176,10 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
     if (rows := _rows_of_both(document, fields)) and not parents:
         fields.learn(spread(rows))
         return "json", lambda side: fields.read(_places([row for row in rows if _HELD[side] in row], name), side)
-    row_keys = _find_row_keys(document, fields)
     annotations = document.get("annotations")
+    if isinstance(annotations, list) and all(isinstance(each, list) and len(each) == 1 for each in annotations):  # VIST
+        document = {**document, "annotations": (annotations := [each for (each,) in annotations])}
+    row_keys = _find_row_keys(document, fields)
     if not row_keys and isinstance(document.get("categories"), list):
         _refuse_without_captions(document, name)
     if not row_keys and isinstance(annotations, list) and all(isinstance(entry, Mapping) for entry in annotations):
@@ -425,7 +427,7 @@ def _group_annotations(
 
 def _id_name(entries: list[Any], images: set[str | None], image_name: str | None) -> str | None:
     """The name that most of these images have in a list of images or videos; None if it has no such name."""
-    names = dict.fromkeys((image_name, "id", "image_id", "video_id", "audio_id"))
+    names = dict.fromkeys((image_name, "id", "image_id", "video_id", "audio_id", "album_id"))
     objects = [entry for entry in entries if isinstance(entry, Mapping)]
     held = [name for name in names if any(name in entry for entry in spread(objects))]
     return max(held, key=lambda name: sum(str(entry.get(name)) in images for entry in objects), default=None)

@@ -170,8 +170,8 @@ def find_lists(record: Mapping[Any, Any], known: Collection[str] = ()) -> tuple[
     starts = {name: cells[name][:2] for name in cells.keys() & {*TIME_NAMES, *_STARTS}}
     if any(start in ("[[", "[(", "[]") or (start[:1] == "[" and name in _STARTS) for name, start in starts.items()):
         for name, text in cells.items():  # of a table
-            spans = text.replace("(", "[").replace(")", "]")
-            cells[name] = decode_list(text, "events", name) if name in TEXT_NAMES else decode_json(spans, "events")
+            place, spans = "the events", text.replace("(", "[").replace(")", "]")
+            cells[name] = decode_list(text, place, name) if name in TEXT_NAMES else decode_json(spans, place)
         record = {**record, **cells}
     for time_name in TIME_NAMES:
         times = record.get(time_name)

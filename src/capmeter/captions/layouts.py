@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Integral
 from typing import Any
 
@@ -57,6 +57,7 @@ OMITTED = "__omitted__"
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _CAPTION_NAMES = ("candidate", "caption", "prediction", "hypothesis", "captions", *list(SHORT_NAMES)[:7], "response")
 _LISTS = {"annotations", "conversations", "messages", "regions"}
+_TEXT_NAMES = {"candidate", "references", "captions", *OTHER_NAMES, *SHORT_NAMES} - {"annotator_id"}
 _CODES = ("code", "type", "status", "blockReason")
 FORMAT_OPTION = "--input-format {} (of references --references-format; in Python format=, references_format=)"
 IN_PYTHON = '(in Python columns={"NAME": FIELD})'
@@ -84,6 +85,7 @@ class Layout:
     are_references: the records hold references and never candidates.
     numbered: records that name no image (clip, video) are numbered.
     only: a name, the pattern of its value in records that are read, and the note on the others, which are left out.
+    made: fields that are made of several names, by templates: `{VideoID}_{Start}_{End}`.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Layout:
     are_references: bool = False
     numbered: bool = False
     only: tuple[str, str, str] | None = None
+    made: Mapping[str, str] = field(default_factory=dict)
 
     def accepts(self, names: frozenset[str]) -> bool:
         """Whether a record with these names, those of numbers as `caption_#`, is of this layout."""
@@ -272,10 +275,8 @@ def _lmms_eval(record: Record, location: str) -> dict[Any, Any]:
 
 def _inspect(record: Record, location: str) -> dict[Any, Any]:
     """A sample of a log: the answer is the output's `completion`, else the content of its first choice."""
-    output = record.get("output")
-    answer = output.get("completion") if isinstance(output, Mapping) else None
-    if not answer and isinstance(output, Mapping) and isinstance(output.get("choices"), list):
-        answer = (answer_text(output["choices"][0], location) if output["choices"] else None) or answer
+    completion = resolve_path(record, "output.completion", location)
+    answer = completion or answer_text(resolve_path(record, "output.choices[0]", location), location) or completion
     if not answer and isinstance(record.get("error"), Mapping):
         raise FailedRequest(
             f"{location}: the sample ended with an error, so there is no caption; run it again, or leave it out"
@@ -347,13 +348,9 @@ def _vtimellm(record: Record, location: str) -> dict[Any, Any]:
     """
     match = re.search(r"\[.*\]", str(record.get("answer")), re.DOTALL)
     events = decode_json(match[0], f"{location}, answer") if match else []
-    texts = [event.get("event") if isinstance(event, Mapping) else None for event in events]
-    times = [
-        re.fullmatch(r"from (\d\d) to (\d\d)", str(event.get("timestamps")))
-        for event in events
-        if isinstance(event, Mapping)
-    ]
-    if len(times) < len(texts) or not all(times):
+    events = [event if isinstance(event, Mapping) else {} for event in events]
+    times = [re.fullmatch(r"from (\d\d) to (\d\d)", str(event.get("timestamps"))) for event in events]
+    if not all(times):
         raise InputError(f'{location}: answer is not a list of events with timestamps such as "from 00 to 14"')
     duration = record.get("duration")
     if not is_finite(duration):
@@ -363,6 +360,7 @@ def _vtimellm(record: Record, location: str) -> dict[Any, Any]:
         )
     hundredths = [(int(time[1]), int(time[2]) + 1) for time in times if time is not None]
     spans = [[start * duration / 100, end * duration / 100] for start, end in hundredths]
+    texts = [event.get("event") for event in events]
     return {"image_id": record.get("video_id"), "timestamps": spans, "sentences": texts}
 
 
@@ -388,10 +386,15 @@ def _crossmodal(record: Record, location: str) -> dict[Any, Any]:
     return dict(record)
 
 
-def _msvd(record: Record, location: str) -> dict[Any, Any]:
-    """A description of a clip, which is a part of a video."""
-    clip = "_".join(str(record[name]) for name in ("VideoID", "Start", "End"))
-    return {"image_id": clip, "references": record["Description"]}
+def _fill(templates: Mapping[str, str], record: Record, location: str) -> dict[Any, Any]:
+    """The record with fields that are made of several others: a clip of its video and times."""
+    values = {name: value for name, value in record.items() if isinstance(value, str | int | float)}
+    try:
+        made = {name: template.format_map(values) for name, template in templates.items()}
+    except KeyError as error:
+        value = describe(record.get(error.args[0]))
+        raise InputError(f"{location}: {error.args[0]} is {value}, expected a text or a number") from None
+    return _without(record, *re.findall(r"{(.+?)}", "".join(templates.values()))) | made
 
 
 def _webdataset(record: Record, location: str) -> dict[Any, Any]:
@@ -425,17 +428,21 @@ _CONVERT = {
     "ollama": _ollama,
     "vtimellm": _vtimellm,
     "llava-training": _conversation,
-    "msvd": _msvd,
     "vizwiz": _vizwiz,
     "xm3600": _crossmodal,
 }
-LAYOUTS = tuple(
-    Layout(
-        **entry | {"marks": frozenset(entry["marks"]), "without": frozenset(entry.get("without", ()))},
-        convert=_CONVERT.get(entry["name"]),
-    )
-    for entry in read_bundled_json("layouts.json")
-)
+
+
+def _layout(entry: dict[str, Any]) -> Layout:
+    """The layout of an entry of `layouts.json`; a `weak` one gives way to other names of texts and times."""
+    marks, without = frozenset(entry["marks"]), frozenset(entry.get("without", ()))
+    if entry.pop("weak", False):
+        without |= {*_TEXT_NAMES, *NAMES["time"], *NAMES["start"], *NAMES["end"], "box"} - marks
+    convert = partial(_fill, entry["made"]) if "made" in entry else _CONVERT.get(entry["name"])
+    return Layout(**entry | {"marks": marks, "without": without}, convert=convert)
+
+
+LAYOUTS = tuple(map(_layout, read_bundled_json("layouts.json")))
 """Every layout; of those whose marks a file's records have, the one with most marks is used."""
 
 

@@ -97,8 +97,7 @@ def open_rows(
     """
     if format is not None and format not in FORMATS:
         raise InputError(f"unknown format: {describe(format)}; the formats are {', '.join(FORMATS)}")
-    named_fields = columns.values() if isinstance(columns, Mapping) else [] if columns is None else [columns]
-    if others := [each for each in named_fields if each not in layouts.ALL_FIELDS]:
+    if others := [each for each in (columns or {}).values() if each not in layouts.ALL_FIELDS]:
         raise InputError(f"columns: {describe(others[0])} is not a field; fields are {', '.join(layouts.ALL_FIELDS)}")
     is_file = isinstance(source, str | os.PathLike | CaptionSource)
     name = f"the {side}"
@@ -197,9 +196,10 @@ def _table_kind(source: CaptionSource, first_line: bytes) -> str:
         return "tsv"
     if source.ending in (".csv", ".tsv") and not has_delimiter:
         return source.ending[1:]
-    if has_delimiter and source.ending != ".txt":
+    is_plain = _PLAIN.fullmatch(source.ending) is not None
+    if has_delimiter and not is_plain:
         return "csv"
-    if _PLAIN.fullmatch(source.ending) is None:
+    if not is_plain:
         begins = describe(decode(first_line, source.name))
         raise InputError(
             f"{source.name}: neither JSON nor a table: it begins with {begins}; expected captions in one of the "

@@ -4,7 +4,6 @@
  "annotations": [{"image_id": 42, "category_id": 1}, …]}                              instances_val2014.json
 {"42": ["person", "dog"], …}                                                          objects by image
 [{"image_id": 42, "labels": ["person", "dog"]}, …]                                    rows, also in JSON lines
-ImageID,LabelName,Confidence                                                          a label a line: Open Images
 
 COCO's panoptic annotations (`segments_info`), LVIS and Objects365 are read as its instances are. Of a category's names
 (`car_(automobile)` with `synonyms`, `Moniter/TV`) that counts which the list of object words knows.
@@ -12,7 +11,6 @@ COCO's panoptic annotations (`segments_info`), LVIS and Objects365 are read as i
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import re
@@ -36,8 +34,7 @@ from capmeter.evaluation.base import CapmeterWarning
 from capmeter.metrics.hallucination.object_words import ObjectWords
 
 _EXPECTED = 'expected COCO\'s instances (instances_val2014.json), or objects by image: {"42": ["person", "dog"]}'
-_IMAGE_FIELDS = (*IMAGE_NAMES, "ImageID")
-_OBJECT_FIELDS = ("objects", "labels", "names", "categories", "classes", "LabelName")
+_OBJECT_FIELDS = ("objects", "labels", "names", "categories", "classes")
 _SENSE = re.compile(r"_\(.*\)|-(?:other|merged|stuff)\b.*")  # of LVIS's and of panoptic names
 _LONGEST_NAME = 200
 
@@ -130,10 +127,6 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
     else:
         for image_id, image_names in _names_by_image(content, name):
             object_names.setdefault(image_id, []).extend(image_names)
-        by_stem = index_images({each: (each,) for each in object_names}, "file name without its ending")
-        for stem, ids in by_stem.items():
-            if len(ids) == 2 and stem in ids and all(each.startswith(stem) for each in ids):  # 1 and 1.jpg
-                object_names |= dict.fromkeys(ids, object_names[ids[0]] + object_names[ids[1]])
     extended = words if words is None else words.with_names(chain.from_iterable(object_names.values()))
     objects = {
         image_id: tuple(sorted(set(names) if extended is None else {extended.node_of(each) for each in names}))
@@ -144,10 +137,8 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
 
 
 def _decode(text: str, name: str) -> Any:
-    """A JSON document, JSON lines, or the rows of a table with a heading of Open Images."""
+    """A JSON document, or JSON lines."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if lines and {"ImageID", "LabelName"} <= set(lines[0].split(",")):
-        return list(csv.DictReader(lines))
     try:
         if len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines[:2]):
             return [decode_json(line, name, k + 1) for k, line in enumerate(lines)]
@@ -211,15 +202,12 @@ def _names_by_image(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
     for k, row in enumerate(content):
         location = f"{name}[{k}]"
         fields = row if isinstance(row, Mapping) else {}
-        id_names = [each for each in _IMAGE_FIELDS if each in fields]
+        id_names = [each for each in IMAGE_NAMES if each in fields]
         id_name = next((each for each in id_names if fields[each] is not None), next(iter(id_names), None))
         names_name = next((each for each in _OBJECT_FIELDS if each in fields), None)
         if id_name is None or names_name is None:
             raise InputError(f'{location}: {describe(row)}, expected {{"image_id": 42, "labels": ["person", "dog"]}}')
-        names = [fields[names_name]] if names_name == "LabelName" else fields[names_name]
-        names = _names(names, f"{location}: {names_name}")
-        is_absent = names_name == "LabelName" and str(fields.get("Confidence")) in ("0", "0.0")  # people looked for it
-        yield _id(fields, id_name, location), [] if is_absent else names
+        yield _id(fields, id_name, location), _names(fields[names_name], f"{location}: {names_name}")
 
 
 def _entries(content: Mapping[str, Any], key: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -257,8 +245,6 @@ def _object_name(value: Any, location: str) -> str:
         raise InputError(f"{location} is {describe(value)}, expected the name of an object")
     if len(value) > _LONGEST_NAME:
         raise InputError(f"{location}: {shorten(value)} has {len(value):,} letters, expected the name of an object")
-    if re.fullmatch(r"/[mt]/\w+", value):
-        raise InputError(f"{location} is {value}, a code; write its name from class-descriptions-boxable.csv instead")
     return value
 
 
