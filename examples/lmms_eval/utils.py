@@ -36,10 +36,7 @@ textcaps_doc_to_text, textcaps_process_results = textcaps.doc_to_text, textcaps.
 textcaps_aggregate = textcaps.aggregate
 
 vatex = CaptionTask(
-    "vatex",
-    image_id="videoID",
-    references="enCap",
-    prompt="Provide a brief single-sentence caption for the video.",
+    "vatex", image_id="videoID", references="enCap", prompt="Provide a brief single-sentence caption for the video."
 )
 vatex_doc_to_text, vatex_process_results, vatex_aggregate = vatex.doc_to_text, vatex.process_results, vatex.aggregate
 
@@ -80,10 +77,7 @@ detailcaps_aggregate = detailcaps.aggregate
 # the objects of each picture, by the names of COCO's categories, stand in place of references
 chair = CaptionTask(
     "coco_cap_chair",
-    {
-        "i": "chair(variant=lmms-eval,references=true)",
-        "s": "chair(variant=lmms-eval,references=true,level=caption)",
-    },
+    {"i": "chair(variant=lmms-eval,references=true)", "s": "chair(variant=lmms-eval,references=true,level=caption)"},
     image_id="question_id",
     references="gt_object",
     parts={"recall": ("i", "recall")},

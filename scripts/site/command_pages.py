@@ -29,9 +29,7 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
         (["capmeter score missing.json -r references.json"], 1),
     ],
     "explain": [(["capmeter explain weak.json -r references.json -m rouge-l,cider-d --worst 1"], 0)],
-    "report": [
-        (["capmeter report scores.json -o page.html", "capmeter report scores.json --format markdown"], 0),
-    ],
+    "report": [(["capmeter report scores.json -o page.html", "capmeter report scores.json --format markdown"], 0)],
     "view": [(["capmeter view scores.json"], 0), (["capmeter view strong.json"], 1)],
     "list": [(["capmeter list cider-d"], 0), (["capmeter list transforms"], 0)],
     "validate": [(["capmeter validate broken.json -r references.json"], 0)],
@@ -59,16 +57,10 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
             0,
         )
     ],
-    "systems": [
-        (["capmeter systems strong.json weak.json --human human.json -r references.json -e minilm"], 0),
-    ],
-    "standardize": [
-        (["capmeter standardize human.json -r references.json --encoder minilm --output mine.json"], 0),
-    ],
+    "systems": [(["capmeter systems strong.json weak.json --human human.json -r references.json -e minilm"], 0)],
+    "standardize": [(["capmeter standardize human.json -r references.json --encoder minilm --output mine.json"], 0)],
     "calibrate": [(["capmeter calibrate references.json --encoder minilm --pairs 200"], 0)],
-    "study": [
-        (["capmeter study --help"], 0),
-    ],
+    "study": [(["capmeter study --help"], 0)],
     "negatives": [(["capmeter negatives human.json -r references.json --show 1"], 0)],
     "train": [(["capmeter train --help"], 0)],
     "write": [

@@ -26,10 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 AGREEMENT = ROOT / "docs" / "agreement.json"
 PAGES = ("docs/install.md", "docs/choosing.md", "docs/parameters.md")
 BENCHMARKS = ("flickr8k-expert", "composite")
-KINDS: tuple[tuple[str, Registry[Any]], ...] = (
-    ("Metrics", METRICS),
-    ("Transforms", TRANSFORMS),
-)
+KINDS: tuple[tuple[str, Registry[Any]], ...] = (("Metrics", METRICS), ("Transforms", TRANSFORMS))
 # what an extra brings beside the metrics that need it
 EXTRAS = {
     "meteor": "METEOR's tables and WordNet's synonyms; no Java is run ([more](docs/spice.md))",

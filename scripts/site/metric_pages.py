@@ -103,7 +103,7 @@ def _agreement(name: str, judgments: dict[str, Any]) -> list[str]:
     people = judgments["people"]["flickr8k-expert"]
     lines = [
         f"* **Agreement with people**: τ_c {value} [{low}, {high}] on Flickr8k-Expert; people among themselves "
-        f"{people} ([more](../choosing.md))",
+        f"{people} ([more](../choosing.md))"
     ]
     if "seconds" in result:
         lines.append(f"* **Cost**: {result['seconds']} processor seconds for 1,000 captions with five references")

@@ -76,10 +76,7 @@ def test_chosen_columns(tmp_path: Path) -> None:
     columns = parse_columns(["image_id=photo", "candidate=said", "references=gt one", "references=gt two"])
     assert held(load(path, columns=columns)) == EXPECTED
     assert held(read_parts(path, columns=columns)) == EXPECTED
-    with pytest.raises(
-        InputError,
-        match=r"no row has the column nothing that was chosen for human; it has caption, ",
-    ):
+    with pytest.raises(InputError, match=r"no row has the column nothing that was chosen for human; it has caption, "):
         load(path, columns={**columns, "nothing": "human"})
     row = {"image_id": 1, "candidate": "a", "ref1": "b", "other": "c"}
     assert load([row], columns=parse_columns(["references=ref1,other"]))["1"].references == ("b", "c")

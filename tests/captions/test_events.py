@@ -74,10 +74,7 @@ REFERENCES: dict[str, Any] = {
         {
             "id": "v7",
             "duration": 9,
-            "annotations": [
-                {"timestamp": 0, "tag": "a dog eats food"},
-                {"timestamp": 5000, "tag": "a dog sleeps"},
-            ],
+            "annotations": [{"timestamp": 0, "tag": "a dog eats food"}, {"timestamp": 5000, "tag": "a dog sleeps"}],
         }
     ],
     "rows of events": [
@@ -206,9 +203,7 @@ def test_metrics_of_events_say_what_is_missing() -> None:
         capmeter.score(without_times, "proposals")
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)).map(sorted), max_size=20),
-)
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)).map(sorted), max_size=20))
 def test_events_in_order_are_the_same_events(times: list[list[float]]) -> None:
     events = read_events(times, [f"event {k}" for k in range(len(times))], "v")
     ordered = events.in_order()

@@ -173,8 +173,7 @@ def test_a_bad_first_candidate_does_not_make_a_file_of_references(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("name", "head", "line", "most"),
-    [("lines.txt", "", "a\n", 30), ("rows.csv", "image_id,caption\n", "1,a\n", 80)],
+    ("name", "head", "line", "most"), [("lines.txt", "", "a\n", 30), ("rows.csv", "image_id,caption\n", "1,a\n", 80)]
 )
 def test_short_captions_cost_a_bounded_number_of_calls(
     tmp_path: Path, name: str, head: str, line: str, most: int

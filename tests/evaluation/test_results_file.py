@@ -55,7 +55,7 @@ def test_one_system_and_many_have_one_layout_and_fit_the_schema(results: Results
         each = saved["systems"]["a"]
         assert set(each) == {"metrics", "images", "notes", "captions", "command"}
         assert list(each["metrics"]["bleu-2"]) == [
-            *("score", "signature", "parts", "items", "part_items", "notes", "rows"),
+            *("score", "signature", "parts", "items", "part_items", "notes", "rows")
         ]
         assert each["metrics"]["bleu-2"]["notes"] == {
             "empty candidate": ["i2"],

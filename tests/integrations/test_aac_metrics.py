@@ -109,8 +109,7 @@ def test_the_sets_and_names_of_aac_metrics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
-    [("mace", "that capmeter does not compute"), ("cider", "unknown metric 'cider'")],
+    ("name", "sentence"), [("mace", "that capmeter does not compute"), ("cider", "unknown metric 'cider'")]
 )
 def test_unknown_metrics_are_named(name: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):

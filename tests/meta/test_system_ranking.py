@@ -18,10 +18,7 @@ def scored(
 ) -> Results:
     rows = [
         Caption(
-            f"{prefix}{k}",
-            f"{prefix}{k}",
-            text,
-            (f"a dog number {k} runs on grass", f"dog {k} is running")[references],
+            f"{prefix}{k}", f"{prefix}{k}", text, (f"a dog number {k} runs on grass", f"dog {k} is running")[references]
         )
         for k, text in enumerate(candidates)
     ]

@@ -155,11 +155,7 @@ def find_phrase(phrase: list[str], sentence: list[str]) -> list[int]:
 
 
 def align_in_plain_python(
-    candidate: list[str],
-    reference: list[str],
-    language: MeteorResources,
-    pairs: list[tuple[str, str]],
-    beam: int = 40,
+    candidate: list[str], reference: list[str], language: MeteorResources, pairs: list[tuple[str, str]], beam: int = 40
 ) -> list[Match]:
     lists = find_matches(candidate, reference, language, pairs)
     every = [match for row in lists for match in row]

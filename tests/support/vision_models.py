@@ -74,9 +74,7 @@ def tiny_blip(folder: Path) -> str:
     text = {"vocab_size": len(words), "max_position_embeddings": 64, "encoder_hidden_size": 16, **VISION}
     text |= {"pad_token_id": 0, "bos_token_id": 2, "sep_token_id": 3, "projection_dim": 16}
     config = transformers.BlipConfig(
-        text_config=text,
-        vision_config={"image_size": 32, "patch_size": 8, **VISION},
-        image_text_hidden_size=12,
+        text_config=text, vision_config={"image_size": 32, "patch_size": 8, **VISION}, image_text_hidden_size=12
     )
     torch.manual_seed(0)
     _spread(transformers.BlipForImageTextRetrieval(config)).save_pretrained(folder)

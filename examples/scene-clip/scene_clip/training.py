@@ -28,15 +28,7 @@ from torch.nn import functional
 
 from capmeter._version import __version__
 from capmeter.core.output_files import atomic_file
-from scene_clip.examples import (
-    END,
-    ERROR_KINDS,
-    LENGTH,
-    START,
-    UNKNOWN,
-    SceneCaptionExamples,
-    vocabulary,
-)
+from scene_clip.examples import END, ERROR_KINDS, LENGTH, START, UNKNOWN, SceneCaptionExamples, vocabulary
 from scene_clip.network import WorldClip, world_clip_config
 
 

@@ -376,12 +376,7 @@ def _rows_form(
 
 
 def _read_rows(
-    items: Any,
-    name: str,
-    fields: FieldMap,
-    are_annotations: bool,
-    table: tuple[str, list[Any]] | None,
-    side: Side,
+    items: Any, name: str, fields: FieldMap, are_annotations: bool, table: tuple[str, list[Any]] | None, side: Side
 ) -> Iterator[CaptionRow]:
     if are_annotations and side == "candidates":
         raise NotCandidates(

@@ -104,9 +104,7 @@ class LoadOptions:
     )
     system: str | None = option(None, "Use only this system of a file with several.", group="reading files")
     split: str | Sequence[str] | None = option(
-        None,
-        "Use only the images of this split (named in Karpathy's files); repeatable.",
-        value_type=list[str] | None,
+        None, "Use only the images of this split (named in Karpathy's files); repeatable.", value_type=list[str] | None
     )
     columns: Mapping[str, str] | None = option(
         None,

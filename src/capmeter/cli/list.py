@@ -28,11 +28,7 @@ LISTS: dict[str, tuple[Registry[Any], str, list[str]]] = {
         "Metrics (`capmeter list NAME`: parameters; `capmeter doctor`: how to install what is missing)",
         ["metric", "measures", "needs", "explains"],
     ),
-    "transforms": (
-        TRANSFORMS,
-        "Transforms (`capmeter list NAME`: parameters)",
-        ["transform", "what it does", "ready"],
-    ),
+    "transforms": (TRANSFORMS, "Transforms (`capmeter list NAME`: parameters)", ["transform", "what it does", "ready"]),
 }
 
 
@@ -41,8 +37,7 @@ class _ListOptions:
     """What to list, and how."""
 
     name: str = argument(
-        "metrics",
-        "metrics, transforms, or one name (of a metric, a transform, or protocol) for its parameters.",
+        "metrics", "metrics, transforms, or one name (of a metric, a transform, or protocol) for its parameters."
     )
     format: str = format_option()
 

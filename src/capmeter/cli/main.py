@@ -181,9 +181,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _capmeter(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
+def _capmeter(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
     """Evaluate image captions, with the evidence of how far each score can be trusted.
 
     Try `capmeter score results.json --references captions.json --metrics bleu-4,rouge-l,cider-d`.

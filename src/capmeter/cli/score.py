@@ -93,9 +93,7 @@ class ScoreOptions:
     resamples: int = resamples_option()
     seed: int = seed_option()
     minimum: list[str] = option(
-        [],
-        "Exit with code 4 if a system's score is below this (`cider-d=1.2`); repeatable.",
-        metavar="METRIC=SCORE",
+        [], "Exit with code 4 if a system's score is below this (`cider-d=1.2`); repeatable.", metavar="METRIC=SCORE"
     )
     maximum: list[str] = option(
         [],

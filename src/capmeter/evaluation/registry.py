@@ -118,10 +118,7 @@ parse, parse_list, names = METRICS.parse, METRICS.parse_list, METRICS.names
 
 
 _MESSAGES = {  # need: what its absence is called, and what to do
-    "references": (
-        "have no reference",
-        "references; add them{skip}, or choose metrics that need none",
-    ),
+    "references": ("have no reference", "references; add them{skip}, or choose metrics that need none"),
     "events": (
         "have no events in time",
         "events; give results and references whose sentences have a start and an end (docs/video.md), or choose "

@@ -326,10 +326,7 @@ def _groups(benchmark: str, rows: Sequence[RatedCaption | RatedPair], protocol: 
 
 
 def _references(
-    rows: list[Any],
-    protocol: Protocol,
-    candidates: Callable[[Any], Sequence[str]],
-    by_person: Callable[[Any], bool],
+    rows: list[Any], protocol: Protocol, candidates: Callable[[Any], Sequence[str]], by_person: Callable[[Any], bool]
 ) -> dict[str, tuple[str, ...]]:
     """The references given to the metric, per row id; removal and sampling are the same for all rows of an image."""
     rule, reference_limit = protocol.references, protocol.reference_limit

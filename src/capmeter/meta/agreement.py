@@ -338,10 +338,7 @@ def _calibration_note(statistic: Any) -> str:
 
 
 def _difference(
-    judgments: PreparedJudgments,
-    scores: Mapping[str, Floats],
-    pair: tuple[str, str],
-    intervals: Mapping[str, Interval],
+    judgments: PreparedJudgments, scores: Mapping[str, Floats], pair: tuple[str, str], intervals: Mapping[str, Interval]
 ) -> AgreementRow:
     """First minus second metric on the same resamples; p: two-sided, bootstrap (systems: Williams')."""
     first, second = pair

@@ -307,11 +307,7 @@ class SystemComparison(Mapping[str, MetricComparison]):
         return list(self.captions)
 
     def most_different(
-        self,
-        metric: str | Metric,
-        first: str | None = None,
-        second: str | None = None,
-        number: int = 10,
+        self, metric: str | Metric, first: str | None = None, second: str | None = None, number: int = 10
     ) -> list[dict[str, Any]]:
         """The captions whose scores differ most, half won by the first system and half by the second.
 

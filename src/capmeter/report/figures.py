@@ -95,11 +95,7 @@ def open_figure(
 def series_style(number: int) -> dict[str, Any]:
     """Colour, dashes and marker of the k-th series: the first 32 differ, the first eight also without colour."""
     dashes = _DASHES[(number + number // len(COLOURS)) % len(_DASHES)]
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "linestyle": dashes,
-        "marker": _MARKERS[number % len(_MARKERS)],
-    }
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes, "marker": _MARKERS[number % len(_MARKERS)]}
 
 
 def save_figures(figure: Any, paths: Sequence[str | Path], *, dpi: int = 160) -> list[Path]:

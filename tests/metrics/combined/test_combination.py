@@ -171,9 +171,7 @@ def test_a_member_that_needs_references_says_so() -> None:
     [
         (str(Combination(members=(BLEU, CIDER))), ["bleu-4", "cider-d"]),
         pytest.param(
-            "smurf(encoder=minilm)",
-            ["sparcs", "mima(encoder=minilm)", "spurts(encoder=minilm)"],
-            marks=needs_research,
+            "smurf(encoder=minilm)", ["sparcs", "mima(encoder=minilm)", "spurts(encoder=minilm)"], marks=needs_research
         ),
     ],
 )

@@ -78,10 +78,7 @@ def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
         ("prompt: '{candidate}'\nread: {number: [5, 1]}", "low, high., two whole numbers"),
         ("prompt: '{candidate}'\nread: {labels: [yes, no]}", "are not text in YAML"),
         ("prompt: '{candidate}'\nask: twice\nread: {number: [0, 1]}", "unknown judge protocol .twice."),
-        (
-            "prompt: '{candidate}'\nneeds: [audio]\nread: {number: [0, 1]}",
-            "got the text .audio.; .*references",
-        ),
+        ("prompt: '{candidate}'\nneeds: [audio]\nread: {number: [0, 1]}", "got the text .audio.; .*references"),
         (
             "prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {score: {of: [c], among: [a]}}",
             "expected labels of a, b",

@@ -145,9 +145,7 @@ def test_crossing_matches_are_not_allowed() -> None:
     assert results[f"soda-c({ROUGE})"].score == pytest.approx(0.95 / 2)
 
 
-@given(
-    st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), max_size=4),
-)
+@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), max_size=4))
 def test_the_matching_is_the_best_of_all(rows: list[list[float]]) -> None:
     similarity = np.array(rows).reshape(len(rows), 4)
     best = max(

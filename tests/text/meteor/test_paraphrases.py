@@ -109,12 +109,9 @@ def test_a_damaged_index_is_rebuilt(tmp_path: Path, damage: str) -> None:
     load_paraphrases(table, "v1", cache)
     path = index_path(table, "v1", cache)
     intact = path.read_bytes()
-    damaged = {
-        "cut": intact[:-100],
-        "head": intact[:8] + b"x" + intact[9:],
-        "empty": b"",
-        "other": b"{}\n" * 5000,
-    }[damage]
+    damaged = {"cut": intact[:-100], "head": intact[:8] + b"x" + intact[9:], "empty": b"", "other": b"{}\n" * 5000}[
+        damage
+    ]
     path.write_bytes(damaged)
     assert read_index(path, Paraphrases) is None
     assert list_paraphrases(load_paraphrases(table, "v1", cache), "dog") == [(0, 1, ["the animal", "beast"])]

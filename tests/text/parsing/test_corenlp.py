@@ -146,7 +146,7 @@ def test_errors_name_what_is_missing(folder, monkeypatch):
 
 def test_captions_that_are_commands_of_the_shell():
     assert [_one_line(text) for text in ("q", "Quit", "exit", "a\r\nb", "\t", "a q")] == [
-        *("q ", "Quit ", "exit ", "a  b", "", "a q"),
+        *("q ", "Quit ", "exit ", "a  b", "", "a q")
     ]
 
 

@@ -106,11 +106,9 @@ def test_passives():
             "and/CC/and/3/cc rolls/VBZ/roll/3/conj"
         )
     )
-    assert {
-        ("caught", "Ball", "nsubjpass"),
-        ("caught", "dogs", "nmod:agent"),
-        ("rolls", "Ball", "nsubj"),
-    } < edges(graph)
+    assert {("caught", "Ball", "nsubjpass"), ("caught", "dogs", "nmod:agent"), ("rolls", "Ball", "nsubj")} < edges(
+        graph
+    )
 
 
 def graph_rows(graph: DependencyGraph) -> list[tuple[int, int, int, int, str]]:

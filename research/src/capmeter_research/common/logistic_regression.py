@@ -11,9 +11,7 @@ _NEWTON_STEPS = 50
 
 
 def fit_logistic_regression(
-    inputs: NDArray[np.float64],
-    labels: NDArray[Any],
-    weights: NDArray[np.float64],
+    inputs: NDArray[np.float64], labels: NDArray[Any], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The parameters (k,) that maximise the likelihood of the labels, by Newton's method.
 

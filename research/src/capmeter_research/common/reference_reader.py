@@ -31,12 +31,7 @@ from capmeter.core.settings import Settings
 from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.encoder import load_encoder, load_errors
-from capmeter.encoders.text.layers import (
-    TransformerLayer,
-    attention_inputs,
-    check_shapes,
-    finish_layer,
-)
+from capmeter.encoders.text.layers import TransformerLayer, attention_inputs, check_shapes, finish_layer
 from capmeter.encoders.text.tokenizer import PieceTable
 
 if TYPE_CHECKING:

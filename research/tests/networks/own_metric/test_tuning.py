@@ -102,11 +102,7 @@ def test_judgments_select_weights_and_perturbed_captions_break_ties(tmp_path: Pa
 
 def test_a_run_with_judgments_tunes_weights_only(tmp_path: Path) -> None:
     photos = [
-        Photo(
-            "coco",
-            str(number),
-            tuple(f"{start} {word} by the {number} sea" for start in STARTS),
-        )
+        Photo("coco", str(number), tuple(f"{start} {word} by the {number} sea" for start in STARTS))
         for number, word in enumerate(WORDS * 2)
     ]
     corpus, settings = PhotoCorpus(tuple(photos), 0, TrainingData("coco", "0" * 64, 80)), Settings()

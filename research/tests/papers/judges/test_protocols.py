@@ -228,11 +228,9 @@ def test_caparena_asks_in_both_orders(tmp_path: Path) -> None:
 def test_an_empty_caption_of_an_image_without_questions_has_no_score(tmp_path: Path, name: str) -> None:
     """As any other caption of the image: what is not asked of some counts for none."""
     checklist, baseline = CHECKLIST[0], {"ref_model": "GPT", "captions": {"GPT": "base", "human": "human"}}
-    rows = {
-        "captionqa": [QUIZ[0] | {"id": "1"}],
-        "capeval": [checklist | {"id": "1"}],
-        "pairs": {"1": baseline},
-    }.get(name, [{"image_id": "1", "question": "How many?", "answer": "2"}])
+    rows = {"captionqa": [QUIZ[0] | {"id": "1"}], "capeval": [checklist | {"id": "1"}], "pairs": {"1": baseline}}.get(
+        name, [{"image_id": "1", "question": "How many?", "answer": "2"}]
+    )
     path = write(tmp_path / "rows.json", rows)
     named = f"judge(task={name}," if name in ("answers", "pairs") else f"{name}("
     judge: Any = parse(f'{named}model=m,questions="{path}")')

@@ -98,8 +98,7 @@ def test_fleurs_prompts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "needs"),
-    [("combined", {"image", "references"}), ("ref-free", {"image"}), ("ref-only", {"references"})],
+    ("setting", "needs"), [("combined", {"image", "references"}), ("ref-free", {"image"}), ("ref-only", {"references"})]
 )
 def test_g_vevals_prompts(setting: str, needs: set[str]) -> None:
     name = f"g-veval(model=m,setting={setting})"

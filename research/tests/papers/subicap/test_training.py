@@ -18,21 +18,11 @@ pytest.importorskip("sentencepiece", reason="the captioner needs the captioner e
 from capmeter_research.common.region_lmdb import write_lmdb_regions  # noqa: E402
 from capmeter_research.common.transformer.decoding import END, PAD, DecodedCaption  # noqa: E402
 from capmeter_research.papers.subicap.captioner import Captioner, DecodingStrategy, parse_decoding  # noqa: E402
-from capmeter_research.papers.subicap.examples import (  # noqa: E402
-    divided,
-    file_pictures,
-    uncaptioned_pictures,
-    world_pictures,
-)
+from capmeter_research.papers.subicap.examples import divided, file_pictures, uncaptioned_pictures, world_pictures  # noqa: E402
 from capmeter_research.papers.subicap.measures import freeze_references, score_captioner  # noqa: E402
 from capmeter_research.papers.subicap.network import RegionBatch  # noqa: E402
 from capmeter_research.papers.subicap.recipe import CaptionerRecipe, SelfCriticalRecipe  # noqa: E402
-from capmeter_research.papers.subicap.training import (  # noqa: E402
-    SelfCriticalLearner,
-    _together,
-    prepared,
-    train_captioner,
-)
+from capmeter_research.papers.subicap.training import SelfCriticalLearner, _together, prepared, train_captioner  # noqa: E402
 
 from capmeter.core.checkpoints import Checkpoint  # noqa: E402
 from capmeter.core.errors import AssetError, InputError  # noqa: E402

@@ -155,10 +155,7 @@ def test_graded_truth_by_hand() -> None:
     other = Content((replace(dogs, noun="cat"), car), ((0, "left of", 1),))
     assert [fact.value for fact in truth(scene, other).wrong] == ["cat"] and truth(scene, other).coverage == 0.5
     assert truth(scene, Content((GroupMention("animal", 2, some=True),))).accuracy == 1
-    assert truth(scene, Content((GroupMention("person"),))).holds == (
-        False,
-        True,
-    )  # the car is no person
+    assert truth(scene, Content((GroupMention("person"),))).holds == (False, True)  # the car is no person
     assert truth(scene, Content((dogs, car, GroupMention("bus", colour="blue")))).accuracy == 8 / 11
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # In the RoBERTa family, positions start after the padding id.
 _POSITIONS_AFTER_PADDING = {
-    *("roberta", "xlm-roberta", "camembert", "mpnet", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl"),
+    *("roberta", "xlm-roberta", "camembert", "mpnet", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl")
 }
 _LOAD_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
 

@@ -82,12 +82,7 @@ class Pieces:
 
 
 def caption_blocks(
-    candidates: NDArray[Any],
-    table: StateTable,
-    references: Ragged,
-    *,
-    ends: bool = True,
-    floats: int = _BLOCK_FLOATS,
+    candidates: NDArray[Any], table: StateTable, references: Ragged, *, ends: bool = True, floats: int = _BLOCK_FLOATS
 ) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
     """Captions in blocks of bounded memory, grouped by size: (rows, candidates, references).
 

@@ -177,10 +177,7 @@ class _DocumentBlock:
     def claims(self) -> list[tuple[list[Claim], list[list[Claim]]]]:
         """For each row the claims of its candidate, and of each of its references."""
         return [
-            (
-                self._nearest(candidate, references),
-                [self._nearest(reference, [candidate]) for reference in references],
-            )
+            (self._nearest(candidate, references), [self._nearest(reference, [candidate]) for reference in references])
             for candidate, references in zip(self.candidates, self.references, strict=True)
         ]
 

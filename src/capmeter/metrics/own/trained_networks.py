@@ -407,11 +407,7 @@ def expected_errors(scores: Floats, corrections: Floats, reference_counts: NDArr
 
 
 def reference_corrections(
-    part: EncodedPart,
-    scores: Floats,
-    trained: TrainedCapmeter,
-    settings: Settings,
-    most_left_out: int = MOST_LEFT_OUT,
+    part: EncodedPart, scores: Floats, trained: TrainedCapmeter, settings: Settings, most_left_out: int = MOST_LEFT_OUT
 ) -> Floats:
     """d of each caption, (captions,); 0 with one reference, and for an empty caption.
 

@@ -292,9 +292,7 @@ def _build_relations(synonym_pairs: tuple[Ints, Ints], paraphrase_pairs: tuple[I
     (one, other), (left, right, rank) = synonym_pairs, paraphrase_pairs
     relation_values = np.zeros(len(one), np.int64), FORWARD << RANK_BITS | rank, BACKWARD << RANK_BITS | rank
     return _PairTable(
-        np.concatenate([one, left, right]),
-        np.concatenate([other, right, left]),
-        np.concatenate(relation_values),
+        np.concatenate([one, left, right]), np.concatenate([other, right, left]), np.concatenate(relation_values)
     )
 
 

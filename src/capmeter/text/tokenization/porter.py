@@ -148,14 +148,8 @@ def _final_e(word: str) -> str:
 
 Stem = Callable[[str], str]
 # Letters unknown to the older stemmers are replaced by a character that is unknown to both.
-_MASKED = {
-    "russian": str.maketrans("ё", "\ue000"),
-    "hungarian": str.maketrans("őűõû", "\ue000\ue001őű"),
-}
-_RESTORED = {
-    "russian": str.maketrans("\ue000", "ё"),
-    "hungarian": str.maketrans("\ue000\ue001őű", "őűõû"),
-}
+_MASKED = {"russian": str.maketrans("ё", "\ue000"), "hungarian": str.maketrans("őűõû", "\ue000\ue001őű")}
+_RESTORED = {"russian": str.maketrans("\ue000", "ё"), "hungarian": str.maketrans("\ue000\ue001őű", "őűõû")}
 
 
 def stemmer(language: str) -> Stem:

@@ -112,10 +112,7 @@ def association_arrays(associations: Associations) -> dict[str, NDArray[Any]]:
 
 
 def build_token_priors(
-    corpora: Sequence[PhotoCorpus],
-    train: Sequence[Photo],
-    encoder: EncoderHandle,
-    settings: Settings,
+    corpora: Sequence[PhotoCorpus], train: Sequence[Photo], encoder: EncoderHandle, settings: Settings
 ) -> TokenPriors:
     """Estimates the statistics on all captions of photos that are neither held out nor training photos.
 

@@ -17,11 +17,7 @@ from torch import Tensor
 from capmeter_research.common.loop import DeviceTensors, Learner, split_rows
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.networks.scene_graph_parser.forward import ENCODER_PREFIX, DecoderShape, SceneGraphNetwork
-from capmeter_research.networks.scene_graph_parser.network import (
-    GraphDecoderModule,
-    SceneGraphModule,
-    copy_loss,
-)
+from capmeter_research.networks.scene_graph_parser.network import GraphDecoderModule, SceneGraphModule, copy_loss
 from capmeter_research.networks.scene_graph_parser.packing import PackedCaptions
 from capmeter_research.networks.scene_graph_parser.triples import PAD_ID, STOP_ID
 

@@ -320,11 +320,7 @@ def train_encoder(
     rank = recipe.rank if recipe.stored_rank is None else min(recipe.rank, recipe.stored_rank)
     checkpoint = Checkpoint(
         kind=KIND,
-        parameters={
-            "encoder": encoder.name,
-            "encoder_sha256": encoder.sha256,
-            "rank": rank,
-        },
+        parameters={"encoder": encoder.name, "encoder_sha256": encoder.sha256, "rank": rank},
         weights=stored_weights(outcome.weights, rank, recipe.reads_references),
         data=tuple(data),
         training={**asdict(recipe), "photos": len(train)},

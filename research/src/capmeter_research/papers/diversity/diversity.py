@@ -61,10 +61,7 @@ class DiversityReport:
 
 
 def measure_diversity(
-    captions: Groups,
-    references: Groups | None = None,
-    *,
-    kernel: str | Metric = "cider",
+    captions: Groups, references: Groups | None = None, *, kernel: str | Metric = "cider"
 ) -> DiversityReport:
     """Div-1, Div-2, Self-CIDEr and mBLEU-1 to 4 of captions.
 
@@ -120,11 +117,7 @@ def _mutual_bleu(captions: Groups) -> tuple[dict[str, float], Floats]:
     return {f"m{bleu}": float(mean) for bleu, mean in zip(bleus, means, strict=True)}, np.mean(caption_scores, axis=0)
 
 
-def self_cider(
-    captions: Groups,
-    references: Groups | None = None,
-    kernel: str | Metric = "cider",
-) -> Floats:
+def self_cider(captions: Groups, references: Groups | None = None, kernel: str | Metric = "cider") -> Floats:
     """Self-CIDEr of each image.
 
     Args:

@@ -12,13 +12,7 @@ from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.report.tables import Table
-from capmeter_research.common.options import (
-    RunOptions,
-    TrainingReport,
-    output_option,
-    override,
-    precision_option,
-)
+from capmeter_research.common.options import RunOptions, TrainingReport, output_option, override, precision_option
 from capmeter_research.papers.subicap.recipe import WORLD, WORLD_SELF_CRITICAL, CaptionerRecipe, SelfCriticalRecipe
 from capmeter_research.papers.subicap.segmentation import KINDS
 
@@ -75,9 +69,7 @@ class CaptionerOptions:
     heads: int | None = option(None, "Attention heads (default: 8).", minimum=1)
     layers: int | None = option(None, "Layers of the encoder and of the decoder (default: 6 each).", minimum=1)
     geometry: int | None = option(
-        None,
-        "Dimension of the relative-position embedding, a multiple of 8; 0: no geometry (default: 64).",
-        minimum=0,
+        None, "Dimension of the relative-position embedding, a multiple of 8; 0: no geometry (default: 64).", minimum=0
     )
     epochs: int | None = option(None, "Epochs of cross-entropy (default: 30).", minimum=1)
     lr: float | None = option(None, "Highest learning rate of cross-entropy (default: 5e-4).", minimum=1e-8)

@@ -325,10 +325,7 @@ def _figures() -> dict[str, list[Figure]]:
         _rectangle("glass", 0.17, 0.54, 0.34, 0.72),
         _rectangle("glass", 0.68, 0.54, 0.84, 0.72),
     ]
-    figures["box"] = [
-        _rectangle("body", 0.0, 0.0, 1.0, 1.0, layer=1),
-        _rectangle("inside", 0.1, 0.1, 0.9, 0.9),
-    ]
+    figures["box"] = [_rectangle("body", 0.0, 0.0, 1.0, 1.0, layer=1), _rectangle("inside", 0.1, 0.1, 0.9, 0.9)]
     figures["ring"] = [_ellipse("body", 0.0, 0.0, 1.0, 1.0, layer=1), _ellipse("hole", 0.14, 0.14, 0.86, 0.86)]
     figures["umbrella"] = [
         _line("metal", 0.06, 0.5, 0.0, 0.5, 0.92, 0.62, 0.97, 0.7, 0.88, layer=0),

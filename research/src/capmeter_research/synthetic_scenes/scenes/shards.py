@@ -20,14 +20,7 @@ Part = TypeVar("Part", bound=Any)
 _SHARD = 500  # pictures
 
 
-def render_shards(
-    work: Callable[[World], Part],
-    split: Split,
-    count: int,
-    seed: int,
-    *,
-    workers: int = 1,
-) -> Part:
+def render_shards(work: Callable[[World], Part], split: Split, count: int, seed: int, *, workers: int = 1) -> Part:
     """What `work` makes of the parts, as one.
 
     Args:

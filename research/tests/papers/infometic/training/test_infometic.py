@@ -85,11 +85,7 @@ def test_shares_of_words_by_hand() -> None:
     other = (np.array([0.2, 0.8]), np.array([1.0, 0.0]))
     unknown = (np.array([0.1]), np.array([np.nan]))
     result = shares_of_words([one, other, unknown])
-    assert result == {
-        "wrong words found": 0.5,
-        "right words kept": pytest.approx(1 / 3),
-        "worst word is wrong": 0.5,
-    }
+    assert result == {"wrong words found": 0.5, "right words kept": pytest.approx(1 / 3), "worst word is wrong": 0.5}
     assert shares_of_words([unknown]) == {}
 
 

@@ -52,9 +52,7 @@ def test_inputs_by_hand() -> None:
     assert joint_inputs(v, c).tolist() == [[1, 1, 2, 3, -1, 2, 3, 3, -2]]
     assert joint_inputs(v, c, r).tolist() == [[1, -4, 1, 2, 3, -1, 2, 3, 3, -2, 3, 5, 0, -4]]
     texts = np.array([[2.0]]), np.array([[5.0]])
-    assert joint_inputs(v, c, r, texts).tolist() == [
-        [1, -4, 10, 1, 2, 3, -1, 2, 3, 3, -2, 3, 5, 0, -4, 5, 2, 3, 10],
-    ]
+    assert joint_inputs(v, c, r, texts).tolist() == [[1, -4, 10, 1, 2, 3, -1, 2, 3, 3, -2, 3, 5, 0, -4, 5, 2, 3, 10]]
 
 
 def test_a_head_by_hand() -> None:

@@ -14,11 +14,7 @@ from capmeter_research.common.machine_captions import MachineCaption, read_machi
 from capmeter_research.common.model_selection import load_selection_judgments
 from capmeter_research.papers.lceval.features import FEATURES, Features, select_features
 from capmeter_research.papers.lceval.lceval import LcEval
-from capmeter_research.papers.lceval.training.examples import (
-    build_caption_set,
-    build_examples,
-    read_human_captions,
-)
+from capmeter_research.papers.lceval.training.examples import build_caption_set, build_examples, read_human_captions
 from capmeter_research.papers.lceval.training.stored_features import feature_matrix, measure_rows
 from capmeter_research.papers.lceval.training.train import LcEvalOptions, train
 from capmeter_research.papers.lceval.training.training import LcEvalRecipe

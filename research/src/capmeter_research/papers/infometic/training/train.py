@@ -17,13 +17,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import report_progress
 from capmeter.report.tables import Table
-from capmeter_research.common.options import (
-    RunOptions,
-    TrainingReport,
-    describe_file,
-    output_option,
-    override,
-)
+from capmeter_research.common.options import RunOptions, TrainingReport, describe_file, output_option, override
 from capmeter_research.papers.infometic.training.recipe import InfoMetICRecipe, RegressorRecipe
 
 

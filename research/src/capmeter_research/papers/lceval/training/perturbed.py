@@ -21,12 +21,7 @@ from functools import partial
 import numpy as np
 
 from capmeter.text.tokenization.token_tables import tokenise_sentences
-from capmeter.transforms.perturbations import (
-    ReplacementWords,
-    SentenceWords,
-    permute_words,
-    substitute_words,
-)
+from capmeter.transforms.perturbations import ReplacementWords, SentenceWords, permute_words, substitute_words
 from capmeter_research.common.benchmark_exclusions import PhotoId
 from capmeter_research.papers.lceval.training.examples import REFERENCES, LabelledCandidate
 

@@ -33,11 +33,7 @@ _ROWS = 256
 
 
 def retrieve_captions(
-    human: Mapping[PhotoId, Sequence[str]],
-    photos: Sequence[PhotoId],
-    *,
-    ranks: Sequence[int] = RANKS,
-    seed: int = 0,
+    human: Mapping[PhotoId, Sequence[str]], photos: Sequence[PhotoId], *, ranks: Sequence[int] = RANKS, seed: int = 0
 ) -> list[MachineCaption]:
     """The captions that the captioners of these ranks (`retrieval-1` …) give the photos.
 

@@ -220,12 +220,7 @@ def _penalised_entropy(learner: LcEvalLearner) -> Callable[[], Tensor]:
 
 
 def train_lceval(
-    examples: TrainingSet,
-    recipe: LcEvalRecipe,
-    folder: Path,
-    *,
-    threads: int = 1,
-    description: str = "training lceval",
+    examples: TrainingSet, recipe: LcEvalRecipe, folder: Path, *, threads: int = 1, description: str = "training lceval"
 ) -> Outcome:
     """Trains a network on the examples that are not held out, and writes its checkpoint.
 

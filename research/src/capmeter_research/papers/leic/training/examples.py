@@ -146,10 +146,7 @@ def as_examples(
         )
 
     human = rows(image.human for image in images)
-    tables = {
-        MACHINE: table([image.machine for image in images]),
-        SAMPLES: table([image.samples for image in images]),
-    }
+    tables = {MACHINE: table([image.machine for image in images]), SAMPLES: table([image.samples for image in images])}
     word_numbers = vocabulary.encode_table(tokenise_captions(SentencePool(list(row)), False), steps)
     windows = np.full((len(word_numbers), steps), PAD, np.int32)
     lengths = word_numbers.lengths

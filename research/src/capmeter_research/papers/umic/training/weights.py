@@ -101,12 +101,7 @@ def check_weights(weights: Mapping[str, Any], shape: UniterShape) -> None:
 
 
 def uniter_checkpoint(
-    weights: Mapping[str, Any],
-    shape: UniterShape,
-    vocabulary: Sequence[str],
-    *,
-    lowercase: bool,
-    **details: Any,
+    weights: Mapping[str, Any], shape: UniterShape, vocabulary: Sequence[str], *, lowercase: bool, **details: Any
 ) -> Checkpoint:
     """The checkpoint of weights.
 

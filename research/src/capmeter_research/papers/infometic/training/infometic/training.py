@@ -128,9 +128,7 @@ class InfoMetICLearner(Learner[Rows]):
         return {weight_name: array.astype(np.float32) for weight_name, array in outcome.weights.items()}
 
 
-def shares_of_words(
-    words: Sequence[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]],
-) -> dict[str, float]:
+def shares_of_words(words: Sequence[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]) -> dict[str, float]:
     """How well right and wrong words are distinguished, from each caption's scores and labels; empty without labels.
 
     >>> shares_of_words([(np.array([0.9, 0.2, 0.8]), np.array([1.0, 0.0, 0.0])), (np.array([0.4]), np.array([1.0]))])
