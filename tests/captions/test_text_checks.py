@@ -43,7 +43,7 @@ REFERENCE = "the dog is running on the grass near two people"
             "a dog<|im_end|>¦<image> a dog¦a dog </s>¦[INST] a dog¦ASSISTANT: a dog¦a dog<end_of_turn>¦"
             "### Response: a dog¦a dog <unk>¦<|begin_of_text|>a dog¦<<SYS>> a dog¦<MORE_DETAILED_CAPTION> a dog¦"
             "<time_begin>a dog¦<unused94>¦<im_start>a dog¦<IMG_CONTEXT>¦<image_soft_token>¦<OD>dog¦<EOT>¦[IMG] a dog¦"
-            "a UNK dog¦assistant\na dog¦user\nDescribe it.\nassistant\na dog",
+            "a UNK dog¦assistant\na dog¦user\nDescribe it.\nassistant\na dog¦[unused0] a dog¦a dog [SEG]¦⁇ a dog",
         ),
         (
             "reasoning",
@@ -51,12 +51,13 @@ REFERENCE = "the dog is running on the grass near two people"
             "analysis A dog? assistantfinal a dog¦assistantfinalA dog¦analysisWe need a caption",
         ),
         ("tags", "\\boxed{a dog}¦It is $\\boxed{\\text{a dog}}$¦<CONCLUSION>a dog</CONCLUSION>"),
-        ("a heading", "Caption 1: a dog¦1. Caption: a dog¦Option 2: a dog¦Description #3: a dog¦Image 1: a dog"),
+        ("a heading", "Caption 1: a dog¦1. Caption: a dog¦Option 2: a dog¦Description #3: a dog¦PRED 1: a dog"),
         (
             "tokens for times and places",
             "00:00 - 00:05: a dog¦0:00-0:05 a dog¦00:00:01,000 --> 00:00:05,000\na dog¦[0.0s, 5.0s] a dog¦"
             "From 0.0s to 5.0s, a dog¦[00:00.000 --> 00:05.000] a dog¦(12,20),(300,400) a dog",
         ),
+        ("scores of a beam", "a dog (p=0.03)¦H-1\t-0.5\ta dog"),
         ("marks of a tokenizer", "▁a▁dog¦Ġa Ġdog¦a snow ##board¦a snow@@ board¦a dog<0x0A>"),
         ("HTML", 'a dog<br>¦<p>a dog</p>¦a dog &amp; a cat¦a dog &#39;s ball¦<span class="x">a dog</span>'),
         (
@@ -100,7 +101,7 @@ REFERENCE = "the dog is running on the grass near two people"
             "string indices must be integers¦generate() got an unexpected keyword argument 'images'¦"
             "CUDA error: device-side assert triggered¦expected scalar type Half but found Float¦"
             "No module named 'torch'¦the JSON object must be str, bytes or bytearray, not NoneType¦"
-            "ERROR_DURING_INFERENCE¦ReadTimeout¦Sliding window must be a positive integer, but got sliding_window = 0",
+            "Skipped¦OOM¦ReadTimeout¦Sliding window must be a positive integer, but got sliding_window = 0",
         ),
         ("None, a number or a file name", "None¦null ¦NaN¦n/a¦undefined¦[]¦391895¦-1¦COCO_000000391895.jpg¦a/b.MP4"),
         ("control or replacement", "a\0dog¦a dog\ufffd¦a\u2028dog"),
@@ -163,8 +164,6 @@ OTHER_LANGUAGE = ["in another language than its references"]
     ("candidate", "reference", "said"),
     [
         ("ein Hund läuft auf der Straße", "the dog is on the road", OTHER_LANGUAGE),
-        ("un chien marron est dans la rue", "the dog is on the road", OTHER_LANGUAGE),
-        ("un perro corre por la calle", "the dog is on the road", OTHER_LANGUAGE),
         *(("собака бежит", "the dog is on the road", OTHER_LANGUAGE), ("كلب يركض", "犬が走っています", OTHER_LANGUAGE)),
         ("一只狗在沙滩上跑", "a dog runs on the beach", OTHER_LANGUAGE),
         ("a dog on the road", "ein Hund ist auf der Straße", OTHER_LANGUAGE),
@@ -189,7 +188,6 @@ def test_another_language_or_script_than_the_references(candidate: str, referenc
     [
         ("a dog runs", ["a dog runs on grass ||| the dog is running"], True),
         ("a dog runs", ["a dog runs\nthe dog is running\na puppy plays"], True),
-        ("a dog runs", ["a dog runs</s>the dog is running"], True),
         ("a dog runs on the grass near a red house", ["A dog runs.\nThe grass is green.\nIt rains."], False),
         ("a dog", ["1. a brown dog runs on grass\n2. the old dog is running fast over there"], True),
         ("a dog runs", ["a dog runs\n\nthe dog is running"], False),  # paragraphs
@@ -371,6 +369,8 @@ def test_references_of_other_images_or_joined_into_one_text_are_a_mismatch() -> 
     message = measure(CANDIDATES, joined).describe_mismatch()
     assert message is not None and "joined into one text" in message
     assert [text for text in examine(CANDIDATES, joined).warnings if "joined into one text" in text]
+    tokens = measure(CANDIDATES, [texts[0].split() for texts in REFERENCES]).describe_mismatch()
+    assert tokens is not None and "a list of its tokens" in tokens
     assert measure(["a photo of a dog"] * 24, REFERENCES).describe_mismatch() is None
 
 

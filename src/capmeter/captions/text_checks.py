@@ -37,7 +37,7 @@ ARTEFACTS = {
     "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
     **_PHRASES["artefacts"],
 }
-_PLAIN = re.compile(r"(?! *(?:b['\"]|analysis|assistant))[A-Za-z ,.'\"!?()-]*")  # alone in no artefact
+_PLAIN = re.compile(rf"(?! *(?i:{_PHRASES['beginnings of artefacts']}))[A-Za-z ,.'\"!?()-]*")  # alone in no artefact
 _SHOWN = r"an? (?!\w* ?(?:error|exception|bytes))|(?:two|m[ae]n|people|the \w+ (?:features?|shows?|depicts?)) "
 _ORDINARY = re.compile(rf"\W*\b(?:{_SHOWN})")  # neither an error nor a refusal begins so; the others are compiled late
 _ERROR, _REFUSAL_FIRST = (rf"\W*\b(?:{'|'.join(_PHRASES[key])})" for key in ("errors", "beginnings of refusals"))
@@ -45,24 +45,21 @@ _CAPTION = re.compile(rf"\W*\b(?:{'|'.join(_PHRASES['beginnings of captions'])})
 _PROGRAM_WORDS, _COMMON_WORDS = (frozenset(words.split()) for words in _PHRASES["words of programs"].values())
 _REFUSAL_WORDS = re.compile(rf"[\s\"“(*](?:{'|'.join(_PHRASES['words of refusals'])})")
 _REFUSAL = "|".join(_PHRASES["refusals"])
-_PLACEHOLDER = re.compile(
-    r"none|null|nan|n/?a|nil|undefined|\[\]|\{\}|-\d|-?\d{2,20}|\S{1,190}\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|mkv|webm|wav|mp3|flac)",
-    re.IGNORECASE,
-)
+_PLACEHOLDER = re.compile("|".join(_PHRASES["placeholders"]), re.IGNORECASE)
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 5000
 _FEWEST_WORDS, _GRAM, _LONGEST_PLACEHOLDER = 20, 4, 200
 _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
-_NUMBER_FIRST, _FEWEST_NUMBERED = re.compile(r"(\d{1,15})[.:)]? \w+ \w"), 3
+_NUMBER_FIRST, _FEWEST_NUMBERED = re.compile(r"(\d{1,15})[.:)]? +\w+ \w"), 3
 _OTHER_LANGUAGE = "in another language than its references"
 _ONE_SIDE = "on one side only, so that equal words count as different; see"
 _LONG_WORDS, _LENGTH_RATIO = 60, 3
 _FEWEST_IMAGES, _FEWEST_CAPTIONS = 20, 10  # fewer images, or fewer different captions, say nothing
 _OWN_TO_OTHER = 1.1
 _MIN_EXCESS = 3.0  # standard errors
-_JOINED_LENGTH = 3.0
+_JOINED_LENGTH, _TOKEN_LENGTH = 3.0, 1.2
 _SEPARATOR = re.compile(r"\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n)")
 _NUMBERED = re.compile(r"\s*\(?\d{1,2}[.):]\s")
 _FEWEST_OF_PART = 2  # words
@@ -75,10 +72,9 @@ _ONE_SCRIPT = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOG
 
 # frequent function words; those of several languages count for each
 _FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _PHRASES["function words"].items()}
-_LANGUAGES: dict[str, list[str]] = {}  # those of which a word is a function word
-for _language_name, _words in _FUNCTION_WORDS.items():
-    for _word in _words:
-        _LANGUAGES.setdefault(_word, []).append(_language_name)
+_ALL_WORDS = frozenset[str]().union(*_FUNCTION_WORDS.values())
+_LANGUAGES = {word: [name for name, words in _FUNCTION_WORDS.items() if word in words] for word in _ALL_WORDS}
+"""Those of which a word is a function word."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +153,9 @@ class ReferenceFit:
 
     def describe_mismatch(self) -> str | None:
         """Why the references cannot be those of these candidates, in a sentence; None if they can."""
+        if 0.9 < self.reference_words < _TOKEN_LENGTH and self.candidate_words > _JOINED_LENGTH:
+            has = f"the references have one word on average, where a candidate has {self.candidate_words:.0f}"
+            return f"{has}: each seems to be a list of its tokens; join these to one text"
         if self.distinct_count < _FEWEST_CAPTIONS:
             return None
         if self.is_doubtful and self.excess < _MIN_EXCESS:

@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from capmeter.core.json_text import read_bundled_json
+
 HAN_AND_KANA = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u3105-\u312f"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -28,11 +30,7 @@ SOUTHEAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\u
 """Thai, Lao, Burmese, Khmer and Tibetan, which have spaces between sentences and clauses alone."""
 _LONGEST_WORD = {CJK: 5, SOUTHEAST_ASIAN: 9}
 """The most characters of a script, vowels and tones counted, for each piece between spaces."""
-_ARTICLES = "a an the this these its his their some"
-_CONJUNCTIONS = "and or but while which if because than as"
-_PREPOSITIONS = "with of in on at to from for by into onto through"
-_AUXILIARIES = "is are was were being"
-FINAL_WORDS = frozenset(" ".join([_ARTICLES, _CONJUNCTIONS, _PREPOSITIONS, _AUXILIARIES]).split())
+FINAL_WORDS = frozenset(read_bundled_json("phrases.json")["final words"].split())
 _END = 200  # characters that hold the last word, however long the caption is
 _LAST_WORD = re.compile(r"\S\s+\W*(\w+(?:['’]\w+)*)\W*\Z")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")

@@ -63,8 +63,8 @@ Source = CaptionSet | Iterable[CaptionSet]
 UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does; see docs/languages.md)"
 """The note on captions without spaces between words that are scored as if they were English."""
 _MISMATCH = (
-    "the references seem to belong to other images, to be in another order, or to be joined into one text (`capmeter "
-    "validate` says why); check which field is the image id"
+    "the references seem to belong to other images, to be in another order, or to be joined into one text or divided "
+    "into words (`capmeter validate` says why); check which field is the image id"
 )
 _SAMPLE = 200  # captions that are compared with their references first
 
