@@ -129,3 +129,19 @@ def test_lines_that_begin_with_the_name_of_a_clip(tmp_path: Path) -> None:
     assert capmeter.load_references(tmp_path / "msvd.txt") == expected
     (tmp_path / "plain.txt").write_text("2 dogs run\na4 paper lies here\nthree cats sit")
     assert capmeter.load_references(tmp_path / "plain.txt")["1"] == ("a4 paper lies here",)
+
+
+def test_captions_by_image_under_splits_or_classes_are_read() -> None:
+    assert candidates({"val": EXPECTED, "test": {"v3": "a cat"}, "train": {}}, on_missing="skip") == EXPECTED
+    keyed = {"v1": ["a"]}, {"v2": ["b"], "v3": ["c"]}
+    assert list(capmeter.load_references(dict(zip(("beach", "park"), keyed, strict=True)))) == ["v1", "v2", "v3"]
+    assert list(capmeter.load_references(dict(zip(("val", "test"), keyed, strict=True)), split="test")) == ["v2", "v3"]
+    with pytest.raises(InputError, match="systems"):
+        candidates({"one": EXPECTED, "two": EXPECTED})
+
+
+def test_the_image_that_a_change_begins_with_is_no_caption() -> None:
+    rows = [{"candidate": "B2", "target": "B1", "captions": ["is longer", "has a belt"]}]
+    assert capmeter.load_references(rows) == {"B1": ("is longer", "has a belt")}
+    with pytest.raises(InputError, match="hold references"):
+        capmeter.load(rows)

@@ -14,6 +14,7 @@ entries decide, so that the order of keys changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -135,8 +136,8 @@ def _rows_of_columns(document: Mapping[Any, Any], mapping: Mapping[str, str]) ->
         rows = [{name: column[place] for name, column in document.items()} for place in columns[0]]
     elif all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
         rows = [dict(zip(document, cells, strict=True)) for cells in zip(*columns, strict=True)]
-    texts = [text for row in rows[:1] for name, text in row.items() if name in FIELD_OF or name in _TEXT_KEYS]
-    have_rows = any(isinstance(text, Mapping) and not text.keys().isdisjoint(IMAGE_NAMES) for text in texts)
+    cells = [cell for row in rows[:1] for name, cell in row.items() if name not in IMAGE_NAMES]
+    have_rows = any(isinstance(cell, Mapping) and not cell.keys().isdisjoint(IMAGE_NAMES) for cell in cells)
     is_other = not names_images and (len(columns) == 1 or not document.keys().isdisjoint({"timestamps", *TIMES}))
     return rows if not (have_rows or is_other) and _rows_of(rows, FieldMap(mapping)) else []
 
@@ -198,15 +199,20 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
     inner_keys = [
         key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value
     ]
-    inner: list[str] = []
-    texts_of_images: list[str] = []
+    inner, texts = list[str](), list[str]()
     for key in inner_keys if len(inner_keys) <= _MOST_KEYS >> len(parents) else ():
         probe = FieldMap(fields.mapping, name, finds_short=fields.finds_short)
         form = _find(document[key], f"{name}, {key}", probe, (*parents, document))
         if form is not None:
-            (inner if key in _WRAPPERS or form[0] != "clipscore" else texts_of_images).append(key)
-    inner += [key for key in texts_of_images if any(not document[key].keys().isdisjoint(document[o]) for o in inner)]
-    inner = [key for key in inner if key in _WRAPPERS] or inner
+            (inner if key in _WRAPPERS or form[0] != "clipscore" else texts).append(key)
+    inner += [key for key in texts if any(not document[key].keys().isdisjoint(document[o]) for o in inner)]
+    inner = [key for key in inner if key in _WRAPPERS] or inner or texts * _are_classes(document, texts)
+    if len(inner) > 1 and _are_classes(document, inner):
+        fields.ignore(document, inner)
+        fields.note("rows_under_several_keys", list_names(inner))
+        splits = {str(image): key for key in inner if key.lower() in _SPLITS for image in document[key]}
+        format, read = _keyed_form({image: c for key in inner for image, c in document[key].items()}, name, fields)
+        return format, lambda side: (replace(row, split=splits.get(row.image_id, row.split)) for row in read(side))
     if len(inner) > 1:
         raise InputError(
             f"{name}: there are captions under several keys ({list_names(inner)}), and any could be meant; write one "
@@ -219,6 +225,12 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
     if results and all(map(_is_empty, results.values())):  # videos in which nothing was found
         return "events", partial(_read_videos, results, name)
     return None
+
+
+def _are_classes(document: Mapping[Any, Any], keys: list[str]) -> bool:
+    """Whether keys, none of them a field's, are splits or classes: all have captions of other images under them."""
+    images = [str(image) for key in keys for image in document[key]]
+    return len(set(images)) == len(images) > len(keys) > 1 and FIELD_OF.keys().isdisjoint([*keys, *images])
 
 
 def _rows_of_both(document: Mapping[Any, Any], fields: FieldMap) -> list[dict[Any, Any]]:

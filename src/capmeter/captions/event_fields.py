@@ -30,7 +30,7 @@ from capmeter.core.messages import describe
 
 TIME_NAMES: list[str] = NAMES["time"]
 TEXT_NAMES: list[str] = NAMES["text"]
-EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"captions", "sentences"}
+EVENT_NAMES = frozenset((*TIME_NAMES, *NAMES["events"])) - {"annotation", "captions", "sentences", "steps"}
 """Names by which a record may hold events."""
 EVENT_TEXTS = (*TEXT_NAMES, *SHORT_NAMES, *NAMES["titles"])
 """Names of the text of an event, in the order of preference."""

@@ -131,7 +131,8 @@ class FieldMap:
         chosen = [p for p in self.mapping if path_root(p) in self.all_names or p.casefold() in folded]
         self._chosen = {path: self.mapping[path] for path in chosen}
         for field_name, layout_paths in (layout.fields if layout else {}).items():
-            if field_name not in self._chosen.values() and not self.all_names & {field_name} - {"image", "image_id"}:
+            hidden = self.all_names & {field_name} - {"image", "image_id"} if layout_paths else ()
+            if field_name not in self._chosen.values() and not hidden:
                 paths = [path for path in layout_paths.split(",") if path not in self._chosen]
                 self._chosen |= dict.fromkeys(paths, field_name)
         self.paths = {p: path_root(p) for p in self._chosen if p not in self.all_names and ("." in p or "[" in p)}
@@ -559,7 +560,7 @@ class FieldMap:
         fields = f"the fields are {suggest_names(record) or 'none'}"
         if absent := sorted(self.mapping.keys() & self.paths.keys() - self.used):
             return f"{fields}, none is {absent[0]}, which was chosen for {self.mapping[absent[0]]}"
-        held = next((name for name, field_name in self._fields.items() if field_name in wanted), None)
+        held = next((name for name, of in self._fields.items() if of in wanted and record.get(name) is None), None)
         only = "it holds references only: " * (row.references is not None)
         if held is not None:
             return f"{only}correct or leave out the row, which has no {own_name(record, held, 'caption')}; {fields}"
