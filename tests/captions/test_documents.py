@@ -138,6 +138,9 @@ def test_captions_by_image_under_splits_or_classes_are_read() -> None:
     assert list(capmeter.load_references(dict(zip(("val", "test"), keyed, strict=True)), split="test")) == ["v2", "v3"]
     with pytest.raises(InputError, match="systems"):
         candidates({"one": EXPECTED, "two": EXPECTED})
+    for names in (("candidates", "references"), ("preds", "gts")):
+        both = capmeter.load({"results": dict(zip(names, (EXPECTED, REFERENCES), strict=True)), "seed": 3})
+        assert {each.id: each.references for each in both} == {"v1": ("a man is talking",), "v2": ("the dog runs",)}
 
 
 def test_the_image_that_a_change_begins_with_is_no_caption() -> None:

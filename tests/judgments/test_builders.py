@@ -36,9 +36,9 @@ def test_other_images_of_foils() -> None:
     greek = {image: f"λέξη{ord(text[0])}" for image, text in OBJECTS.items()}
     found = partners(rows("el", **greek) + rows("en", **OBJECTS), "similar")
     assert all(found["el", image] == found["en", image] for image in OBJECTS)
-    found = [partners(rows(**OBJECTS), "random", seed) for seed in range(5)]
-    assert all(image != other for each in found for (_, image), other in each.items())
-    assert found[0] == partners(rows(**OBJECTS), "random", 0) and any(each != found[0] for each in found)
+    by_seed = [partners(rows(**OBJECTS), "random", seed) for seed in range(5)]
+    assert all(image != other for each in by_seed for (_, image), other in each.items())
+    assert by_seed[0] == partners(rows(**OBJECTS), "random", 0) and any(each != by_seed[0] for each in by_seed)
     with pytest.raises(InputError, match="at least two images"):
         partners(rows(**{"1": "a dog"}), "similar")
 

@@ -62,9 +62,9 @@ def test_captions_in_another_order_and_of_other_images() -> None:
     order = np.random.default_rng(2).permutation(40).tolist()
     result = rank_systems({"one": scored(GOOD), "two": scored(GOOD, order)}, resamples=200)
     assert all(standing.best() == {"one", "two"} for standing in result.values())
-    result = rank_systems({"good": scored(GOOD), "bad": scored(BAD, prefix="x")}, resamples=200)["rouge-l"]
-    assert result.best() == frozenset() and not result.significantly_worse("good")
-    assert set(result.intervals) == {"good", "bad"}
+    other = rank_systems({"good": scored(GOOD), "bad": scored(BAD, prefix="x")}, resamples=200)["rouge-l"]
+    assert other.best() == frozenset() and not other.significantly_worse("good")
+    assert set(other.intervals) == {"good", "bad"}
 
 
 def test_intervals_are_those_of_results() -> None:

@@ -393,7 +393,7 @@ class TarShard(Container):
             yield f"{name}/{key}", (key, files)
         elif not finished_keys:
             raise InputError(
-                f"{name}: expected KEY.json or KEY.txt of each sample, found {list_names(others) or 'nothing'}; "
+                f"{name}: expected KEY.json or KEY.txt of each sample, found {list_names(sorted(others)) or 'none'}; "
                 "unpack the archive if it holds a file of captions"
             )
 

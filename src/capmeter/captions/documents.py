@@ -174,7 +174,7 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
         return _rows_form({f"{name}, row {k}": row for k, row in enumerate(rows)}, name, fields)
     if is_row(document, fields):
         return _rows_form({name: document}, name, fields, format="json")
-    if (rows := _rows_of_both(document, fields)) and not parents:
+    if rows := _rows_of_both(document, fields):
         fields.learn(spread(rows))
         return "json", lambda side: fields.read(_places([row for row in rows if _HELD[side] in row], name), side)
     annotations = document.get("annotations")
@@ -196,11 +196,9 @@ def _find(document: Mapping[Any, Any], name: str, fields: FieldMap, parents: tup
     if keyed and _holds_keyed(keyed, fields):
         fields.ignore(document, keyed)
         return _keyed_form(keyed, name, fields)
-    inner_keys = [
-        key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value
-    ]
+    objects = [key for key, value in document.items() if isinstance(key, str) and isinstance(value, Mapping) and value]
     inner, texts = list[str](), list[str]()
-    for key in inner_keys if len(inner_keys) <= _MOST_KEYS >> len(parents) else ():
+    for key in objects if len(objects) <= _MOST_KEYS >> len(parents) else ():
         probe = FieldMap(fields.mapping, name, finds_short=fields.finds_short)
         form = _find(document[key], f"{name}, {key}", probe, (*parents, document))
         if form is not None:
@@ -383,8 +381,7 @@ def _rows_form(
         format = "coco" if is_coco or (key == "annotations" and table) else format
     fields.ids_are_other = is_coco or key == "annotations"
     fields.learn(records, layout)
-    place = f"{name}, {key}" if key else name
-    return format, partial(_read_rows, items, place, fields, key == "annotations", table)
+    return format, partial(_read_rows, items, f"{name}, {key}" if key else name, fields, key == "annotations", table)
 
 
 def _read_rows(
@@ -470,7 +467,8 @@ def _entries_of(values: Sequence[Any]) -> list[Any]:
 def _holds_keyed(document: Mapping[Any, Any], fields: FieldMap) -> bool:
     """Whether an object holds captions keyed by image or video, as a sample of its values says."""
     values = spread(document.values())
-    if all(map(_is_empty, values)) or document.keys() <= FIELD_OF.keys():
+    have_both = any(isinstance(value, Mapping) and _rows_of_both(value, FieldMap()) for value in values)
+    if have_both or all(map(_is_empty, values)) or document.keys() <= FIELD_OF.keys():
         return False
     if any(is_video(value) is True for value in values):
         return 2 * sum(is_video(value) is False for value in values) <= len(values)

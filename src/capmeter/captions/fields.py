@@ -560,7 +560,9 @@ class FieldMap:
         fields = f"the fields are {suggest_names(record) or 'none'}"
         if absent := sorted(self.mapping.keys() & self.paths.keys() - self.used):
             return f"{fields}, none is {absent[0]}, which was chosen for {self.mapping[absent[0]]}"
-        held = next((name for name, of in self._fields.items() if of in wanted and record.get(name) is None), None)
+        held = next(
+            (name for name, of in sorted(self._fields.items()) if of in wanted and record.get(name) is None), None
+        )
         only = "it holds references only: " * (row.references is not None)
         if held is not None:
             return f"{only}correct or leave out the row, which has no {own_name(record, held, 'caption')}; {fields}"
