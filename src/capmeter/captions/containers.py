@@ -393,8 +393,8 @@ class TarShard(Container):
             yield f"{name}/{key}", (key, files)
         elif not finished_keys:
             raise InputError(
-                f"{name}: expected KEY.json or KEY.txt of each sample, found {list_names(sorted(others)) or 'none'}; "
-                "unpack the archive if it holds a file of captions"
+                f"{name}: expected KEY.json or KEY.txt of each sample, found {list_names(sorted(others)) or 'nothing'}"
+                "; unpack the archive if it holds a file of captions"
             )
 
     def decode(self, item: Any, location: str) -> dict[str, Any]:
