@@ -377,6 +377,12 @@ def test_results_with_ids_of_open_images_find_their_references(tmp_path: Path) -
     assert captions.notes["matched_by"] == ["file name"]
 
 
+def test_a_weak_layout_gives_way_to_any_other() -> None:
+    clotho = [{"file_name": "a.wav", "text": "x", "caption_1": "a dog", "caption_2": "the dog"}]
+    assert capmeter.load_references(clotho) == {"a.wav": ("a dog", "the dog")}
+    assert capmeter.load_references([{"file_name": "a.jpg", "text": "a dog"}]) == {"a.jpg": ("a dog",)}
+
+
 def test_fields_that_are_made_of_several() -> None:
     sentences = [
         [{"album_id": "7", "photo_flickr_id": "3", "story_id": s, "worker_arranged_photo_order": k, "text": f"{s}{k}"}]

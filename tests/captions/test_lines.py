@@ -100,3 +100,9 @@ def test_tables_with_bars(tmp_path: Path) -> None:
     expected = {"1.jpg": ('"Stop" , he said .', "A dog runs ."), "2.jpg": ("A bus .",)}
     assert capmeter.load_references(path) == expected
     assert capmeter.load({"1.jpg": "x"}, path)["1.jpg"].references == expected["1.jpg"]
+
+
+def test_an_address_ends_at_the_comma_of_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("url,caption\nhttps://x.org/a,a dog runs\nhttps://x.org/b,a cat sits\n")
+    assert capmeter.load_references(path) == {"https://x.org/a": ("a dog runs",), "https://x.org/b": ("a cat sits",)}

@@ -57,7 +57,7 @@ OMITTED = "__omitted__"
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _CAPTION_NAMES = ("candidate", "caption", "prediction", "hypothesis", "captions", *list(SHORT_NAMES)[:7], "response")
 _LISTS = {"annotations", "conversations", "messages", "regions"}
-_TEXT_NAMES = {"candidate", "references", "captions", *OTHER_NAMES, *SHORT_NAMES} - {"annotator_id"}
+_TEXT_NAMES = {"candidate", "references", "caption_#", *OTHER_NAMES, *SHORT_NAMES, *NAMES["text"], *NAMES["numbered"]}
 _CODES = ("code", "type", "status", "blockReason")
 FORMAT_OPTION = "--input-format {} (of references --references-format; in Python format=, references_format=)"
 IN_PYTHON = '(in Python columns={"NAME": FIELD})'
@@ -86,6 +86,7 @@ class Layout:
     numbered: records that name no image (clip, video) are numbered.
     only: a name, the pattern of its value in records that are read, and the note on the others, which are left out.
     made: fields that are made of several names, by templates: `{VideoID}_{Start}_{End}`.
+    weak: it gives way to every other layout, and to other names of texts and times.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Layout:
     numbered: bool = False
     only: tuple[str, str, str] | None = None
     made: Mapping[str, str] = field(default_factory=dict)
+    weak: bool = False
 
     def accepts(self, names: frozenset[str]) -> bool:
         """Whether a record with these names, those of numbers as `caption_#`, is of this layout."""
@@ -434,10 +436,10 @@ _CONVERT = {
 
 
 def _layout(entry: dict[str, Any]) -> Layout:
-    """The layout of an entry of `layouts.json`; a `weak` one gives way to other names of texts and times."""
+    """The layout of an entry of `layouts.json`."""
     marks, without = frozenset(entry["marks"]), frozenset(entry.get("without", ()))
-    if entry.pop("weak", False):
-        without |= {*_TEXT_NAMES, *NAMES["time"], *NAMES["start"], *NAMES["end"], "box"} - marks
+    if entry.get("weak"):
+        without |= {*_TEXT_NAMES, *NAMES["time"], *NAMES["start"], *NAMES["end"], "box"} - marks - {"annotator_id"}
     convert = partial(_fill, entry["made"]) if "made" in entry else _CONVERT.get(entry["name"])
     return Layout(**entry | {"marks": marks, "without": without}, convert=convert)
 
@@ -453,11 +455,11 @@ def find_layout(records: Sequence[Any]) -> Layout | None:
         InputError: two layouts have the same claim.
     """
     names = Counter(names_of(record) for record in records if isinstance(record, Mapping))
-    claims: dict[tuple[int, int], list[Layout]] = {}
+    claims: dict[tuple[bool, int, int], list[Layout]] = {}
     for layout in LAYOUTS:
         count = sum(number for each, number in names.items() if layout.accepts(each))
         if count and 2 * count >= names.total():
-            claims.setdefault((count, len(layout.marks)), []).append(layout)
+            claims.setdefault((not layout.weak, count, len(layout.marks)), []).append(layout)
     best = claims[max(claims)] if claims else []
     if len({layout.name for layout in best}) > 1:
         raise InputError(

@@ -44,9 +44,7 @@ _BEGINNING = re.compile(r"[\[{][^\[\]{}]*[\]}]\s*[^\s\]},)]")  # of a caption, w
 _ADJACENT = re.compile(r"['\"]\s+[bru]?['\"]")
 ANSWER_NAMES = ("choices", "candidates", "output", "message", "content", "parts", "text", "refusal")
 """Names by which the text of a server's answer is found, from the outside in."""
-_FILE_NAME = (
-    r"(?:[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)|https?://\S{1,1000})"
-)
+_FILE_NAME = r"(?:[^\s,|;]{1,1000}\.(?i:jpe?g|png|webp|gif|bmp|tiff?|mp4|avi|mkv|webm|mov|wav|flac|mp3)|https?://[^\s,|;]{1,1000})"
 _IMAGE_NAME = re.compile(_FILE_NAME + r"|(?=[^\s\d]*\d)\S{1,1000}")
 _MARK = r"(?:#[a-z][a-z0-9]{1,9})?#\d{1,9}"  # #0, or #zhm#0 with the language of COCO-CN and Flickr30k-CN
 _MARKED = re.compile(rf"([^\t,|;]{{1,1000}}?){_MARK}\t(.*)|([^\s,|;]{{1,1000}}?){_MARK} (.*)", re.DOTALL)
