@@ -503,7 +503,7 @@ def _keyed_form(document: Any, name: str, fields: FieldMap) -> Form:
 
 def _have_other_ids(document: Mapping[Any, Any], fields: FieldMap, layout: Any) -> bool:
     """Whether all rows under keys have an image's id of their own: under numbers from 0 or 1 on, as pandas writes them,
-    any but numbers that are not called `image_id`; else each another `image_id` than its key."""
+    others than the keys, and not numbers called `id`; else each another `image_id` than its key."""
     probe = _probe(spread(document.values()), fields)
     ids, keys = list(map(probe.image_of, document.values())), list(map(str, document))
     if None in ids:
