@@ -291,7 +291,7 @@ def check_captions(captions: CaptionSet) -> dict[str, list[str]]:
         Reasons in a fixed order, only those that apply.
     """
     sentences, reference_sets = captions.pool.sentences, captions.reference_sets
-    has_words = [not has_no_words(text) for text in sentences]
+    wordless = {k for k, text in enumerate(sentences) if has_no_words(text)}
 
     def compare(candidate: int, members: list[int]) -> list[str]:
         text, references = sentences[candidate], [sentences[k] for k in members]
@@ -301,7 +301,7 @@ def check_captions(captions: CaptionSet) -> dict[str, list[str]]:
                 reasons += compare_texts(text, references)
             reasons += compare_lengths(text, references)
             reasons += [_JOINED] * has_joined_references(text, references)
-        reasons += ["empty reference"] * (not all(has_words[k] for k in members))
+        reasons += ["empty reference"] * (not wordless.isdisjoint(members))
         return reasons + [COPIED] * (candidate in members)
 
     pairs = list(zip(captions.candidates.tolist(), captions.reference_set_indices.tolist(), strict=True))

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -25,10 +25,9 @@ class Ragged:
     offsets: npt.NDArray[np.int64]
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Sequence[Any]], dtype: npt.DTypeLike) -> Ragged:
+    def from_rows(cls, rows: Sequence[Sequence[Any]], dtype: npt.DTypeLike) -> Ragged:
         """The ragged table of these rows."""
-        rows = list(rows)
-        lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return cls.from_lengths(np.fromiter(chain.from_iterable(rows), dtype, int(lengths.sum())), lengths)
 
     @classmethod
@@ -39,11 +38,12 @@ class Ragged:
     @classmethod
     def merged(cls, parts: Sequence[Ragged], places: Sequence[npt.NDArray[Any]]) -> Ragged:
         """The rows of all parts in one table; `places` are the parts' rows in it, each of which occurs once."""
-        lengths = np.concatenate([part.lengths for part in parts])
-        values = np.concatenate([part.values for part in parts])
-        row_order = np.empty(len(lengths), np.int64)
-        row_order[np.concatenate(places)] = np.arange(len(row_order))
-        return cls.from_lengths(values, lengths).take(row_order)
+        lengths = np.empty(sum(map(len, parts)), np.int64)
+        lengths[np.concatenate(places)] = np.concatenate([part.lengths for part in parts])
+        merged = cls(np.empty(lengths.sum(), np.result_type(*(part.values for part in parts))), row_offsets(lengths))
+        for part, rows in zip(parts, places, strict=True):
+            merged.values[expand_ranges(merged.offsets[rows], part.lengths)] = part.values
+        return merged
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -31,9 +31,11 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 def _mixed(hash_values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Mixes every bit of the input into every bit of the output (the finaliser of splitmix64)."""
+    mixed_values = hash_values
     for shift, factor in ((np.uint64(30), _MIX[0]), (np.uint64(27), _MIX[1])):
-        hash_values = (hash_values ^ (hash_values >> shift)) * factor
-    mixed_values: npt.NDArray[np.uint64] = hash_values ^ (hash_values >> np.uint64(31))
+        mixed_values = mixed_values ^ (mixed_values >> shift)
+        mixed_values *= factor
+    mixed_values ^= mixed_values >> np.uint64(31)
     return mixed_values
 
 
@@ -135,7 +137,10 @@ class NGrams:
             order_parts.append(np.full(len(starts), gram_order, np.int8))
         gram_ids, first_positions, distinct_hashes = _rank_hashes(np.concatenate(hash_parts))
         gram_bits = len(first_positions).bit_length()
-        occurrences = np.sort(np.concatenate(sentence_parts) << gram_bits | gram_ids)
+        occurrences = np.concatenate(sentence_parts)
+        occurrences <<= gram_bits
+        occurrences |= gram_ids
+        occurrences.sort()
         starts = np.flatnonzero(differ(occurrences))
         gram_keys, gram_counts = occurrences[starts], np.diff(starts, append=len(occurrences))
         per_sentence = np.bincount(gram_keys >> gram_bits, minlength=len(word_table.ids))
@@ -162,7 +167,9 @@ def _rank_hashes(
         hash_order, sorted_hashes = _sort_hashes(hashes)
     is_new = differ(sorted_hashes)
     hash_ranks = np.empty(len(hashes), np.int64)
-    hash_ranks[hash_order] = np.cumsum(is_new) - 1
+    ranks = np.cumsum(is_new, dtype=np.int64)
+    ranks -= 1
+    hash_ranks[hash_order] = ranks
     first_positions = np.flatnonzero(is_new)
     return hash_ranks, hash_order[first_positions], sorted_hashes[first_positions]
 
@@ -177,8 +184,11 @@ def _sort_hashes(hashes: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[
     [1, 0, 2]
     """
     low_bits = np.uint64((1 << len(hashes).bit_length()) - 1)
-    packed = np.sort((hashes & ~low_bits) | np.arange(len(hashes), dtype=np.uint64))
-    order = (packed & low_bits).astype(np.int64)
+    packed = hashes & ~low_bits  # changed in place: what is as large as all n-grams takes time to allocate
+    packed |= np.arange(len(hashes), dtype=np.uint64)
+    packed.sort()
+    packed &= low_bits
+    order = packed.view(np.int64)
     sorted_hashes = hashes.take(order)
     if not (sorted_hashes[1:] >= sorted_hashes[:-1]).all():
         order = np.argsort(hashes)

@@ -219,54 +219,49 @@ class _Automaton:
     def __init__(self, nodes: Sequence[Node], alphabet: _Alphabet) -> None:
         self.alphabet = alphabet
         self.empty: list[list[int]] = []
-        self.moves: list[tuple[int, int] | None] = []  # (id of the character set, next state)
+        self.moves: list[list[tuple[int, int]]] = []  # (id of the character set, next state)
         self.accepts: dict[int, int] = {}
         self._states: dict[frozenset[int], _State] = {}
         self._reached: dict[int, frozenset[int]] = {}
         first_state = self._new()
         for rule_number, node in enumerate(nodes):
-            start_state, end_state = self._build(node)
+            start_state = self._new()
             self.empty[first_state].append(start_state)
-            self.accepts[end_state] = rule_number
+            self.accepts[self._build(node, start_state)] = rule_number
         self.start = self._state(self._reach(first_state))
 
     def _new(self) -> int:
         self.empty.append([])
-        self.moves.append(None)
+        self.moves.append([])
         return len(self.empty) - 1
 
-    def _build(self, node: Node) -> tuple[int, int]:
+    def _build(self, node: Node, state: int) -> int:
+        """Adds what matches a node from a state on, and returns the state at its end."""
         node_kind = node[0]
-        start_state, end_state = self._new(), self._new()
-        if node_kind == "set":
-            self.moves[start_state] = (self.alphabet.add(node[1]), end_state)
-        elif node_kind == "cat":
-            last_state = start_state
+        if node_kind == "cat":
             for part in node[1]:
-                part_begin, part_end = self._build(part)
-                self.empty[last_state].append(part_begin)
-                last_state = part_end
-            self.empty[last_state].append(end_state)
+                state = self._build(part, state)
+            return state
+        end_state = self._new()
+        if node_kind == "set":
+            self.moves[state].append((self.alphabet.add(node[1]), end_state))
         elif node_kind == "alt":
             for part in node[1]:
-                part_begin, part_end = self._build(part)
-                self.empty[start_state].append(part_begin)
-                self.empty[part_end].append(end_state)
+                self.empty[self._build(part, state)].append(end_state)
         else:
             _, part, least_count, most_count = node
-            last_state = start_state
             for turn in count():
                 if turn >= least_count:
-                    self.empty[last_state].append(end_state)
+                    self.empty[state].append(end_state)
                 if turn == most_count:
                     break
-                part_begin, part_end = self._build(part)
-                self.empty[last_state].append(part_begin)
+                part_begin = self._new()  # where nothing but the part begins, so that it can be repeated
+                self.empty[state].append(part_begin)
+                state = self._build(part, part_begin)
                 if most_count is None and turn + 1 >= least_count:
-                    self.empty[part_end].extend((part_begin, end_state))
+                    self.empty[state].extend((part_begin, end_state))
                     break
-                last_state = part_end
-        return start_state, end_state
+        return end_state
 
     def _reach(self, state: int) -> frozenset[int]:
         """Returns the states reached by empty moves that have a move on a character, or accept."""
@@ -277,12 +272,12 @@ class _Automaton:
                     if next_state not in reached:
                         reached.add(next_state)
                         state_queue.append(next_state)
-            self._reached[state] = frozenset(at for at in reached if self.moves[at] is not None or at in self.accepts)
+            self._reached[state] = frozenset(at for at in reached if self.moves[at] or at in self.accepts)
         return self._reached[state]
 
     def _state(self, members: frozenset[int]) -> _State:
         if members not in self._states:
-            member_moves = [move for member in members if (move := self.moves[member]) is not None]
+            member_moves = [move for member in members for move in self.moves[member]]
             rule = min((self.accepts[member] for member in members if member in self.accepts), default=-1)
             self._states[members] = _State(self, member_moves, rule)
         return self._states[members]

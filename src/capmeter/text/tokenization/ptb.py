@@ -70,6 +70,7 @@ _CHUNK = re.compile(r" *([A-Za-z0-9'-]{1,40})(?= +[A-Za-z])")  # bounded, so tha
 CONTRACTIONS = frozenset(
     ["cannot", "gonna", "gotta", "lemme", "gimme", "wanna", "cannot.", "gonna.", "gotta.", "lemme.", "gimme.", "wanna."]
 )
+_BLOCK = 1000
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _APOSTROPHE = re.compile("&apos;|'")
@@ -132,11 +133,10 @@ def tokenise_to_ids(sentences: Sequence[str]) -> tuple[Ragged, list[str]]:
     Returns:
         Token ids, row i of sentence i, and the tokens by id.
     """
-    matches = list(map(_SIMPLE.fullmatch, sentences))
-    is_simple = np.array([match is not None for match in matches], bool)
+    is_simple = np.array([_SIMPLE.fullmatch(sentence) is not None for sentence in sentences], bool)
     token_ids = _WordIds()
-    token_rows, simple_words = _split_simple([match[0] for match in matches if match is not None])
     simple_rows = np.flatnonzero(is_simple)
+    token_rows, simple_words = _split_simple([sentences[row] for row in simple_rows.tolist()])
     # A word's tokens depend on the word alone, except for contractions.
     is_contraction = np.array([word in CONTRACTIONS for word in simple_words], bool)
     has_contraction = np.zeros(len(sentences), bool)
@@ -174,9 +174,11 @@ class _WordIds(dict[str, int]):
 
 def _split_simple(sentences: list[str]) -> tuple[Ragged, list[str]]:
     """Splits simple sentences into words, still with a final full stop; returns their ids and the words by id."""
-    words = "".join([f"{sentence} | " for sentence in sentences]).lower().replace(",", " ").split()
-    word_ids = _WordIds({"|": 0})
-    flat_ids = np.fromiter(map(word_ids.__getitem__, words), np.int32, len(words))
+    word_ids, id_parts = _WordIds({"|": 0}), [np.zeros(0, np.int32)]
+    for start in range(0, len(sentences), _BLOCK):  # the words of a block are in the processor's cache
+        words = " | ".join([*sentences[start : start + _BLOCK], ""]).lower().replace(",", " ").split()
+        id_parts.append(np.fromiter(map(word_ids.__getitem__, words), np.int32, len(words)))
+    flat_ids = np.concatenate(id_parts)
     sentence_ends = np.flatnonzero(flat_ids == 0)
     return Ragged.from_lengths(flat_ids[flat_ids > 0] - 1, np.diff(sentence_ends, prepend=-1) - 1), list(word_ids)[1:]
 
