@@ -17,7 +17,7 @@ from capmeter.encoders.batches import in_order
 from capmeter.encoders.handle import versions
 from capmeter.encoders.text.tokenizer import PieceTable
 from capmeter.evaluation.base import MeanMetric, RunContext, note_captions
-from capmeter.images.regions import Regions, region_keys, regions_at
+from capmeter.images.regions import region_keys, regions_at
 from capmeter_research.common.region_files import BoxRule, box_features
 from capmeter_research.papers.umic.pairs import PairEncoder, PairStates, load_pair_encoder
 
@@ -106,17 +106,6 @@ def find_keys(part: CaptionSet) -> list[str]:
         have = format_count(len(part) - len(present_keys), "caption has", "captions have")
         raise InputError(f"{have} no regions (the first: {first_missing}); give --regions")
     return present_keys
-
-
-def read_regions(part: CaptionSet, row: int, rule: BoxRule) -> Regions:
-    """The regions of one caption's image that are used.
-
-    Args:
-        part: captions with regions.
-        row: of the caption.
-        rule: which regions are used.
-    """
-    return rule.select(regions_at(part.regions).read(find_keys(part)[row]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,9 +34,10 @@ from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Measurement, RunContext, empty_candidates
 from capmeter.evaluation.evidence import Evidence, RegionEvidence
+from capmeter.images.regions import regions_at
 from capmeter_research.common.region_files import BoxRule
 from capmeter_research.papers.umic.pairs import PairEncoder, PairStates, attention_to_regions
-from capmeter_research.papers.umic.regions import ADVICE, CaptionRegionPairs, RegionPairMetric, read_regions
+from capmeter_research.papers.umic.regions import ADVICE, CaptionRegionPairs, RegionPairMetric, find_keys
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,10 +99,10 @@ class PairMetric(RegionPairMetric):
         encoder = self.load_encoder(context.settings)
         pairs = CaptionRegionPairs.from_captions(part, encoder, self.rule, lower=self.lower)
         attention_shares = pairs.run_pairs(attention_to_regions, context.settings, attention=True)
-        caption_scores = self.measure(part, context).values[:, 0]
+        caption_scores, caption_keys = self.measure(part, context).values[:, 0], find_keys(part)
         evidence = []
         for caption_index, pair_index in enumerate(pairs.of_candidates.tolist()):
-            regions = read_regions(part, caption_index, self.rule)
+            regions = self.rule.select(regions_at(part.regions).read(caption_keys[caption_index]))
             piece_texts = tuple(encoder.tokenizer.pieces(pairs.pieces[int(pairs.sentence[pair_index])][1:-1].tolist()))
             boxes = tuple(map(tuple, regions.boxes.tolist()))
             region_evidence = RegionEvidence(boxes, tuple(attention_shares[pair_index].tolist()), regions.labels or ())
