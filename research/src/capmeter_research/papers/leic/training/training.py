@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
 from capmeter_research.common.image_features import FeatureFile
-from capmeter_research.common.loop import Learner, Outcome, Run, set_seed
+from capmeter_research.common.loop import Learner, Run, set_seed
 from capmeter_research.common.word_vectors import WordVectors
 from capmeter_research.papers.leic.critic import KIND
 from capmeter_research.papers.leic.training.examples import (
@@ -168,70 +167,35 @@ def train_critic(
     image_vectors = features if recipe.sees_image else None
     examples = as_examples(images, vocabulary, image_vectors, recipe.steps)
     held_out_examples = as_examples(held_out, vocabulary, image_vectors, recipe.steps) if len(held_out) > 1 else None
-    start = initial_vectors(vectors, vocabulary, recipe) if vectors is not None else None
-    outcome, learner = _fit_critic(
-        examples, held_out_examples, vocabulary, recipe, folder, vectors=start, device=device
-    )
-    checkpoint = _critic_checkpoint(
-        outcome,
-        learner,
-        vocabulary,
-        data=data,
-        features="" if image_vectors is None else image_vectors.label(Settings()),
-        start=f"seeded {recipe.seed}" if vectors is None else vectors.label,
-    )
-    checkpoint.save(folder)
-    return checkpoint
-
-
-def _fit_critic(
-    examples: ImageExamples,
-    held_out: ImageExamples | None,
-    vocabulary: CriticVocabulary,
-    recipe: CriticRecipe,
-    folder: Path,
-    *,
-    vectors: npt.NDArray[np.float32] | None = None,
-    device: str = "cpu",
-) -> tuple[Outcome, CriticLearner]:
-    """Trains on examples; the outcome and the learner."""
+    start, start_name = None, f"seeded {recipe.seed}"
+    if vectors is not None:
+        start, start_name = initial_vectors(vectors, vocabulary, recipe), vectors.label
     if recipe.sees_image and examples.features is None:
         raise InputError(f"context={recipe.context} needs image features; give them, or choose context=reference")
-    learner = CriticLearner(examples, held_out, vocabulary, recipe, vectors)
-    return Run(learner, recipe, folder, description="training the critic", device=device).train(), learner
-
-
-def _critic_checkpoint(
-    outcome: Outcome,
-    learner: CriticLearner,
-    vocabulary: CriticVocabulary,
-    *,
-    data: Sequence[TrainingData] = (),
-    features: str = "",
-    start: str,
-) -> Checkpoint:
-    """What `capmeter_research.papers.leic.critic.Critic` reads; weights in float16."""
-    shape, examples = learner.module.shape, learner.examples
+    learner = CriticLearner(examples, held_out_examples, vocabulary, recipe, start)
+    outcome = Run(learner, recipe, folder, description="training the critic", device=device).train()
+    shape = learner.module.shape
     counts = {"human": len(examples.human.values), **{name: len(each.read) for name, each in examples.given.items()}}
-    checkpoint_parameters: dict[str, Any] = {
-        **asdict(learner.recipe),
-        "negatives": dict(learner.recipe.negatives),
-        "hidden": list(learner.recipe.hidden),
-        "device": torch.device(learner.device).type,
-        "image_count": len(examples),
-        "captions": counts,
-    }
-    return Checkpoint(
+    checkpoint = Checkpoint(
         kind=KIND,
-        parameters={"shape": shape.to_dict(), "start": start},
+        parameters={"shape": shape.to_dict(), "start": start_name},
         weights={name: each.astype(np.float16) for name, each in critic_weights(outcome.weights, shape).items()},
-        features=(features,) if features else (),
+        features=() if image_vectors is None else (image_vectors.label(Settings()),),
         vocabulary=vocabulary.words,
         data=tuple(data),
-        training=checkpoint_parameters,
+        training={
+            **asdict(recipe),
+            "negatives": dict(recipe.negatives),
+            "hidden": list(recipe.hidden),
+            "device": torch.device(learner.device).type,
+            "image_count": len(examples),
+            "captions": counts,
+        },
         selection=f"epoch {outcome.epoch}, the last; no benchmark was looked at",
         scores=dict(outcome.scores),
     )
+    checkpoint.save(folder)
+    return checkpoint
 
 
 def initial_vectors(
