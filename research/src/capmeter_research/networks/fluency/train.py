@@ -96,7 +96,8 @@ def train_detector(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, 
     rng = random.Random(options.seed)
     fluent_texts = _sample_captions(corpora, options.number, rng, held_out=False)
     fluent_texts += [write_sound_caption(rng) for _ in range(options.number)]
-    fluent_texts += [text for corpus in sound_corpora for text in corpus.sample(options.number, rng, held_out=False)]
+    for corpus in sound_corpora:
+        fluent_texts += _sample_plain(corpus.texts(held_out=False), options.number, rng)
     weights, bias = _fit_detector(
         [*fluent_texts, *(make_error(text, rng) for text in fluent_texts)], len(fluent_texts), options
     )
@@ -107,7 +108,7 @@ def train_detector(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, 
     for source_name, test_texts in (
         ("photos", _sample_captions(corpora, test_count, rng, held_out=True)),
         ("sounds", [write_sound_caption(rng) for _ in range(test_count)]),
-        *((corpus.data.name, corpus.sample(test_count, rng, held_out=True)) for corpus in sound_corpora),
+        *((each.data.name, _sample_plain(each.texts(held_out=True), test_count, rng)) for each in sound_corpora),
     ):
         fluent_probabilities, faulty_probabilities = (
             draft_detector.probabilities(test_texts),
@@ -119,7 +120,7 @@ def train_detector(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, 
         kind=KIND,
         parameters={"bias": bias},
         weights={"weights": weights.astype(np.float16)},
-        data=tuple(replace(corpus.data, examples=options.number, texts=()) for corpus in all_corpora),
+        data=tuple(replace(each.data, examples=options.number, texts=()) for each in all_corpora),
         training={
             "number": options.number,
             "epochs": options.epochs,
@@ -167,16 +168,6 @@ class SoundCorpus:
             if is_held_out((self.data.name, sound), SMALL_PERCENT) is held_out
             for text in texts
         ]
-
-    def sample(self, number: int, rng: random.Random, *, held_out: bool) -> list[str]:
-        """Some of these captions, plain.
-
-        Args:
-            number: of captions at most.
-            rng: of the sample.
-            held_out: whether to sample held-out captions, or training captions.
-        """
-        return _sample_plain(self.texts(held_out), number, rng)
 
 
 def _sample_captions(corpora: Sequence[PhotoCorpus], number: int, rng: random.Random, *, held_out: bool) -> list[str]:
