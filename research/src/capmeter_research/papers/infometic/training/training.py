@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,7 @@ from capmeter_research.papers.infometic.inputs import InputSpec
 from capmeter_research.papers.infometic.joint_states import load_state_encoder
 from capmeter_research.papers.infometic.network import HeadShape
 from capmeter_research.papers.infometic.regressor import KIND, TUNED_ENCODER
-from capmeter_research.papers.infometic.training.examples import (
-    RegressionExamples,
-    RegressionTargets,
-    read_examples,
-    read_rated,
-)
+from capmeter_research.papers.infometic.training.examples import RegressionExamples, read_examples, read_rated
 from capmeter_research.papers.infometic.training.infometic.examples import read_examples as read_states
 from capmeter_research.papers.infometic.training.infometic.labels import Labels
 from capmeter_research.papers.infometic.training.infometic.training import InfoMetICLearner
@@ -249,13 +244,9 @@ class TunedLearner(RegressorLearner):
         inverse_order[length_order] = np.arange(len(length_order))
         return torch.cat(feature_parts)[torch.from_numpy(inverse_order[inverse])]
 
-    def chosen_head(self, outcome: Outcome) -> Outcome:
-        """The outcome with the head's weights alone."""
-        return Outcome(_within(outcome, "head."), outcome.epoch, outcome.scores, outcome.history)
-
     def weights(self, outcome: Outcome) -> Any:
         """The arrays of the head with the selected weights."""
-        return super().weights(self.chosen_head(outcome))
+        return super().weights(replace(outcome, weights=_within(outcome, "head.")))
 
     def save_encoder(self, outcome: Outcome, folder: Path) -> None:
         """Writes the tuned encoder: the files of the one that it began from, and the selected weights."""
@@ -312,8 +303,12 @@ def train_regressor(
     parameters: dict[str, Any] = {}
     learner: RegressorLearner | InfoMetICLearner
     if isinstance(recipe, InfoMetICRecipe):
-        learner, rated = _infometic(captions, inputs, recipe, labels or {}, device, settings)
-        parameters["network"] = asdict(learner.network.shape)
+        rated = read_rated(captions, inputs, share=recipe.held_out, seed=recipe.seed)
+        encoder = load_state_encoder(find_joint_encoder(inputs.encoder), settings)
+        states = read_states(captions, rated, encoder, inputs.prefix, labels or {}, settings)
+        shape = HeadShape(*encoder.shape, width=recipe.width, layers=recipe.layers, heads=recipe.heads)
+        learner = InfoMetICLearner(states, shape, recipe, device)
+        parameters["network"] = asdict(shape)
     else:
         examples = read_examples(captions, inputs, share=recipe.held_out, seed=recipe.seed, settings=settings)
         if recipe.tune:
@@ -326,13 +321,13 @@ def train_regressor(
     if isinstance(learner, TunedLearner):
         learner.save_encoder(outcome, folder / TUNED_ENCODER)
         parameters["tuned"] = True
-    encoder = find_joint_encoder(str(folder / TUNED_ENCODER)) if recipe.tune else inputs.handle
+    handle = find_joint_encoder(str(folder / TUNED_ENCODER)) if recipe.tune else inputs.handle
     Checkpoint(
         kind=KIND,
         parameters={
             **inputs.to_parameters(),
             **parameters,
-            "encoder_sha256": encoder.sha256,
+            "encoder_sha256": handle.sha256,
             "low": rated.low,
             "high": rated.high,
         },
@@ -343,18 +338,3 @@ def train_regressor(
         scores=dict(outcome.scores),
     ).save(folder)
     return outcome
-
-
-def _infometic(
-    captions: CaptionSet,
-    inputs: InputSpec,
-    recipe: InfoMetICRecipe,
-    labels: Mapping[str, Labels],
-    device: str,
-    settings: Settings,
-) -> tuple[InfoMetICLearner, RegressionTargets]:
-    rated = read_rated(captions, inputs, share=recipe.held_out, seed=recipe.seed)
-    encoder = load_state_encoder(find_joint_encoder(inputs.encoder), settings)
-    examples = read_states(captions, rated, encoder, inputs.prefix, labels, settings)
-    shape = HeadShape(*encoder.shape, width=recipe.width, layers=recipe.layers, heads=recipe.heads)
-    return InfoMetICLearner(examples, shape, recipe, device), rated
