@@ -21,7 +21,6 @@ from capmeter_research.networks.caption_writer.reading import (
     style_mark,
 )
 from capmeter_research.networks.caption_writer.subwords import Subwords
-from capmeter_research.networks.caption_writer.training import build_reader
 from capmeter_research.networks.caption_writer.writing import WriterSystem
 
 from capmeter.core.errors import AssetError, InputError
@@ -38,7 +37,7 @@ def subwords() -> Subwords:
 
 @pytest.fixture(scope="module")
 def reader(subwords: Subwords) -> SourceReader:
-    return build_reader(CAPTIONS, subwords, {"dog", "dogs", "beach", "boat", "lake"})
+    return SourceReader.from_captions(CAPTIONS, subwords, {"dog", "dogs", "beach", "boat", "lake"})
 
 
 def rows(*each: list[int]) -> Ragged:
@@ -117,7 +116,7 @@ def test_words_of_a_similar_photo(reader: SourceReader, subwords: Subwords) -> N
 
 
 def test_long_sources_are_cut(subwords: Subwords) -> None:
-    reader = build_reader(["a dog " * 200], subwords, {"dog"})
+    reader = SourceReader.from_captions(["a dog " * 200], subwords, {"dog"})
     for form in FORMS:
         sources = reader.read(
             rows([0], []), WriterSystem(form=form).sight(2), np.zeros(2, np.int64), np.random.default_rng(0)

@@ -118,6 +118,16 @@ class SourceReader:
     table: CaptionTable
     marks: Sequence[int]
 
+    @classmethod
+    def from_captions(cls, captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> SourceReader:
+        """The reader of captions.
+
+        Args:
+            captions, subwords, nouns: as in `CaptionTable.from_captions`.
+        """
+        table = CaptionTable.from_captions(captions, subwords, frozenset(nouns))
+        return cls(table, [subwords.mark(form_mark(form)) for form in FORMS])
+
     def read(
         self,
         read_captions: Ragged,

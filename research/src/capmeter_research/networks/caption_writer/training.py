@@ -26,7 +26,6 @@ from capmeter_research.common.transformer.decoding import BEGIN, PAD
 from capmeter_research.networks.caption_writer.network import WriterModule
 from capmeter_research.networks.caption_writer.reading import (
     FORMS,
-    CaptionTable,
     InputCorruption,
     Integers,
     SourceReader,
@@ -187,7 +186,8 @@ def train_writer(
     marks = [*map(form_mark, FORMS), *map(style_mark, styles)]
     subwords = Subwords.learned(_sample(captions, SUBWORDS_FROM, rng), recipe.pieces, marks)
     named = sorted(learn_nouns(_sample(captions, NOUNS_FROM, rng)) if nouns is None else nouns)
-    reader, evaluated = build_reader(captions, subwords, named), _evaluated(held_out_photos, subwords, named, recipe)
+    reader = SourceReader.from_captions(captions, subwords, named)
+    evaluated = _evaluated(held_out_photos, subwords, named, recipe)
     styles_of = style_marks(training_photos, subwords)
     learner = WriterLearner(reader, bounds(training_photos), styles_of, evaluated, recipe, len(subwords))
     run = Run(learner, recipe, folder, description="training the writer", device=device)
@@ -244,18 +244,7 @@ def _keep_strength(run: Run[Batch], steps: int, unsaved: Checkpoint, folder: Pat
 
 def _save(unsaved: Checkpoint, weights: Mapping[str, Any], folder: Path, how: str, scores: Mapping[str, float]) -> None:
     half_weights = {weight_name: values.astype(np.float16) for weight_name, values in weights.items()}
-    fields = {field_name: getattr(unsaved, field_name) for field_name in ("kind", "parameters", "data", "training")}
-    Checkpoint(**fields, weights=half_weights, selection=how, scores=scores).save(folder)
-
-
-def build_reader(captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> SourceReader:
-    """The reader of captions.
-
-    Args:
-        captions, subwords, nouns: as in `CaptionTable.from_captions`.
-    """
-    table = CaptionTable.from_captions(captions, subwords, frozenset(nouns))
-    return SourceReader(table, [subwords.mark(form_mark(form)) for form in FORMS])
+    replace(unsaved, weights=half_weights, selection=how, scores=scores).save(folder)
 
 
 def bounds(photos: Sequence[Photo]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -290,7 +279,8 @@ def _evaluated(
     photos: Sequence[Photo], subwords: Subwords, nouns: Collection[str], recipe: WriterRecipe
 ) -> tuple[Ragged, Ragged]:
     """Sources and targets of held-out photos: the first caption is written after reading the second as words."""
-    reader = build_reader(list(chain.from_iterable(photo.captions for photo in photos)), subwords, nouns)
+    captions = list(chain.from_iterable(photo.captions for photo in photos))
+    reader = SourceReader.from_captions(captions, subwords, nouns)
     first_captions = bounds(photos)[:-1]
     rng = np.random.default_rng(recipe.seed)
     sources = reader.read(

@@ -26,15 +26,7 @@ from capmeter.encoders.handle import require_neural
 from capmeter.encoders.text.layers import load_module
 from capmeter_research.common.state_dicts import check_sizes
 from capmeter_research.common.transformer.decoding import PAD
-from capmeter_research.networks.caption_writer.reading import (
-    FORMS,
-    LONGEST_TARGET,
-    CaptionTable,
-    SourceReader,
-    form_mark,
-    padded,
-    style_mark,
-)
+from capmeter_research.networks.caption_writer.reading import LONGEST_TARGET, SourceReader, padded, style_mark
 from capmeter_research.networks.caption_writer.recipe import WriterShape
 from capmeter_research.networks.caption_writer.subwords import Subwords
 from capmeter_research.networks.caption_writer.writing import FINAL, KIND, WriterSystem
@@ -103,15 +95,7 @@ class Writer:
         return self._texts(self.decoded(sources, writing, seed))
 
     def sample(
-        self,
-        captions: Sequence[Sequence[str]],
-        n: int,
-        temperature: float = 1.0,
-        seed: int = 0,
-        *,
-        writing: WriterSystem | None = None,
-        style: str | Sequence[str] | None = None,
-        similar: Sequence[str] | None = None,
+        self, captions: Sequence[Sequence[str]], n: int, temperature: float = 1.0, seed: int = 0
     ) -> list[list[str]]:
         """Monte-Carlo samples: n captions for each photo, drawn from the writer at a temperature.
 
@@ -122,40 +106,35 @@ class Writer:
             n: number of samples, 1 or more.
             temperature: above 0; 1 draws from the writer's own probabilities.
             seed: of the samples.
-            writing: what is read of the captions; its way of choosing words is not used.
-            style: as for `write`.
-            similar: as for `write`.
 
         Raises:
-            InputError: n or the temperature is out of range, or as for `write`.
+            InputError: n or the temperature is out of range.
         """
         if n < 1:
             raise InputError(f"samples: expected 1 or more, but got {n}")
-        base_system = writing or WriterSystem()
-        sampling_system = WriterSystem(**{**base_system.parameters(), "decode": "sample", "temperature": temperature})
-        sources = self.sources(captions, sampling_system, style=style, similar=similar, seed=seed)
+        sampling_system = WriterSystem(decode="sample", temperature=temperature)
+        sources = self.sources(captions, sampling_system, seed=seed)
         sample_rounds = [
             self._texts(self.decoded(sources, sampling_system, seed, sample_number)) for sample_number in range(n)
         ]
         return [list(samples) for samples in zip(*sample_rounds, strict=True)]
 
     def log_probabilities(
-        self, texts: Sequence[str], captions: Sequence[Sequence[str]] | None = None, *, style: str | None = None
+        self, texts: Sequence[str], captions: Sequence[Sequence[str]] | None = None
     ) -> npt.NDArray[np.float64]:
         """The natural logarithm of the probability that the writer writes each text: float64[texts].
 
         Args:
             texts: captions; of one longer than `LONGEST_TARGET` subwords, its first ones count.
             captions: what the writer has read for each text, as it is; None: nothing.
-            style: one of `styles`; None: the first.
         """
         import torch
 
         from capmeter_research.common.transformer.decoding import log_probabilities
 
         read_captions = [()] * len(texts) if captions is None else captions
-        sources = self.sources(read_captions, WriterSystem(form="captions"), style=style)
-        targets = self._reader(texts).targets
+        sources = self.sources(read_captions, WriterSystem(form="captions"))
+        targets = SourceReader.from_captions(texts, self.subwords, self.nouns).targets
 
         def measure(rows: npt.NDArray[np.int64], matrix: Tensor) -> list[float]:
             target_ids = torch.from_numpy(padded(targets.take(rows), PAD)).to(self.device)
@@ -194,7 +173,7 @@ class Writer:
         )
         similar_rows = None if similar is None else np.arange(len(all_captions) - photo_count, len(all_captions))
         rng = np.random.default_rng((seed, 0))
-        return self._reader(all_captions).read(
+        return SourceReader.from_captions(all_captions, self.subwords, self.nouns).read(
             read_captions, writing.sight(photo_count), self._styles(style, photo_count), rng, similar_rows
         )
 
@@ -242,10 +221,6 @@ class Writer:
 
     def _texts(self, decoded: Sequence[DecodedCaption]) -> list[str]:
         return self.subwords.decode([caption.pieces for caption in decoded])
-
-    def _reader(self, captions: Sequence[str]) -> SourceReader:
-        caption_table = CaptionTable.from_captions(captions, self.subwords, self.nouns)
-        return SourceReader(caption_table, [self.subwords.mark(form_mark(form)) for form in FORMS])
 
     def _styles(self, style: str | Sequence[str] | None, count: int) -> npt.NDArray[np.int64]:
         style_names = [style or self.styles[0]] * count if style is None or isinstance(style, str) else list(style)
