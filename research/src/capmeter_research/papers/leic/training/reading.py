@@ -6,7 +6,7 @@ Rows of machine captions (`capmeter_research.common.machine_captions`) of photos
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,6 @@ def read_images(
     *,
     most: int = 0,
     seed: int = 0,
-    systems: Collection[str] = (),
 ) -> TrainingImages:
     """The images of these corpora with the machine captions and samples of these files.
 
@@ -45,7 +44,6 @@ def read_images(
         samples: files of Monte-Carlo samples.
         most: maximum number of photos per corpus; 0: all.
         seed: of the sampled photos.
-        systems: only captions of these systems; empty: of all.
 
     Raises:
         InputError: a row is not a machine caption, or a file has none of a photo that is trained on.
@@ -58,7 +56,7 @@ def read_images(
         for path in paths:
             count = 0
             for caption in read_machine_captions(path, corpora[0].data.name):
-                if caption.photo in photo_keys and (not systems or caption.system in systems):
+                if caption.photo in photo_keys:
                     text = MachineText(caption.caption, caption.inputs, caption.system)
                     captions_by_kind[caption_kind].setdefault(caption.photo, []).append(text)
                     count += 1
