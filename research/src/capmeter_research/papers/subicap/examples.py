@@ -127,13 +127,12 @@ def _features(encoder: WorldEncoder, pixels: Sequence[Any], boxes: Sequence[Any]
     return np.asarray(region_features.cpu().numpy(), np.float32)
 
 
-def file_pictures(references: Mapping[str, Sequence[str]], regions: str, rule: BoxRule = RULE) -> CaptionedImages:
+def file_pictures(references: Mapping[str, Sequence[str]], regions: str) -> CaptionedImages:
     """The pictures with captions whose regions are in a folder or an LMDB; others are left out.
 
     Args:
         references: captions by image.
         regions: the folder or the LMDB.
-        rule: which regions are used.
 
     Raises:
         InputError: no picture has regions, or a picture's captions are all empty.
@@ -147,17 +146,16 @@ def file_pictures(references: Mapping[str, Sequence[str]], regions: str, rule: B
     if captionless_images:
         have = format_count(len(captionless_images), "image has", "images have")
         raise InputError(f"{have} no caption that is not empty (the first: {captionless_images[0]!r})")
-    bank = FileBank(regions, tuple(keys.values()), rule)
+    bank = FileBank(regions, tuple(keys.values()), RULE)
     return CaptionedImages(tuple(keys), tuple(texts.values()), bank, np.arange(len(keys)))
 
 
-def uncaptioned_pictures(regions: str, images: Sequence[str] | None = None, rule: BoxRule = RULE) -> CaptionedImages:
+def uncaptioned_pictures(regions: str, images: Sequence[str] | None = None) -> CaptionedImages:
     """Pictures to caption.
 
     Args:
         regions: a folder or an LMDB.
         images: their names; None: all that have regions.
-        rule: which regions are used.
 
     Raises:
         InputError: an image has no regions.
@@ -171,7 +169,7 @@ def uncaptioned_pictures(regions: str, images: Sequence[str] | None = None, rule
         raise InputError(
             f"{regions}: {len(absent)} of {len(image_ids)} images have no regions here (the first: {first})"
         )
-    bank = FileBank(regions, tuple(key for key in keys if key is not None), rule)
+    bank = FileBank(regions, tuple(key for key in keys if key is not None), RULE)
     return CaptionedImages(
         tuple(image_id.removesuffix(".npz") for image_id in image_ids),
         ((),) * len(image_ids),

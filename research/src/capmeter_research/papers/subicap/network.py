@@ -206,10 +206,3 @@ class CaptionerModule(CaptionTransformer):
         """See `CaptionTransformer`."""
         logits: Tensor = self.predict(self.decoder_norm(states))
         return logits
-
-
-def parameter_count(shape: CaptionerShape, pieces: int) -> int:
-    """How many numbers are trained."""
-    with torch.device("meta"):
-        module = CaptionerModule(shape, pieces, 1)
-    return sum(parameter.numel() for parameter in module.parameters())
