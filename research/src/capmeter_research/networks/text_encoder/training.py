@@ -318,10 +318,14 @@ def train_encoder(
     learner = learner_class(module, pieces, captions, embeddings, recipe)
     outcome = Run(learner, recipe, folder / "run", description="adapting the encoder", device=device).train()
     rank = recipe.rank if recipe.stored_rank is None else min(recipe.rank, recipe.stored_rank)
+    factors = {name: values for name, values in outcome.weights.items() if name.startswith(LAYERS)}
+    weights = {name: values.astype(np.float16) for name, values in reduce_rank(factors, rank).items()}
+    if recipe.reads_references:  # without a reader, the logistic function serves training alone
+        weights |= {PREFIX + name: values for name, values in outcome.weights.items() if name not in factors}
     checkpoint = Checkpoint(
         kind=KIND,
         parameters={"encoder": encoder.name, "encoder_sha256": encoder.sha256, "rank": rank},
-        weights=stored_weights(outcome.weights, rank, recipe.reads_references),
+        weights=weights,
         data=tuple(data),
         training={**asdict(recipe), "photos": len(train)},
         selection=f"the last of {len(outcome.history)} epochs",
@@ -342,21 +346,6 @@ def number_captions(photos: Sequence[Photo]) -> tuple[NDArray[np.int64], tuple[s
         for photo in photos
     ]
     return np.array(caption_rows, np.int64), tuple(sentence_numbers)
-
-
-def stored_weights(weights: Mapping[str, NDArray[Any]], rank: int, reads_references: bool) -> dict[str, NDArray[Any]]:
-    """The weights of a trained module as a checkpoint has them.
-
-    Args:
-        weights: of the module, by name.
-        rank: the highest rank of the adapter in the checkpoint.
-        reads_references: whether the module has a reader; other modules' logistic function is not stored.
-    """
-    factors = {name: values for name, values in weights.items() if name.startswith(LAYERS)}
-    stored = {name: values.astype(np.float16) for name, values in reduce_rank(factors, rank).items()}
-    if reads_references:
-        stored |= {PREFIX + name: values for name, values in weights.items() if name not in factors}
-    return stored
 
 
 def embed_photos(
