@@ -150,10 +150,10 @@ def test_the_direct_votes_judge_pascal_pairs(shared: Path, part: str) -> None:
             preferred = np.stack([votes > 0, votes < 0], axis=1).ravel().astype(float)
             return dict.fromkeys(metrics, preferred)
 
-    result = rows_of(PARTS[part][1](VotingStudy(data, sample=True)))
+    result = rows_of(PARTS[part](VotingStudy(data, sample=True)))
     assert result and all(value == 100 for columns in result.values() for value in columns.values())
 
 
 def test_a_wrong_file_is_named(rated: Path) -> None:
     with pytest.raises(InputError):
-        PARTS["pascal"][1](Study(rated))
+        PARTS["pascal"](Study(rated))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def run_part(name: str, study: Study) -> Part:
     if name not in PARTS:
         raise InputError(f"unknown part {name!r} of this study; expected one of {', '.join(PARTS)}")
     (table,) = _tables()["lceval/main"]
-    return replace(PARTS[name][1](study), source=str(table["source"]))
+    return replace(PARTS[name](study), source=str(table["source"]))
 
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
@@ -293,22 +293,14 @@ def _by_group(by_group: Mapping[str, float], mean: float | None) -> dict[str, fl
     return {**by_group, "mean": float(np.mean(list(by_group.values()))) if by_group else mean or 0.0}
 
 
-def _paired_table(benchmark: str, protocol: str, number: str) -> Callable[[Study], Part]:
-    """The part of a table of accuracy on pairs, by category."""
-
-    def part(study: Study) -> Part:
-        printed = paper_table(f"lceval/{benchmark}")
-        return _paired(study, f"accuracy, % (Table {number})", study.pairs(benchmark, protocol), printed)
-
-    return part
-
-
-def _by_references(benchmark: str, protocol: str) -> Callable[[Study], Part]:
-    """Figures 7.10 and B.1: the part of accuracy with 1, 3, 5 … references, over all pairs and over HC."""
-    return lambda study: _references(study, benchmark, protocol)
+def _paired_table(study: Study, benchmark: str, protocol: str, number: str) -> Part:
+    """A table of accuracy on pairs, by category."""
+    printed = paper_table(f"lceval/{benchmark}")
+    return _paired(study, f"accuracy, % (Table {number})", study.pairs(benchmark, protocol), printed)
 
 
 def _references(study: Study, benchmark: str, protocol: str) -> Part:
+    """Figures 7.10 and B.1: accuracy with 1, 3, 5 … references, over all pairs and over HC."""
     all_pairs = study.pairs(benchmark, protocol, "all")
     limit = int(all_pairs.captions.references.lengths.max())
     names = ("bleu-4", "meteor", "cider-d", "spice", "spider", "wmd", "nneval", "lceval", "lceval-mean", "lceval-min")
@@ -331,10 +323,9 @@ def _references(study: Study, benchmark: str, protocol: str) -> Part:
 def machines(study: Study) -> Part:
     """Table 7.10: networks trained against one system alone, beside that trained against all."""
     names = [*study.networks.against(), "lceval"]
-    part = _correlated(study, "machine captions trained against (Table 7.10)", names, {})
     printed = {"lceval": {"kendall": paper_table("lceval/machines")["lceval"]["kendall"]}}
-    rows = tuple(StudyRow(row.name, row.found, printed.get(row.name, {})) for row in part.rows)
-    return Part(part.title, part.columns, rows, (*part.notes, f"the paper's systems: {_paper_systems('kendall', 3)}"))
+    part = _correlated(study, "machine captions trained against (Table 7.10)", names, printed)
+    return replace(part, notes=(*part.notes, f"the paper's systems: {_paper_systems('kendall', 3)}"))
 
 
 def _paper_systems(column: str, digits: int) -> str:
@@ -364,21 +355,21 @@ def wmt16(study: Study) -> Part:
     return Part(_on("agreement on translations (Table B.1)", points), columns, tuple(rows), notes)
 
 
-PARTS: dict[str, tuple[str, Callable[[Study], Part]]] = {
-    "architectures": ("composite", architectures),
-    "embeddings": ("composite", embeddings),
-    "main": ("composite", main),
-    "features": ("composite", features),
-    "groups": ("composite", groups),
-    "hwcm": ("composite", hwcm),
-    "accuracy": ("composite", accuracy),
-    "machines": ("composite", machines),
-    "machines-pairs": ("pascal50s", machines_pairs),
-    "pascal": ("pascal50s", _paired_table("pascal50s", "pascal-direct", "7.7")),
-    "abstract": ("abstract50s", _paired_table("abstract50s", "lceval", "7.8")),
-    "distractions": ("distractions", _paired_table("distractions", "lceval", "7.9")),
-    "references": ("pascal50s", _by_references("pascal50s", "pascal-direct")),
-    "references-abstract": ("abstract50s", _by_references("abstract50s", "lceval")),
-    "wmt16": ("wmt16", wmt16),
+PARTS: dict[str, Callable[[Study], Part]] = {
+    "architectures": architectures,
+    "embeddings": embeddings,
+    "main": main,
+    "features": features,
+    "groups": groups,
+    "hwcm": hwcm,
+    "accuracy": accuracy,
+    "machines": machines,
+    "machines-pairs": machines_pairs,
+    "pascal": partial(_paired_table, benchmark="pascal50s", protocol="pascal-direct", number="7.7"),
+    "abstract": partial(_paired_table, benchmark="abstract50s", protocol="lceval", number="7.8"),
+    "distractions": partial(_paired_table, benchmark="distractions", protocol="lceval", number="7.9"),
+    "references": partial(_references, benchmark="pascal50s", protocol="pascal-direct"),
+    "references-abstract": partial(_references, benchmark="abstract50s", protocol="lceval"),
+    "wmt16": wmt16,
 }
-"""Each part: the benchmark whose file it reads, and what it does."""
+"""What each part does."""
