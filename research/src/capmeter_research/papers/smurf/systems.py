@@ -135,9 +135,9 @@ def summarise_systems(
             points=points,
             mean=mean,
             outline=outline,
-            overlap=ellipse_overlap(outline, human_outline),
+            overlap=polygon_area(clip_polygon(outline, human_outline)) / polygon_area(outline),
             penalty=float(fused_scores[:, 1].sum()),
-            centroid=nearest_to_mean(points),
+            centroid=int(np.argmin(((points - mean) ** 2).sum(axis=1))),
             components=each,
         )
     return summaries
@@ -167,16 +167,6 @@ def ellipse_outline(points: Floats, *, deviations: float = DEVIATIONS, name: str
     corners = np.stack([along - across, along + across], axis=1) / np.sqrt(2)
     outline: Floats = points.mean(axis=0) + corners * spread * deviations
     return outline
-
-
-def ellipse_overlap(outline: Floats, human_outline: Floats) -> float:
-    """The share of an ellipse that is inside the human one."""
-    return polygon_area(clip_polygon(outline, human_outline)) / polygon_area(outline)
-
-
-def nearest_to_mean(points: Floats) -> int:
-    """The position of the point nearest to the mean of points [n, 2]."""
-    return int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))
 
 
 def polygon_area(outline: Floats) -> float:
