@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.core.assets import CheckpointStamp, checkpoint_stamp
-from capmeter.core.checkpoints import Checkpoint, TrainingData, Weights, load_checkpoint, rebuilding
+from capmeter.core.checkpoints import Checkpoint, Weights, load_checkpoint, rebuilding
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import home_path
 from capmeter.evaluation.base import Floats
@@ -85,31 +85,14 @@ def _rebuild(checkpoint: Checkpoint) -> TrainedNetwork:
 
 
 def build_checkpoint(
-    weights: Weights,
-    features: Sequence[str],
-    *,
-    pool: str,
-    vectors: str,
-    baseline: Floats,
-    data: Sequence[TrainingData] = (),
-    training: Mapping[str, Any] | None = None,
-    selection: str = "",
-    scores: Mapping[str, float] | None = None,
+    weights: Weights, features: Sequence[str], *, pool: str, vectors: str, baseline: Floats, **fields: Any
 ) -> Checkpoint:
     """A checkpoint for `load_network`.
 
     Args:
         weights, features: of the network, in order.
         pool, vectors, baseline: see `TrainedNetwork`.
-        data, training, selection, scores: see `Checkpoint`.
+        fields: the others of `Checkpoint`.
     """
-    return Checkpoint(
-        kind=KIND,
-        parameters={"pool": pool, "vectors": vectors, "base": baseline.tolist()},
-        weights=weights,
-        features=tuple(features),
-        data=tuple(data),
-        training=training or {},
-        selection=selection,
-        scores=scores or {},
-    )
+    parameters = {"pool": pool, "vectors": vectors, "base": baseline.tolist()}
+    return Checkpoint(kind=KIND, parameters=parameters, weights=weights, features=tuple(features), **fields)
