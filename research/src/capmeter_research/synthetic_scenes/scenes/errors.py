@@ -25,7 +25,7 @@ from dataclasses import replace
 import numpy as np
 
 from capmeter.core.errors import InputError
-from capmeter_research.synthetic_scenes.scenes.captions import VAGUE, WorldCaption, true_caption, truth
+from capmeter_research.synthetic_scenes.scenes.captions import VAGUE, WorldCaption, true_caption
 from capmeter_research.synthetic_scenes.scenes.content import Content, GroupMention, Relation
 from capmeter_research.synthetic_scenes.scenes.grammar import realise
 from capmeter_research.synthetic_scenes.scenes.layout import colours, pick, role_kinds
@@ -267,8 +267,8 @@ def make_errors(scene: Scene, caption: WorldCaption, rng: np.random.Generator) -
     return {error_kind: wrong_caption for error_kind, wrong_caption in variants.items() if wrong_caption is not None}
 
 
-def make_graded(scene: Scene, rng: np.random.Generator, errors: int) -> tuple[WorldCaption, float]:
-    """A true caption with content errors, one after the other, and the share of its facts that hold.
+def make_graded(scene: Scene, rng: np.random.Generator, errors: int) -> WorldCaption:
+    """A true caption with content errors, one after the other.
 
     Args:
         scene: to describe.
@@ -281,5 +281,4 @@ def make_graded(scene: Scene, rng: np.random.Generator, errors: int) -> tuple[Wo
         error_kinds = [*CONTENT_ERRORS, "hallucinated"]
         changed_content = _CHANGES[pick(rng, error_kinds)](scene, content, rng)
         content = changed_content or content
-    graded_caption = WorldCaption(realise(content, caption.style), content, caption.style, "graded" if errors else "")
-    return graded_caption, truth(scene, content).accuracy
+    return WorldCaption(realise(content, caption.style), content, caption.style, "graded" if errors else "")

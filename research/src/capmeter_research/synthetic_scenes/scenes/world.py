@@ -103,9 +103,7 @@ class World(Named):
         rng = np.random.default_rng([self.seed, index, _ROLE])
         correct_caption = true_captions(scene, self.seed, REFERENCES + 1)[REFERENCES]
         captions_by_system = {"true": correct_caption} | make_errors(scene, correct_caption, rng)
-        captions_by_system |= {
-            f"graded-{error_count}": make_graded(scene, rng, error_count)[0] for error_count in _GRADES
-        }
+        captions_by_system |= {f"graded-{error_count}": make_graded(scene, rng, error_count) for error_count in _GRADES}
         if self.size > 1:
             other_scene = self[(index + 1 + int(rng.random() * (self.size - 1))) % self.size]
             captions_by_system["other"] = true_captions(other_scene, self.seed, REFERENCES + 1)[REFERENCES]
