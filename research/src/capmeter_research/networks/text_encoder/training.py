@@ -107,10 +107,6 @@ class AdaptedBert(AdaptedLayers):
         """Unit vectors (batch, width), the direction of the mean hidden state; ids, mask: see `states`."""
         return normalize((self.states(ids, mask) * mask[:, :, None]).sum(1), dim=1)
 
-    def other_parameters(self) -> list[nn.Parameter]:
-        """All but the adapters'."""
-        return [parameter for name, parameter in self.named_parameters() if not name.startswith(LAYERS)]
-
 
 class ReadingBert(AdaptedBert):
     """The same, and a reader of captions with references: it attends little to these at first.
@@ -164,9 +160,10 @@ class EncoderLearner(Learner[bool]):
     def optimizer(self, lr: float) -> torch.optim.Optimizer:
         """AdamW, with a higher learning rate for all but the adapters."""
         recipe = self.recipe
+        others = [parameter for name, parameter in self.module.named_parameters() if not name.startswith(LAYERS)]
         parameter_groups: list[dict[str, Any]] = [
             {"params": self.module.adapter_parameters()},
-            {"params": self.module.other_parameters(), "lr_scale": recipe.calibration_lr_scale},
+            {"params": others, "lr_scale": recipe.calibration_lr_scale},
         ]
         return torch.optim.AdamW(parameter_groups, lr=lr, weight_decay=recipe.weight_decay)
 
