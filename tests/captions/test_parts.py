@@ -72,6 +72,16 @@ def test_blank_lines_and_a_mistake_keep_their_numbers(tmp_path: Path) -> None:
         open_parts(path, rows=2)[-1].read()
 
 
+def test_a_quote_inside_a_cell_ends_no_part(tmp_path: Path) -> None:
+    cells = [f'a 5" pipe {k}' if k % 3 == 1 else f'"a dog, and\n\nits cat {k}"' for k in range(8)]
+    path = tmp_path / "x.csv"
+    path.write_text("image_id,candidate,references\n" + "".join(f"{k},{cell},a dog\n" for k, cell in enumerate(cells)))
+    assert len(open_parts(path, rows=3)) == 3 and read_parts(path, rows=3) == list(capmeter.load(path))
+    assert len(open_parts(path, rows=3, columns={"candidate": "candidate"})) == 3
+    with pytest.raises(InputError, match="no row has the column nosuch"):
+        open_parts(path, rows=3, columns={"nosuch": "human"})
+
+
 def test_events_of_a_video_stay_together(tmp_path: Path) -> None:
     rows = [{"video_id": f"v{k % 2}", "start": k, "end": k + 1, "sentence": f"a dog {k}"} for k in range(6)]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -26,6 +26,7 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
 from capmeter.evaluation.part_scores import PartScores, score_parts
 
+SKIPPED = "skipped_without_references"
 METRICS = "bleu-4,rouge-l,cider-d,meteor"
 WORDS = "a dog runs on the grass while two cats sleep near an old red bus and people watch from one window".split()  # noqa: SIM905
 
@@ -67,9 +68,10 @@ def check_equal(scores: PartScores, folder: Path, whole: capmeter.Results, syste
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("has_ids", [False, True])
-def test_parts_have_the_scores_of_one_process(tmp_path: Path, workers: int, has_ids: bool) -> None:
-    write_rows(tmp_path / "x.jsonl", **({"id": lambda k: f"c{k}"} if has_ids else {}))
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_parts_have_the_scores_of_one_process(tmp_path: Path, workers: int, step: int) -> None:
+    """No row has an id of its own, or every row, or every third."""
+    write_rows(tmp_path / "x.jsonl", id=lambda k: f"c{k}" if step and k % step == 0 else None)
     whole = capmeter.score(capmeter.load(tmp_path / "x.jsonl"), METRICS)
     scores = score(tmp_path / "x.jsonl", tmp_path / "out", workers=workers)
     check_equal(scores, tmp_path / "out", whole)
@@ -105,6 +107,11 @@ def test_references_apart_are_read_by_every_process(tmp_path: Path) -> None:
         archive.write(tmp_path / "refs.json", "in/refs.json")
     options = LoadOptions(references=tmp_path / "refs.zip" / "in" / "refs.json")
     assert score(tmp_path / "x.jsonl", tmp_path / "zip", options=options).systems == scores.systems
+    (tmp_path / "twice.jsonl").write_text(
+        "".join(json.dumps({**row, "image_id": f"{n}/{row['image_id']}"}) + "\n" for n in "ab" for row in rows)
+    )
+    with pytest.raises(InputError, match=r"80 images .* only within a part: .* ambiguous; use the same ids"):
+        score(tmp_path / "twice.jsonl", tmp_path / "none", options=options)
     for name, message in (("nowhere.json", "no such file"), (".", "is a folder"), ("/dev/zero", "a device")):
         with pytest.raises(InputError, match=message):
             score(tmp_path / "x.jsonl", tmp_path / "none", options=LoadOptions(references=tmp_path / name))
@@ -122,7 +129,7 @@ def test_skipped_candidates_have_null_scores_beside_their_columns(tmp_path: Path
     assert table["rouge-l"].is_null().to_pylist() == [k == 3 for k in range(20)]
     assert table["url"].to_pylist() == [*map(str, range(9)), *(f"u{k}" for k in range(9, 20))]
     assert scores.systems[""].captions == 19
-    assert scores.systems[""].notes["skipped_without_references"] == (1, ["3"])
+    assert scores.systems[""].notes[SKIPPED] == (1, ["3"])
     with pytest.raises(InputError, match="1 of 7 candidates has no references"):
         score(tmp_path / "x.jsonl", tmp_path / "out", "rouge-l")
     with pytest.raises(InputError, match="no row has the column nosuch"):
@@ -135,10 +142,12 @@ def test_a_part_whose_candidates_are_all_left_out(tmp_path: Path) -> None:
     whole = capmeter.score(capmeter.load(tmp_path / "x.jsonl", options=options), "cider-d")
     scores = score(tmp_path / "x.jsonl", tmp_path / "out", "cider-d", options=options)
     assert scores.systems[""].scores == {"cider-d": whole["cider-d"].score} and scores.systems[""].captions == 12
-    assert read_scores(tmp_path / "out")["cider-d"].null_count == 8
+    assert read_scores(tmp_path / "out")["cider-d"].null_count == scores.systems[""].notes[SKIPPED][0] == 8
     write_rows(tmp_path / "none.jsonl", 20, references=lambda k: [])
-    with pytest.raises(InputError, match="there is no caption to score"):
+    with pytest.raises(InputError, match="there is no caption to score: none has references"):
         score(tmp_path / "none.jsonl", tmp_path / "none", "cider-d", options=options)
+    with pytest.raises(InputError, match="there is no caption to score: no row is of the system"):
+        score(tmp_path / "none.jsonl", tmp_path / "none", "cider-d", options=LoadOptions(system="B"))
 
 
 def test_an_id_that_two_parts_have_is_refused(tmp_path: Path) -> None:

@@ -25,15 +25,17 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from capmeter.captions.rows import spread
 from capmeter.captions.sources import (
+    BOM,
     LONGEST_LINE,
     MAX_RATIO,
     CaptionSource,
@@ -156,7 +158,7 @@ class JsonLines(Container):
 
     def spans(self, rows: int) -> list[Span]:
         """Spans of lines that are not blank."""
-        return _split_lines(self.source, rows)
+        return _split_lines(self.source, rows, partial(filter, str.strip))
 
 
 class DelimitedRows(Container):
@@ -171,13 +173,14 @@ class DelimitedRows(Container):
         csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
         first_line = next((line for _, line in source.lines()), "")
         self._delimiter = max((",", ";", "|") if kind == "csv" else ("\t",), key=first_line.count)
-        _, heading = next(self._rows(), (0, list[str]()))
+        _, heading = next(self._rows(line for _, line in source.lines()), (0, list[str]()))
         self.header = [name.strip() for name in heading]
         self.refuse_repeated()
 
     def items(self, names: Collection[str] | None = None, span: Span = WHOLE) -> Records:
         """The cells of the rows, one line in memory at a time."""
-        rows = islice(self._rows(span), int(span.offset == 0), None)
+        rows = self._rows((line for _, line in span.lines(self.source)), span.first_line)
+        rows = islice(rows, int(span.offset == 0), None)
         return ((f"{self.source.name}, line {line_number}", cells) for line_number, cells in rows)
 
     def decode(self, item: Any, location: str) -> dict[str, str]:
@@ -194,11 +197,10 @@ class DelimitedRows(Container):
 
     def spans(self, rows: int) -> list[Span]:
         """Spans of rows, which go on until their quotation marks are closed."""
-        return _split_lines(self.source, rows, has_header=True, quotes=self._delimiter != "|")
+        return _split_lines(self.source, rows, self._rows, has_header=True)
 
-    def _rows(self, span: Span = WHOLE) -> Iterator[tuple[int, list[str]]]:
-        """The cells of each row that has any, and the number of its last line."""
-        lines = (line for _, line in span.lines(self.source))
+    def _rows(self, lines: Iterable[str], first_line: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """The cells of each row that has any, and the number of its last line; `first_line` precede these lines."""
         has_bars = self._delimiter == "|"  # Flickr30k's results.csv, whose captions hold quotes
         options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if has_bars else {"strict": True}
         reader, last_line = csv.reader(lines, delimiter=self._delimiter, **options), 0
@@ -206,9 +208,9 @@ class DelimitedRows(Container):
             for cells in reader:
                 last_line = reader.line_num
                 if cells:
-                    yield span.first_line + reader.line_num, cells
+                    yield first_line + reader.line_num, cells
         except csv.Error as error:
-            location = f"{self.source.name}, line {span.first_line + last_line + 1}"
+            location = f"{self.source.name}, line {first_line + last_line + 1}"
             if "new-line character" in str(error):
                 raise InputError(
                     f"{location}: a line ends in a carriage return alone; save the file with line ends of Unix or "
@@ -224,28 +226,31 @@ def _bar_cells(cells: list[str], cell_count: int) -> list[str]:
     return [*cells[:-1], number, text.strip()] if len(cells) == cell_count - 1 and space and number.isdigit() else cells
 
 
-def _split_lines(source: CaptionSource, rows: int, *, has_header: bool = False, quotes: bool = False) -> list[Span]:
-    """The spans of a text file, of which each record is one or more lines that are not blank.
+def _split_lines(
+    source: CaptionSource, rows: int, read: Callable[[Iterator[str]], Iterable[Any]], *, has_header: bool = False
+) -> list[Span]:
+    """The spans of a text file, of which each record is one or more lines.
 
     Args:
         source: the file.
         rows: the number of records of each span but the last.
+        read: the records of lines, of which it takes no more than the next record needs.
         has_header: whether the first record is a heading, which belongs to none.
-        quotes: whether a record goes on until its quotation marks are closed.
     """
-    record_count, line_number, offset = -1 if has_header else 0, 0, 0
+    line_number, offset = 0, 0
+
+    def read_lines() -> Iterator[str]:
+        nonlocal line_number, offset
+        with source.open() as file:
+            for line in file:
+                line_number, offset = line_number + 1, offset + len(line)
+                yield line.removeprefix(BOM if line_number == 1 else b"").decode("utf-8", "replace")
+
+    record_count = 0
     bounds = [] if has_header else [(0, 0, 0)]  # numbers of records and lines, and bytes, before each span
-    is_open = False
-    with source.open() as file:
-        for line in file:
-            line_number, offset = line_number + 1, offset + len(line)
-            is_blank = not is_open and not line.strip()
-            is_open = is_open != (quotes and line.count(b'"') % 2 == 1)
-            if is_open or is_blank:
-                continue
-            record_count += 1
-            if record_count % rows == 0:
-                bounds.append((record_count, line_number, offset))
+    for record_count, _ in enumerate(read(read_lines()), len(bounds)):
+        if record_count % rows == 0:
+            bounds.append((record_count, line_number, offset))
     if bounds and bounds[-1][0] < record_count:
         bounds.append((record_count, line_number, offset))
     spans = [Span(start, stop, begin, first, last) for (start, first, begin), (stop, last, _) in pairwise(bounds)]

@@ -338,7 +338,7 @@ class CaptionLoader:
         options, table = self.options, self.table
         readers = [self.reader, *(table.readers if table is not None else ())]
         if self.span == WHOLE:
-            _refuse_absent_columns(readers, options)
+            refuse_absent_columns(readers, options)
         cleaned = _change_texts(rows, _CLEANERS[options.clean]) if options.clean is not None else []
         image_counts = Counter([row.image_id for row in rows])
         self._refuse_mismatch(rows, image_counts)
@@ -349,7 +349,7 @@ class CaptionLoader:
         by_annotator: list[CaptionRow] = []
         if table is not None:
             matching = find_matches(image_counts, table.rows)
-            unused_ids = find_unused_references(matching, table)
+            unused_ids = find_unused_references(matching, table) if self.span == WHOLE else []
             by_annotator = [row for row in rows if _join(row, matching, table)]
         without = [row for row in rows if not row.references]
         is_skipped = bool(without) and options.on_missing != "keep"
@@ -443,7 +443,7 @@ class CaptionLoader:
         """What says that candidates of these images lack references, and what to do."""
         reader, table = self.reader, self.table
         first_images = list(dict.fromkeys(missing))
-        have, are_all = "has" if len(missing) == 1 else "have", len(missing) == total
+        have, are_all = "has" if len(missing) == 1 else "have", len(missing) == total and self.span == WHOLE
         message = f"{reader.name}: {len(missing):,} of {total:,} candidates {have} no references"
         skip = "leave these candidates out (on_missing='skip', --on-missing skip)"
         can_skip = self.options.on_missing != "skip" and not are_all
@@ -584,7 +584,7 @@ def _refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
         )
 
 
-def _refuse_absent_columns(readers: Sequence[RowReader], options: LoadOptions) -> None:
+def refuse_absent_columns(readers: Sequence[RowReader], options: LoadOptions) -> None:
     """Raises if no row, of candidates or of references, has a column that the user named."""
     if options.reference_columns and len(readers) == 1:
         raise InputError("--reference-column (reference_columns=) is for a file of references, and none is named")

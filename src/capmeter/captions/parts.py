@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
@@ -31,13 +32,7 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.containers import ROWS, WHOLE, Span
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.matching import (
-    CaptionLoader,
-    ReferenceTable,
-    find_matches,
-    find_unused_references,
-    read_references,
-)
+from capmeter.captions.matching import CaptionLoader, ReferenceTable, read_references, refuse_absent_columns
 from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow
 from capmeter.captions.sources import CaptionSource
@@ -137,8 +132,8 @@ class Part:
     reader: what reads them, if the file is divided; else it is opened when the part is read.
     keep: the columns whose values the rows carry, beside their numbers in the file; None: neither.
     has_ids: whether the file's rows have ids of their own, as far as a sample shows.
-    numbers: int64[rows without an id]: the number of each among the candidates of its image, -1 where it is the only
-        one; None: the part has all of them.
+    numbers: int64[rows]: the number of each among the candidates of its image, -1 where it is the only one; None: the
+        part has all of them.
     """
 
     source: CaptionSource
@@ -163,15 +158,14 @@ class Part:
         reader = self.reader or CaptionLoader.open(self.source, self.options, self.keep).reader
         loader = CaptionLoader(reader, self.options, self.span)
         rows = loader.read()
-        numbers = iter(() if self.numbers is None else self.numbers.tolist())
-        for position, row in enumerate(rows):
-            if self.numbers is not None and row.id is None:
-                number = next(numbers)
+        for row, number in zip(rows, () if self.numbers is None else self.numbers.tolist(), strict=False):
+            if row.id is None:
                 row.id = row.image_id if number < 0 else f"{row.image_id}#{number}"
+        for position, row in enumerate(rows):
             if self.keep is not None and row.number is None:  # of a document, which is one part
                 row.number = position
             row.kept = tuple(map(_carried_value, row.kept, repeat(row.location), self.keep or ()))
-        loader.table = _references_of(self.options)
+        loader.table = references_of(self.options)
         matched = loader.match_systems(rows, "")
         positions = {id(row): position for position, row in enumerate(rows)}
         for system, (kept_rows, _) in matched.items():
@@ -184,11 +178,6 @@ class Part:
             for system, (kept_rows, captions) in matched.items()
         }
         return PartCaptions(rows, systems, self, reader.fields.names)
-
-    def find_unused(self, image_ids: Collection[str]) -> list[str]:
-        """The images with references, in the splits of these images, but without a candidate among them."""
-        table = _references_of(self.options)
-        return [] if table is None else find_unused_references(find_matches(image_ids, table.rows), table)
 
 
 def open_parts(
@@ -225,7 +214,7 @@ def open_parts(
             )
         # other processes may start in another folder
         options = replace(options, references=[Path(os.fspath(each)).absolute() for each in options.reference_files])
-        _references_of(options)  # what is wrong with them is said here, before any part is read
+        references_of(options)  # what is wrong with them is said here, before any part is read
     kept_columns = None if keep is None else tuple(keep)
     return [part for path in _find_files(source) for part in _divide(path, options, rows, kept_columns)]
 
@@ -248,7 +237,14 @@ def _divide(source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[
     part = Part(source, options, keep=keep, has_ids=bool(sample) and all(row.id is not None for row in sample))
     has_events = any(row.single_event for row in sample)
     spans = [] if reader.container is None or has_events else reader.container.spans(rows)
-    return [replace(part, span=span, reader=reader) for span in spans] if len(spans) > 1 else [part]
+    if len(spans) < 2:
+        return [part]
+    table = references_of(options)
+    readers = [reader, *(table.readers if table is not None else ())]
+    if set(options.columns or ()).difference(*(each.fields.used for each in readers)):  # they may stand in other rows
+        deque(reader.rows("candidates"), maxlen=0)
+    refuse_absent_columns(readers, options)
+    return [replace(part, span=span, reader=reader) for span in spans]
 
 
 def reference_paths(options: LoadOptions) -> list[Path]:
@@ -259,7 +255,8 @@ def reference_paths(options: LoadOptions) -> list[Path]:
 _tables: dict[Any, ReferenceTable | None] = {}  # this process's last references, which are the same for all parts
 
 
-def _references_of(options: LoadOptions) -> ReferenceTable | None:
+def references_of(options: LoadOptions) -> ReferenceTable | None:
+    """The references of these options, which a process reads once."""
     files = [path.stat() for path in reference_paths(options)]
     key = repr(options), *((status.st_size, status.st_mtime_ns) for status in files)
     if key not in _tables:

@@ -31,11 +31,23 @@ from typing import Any
 import numpy as np
 
 from capmeter._version import __version__
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.containers import ROWS
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.parts import NUMBER, Numbers, Part, PartCaptions, join_types, open_parts, reference_paths
+from capmeter.captions.matching import find_matches, find_unused_references
+from capmeter.captions.parts import (
+    NUMBER,
+    Numbers,
+    Part,
+    PartCaptions,
+    join_types,
+    open_parts,
+    reference_paths,
+    references_of,
+)
 from capmeter.core.assets import sha256
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count, list_names
 from capmeter.core.output_files import atomic_writer, write_atomic
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
@@ -169,7 +181,7 @@ class _Work:
 
 
 def _collect(parts: Sequence[Part], evaluation: Evaluation, pool: WorkerPool) -> tuple[_Work, Sequence[Part]]:
-    """What requires all parts, and the parts with the numbers of their rows without ids."""
+    """What requires all parts, and the parts with the numbers of their rows."""
     work, is_first = _Work(evaluation), True
     needs_rows = (len(parts) > 1 and not all(part.has_ids for part in parts)) or bool(parts[0].keep)
     while (is_first and needs_rows) or any(each.pending_states for each in work.systems.values() or [evaluation]):
@@ -194,7 +206,7 @@ def _collect(parts: Sequence[Part], evaluation: Evaluation, pool: WorkerPool) ->
 
 
 def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dict[str, set[type]], Numbers]:
-    """The pending states of each system, the types in columns, and hashes of the images of rows without ids."""
+    """The pending states of each system, the types in columns, and hashes of the rows' images."""
     captions = part.read()
     states = {
         system: work.of_system(system).collect_all(system_captions)
@@ -203,8 +215,7 @@ def _collect_part(work: _Work, part: Part) -> tuple[dict[str, CorpusStates], dic
         for system, (_, system_captions) in captions.systems.items()
         if len(system_captions)  # else all of the part are left out
     }
-    without_id = (f"{row.system or ''}\0{row.image_id}" for row in captions.rows if row.id is None)
-    return states, captions.column_types(), hash_images(without_id)
+    return states, captions.column_types(), hash_images(f"{row.system or ''}\0{row.image_id}" for row in captions.rows)
 
 
 def number_captions(image_hashes: Sequence[Numbers]) -> list[Numbers]:
@@ -243,7 +254,7 @@ def _write_part(work: _Work, job: tuple[Part, Path]) -> None:
         "signatures": {
             name: {metric: scores.signature for metric, scores in of.items()} for name, of in results.items()
         },
-        "notes": {name: _count_notes(results[name]) for name in results},
+        "notes": {name: _count_notes(each, results.get(name)) for name, (_, each) in captions.systems.items()},
         "has_scores": all(map(_has_scores, results.values())),  # else it is scored again by the next run
     }
     table = _make_table(work, captions, results)
@@ -287,8 +298,10 @@ def _has_scores(results: Results) -> bool:
     return False
 
 
-def _count_notes(results: Results) -> Notes:
-    noted = chain(results.notes.items(), *(scores.notes.items() for scores in results.values()))
+def _count_notes(captions: CaptionSet, results: Results | None) -> Notes:
+    """The notes on captions, which may all be left out, and on their scores."""
+    of_set = captions.notes if results is None else results.notes
+    noted = chain(of_set.items(), *(scores.notes.items() for scores in (results or {}).values()))
     return {reason: (len(ids), list(ids[:NOTED_IDS])) for reason, ids in noted if ids and reason != UNUSED}
 
 
@@ -351,22 +364,34 @@ def combine(
     described = [about for about in map(_about, files) if about is not None]
     rows = dataset.dataset(list(map(str, files)), format="parquet")
     systems = {}
-    for name in dict.fromkeys(name for about in described for name in about["signatures"]):
-        own_parts = [about for about in described if name in about["signatures"]]
+    for name in dict.fromkeys(name for about in described for name in about["notes"]):
+        signatures = next((about["signatures"][name] for about in described if name in about["signatures"]), None)
+        if signatures is None:
+            raise InputError(f"there is no caption to score{f' of {name}' * bool(name)}: none has references")
         notes: Notes = {}
-        for about in own_parts:
-            _merge_notes(notes, about["notes"][name])
+        for about in described:
+            _merge_notes(notes, about["notes"].get(name, {}))
         system = dataset.field("system")
         is_own = system == name if name else system.is_null() | (system == "")
         scored = rows.filter(is_own & dataset.field(str(metrics[0])).is_valid())
         scores = _score_rows(scored, metrics, {reason: count for reason, (count, _) in notes.items()}, resamples, seed)
-        if part is not None and part.options.references is not None:
-            images = rows.filter(is_own).to_table(columns=["image_id"])["image_id"].unique().to_pylist()
-            if unused := part.find_unused(dict.fromkeys(images)):
+        if part is not None and (table := references_of(part.options)) is not None:
+            images, scored_images = (
+                each.to_table(columns=["image_id"])["image_id"].unique().to_pylist()
+                for each in (rows.filter(is_own), scored)
+            )
+            matching = find_matches(dict.fromkeys(images), table.rows)
+            if unmatched := [image_id for image_id in scored_images if image_id not in matching.rows]:
+                raise InputError(
+                    f"{format_count(len(unmatched), 'image')} ({list_names(unmatched)}) could be matched with "
+                    "references only within a part: among all images these names are ambiguous; use the same ids in "
+                    "both files"
+                )
+            if unused := find_unused_references(matching, table):
                 notes[UNUSED] = len(unused), unused[:NOTED_IDS]
-        systems[name] = replace(scores, signatures=own_parts[0]["signatures"][name], notes=notes)
+        systems[name] = replace(scores, signatures=signatures, notes=notes)
     if not systems:
-        raise InputError("there is no caption to score; the files are empty")
+        raise InputError("there is no caption to score: no row is of the system or split that was chosen")
     return systems
 
 
