@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.captions.load import load
+from capmeter.captions.load import load, load_reference_table
 from capmeter.captions.writing import ROWS, TARGETS, convert, save
 from capmeter.core.errors import InputError
 
@@ -114,6 +114,34 @@ def test_references_alone_go_to_every_format_and_back(tmp_path: Path, to: str) -
     assert again["annotations"] == ANNOTATIONS["annotations"]
     if not summary.dropped:
         assert again["images"] == ANNOTATIONS["images"]
+
+
+VIDEO = {"timestamps": [[1, 3], [0, 1]], "sentences": ["it runs", "a dog"]}
+VIDEOS = {"v1": [VIDEO, {"timestamps": [[0, 2]], "sentences": ["dogs"]}], "v2": [VIDEO]}
+
+
+@pytest.mark.parametrize("to", ROWS)
+@pytest.mark.parametrize(
+    ("source", "lost"),
+    [
+        ([{"image_id": k % 2, "caption": f"a dog {k}", "annotator": k} for k in range(4)], "annotator"),
+        (VIDEOS, "events"),
+        ([{"video_id": video_id, "references": videos} for video_id, videos in VIDEOS.items()], "events"),
+    ],
+)
+def test_references_in_several_rows_or_with_events_come_back(tmp_path: Path, to: str, source: Any, lost: str) -> None:
+    summary = convert(source, tmp_path / "x", to=to, side="references")
+    before, after = (load_reference_table(each).rows.values() for each in (source, tmp_path / "x"))
+    assert [row.references for row in after] == [row.references for row in before]
+    assert summary.dropped == ({} if lost == "events" and to.startswith("json") else {lost: 2})
+    if not summary.dropped:
+        assert [row.reference_events for row in after] == [row.reference_events for row in before]
+
+
+def test_a_text_beside_events_stays(tmp_path: Path) -> None:
+    row = {"video_id": "v1", "candidate": "dogs play", **VIDEO, "references": VIDEOS["v1"]}
+    convert([row], tmp_path / "x", to="json")
+    assert list(load(tmp_path / "x")) == list(load([row])) and load([row])["v1"].candidate == "dogs play"
 
 
 def test_splits_stay(tmp_path: Path) -> None:

@@ -392,11 +392,16 @@ class FieldMap:
     def _make_rows(self, record: Record, location: str, side: Side, number: int) -> list[CaptionRow]:
         values, candidate_names, reference_names = self._sort_fields(record, location)
         row = CaptionRow(location, self._image_id(values, record, location, number))
+        listed = record.get("references")
+        if isinstance(listed, list | tuple) and listed and isinstance(listed[0], Mapping) and "timestamps" in listed[0]:
+            row.reference_events = tuple(
+                read_events(entry.get("timestamps"), entry.get("sentences"), f"{location}, references[{k}]")
+                for k, entry in enumerate(listed)
+            )
+            record = {**record, "references": [events.paragraph for events in row.reference_events]}
         has_events = not EVENT_NAMES.isdisjoint(record) or "box" in values or "start" in values or time_names(record)
         if has_events or self._are_timed:
-            record, candidate_names, reference_names = self._read_events(
-                row, record, values, candidate_names, reference_names, side
-            )
+            self._read_events(row, record, values, candidate_names, reference_names, side)
         row.references = self._references(record, reference_names, location) if reference_names else None
         for field_name in [name for name in ("id", "image", "system", "split", "annotator") if name in values]:
             setattr(row, field_name, optional_text(values[field_name], location, field_name))
@@ -480,9 +485,8 @@ class FieldMap:
         candidate_names: list[str],
         reference_names: list[str],
         side: Side,
-    ) -> tuple[Record, list[str], list[str]]:
-        """Reads the row's events, if it has any; returns its fields with paragraphs in place of references as events,
-        and the names of the candidates and the references that are no texts of events."""
+    ) -> None:
+        """Reads the row's events, if it has any; the names of their texts are those of no candidate or reference."""
         location, texts = row.location, reference_names if side == "references" else []
         found = find_events(record, values, candidate_names, texts, self._event_lists, location)
         if found is None:
@@ -491,19 +495,10 @@ class FieldMap:
                     f"{location}: it has no time, which the other rows have (the fields are {suggest_names(record)}); "
                     "give it [start, end], or leave out the row"
                 )
-            return record, candidate_names, reference_names
+            return
         row.events, row.single_event, event_names = found
-        candidate_names = [name for name in candidate_names if name not in event_names]
-        reference_names = [name for name in reference_names if name not in event_names]
-        references = record.get("references")
-        if isinstance(references, Sequence) and references and isinstance(references[0], Mapping):
-            locations = (f"{location}, references[{k}]" for k in range(len(references)))
-            row.reference_events = tuple(
-                read_events(entry.get("timestamps"), entry.get("sentences"), event_location)
-                for entry, event_location in zip(references, locations, strict=True)
-            )
-            record = {**record, "references": [events.paragraph for events in row.reference_events]}
-        return record, candidate_names, reference_names
+        for names in (candidate_names, reference_names):
+            names[:] = [name for name in names if name not in event_names]
 
     def _references(self, record: Record, names: list[str], location: str) -> tuple[str, ...] | None:
         """The references under these names: one list (or its text), one text, or a column for each text."""

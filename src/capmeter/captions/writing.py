@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from capmeter.captions.caption_set import CaptionSet, Events
 from capmeter.captions.layouts import FIELDS
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import CaptionLoader, collect_references
+from capmeter.captions.matching import CaptionLoader, Notes, collect_references, read_table
 from capmeter.captions.reading import RowReader
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side
 from capmeter.core.errors import InputError
@@ -46,6 +46,7 @@ class ConversionSummary:
     files: what each file holds, and the number of rows or images in it.
     dropped: number of rows by field that the new format cannot hold.
     ignored: the source's fields that capmeter does not know.
+    notes: what was adjusted or left out when the source was read: reason → ids.
     """
 
     source_format: str
@@ -53,6 +54,7 @@ class ConversionSummary:
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=dict)
 
 
 def save(
@@ -108,11 +110,10 @@ def convert(
     reader = loader.reader
     summary = ConversionSummary(reader.format, "candidates")
     if options.references is None and (side or detect_side(reader)) == "references":
-        splits = options.splits
-        rows = [row for row in reader.rows("references") if not splits or row.split in splits]
-        summary.side = "references"
+        rows = list(read_table(reader, options.splits).rows.values())
+        summary.side, summary.notes = "references", {reason: list(ids) for reason, ids in reader.fields.notes.items()}
     else:
-        rows, _ = loader.match(loader.read())
+        rows, summary.notes = loader.match(loader.read())
     _write(rows, path, to, references_path, summary)
     summary.ignored = sorted(reader.fields.ignored)
     return summary
@@ -144,7 +145,8 @@ def _write(
         raise InputError(f"cannot write the format {to!a}; expected one of {', '.join(TARGETS)}")
     counts: Counter[str] = Counter()
     for row in rows:
-        counts.update(name for name in (*FIELDS, "events") if getattr(row, name) not in (None, ()))
+        counts.update(name for name in (*FIELDS, "events", "annotator") if getattr(row, name) not in (None, ()))
+        counts["events"] += row.events is None and row.reference_events != ()
     if not rows:
         raise InputError(f"there is nothing to write to {path}: no rows")
     if to in ROWS and references_path is not None:
@@ -175,7 +177,7 @@ def _write(
             files.enter_context(atomic_writer(references_path)).write(_lines(_references_document(images, to)))
             held_fields.update(REFERENCES[to])
             summary.files[str(references_path)] = ("images' references", len(images))
-    summary.dropped = {name: count for name, count in counts.items() if name not in held_fields}
+    summary.dropped = {name: count for name, count in counts.items() if count and name not in held_fields}
     return summary
 
 
@@ -204,13 +206,12 @@ def _json_row(row: CaptionRow) -> dict[str, Any]:
     values = {
         name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value is not None
     }
-    if row.events is not None:
-        if row.candidate is None or row.reference_events:
-            values.pop("references", None)
-        values.pop("candidate", None)
+    if row.events is not None and row.candidate is not None:
+        if row.candidate in (row.events.paragraph, row.events.in_file):
+            del values["candidate"]
         values |= _event_lists(row.events)
-        if row.candidate is not None and row.reference_events:
-            values["references"] = list(map(_event_lists, row.reference_events))
+    if len(row.reference_events) == len(row.references or ()) > 0:
+        values["references"] = list(map(_event_lists, row.reference_events))
     return values
 
 

@@ -18,6 +18,7 @@ from capmeter.cli.output import refuse_shared_files, write
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls, format_count
 from capmeter.core.options import argument, option, option_group
+from capmeter.report.score_table import describe_note
 
 app = Application()
 
@@ -74,5 +75,8 @@ def convert(options: _ConvertOptions) -> None:
         write(f"{escape_controls(str(path))}: {format_count(count, singular_noun, content_noun)}\n")
     for dropped_field, count in summary.dropped.items():
         echo(f"note: {to} cannot hold {dropped_field}: dropped from {format_count(count, 'row')}")
+    for reason, entries in summary.notes.items():
+        if reason != "kept_without_references":
+            echo(f"note: {describe_note(reason, entries)}")
     if summary.ignored:
         echo(f"note: unknown fields were dropped: {', '.join(summary.ignored)}")
