@@ -95,8 +95,13 @@ def test_patterns_name_files(tmp_path: Path) -> None:
         (tmp_path / folder / "x.jsonl").write_text('{"image_id": 1, "candidate": "a", "references": ["b"]}\n')
     assert len(open_parts(str(tmp_path / "a" / "*.jsonl"))) == 1
     assert len(open_parts(str(tmp_path / "*" / "*.jsonl"))) == 2
-    with pytest.raises(InputError, match=r"no file matches .*expected a pattern"):
-        open_parts(str(tmp_path / "*.parquet"))
+    (tmp_path / "a" / "x.jsonl").write_text('{"candidate": "a", "references": ["b"]}\n')
+    assert len(open_parts(str(tmp_path / "a" / "*.jsonl"))) == 1
+    with pytest.raises(InputError, match="among several files each needs an image_id"):
+        open_parts(str(tmp_path / "*" / "*.jsonl"))
+    for nothing in (str(tmp_path / "*.parquet"), []):
+        with pytest.raises(InputError, match=r"no file matches .*expected a pattern"):
+            open_parts(nothing)
     with pytest.raises(InputError, match="rows is 0"):
         open_parts(tmp_path / "a" / "x.jsonl", rows=0)
     with pytest.raises(InputError, match="references in memory"):

@@ -209,30 +209,30 @@ def open_parts(
         raise InputError("on_absent=empty needs all captions at once: score them without parts")
     if options.references is not None:
         if not options.reference_files:
-            raise InputError(
-                "references in memory do not reach the parts' processes: write them to a file, and name it"
-            )
+            raise InputError("references in memory do not reach other processes: write them to a file, and name it")
         # other processes may start in another folder
         options = replace(options, references=[Path(os.fspath(each)).absolute() for each in options.reference_files])
         references_of(options)  # what is wrong with them is said here, before any part is read
-    kept_columns = None if keep is None else tuple(keep)
-    return [part for path in _find_files(source) for part in _divide(path, options, rows, kept_columns)]
+    kept_columns, sources = None if keep is None else tuple(keep), _find_files(source)
+    return [part for each in sources for part in _divide(each, options, rows, kept_columns, len(sources) == 1)]
 
 
 def _find_files(source: Any) -> list[CaptionSource]:
-    if isinstance(source, list | tuple):
-        return [CaptionSource.resolve(path) for path in source]
-    if not has_magic(os.fspath(source)) or Path(source).exists():
-        return [CaptionSource.resolve(source)]
-    paths = sorted(path for path in glob(os.fspath(source), recursive=True) if Path(path).is_file())  # noqa: PTH207
+    paths = source if isinstance(source, list | tuple) else [source]
+    if paths == [source] and has_magic(os.fspath(source)) and not Path(source).exists():
+        paths = sorted(path for path in glob(os.fspath(source), recursive=True) if Path(path).is_file())  # noqa: PTH207
     if not paths:
         raise InputError(f"no file matches {source}; expected a pattern such as 'captions/*.parquet', in quotes")
     return list(map(CaptionSource.resolve, paths))
 
 
-def _divide(source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[str, ...] | None) -> list[Part]:
+def _divide(
+    source: CaptionSource, options: LoadOptions, rows: int, keep: tuple[str, ...] | None, is_alone: bool
+) -> list[Part]:
     source = replace(source, path=source.path.absolute())
     reader = CaptionLoader.open(source, options, keep).reader
+    if not is_alone and (reader.format == "list" or reader.fields.image_name == ""):
+        raise InputError(f"{source.name}: its rows name no image; among several files each needs an image_id")
     sample = list(islice(reader.rows("candidates"), _SAMPLE)) if reader.container else []
     part = Part(source, options, keep=keep, has_ids=bool(sample) and all(row.id is not None for row in sample))
     has_events = any(row.single_event for row in sample)
