@@ -241,6 +241,7 @@ def test_marks_change_no_score(tmp_path: Path) -> None:
         ("| dog | cat |\n|---|---|\n| runs | sleeps |", "dog\ncat\nruns\nsleeps"),
         ("```\ncode\n```\nA dog.", "A dog."),
         ("a snake_case name, 2 * 3", "a snake_case name, 2  3"),
+        ("- # Dog\n> - 1. it runs\n- - A cat.\n5. 3 dogs", "Dog\nit runs\nA cat.\n3 dogs"),
         ("![photo](x.png)", ""),
         ("", ""),
     ],
