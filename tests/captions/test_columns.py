@@ -39,7 +39,7 @@ TABLES = {
     "numbered from 0": "image_id,prediction,ref0,ref1\n1,a dog; runs,the dog,one dog\n2,a cat,the cat,\"one, cat\"\n",
     "JSON text": 'image_id,hypothesis,references\n1,a dog; runs,"[""the dog"", ""one dog""]"\n2,a cat,"[""the cat"", ""one, cat""]"\n',
     "ground truths": 'image_id,caption,ground_truth\n1,a dog; runs,"[""the dog"", ""one dog""]"\n2,a cat,"[""the cat"", ""one, cat""]"\n',
-    "European Excel": '\ufeffimage_id;candidate;reference_1;reference_2\r\n1;"a dog; runs";the dog;one dog\r\n2;a cat;the cat;one, cat\r\n',
+    "European Excel": '\ufeff\r\nimage_id;candidate;reference_1;reference_2\r\n1;"a dog; runs";the dog;one dog\r\n2;a cat;the cat;one, cat\r\n',
 }  # fmt: skip
 
 

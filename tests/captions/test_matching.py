@@ -91,3 +91,5 @@ def test_several_splits() -> None:
     assert capmeter.load({"0": "a", "2": "b"}, rows, split=["train", "test"]).ids == ("0", "2")
     with pytest.raises(InputError, match="no image belongs to the split 'none'; the splits are test, train, val"):
         capmeter.load_references(rows, split=["train", "none"])
+    with pytest.raises(InputError, match="no candidates of split 'none'; it has split test, split train, split val"):
+        capmeter.load([{**row, "candidate": "a dog"} for row in rows], split=["train", "none"])

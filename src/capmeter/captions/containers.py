@@ -171,7 +171,7 @@ class DelimitedRows(Container):
         super().__init__(source)
         self.kind = kind  # type: ignore[misc]
         csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-        first_line = next((line for _, line in source.lines()), "")
+        first_line = next((line for _, line in source.lines() if line.strip()), "")
         self._delimiter = max((",", ";", "|") if kind == "csv" else ("\t",), key=first_line.count)
         _, heading = next(self._rows(line for _, line in source.lines()), (0, list[str]()))
         self.header = [name.strip() for name in heading]

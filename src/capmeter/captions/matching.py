@@ -306,8 +306,11 @@ class CaptionLoader:
                 others.add(f"split {row.split}" if row.split else "captions without a named split")
             else:
                 rows.append(row)
-        if not rows and self.span == WHOLE:
-            chosen = [("system", system), *(("split", split_name) for split_name in splits)]
+        held_splits = {row.split for row in rows} if splits else set()
+        absent_splits = [split_name for split_name in splits if split_name not in held_splits]
+        if (absent_splits or not rows) and self.span == WHOLE:
+            chosen = [("system", system), *(("split", split_name) for split_name in absent_splits)]
+            others.update(f"split {split_name}" for split_name in held_splits)
             selection = " and ".join(f"{option_name} {value!a}" for option_name, value in chosen if value)
             selection_text = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
             left_out = list_names(note.replace("_", " ") for note in reader.fields.notes if note.endswith("left_out"))
