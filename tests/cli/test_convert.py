@@ -29,11 +29,14 @@ def test_to_a_pair(run, rows: Path) -> None:
     again = rows.with_name("again.tsv")
     assert run("convert", results, again, "--to", "tsv", "--references", captions).code == 0
     assert again.read_text() == 'image_id\tcandidate\treferences\n1\ta dog\t"[""the dog"", ""dogs""]"\n'
+    captions.write_text('{"1": ["a dog"], "2": ["a cat"]}')
+    assert "note: references without candidate: 2\n" in run("convert", rows, again, "--references", captions).err
 
 
 def test_mistakes(run, rows: Path) -> None:
     target = rows.with_name("out")
     assert run("convert", rows, target, "--to", "xml").code == 2
+    assert "is standard input" in run("convert", rows, "-", "--to", "csv").err
     assert run("convert", rows, rows.with_name("out")).code == 1  # no ending says the format
     missing = run("convert", rows.with_name("none"), target, "--to", "csv")
     assert missing.code == 1 and "error: " in missing.err

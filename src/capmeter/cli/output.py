@@ -49,6 +49,8 @@ def refuse_shared_files(inputs: Iterable[Any], **outputs: Any) -> None:
     ]
     check_targets(*(path for _, path in output_paths if isinstance(path, Path)))
     for k, (flag, path) in enumerate(output_paths):
+        if os.fspath(path) == "-":
+            raise typer.BadParameter("- is standard input, which is read; name the file to write", param_hint=flag)
         other_paths = [(f"the file of {other_flag}", other) for other_flag, other in output_paths[:k]]
         other_paths += [("a file that is read", other) for other in inputs if isinstance(other, str | os.PathLike)]
         for file_role, other in other_paths:

@@ -229,7 +229,7 @@ def _score_parts(options: ScoreOptions, metrics: list[Metric]) -> None:
             seed=options.seed,
             settings=options.compute.settings(),
         )
-    label = name or (Path(source).parent.name if has_magic(source) else Path(source).stem)
+    label = name or (Path(source).parent.name if has_magic(source) else CaptionSource.resolve(source).label)
     _show_part_scores(scores, label, folder, options.intervals, options.table)
 
 
