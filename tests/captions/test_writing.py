@@ -154,6 +154,10 @@ def test_splits_stay(tmp_path: Path) -> None:
     convert(dataset, tmp_path / "rows.jsonl", to="jsonl")
     convert(tmp_path / "rows.jsonl", tmp_path / "again.json", to="karpathy")
     assert load({"8": "cat"}, tmp_path / "again.json", split="test")["8"].references == ("a cat",)
+    mixed = [{"image_id": id, "image": "p.jpg", "caption": id} for id in ("7", "b")]
+    convert(mixed, tmp_path / "x", to="karpathy", side="references")
+    assert load_reference_table(tmp_path / "x").references == {"7": ("7",), "b": ("b",)}
+    assert load_reference_table(tmp_path / "x").images == {"7": "p.jpg", "b": "p.jpg"}
     summary = convert(dataset, tmp_path / "one.json", to="coco", split="test")
     assert json.loads((tmp_path / "one.json").read_text())["images"] == [{"id": 8, "file_name": "b.jpg"}]
     assert summary.dropped == {"split": 1}

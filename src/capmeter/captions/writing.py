@@ -268,9 +268,8 @@ def _references_document(images: Sequence[CaptionRow], to: str) -> Any:
                 {"id": len(annotations) + k, "image_id": key, "caption": text} for k, text in enumerate(texts, 1)
             ]
             continue
-        entry: dict[str, Any] = {"imgid": number, "split": row.split or "test"}
-        entry |= {"cocoid": key} if isinstance(key, int) else {"filename": key}
-        entry |= {"filename": row.image} if isinstance(key, int) and row.image is not None else {}
+        entry: dict[str, Any] = {"imgid": number, "cocoid": key, "split": row.split or "test"}
+        entry |= {"filename": row.image or key} if row.image is not None or isinstance(key, str) else {}
         sentences = [{"raw": text, "imgid": number, "sentid": first_id + k} for k, text in enumerate(texts)]
         image_entries.append({**entry, "sentids": [each["sentid"] for each in sentences], "sentences": sentences})
         first_id += len(texts)
