@@ -75,9 +75,11 @@ def test_a_candidate_equal_to_its_only_reference_has_the_full_score() -> None:
 
 def test_workers_give_the_same_results_and_pass_warnings_on() -> None:
     rows = [(f"a dog number {k} runs", [f"the dog {k} is running", "a dog"]) for k in range(9)] + [("", ["x"])]
+    rows += [(f"w{k} x{k}", [f"y{k} x{k if k < 75 else 300 - k}"]) for k in range(110)]  # the last belong to others
     captions = caption_set(rows)
     metrics = CLASSIC + ",mean(bleu-4,cider-d,standardised=true)"
     alone, shared = (score(captions, metrics, workers=workers) for workers in (1, 2))
+    assert not any("other images" in reason for results in (alone, shared) for reason in results.notes)
     for name in alone:
         assert list(shared[name].items) == list(alone[name].items)
         assert np.abs(shared[name].items.array - alone[name].items.array).max() <= 1e-12

@@ -204,13 +204,16 @@ class Evaluation:
         captions = source if isinstance(source, CaptionSet) else None
         parts: list[_MeasuredPart] = list(self._run_parts("_measure_part", source, workers, "scoring"))
         ids = Ids([id for part in parts for id in part.ids], [id for part in parts for id in part.image_ids])
-        notes = merge_notes([*(part.notes for part in parts), getattr(source, "notes", {})])
+        sets: Any = source if captions is None else [captions]
+        notes = merge_notes([*(part.notes for part in parts), getattr(source, "notes", {}), *map(_note_mismatch, sets)])
         adjustments, scores = getattr(source, "adjustments", {}), []
         for metric in self.metrics:
             measurements = [part.measurements[metric] for part in parts]
             values = np.concatenate([measurement.values for measurement in measurements])
             absent = {ABSENT: notes.get(UNUSED, [])} if metric.counts_absent else {}
             metric_notes = merge_notes([*(measurement.notes for measurement in measurements), absent])
+            if 2 * len(metric_notes.get(UNSPLIT, ())) <= len(values):
+                metric_notes.pop(UNSPLIT, None)
             if is_whole:
                 metric.check_sums(values.sum(axis=0), len(values), count_notes(metric_notes))
             metric_scores = Scores.from_rows(metric, ids, values, metric_notes, self.signature(metric, adjustments))
@@ -268,10 +271,10 @@ class Evaluation:
                 note = f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for "
                 note += "detailed captions use capmeter or spice"
                 metric_notes |= note_captions(part, note, lengths > metric.MAX_WORDS)
-            if 2 * len(unsegmented_ids) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
+            if unsegmented_ids and getattr(metric, "tokenizer", None) == "ptb":
                 metric_notes[UNSPLIT] = unsegmented_ids
             measurements[metric] = replace(measured[metric], notes=metric_notes)
-        text_notes = check_texts(part.ids, candidates) | check_captions(part) | _note_mismatch(part)
+        text_notes = check_texts(part.ids, candidates) | check_captions(part)
         return len(part), _MeasuredPart(part.ids, part.image_ids, measurements, {**part.notes, **text_notes})
 
     def _parts(self, source: Source, pool: WorkerPool) -> Iterator[CaptionSet]:
