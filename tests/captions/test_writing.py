@@ -142,6 +142,8 @@ def test_a_text_beside_events_stays(tmp_path: Path) -> None:
     row = {"video_id": "v1", "candidate": "dogs play", **VIDEO, "references": VIDEOS["v1"]}
     convert([row], tmp_path / "x", to="json")
     assert list(load(tmp_path / "x")) == list(load([row])) and load([row])["v1"].candidate == "dogs play"
+    with pytest.raises(InputError, match=r"references\[0\] is an object with the fields timestamps, sentences"):
+        load([{**row, "references": [VIDEO, "a dog"]}])
 
 
 def test_splits_stay(tmp_path: Path) -> None:

@@ -392,8 +392,8 @@ class FieldMap:
     def _make_rows(self, record: Record, location: str, side: Side, number: int) -> list[CaptionRow]:
         values, candidate_names, reference_names = self._sort_fields(record, location)
         row = CaptionRow(location, self._image_id(values, record, location, number))
-        listed = record.get("references")
-        if isinstance(listed, list | tuple) and listed and isinstance(listed[0], Mapping) and "timestamps" in listed[0]:
+        listed = texts if isinstance(texts := record.get("references"), list | tuple) else ()
+        if listed and all(isinstance(entry, Mapping) and "timestamps" in entry for entry in listed):
             row.reference_events = tuple(
                 read_events(entry.get("timestamps"), entry.get("sentences"), f"{location}, references[{k}]")
                 for k, entry in enumerate(listed)
