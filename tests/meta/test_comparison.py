@@ -233,6 +233,14 @@ class TestRefusals:
         with pytest.raises(InputError, match="different references for id1;"):
             align_captions({"a": one, "b": _set(["c", "d"], [("x", "y"), ("q",)])})
 
+    @pytest.mark.parametrize("images", [("image0", "other"), ("image1", "image0")])
+    def test_a_caption_is_of_one_image_in_all_systems(self, images: tuple[str, str]) -> None:
+        one = _set(["a", "b"], [("x",)] * 2)
+        rows = zip(one.ids, images, ["c", "d"], one, strict=True)
+        other = CaptionSet.from_captions(Caption(id, image, text, a.references) for id, image, text, a in rows)
+        with pytest.raises(InputError, match=r"'a' and 'b' have different images for .*id1;"):
+            compare({"a": one, "b": other}, "rouge-l")
+
     def test_several_captions_of_an_image_need_ids_that_pair_them(self) -> None:
         one = _set(["a", "b"], [("x",), ("x",)], per_image=2)
         other = CaptionSet.from_captions(Caption(f"other{k}", "image0", "c", ("x",)) for k in range(2))
