@@ -136,6 +136,10 @@ def test_captions_survive_json() -> None:
         lambda saved: saved["captions"]["candidates"].pop("0"),
         lambda saved: saved["captions"].update(sentences=[1, 2, 3]),
         lambda saved: saved["metrics"]["bleu-1"]["rows"].pop("0"),
+        lambda saved: saved["metrics"]["bleu-1"].update(items=[1]),
+        lambda saved: saved["metrics"]["bleu-1"].update(signature=["bleu-1"]),
+        lambda saved: saved["metrics"]["bleu-1"].update(notes={"why": 1}),
+        lambda saved: saved.update(notes="text"),
     ],
 )
 def test_damaged_files_are_refused(damage) -> None:  # type: ignore[no-untyped-def]

@@ -36,9 +36,9 @@ def describe_failure(problem: Exception) -> str:
     >>> describe_failure(KeyError("scores")), describe_failure(AttributeError("'list' object has no attribute 'items'"))
     ("'scores' is missing", 'a value of another kind than expected')
     """
-    if isinstance(problem, KeyError):
-        return f"{problem} is missing"
-    return "a value of another kind than expected" if isinstance(problem, TypeError | AttributeError) else str(problem)
+    if isinstance(problem, TypeError | AttributeError | IndexError):
+        return "a value of another kind than expected"
+    return f"{problem} is missing" if isinstance(problem, KeyError) else str(problem)
 
 
 def describe(value: Any) -> str:

@@ -480,12 +480,12 @@ def _read_system(saved: Any, where: str) -> Results:
         captions = None
         if saved.get("captions") is not None:
             captions = _captions_from_dict(saved["captions"], ids.names, ids.images)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, MetricError) as problem:
+        notes = _read_notes(saved.get("notes") or {})
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, MetricError) as problem:
         raise InputError(
             f"{location}: not a results file of capmeter ({describe_failure(problem)}); {EXPECTED}"
         ) from problem
-    notes, command = saved.get("notes"), saved.get("command")
-    return Results(scores, ids, notes, captions=captions, command=command)
+    return Results(scores, ids, notes, captions=captions, command=saved.get("command"))
 
 
 def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) -> Scores:
@@ -496,7 +496,9 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
     saved_scores = _read_numbers({**saved_metric["parts"], "score": saved_metric["score"]}, names)
     corpus_scores = dict(zip(names, saved_scores.tolist(), strict=True))
     metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
-    answers = saved_metric.get("answers", {})
+    answers, signature = saved_metric.get("answers", {}), saved_metric["signature"]
+    if not isinstance(signature, str):
+        raise ValueError("its signature is not text")
     if not all(isinstance(text, str) for by_question in answers.values() for text in by_question.values()):
         raise ValueError("its answers are not texts by caption and question")
     stored = Scores(
@@ -505,8 +507,8 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
         items=items,
         parts=corpus_scores,
         part_items=part_items,
-        notes=saved_metric["notes"],
-        signature=saved_metric["signature"],
+        notes=_read_notes(saved_metric["notes"]),
+        signature=signature,
         answers=answers,
         metric=metric,
     )
@@ -517,6 +519,10 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
     if not np.allclose(_all_numbers(computed), _all_numbers(stored), rtol=1e-9, atol=1e-15):
         raise ValueError("its rows do not give its scores")  # no resample of them would mean anything
     return replace(computed, answers=answers)
+
+
+def _read_notes(saved: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    return {reason: list(map(str, ids)) for reason, ids in saved.items()}
 
 
 def _all_numbers(scores: Scores) -> Floats:
