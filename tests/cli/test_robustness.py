@@ -96,6 +96,7 @@ def test_what_becomes_of_a_caption_and_captions_that_cannot_change(tmp_path: Pat
     [
         (["-r", "x.json"], 2, "the references are the file itself: capmeter robustness x.json"),
         (["--degradations", "shuffle"], 1, "unknown degradation 'shuffle'"),
+        (["--degradations", "permutate"], 1, "did you mean permutation? (`capmeter list transforms` shows all)"),
         (["--strengths", "0,two"], 2, "expected numbers, such as 0,0.5,1"),
         (["--strengths", "0,7"], 1, "expected numbers from 0"),
         (["--format", "yaml"], 2, "is not one of"),

@@ -58,7 +58,7 @@ def test_any_value_survives_the_text_form(sigma: float, idf: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cider-dd", "did you mean cider-d"),
+        ("cider-dd", "did you mean cider-d? (`capmeter list metrics` shows all)"),
         ("bleu", "it is the bundle of bleu-1, bleu-2, bleu-3, bleu-4"),
         ("mean(coco)", "it is the bundle of bleu-1"),
         ("comet", "`bertscore` compares embeddings"),

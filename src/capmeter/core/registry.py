@@ -111,12 +111,10 @@ class Registry(Generic[Kind]):
         Raises:
             InputError: the name is unknown; suggests the nearest ones.
         """
-        canonical_name = self.builtin_name(name)
-        if canonical_name is not None:
+        if (canonical_name := self.builtin_name(name)) is not None:
             return self.builtin[canonical_name]
-        third_party_name = self._third_party_names.get(fold_name(name))
-        if third_party_name is None:
-            raise InputError(f"unknown {self.what} {name!r}; {self.suggest(name)} (`capmeter list` shows all)")
+        if (third_party_name := self._third_party_names.get(fold_name(name))) is None:
+            raise InputError(f"unknown {self.what} {name!r}; {self.suggest(name)}")
         package_names = " and ".join(map(_package, self._entry_points[third_party_name]))
         return Entry(self._entry_points[third_party_name][0].value, package=package_names)
 
@@ -125,8 +123,10 @@ class Registry(Generic[Kind]):
         import difflib  # needed for mistakes only
 
         similar = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.7)
-        nearest = f"did you mean {' or '.join(similar)}?" if similar else f"known are: {', '.join(self.names())}"
-        return find_package(self.group.removeprefix("capmeter."), name) or nearest
+        kind = self.group.removeprefix("capmeter.")
+        hint = f" (`capmeter list {kind}` shows all)" if kind in ("metrics", "transforms") else ""
+        nearest = f"did you mean {' or '.join(similar)}?{hint}" if similar else f"known are: {', '.join(self.names())}"
+        return find_package(kind, name) or nearest
 
     def label(self, name: str) -> str:
         """The name as it appears in errors: a name from another package is followed by the package."""
