@@ -228,7 +228,7 @@ def test_wrong_strengths_are_refused(strengths: Any, message: str) -> None:
         robustness(REFERENCES, ["bleu-1"], ["wp"], strengths=strengths)
 
 
-@pytest.mark.parametrize("name", ["seed", "resamples", "images"])
+@pytest.mark.parametrize("name", ["seed", "resamples", "images", "level"])
 def test_what_is_not_a_whole_number_is_refused(name: str) -> None:
     for value in ("3", 2.5, [1], None if name != "images" else -1):
         with pytest.raises(InputError, match="expected"):

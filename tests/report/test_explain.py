@@ -13,6 +13,7 @@ from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.core.messages import escape_controls
 from capmeter.evaluation.evidence import Contributions, Evidence, Link, Mark
+from capmeter.evaluation.runner import score
 from capmeter.report.explain import Explanation, explain, render_explanations, to_dicts
 from capmeter.report.page_data import PackedEvidence
 
@@ -44,6 +45,14 @@ def test_one_caption_is_explained_as_it_was_scored_among_all() -> None:
     assert alone == among
     weights = {link.kind: link.weight for link in alone.evidence["cider-d"].links}
     assert weights and all(weight > 0 for weight in weights.values())  # idf of three documents, not of one
+
+
+def test_results_of_other_captions_and_wrong_numbers_are_refused() -> None:
+    with pytest.raises(InputError, match="results are not of these captions"):
+        explain(CAPTIONS, "rouge-l", worst=1, stored=score(CAPTIONS.select([1, 0, 2]), metrics="rouge-l"))
+    for worst in (0, -1, 1.5, "1"):
+        with pytest.raises(InputError, match="worst: expected a whole number"):
+            explain(CAPTIONS, "rouge-l", worst=worst)  # type: ignore[arg-type]
 
 
 def test_json_names_the_words_of_every_match() -> None:

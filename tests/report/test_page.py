@@ -277,5 +277,8 @@ def test_results_without_captions_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
     with pytest.raises(InputError, match="no results to show"):
         write_page({}, tmp_path / "page.html")
+    for wrong in ({"explained": -1}, {"explained": 0.5}, {"megabytes": float("nan")}, {"megabytes": 0}):
+        with pytest.raises(InputError, match="expected a number of explained captions, 0 or more, and of megabytes"):
+            write_page({"a": results}, tmp_path / "page.html", **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="images is 'all'"):
         write_page({"a": results}, tmp_path / "page.html", images="all")

@@ -275,11 +275,11 @@ class JudgeLimits:
 
     def __post_init__(self) -> None:
         if self.prices is not None:
-            object.__setattr__(self, "prices", tuple(self.prices))  # the command line collects a list
-        for limit_name, least in (("concurrency", 1), ("tries", 1), ("timeout", 0.1), ("max_cost", 0)):
-            limit_value = getattr(self, limit_name)
-            if limit_value is not None and not (math.isfinite(limit_value) and limit_value >= least):
-                raise InputError(f"judges: {limit_name}={limit_value}: expected a number of {least:g} or more")
+            object.__setattr__(self, "prices", _read_prices(",".join(map(str, self.prices))))
+        for name, least in (("concurrency", 1), ("tries", 1), ("timeout", 0.1), ("max_cost", 0), ("max_requests", 0)):
+            most = getattr(self, name)
+            if most is not None and not (isinstance(most, int | float) and least <= most < math.inf):
+                raise InputError(f"judges: {name}={most!r}: expected a number of {least:g} or more")
         if self.proxy is not None:
             _check_proxy(self.proxy)
         if self.max_cost is not None and self.prices is None:
@@ -406,8 +406,8 @@ class Settings:
         if self.engine == "openvino" and self.device not in ("auto", "cpu"):
             raise InputError(f"engine: openvino runs on the CPU, but the device is {self.device!r}")
         for name, least in (("tokens", 0), ("threads", 0), ("cache_bytes", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}: expected {least} or more, but got {getattr(self, name)}")
+            if not isinstance(number := getattr(self, name), int) or number < least:
+                raise InputError(f"{name}: expected a whole number of {least} or more, but got {number!r}")
 
     def disk_cache(self) -> DiskCache | None:
         """The disk cache of results of analyses; None if it is disabled."""

@@ -41,7 +41,7 @@ from capmeter.evaluation.base import CapmeterWarning, Floats, Metric
 from capmeter.evaluation.results import Results, Scores
 from capmeter.evaluation.runner import evaluate
 from capmeter.images.reading import with_picture_files
-from capmeter.stats.bootstrap import Clusters, Interval, check_random, percentile_interval, resample_blocks
+from capmeter.stats.bootstrap import Clusters, Interval, check_level, check_random, percentile_interval, resample_blocks
 from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.transforms.degradations import Degradation, parse_list
 
@@ -236,6 +236,7 @@ def robustness(
     """
     parsed_metrics, parsed_degradations = registry.parse_list(metrics), parse_list(degradations)
     check_random(resamples, seed)
+    check_level(level)
     if resamples < 1:
         raise InputError(f"expected at least one resample, but got {resamples}")
     strengths = list(strengths) if isinstance(strengths, Iterable) else [strengths]

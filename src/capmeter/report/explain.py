@@ -20,7 +20,7 @@ import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
-from capmeter.core.messages import escape_controls
+from capmeter.core.messages import describe, escape_controls
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.evidence import Evidence
@@ -71,12 +71,16 @@ def explain(
         settings: device, precision, threads and cache.
 
     Raises:
-        InputError: an unknown id, or a metric without explanations.
+        InputError: an unknown id, a metric without explanations, or results of other captions.
     """
     parsed_metrics = parse_list(metrics)
     unexplained = [str(metric) for metric in parsed_metrics if not metric.can_explain]
     if unexplained:
         raise InputError(f"{', '.join(unexplained)} cannot explain a score; leave it out, or choose a metric that can")
+    if worst is not None and not (isinstance(worst, int | np.integer) and worst >= 1):
+        raise InputError(f"worst: expected a whole number of 1 or more, but got {describe(worst)}")
+    if stored and list(stored.ids.names) != list(captions.ids):
+        raise InputError("stored: the results are not of these captions; omit them, or explain the captions they hold")
     ordering_metric = parsed_metrics[0] if by is None else parse(by)
     scored_metrics = (*parsed_metrics, *(() if ordering_metric in parsed_metrics else (ordering_metric,)))
     evaluation = Evaluation(scored_metrics, settings or Settings()).with_collected_states(captions)

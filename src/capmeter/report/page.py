@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from urllib.parse import quote
 
 from capmeter._version import __version__
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.core.messages import format_count
+from capmeter.core.messages import describe, format_count
 from capmeter.core.output_files import write_atomic
 from capmeter.core.progress import task
 from capmeter.evaluation.results import Results
@@ -171,10 +172,15 @@ def write_page(
         command: the command line that writes the page, shown on it.
 
     Raises:
-        InputError: no results, results without captions, an unknown value of `images`, or no image could be read.
+        InputError: no results, results without captions, an unknown value of `images`, a wrong size, or no image
+            could be read.
     """
     if images not in MODES:
         raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
+    sizes_are_numbers = isinstance(explained, int) and isinstance(megabytes, int | float)
+    if not (sizes_are_numbers and explained >= 0 and 0 < megabytes < math.inf):
+        sizes = f"{describe(explained)} and {describe(megabytes)}"
+        raise InputError(f"expected a number of explained captions, 0 or more, and of megabytes, but got {sizes}")
     if not systems:
         raise InputError("no results to show; give at least one")
     rankings = rank_systems(systems, resamples=resamples, seed=seed)
@@ -212,7 +218,7 @@ def _fit_evidence(
     systems: Mapping[str, Results], data: PageData, explained: int, free_bytes: int
 ) -> tuple[PackedEvidence, list[int], list[str]]:
     """The evidence that fits, the rows of the page that it explains, and why some metrics or captions have none."""
-    selected_captions = extremes(systems, explained)
+    selected_captions = extremes(systems, min(explained, sum(len(each.ids.names) for each in systems.values())))
     evidence, notes = collect_evidence(systems, selected_captions, data.metrics)
     if long_count := sum(int((~is_explainable(results)).sum()) for results in systems.values()):
         captions = format_count(long_count, "caption is", "captions are")

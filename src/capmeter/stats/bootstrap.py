@@ -113,6 +113,12 @@ def check_random(number: Any, seed: Any) -> None:
         raise InputError(f"expected a seed of at least 0, but got {seed}")
 
 
+def check_level(level: Any) -> None:
+    """Checks a level of confidence; what is not a number between 0 and 1 is an `InputError`."""
+    if not (isinstance(level, int | float | np.floating) and 0 < level < 1):
+        raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {describe(level)}")
+
+
 def bootstrap_interval(
     statistic: Statistic,
     clusters: Sequence[Any] | Array | Clusters,
@@ -164,8 +170,7 @@ def percentile_interval(resamples: Array, level: float = 0.95) -> tuple[float, f
     Raises:
         InputError: the level is not between 0 and 1, there are no resamples, or the interval is not finite.
     """
-    if not (isinstance(level, int | float | np.floating) and 0 < level < 1):
-        raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {describe(level)}")
+    check_level(level)
     sorted_values = np.sort(resamples)
     if sorted_values.ndim != 1 or not len(sorted_values):
         raise InputError(f"expected one value for each resample, but got the shape {sorted_values.shape}")

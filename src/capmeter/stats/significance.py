@@ -27,7 +27,7 @@ from itertools import combinations
 import numpy as np
 
 from capmeter.core.errors import InputError
-from capmeter.stats.bootstrap import Interval, paired_difference
+from capmeter.stats.bootstrap import Interval, check_level, paired_difference
 from capmeter.stats.kendall import Array, Numbers
 
 
@@ -57,8 +57,7 @@ def is_significant(p: float, level: float = LEVEL) -> bool:
 
 def significance_threshold(level: float) -> float:
     """1 - level as written: .05 for .95, not the .050000000000000044 of binary arithmetic."""
-    if not 0 < level < 1:
-        raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
+    check_level(level)
     return round(1 - level, 12)
 
 

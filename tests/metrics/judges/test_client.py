@@ -165,7 +165,9 @@ def test_no_answer_is_lost_for_its_number_of_tokens(count: str) -> None:
 
 def test_limits_are_checked() -> None:
     assert JudgeLimits(prices=_read_prices("2.5,10")).cost(10**6, 10**5) == pytest.approx(3.5)
-    for wrong in ({"tries": 0}, {"timeout": float("nan")}, {"concurrency": 0}, {"max_cost": -1.0}):
+    nan = float("nan")
+    wrong_limits = ({"tries": 0}, {"timeout": nan}, {"concurrency": "8"}, {"max_cost": -1.0}, {"max_requests": nan})
+    for wrong in (*wrong_limits, {"prices": (nan, 1)}, {"prices": (1,)}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             JudgeLimits(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="--max-cost needs --judge-prices"):
