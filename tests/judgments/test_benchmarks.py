@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import openpyxl
 import pytest
 
 from capmeter.core.errors import CapmeterError, InputError, ProtocolError
@@ -75,9 +78,12 @@ EXPERT = {"image_id": "a.jpg", "candidate": "x", "references": ["y"], "human": [
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({**EXPERT, "human": [1, 2, "3"]}, r"line 2: 'human' is \[1, 2, '3'\]; expected a list of numbers"),
-        ({**EXPERT, "human": [1, 2, float("inf")]}, r"line 2: 'human' is \[1, 2, inf\]; expected a list of numbers"),
-        ({**EXPERT, "human": [1, 2, 10**400]}, r"line 2: 'human' is .* expected a list of numbers"),
+        ({**EXPERT, "human": [1, 2, "3"]}, r"line 2: 'human' is \[1, 2, '3'\]; expected a number or a list of numbers"),
+        (
+            {**EXPERT, "human": [1, 2, float("inf")]},
+            r"line 2: 'human' is \[1, 2, inf\]; expected a number or a list of numbers",
+        ),
+        ({**EXPERT, "human": [1, 2, 10**400]}, r"line 2: 'human' is .* expected a number or a list of numbers"),
         ({**EXPERT, "candidate": 7}, "line 2: 'candidate' is 7; expected text"),
         ({**EXPERT, "references": "y"}, "line 2: 'references' is 'y'; expected a list of texts"),
         ([1], "line 2: expected an object"),
@@ -88,6 +94,57 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, row, message: str) -
     path.write_text(json.dumps(EXPERT) + "\n" + json.dumps(row) + "\n")
     with pytest.raises(InputError, match=message):
         find_benchmark("flickr8k-expert").load(path, sample=True)
+
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "image_id": "1",
+        "candidate_a": "a dog",
+        "candidate_b": "x",
+        "references": ["a \U0001f600", "b/c"],
+        "human": [1, 1],
+    },
+    {"image_id": "2", "candidate_a": "a cat", "candidate_b": "y", "references": ["d"], "human": [-1, 1, -1]},
+]
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "txt", "xlsx"])
+@pytest.mark.parametrize(
+    ("benchmark", "names"), [("pairs", {}), ("rated", {"candidate_a": "caption", "references": "refs"})]
+)
+def test_every_container_is_read(tmp_path: Path, benchmark: str, names: dict[str, str], ending: str) -> None:
+    rows: list[dict[str, Any]] = [{names.get(name, name): value for name, value in row.items()} for row in ROWS]
+    table = [[*rows[0]], *([v if isinstance(v, str) else json.dumps(v) for v in row.values()] for row in rows)]
+    path, workbook = tmp_path / f"rows.{ending}", openpyxl.Workbook()
+    if ending == "xlsx":
+        for cells in table:
+            workbook.active.append(cells)
+        workbook.save(path)
+    elif ending in ("csv", "txt"):
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(table)
+    else:
+        path.write_text(
+            "\ufeff" + (json.dumps(rows) if ending == "json" else "\n".join(map(json.dumps, rows))), "utf-8"
+        )
+    found: Any = find_benchmark(benchmark).load(path)
+    assert {each.references for each in found.captions} == {tuple(row["references"]) for row in ROWS}
+    assert (found.better if benchmark == "pairs" else found.human * [1, 3]).tolist() == pytest.approx([1, -1])
+
+
+@pytest.mark.parametrize("line", ["a.jpg", "a.jpg a.jpg#0 1 1e999 0", "a.jpg a.jpg#0 1 1e18 0"])
+def test_a_damaged_line_of_flickr8k_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "Flickr8k.token.txt").write_text("a.jpg#0\ta dog\n")
+    (tmp_path / "CrowdFlowerAnnotations.txt").write_text(line)
+    with pytest.raises(InputError, match="line 1: expected an image, a caption id and share"):
+        find_benchmark("flickr8k-cf").load(tmp_path, sample=True)
+
+
+def test_a_damaged_file_of_matlab_is_named(tmp_path: Path) -> None:
+    for name in ("pair_pascal.mat", "consensus_pascal.mat"):
+        (tmp_path / name).write_text("cut")
+    with pytest.raises(InputError, match="its MATLAB data is cut off or damaged"):
+        find_benchmark("pascal50s").load(tmp_path)
 
 
 def test_files_that_are_no_rows(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_detailcaps_has_three_captions_an_image(tmp_path: Path) -> None:
     [
         ("caparena", [{**BATTLE, "winner": "three"}], "item 0: 'winner' is 'three'; expected one, two, equal, skip or"),
         ("caparena", [BATTLE, {**BATTLE, "caption1": None}], "item 1: 'caption1' is None; expected text"),
-        ("caparena", [BATTLE, 3], "item 1: expected an object .*, but got int"),
+        ("caparena", [BATTLE, 3], "item 1: expected an object .*, but got the number 3"),
         (
             "docent",
             [{**DOCENT, "mistakes": "3"}],

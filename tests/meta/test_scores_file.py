@@ -58,7 +58,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("m.json", json.dumps(enclose_systems({"a": {"metrics": 3}})), "not a results file of capmeter"),
         ("m.json", json.dumps(enclose_systems({"a": {}, "b": {}})), "contains 2 systems, a, b; score one into a file"),
         ("m.json", "[1, 2, 3]", "item 0: expected an object with an id"),
-        ("m.json", "3", "expected scores by id"),
+        ("m.json", "3", "m.json has no rows"),
         ("m.json", "{}", "has no scores"),
         ("m.jsonl", '{"score": 3}\n', "no id; expected a field id"),
         ("m.jsonl", '{"id": "a", "score": 3}\n{"id": "a", "score": 4}\n', "duplicate id 'a'"),

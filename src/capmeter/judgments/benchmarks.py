@@ -27,6 +27,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -91,8 +92,8 @@ class _FieldLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """One benchmark. Its file is JSON lines, a JSON list, CSV or Parquet of rows in one of `layouts`, the first its own
-    one, or one of `file_layouts`.
+    """One benchmark. Its file is JSON lines, a JSON list, CSV, Excel or Parquet of rows in one of `layouts`, the first
+    its own one, or one of `file_layouts`.
 
     `rows` is the number of the whole set.
     """
@@ -204,11 +205,16 @@ class Benchmark:
             whats = [each.what for each in self.file_layouts] + [each.what for each in self.layouts if each.what]
             layouts_text = f" or {'; '.join(whats)}" if whats else ""
             raise InputError(f"{path} is a folder; {self.name} is a file of JSON lines{layouts_text}")
-        return [
-            converted
-            for row in rename_columns(read_records(path), columns or {}, path)
-            for converted in self._convert_row(row)
-        ]
+        try:
+            return [
+                converted
+                for row in rename_columns(read_records(path), columns or {}, path)
+                for converted in self._convert_row(row)
+            ]
+        except InputError:
+            with suppress(InputError, StopIteration):  # a table may call the fields otherwise
+                return list(next(each for each in self.file_layouts if each.names_columns).read(path, columns))
+            raise
 
     def matches(self, row: JudgmentRow) -> bool:
         """Whether this can be a row of this benchmark."""

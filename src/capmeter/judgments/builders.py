@@ -81,9 +81,9 @@ class JudgmentFields:
         """How much better the first caption is, the raw votes, and whether the preference is their majority."""
         names = self.fields.get(judgments, (judgments,))
         name = next((each for each in names if each in row), names[0])
-        better, by_votes = row.preference(name), isinstance(row.fields[name], list)
+        better, by_votes = row.preference(name), isinstance(row.value(name), list)
         votes_name = name if by_votes else self.votes
-        votes = row.numbers(votes_name) if isinstance(row.fields.get(votes_name), list) else ()
+        votes = row.numbers(votes_name) if isinstance(row.value(votes_name), list) else ()
         return better, votes, by_votes
 
 

@@ -1,7 +1,7 @@
 """Rows of a benchmark's file, with their place in it, and files of judgments as their authors distribute them.
 
-A file is JSON lines, a JSON list, CSV or Parquet, recognised by its content; every field is checked when it is read. Of
-Parquet only text, numbers and lists are read, never pictures. Where fields by other names cannot say it:
+A file is JSON lines, a JSON list, CSV, TSV, Excel or Parquet, recognised by its content; every field is checked when it
+is read. Of Parquet only text, numbers and lists are read, never pictures. Where fields by other names cannot say it:
 
 `FILES` are whole files and folders, `CONVERTERS` records that become other ones. A benchmark names those that it has.
 
@@ -17,12 +17,11 @@ Parquet only text, numbers and lists are read, never pictures. Where fields by o
   (seg_id, refs) in the same folder;
 * `valse_json`: VALSE's foil-it.json (id → caption, foil, image_file, mturk), without references;
 * `foil_folder`: foilv1.0_test_2017.json and COCO's captions_val2014.json; references are the image's other captions;
-* `rated_table`: rated captions as `capmeter.load` reads them (CSV, TSV, Parquet, JSON).
+* `rated_table`: rated captions as `capmeter.load` reads them (CSV, TSV, Parquet, Excel, JSON).
 """
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -33,13 +32,14 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.containers import Container, DelimitedRows, JsonLines, ParquetRows
+from capmeter.captions.containers import Container, DelimitedRows, JsonLines, ParquetRows, Workbook
 from capmeter.captions.load import load
 from capmeter.captions.matching import final_ids
-from capmeter.captions.rows import MAX_NUMBER, CaptionRow, is_finite
-from capmeter.captions.sources import CaptionSource
+from capmeter.captions.rows import MAX_NUMBER, CaptionRow, is_finite, nested_value
+from capmeter.captions.sources import CaptionSource, report_damage
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe
 
 _WINNERS = {"a": 1.0, "b": -1.0, "tie": 0.0}
 
@@ -64,12 +64,17 @@ class JudgmentRow:
             raise self.error_at(key, "text")
         return field_value
 
+    def value(self, key: str) -> Any:
+        """The field; a list or a number where a cell of a table holds it as text, as JSON or Python writes it."""
+        cell = self.fields.get(key)
+        if isinstance(cell, str):
+            with suppress(InputError, ValueError):
+                return nested_value(cell) or decode_json(cell, "") if cell[:1] == "[" else float(cell)
+        return cell
+
     def texts(self, key: str) -> tuple[str, ...]:
-        """A field that must be a list of texts, which a cell of a table holds as JSON or as a Python literal."""
-        field_value = self.fields.get(key)
-        if isinstance(field_value, str) and field_value.startswith("["):
-            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-                field_value = ast.literal_eval(field_value)
+        """A field that must be a list of texts, which may be the text of a cell."""
+        field_value = self.value(key)
         if not isinstance(field_value, list) or not all(isinstance(each, str) for each in field_value):
             raise self.error_at(key, "a list of texts")
         return tuple(field_value)
@@ -83,13 +88,10 @@ class JudgmentRow:
 
     def numbers(self, key: str) -> tuple[float, ...]:
         """A field that must be a number, which may be the text of a cell, or a list of numbers."""
-        field_value = self.fields.get(key)
+        field_value = self.value(key)
         field_values: list[Any] = field_value if isinstance(field_value, list) else [field_value]
-        if isinstance(field_value, str):
-            with suppress(ValueError):
-                field_values = [float(field_value)]
         if not all(isinstance(one, bool) or is_finite(one, MAX_NUMBER) for one in field_values):
-            raise self.error_at(key, f"a {'number' if isinstance(field_value, str) else 'list of numbers'} up to 1e100")
+            raise self.error_at(key, "a number or a list of numbers up to 1e100")
         return tuple(float(one) for one in field_values)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -104,7 +106,7 @@ class JudgmentRow:
 
         It is "a", "b" or "tie"; votes, 1 for a and -1 for b, which are summed; or a degree of preference.
         """
-        field_value = self.fields.get(key)
+        field_value = self.value(key)
         if isinstance(field_value, str) and field_value in _WINNERS:
             return _WINNERS[field_value]
         votes = field_value if isinstance(field_value, list) else [field_value]
@@ -146,8 +148,7 @@ def read_records(path: Path) -> list[JudgmentRow]:
         InputError: the file is damaged, not of records, or has none.
     """
     source, names = CaptionSource.resolve(path), None
-    with source.open() as file:
-        start = file.read(64).lstrip()
+    start = source.first_lines()[0]
     container: Container
     if start.startswith(b"PAR1"):
         from pyarrow import types
@@ -155,25 +156,24 @@ def read_records(path: Path) -> list[JudgmentRow]:
         container = parquet = ParquetRows(source)
         are_pictures = types.is_binary, types.is_large_binary, types.is_struct
         names = [each.name for each in parquet.schema if not any(is_picture(each.type) for is_picture in are_pictures)]
-    elif start[:1] == b"{" or not {".csv", ".tsv"} & set(path.suffixes[-2:]):
+    elif start.startswith(b"PK\x03\x04"):
+        container = Workbook(source)
+    elif start[:1] in (b"{", b"[", b""):
         container = JsonLines(source)
     else:
-        container = DelimitedRows(source, "tsv" if ".tsv" in path.suffixes[-2:] else "csv")
+        container = DelimitedRows(source, "tsv" if b"\t" in start else "csv")
     if start[:1] == b"[":
         items = decode_json(source.read_text(), str(path))
         records: Iterable[tuple[str, Any]] = ((f"{path}, item {k}", item) for k, item in enumerate(items))
     else:
         records = container.records(names)
-    rows = [_record(value, place) for place, value in records]
+    rows = [JudgmentRow(value, place) for place, value in records]
+    if others := [row for row in rows if not isinstance(row.fields, dict)]:
+        found = describe(others[0].fields)
+        raise InputError(f'{others[0].place}: expected an object such as {{"image_id": …}}, but got {found}')
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
-
-
-def _record(value: Any, place: str) -> JudgmentRow:
-    if not isinstance(value, dict):
-        raise InputError(f'{place}: expected an object such as {{"image_id": …}}, but got {type(value).__name__}')
-    return JudgmentRow(value, place)
 
 
 def rename_columns(rows: list[JudgmentRow], columns: Mapping[str, str], path: Path) -> list[JudgmentRow]:
@@ -210,7 +210,7 @@ def row_ids(rows: Iterable[JudgmentRow]) -> list[str]:
 TOKENS = "Flickr8k.token.txt"
 FOIL_FILES = ("foilv1.0_test_2017.json", "captions_val2014.json")
 PASCAL_FILES = ("pair_pascal.mat", "consensus_pascal.mat")
-TABLES = (".csv", ".tsv", ".parquet", ".json")
+TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".json")
 _CATEGORIES, _VOTES = ("HC", "HI", "HM", "MM"), 48
 
 
@@ -237,15 +237,15 @@ def _read_flickr8k(folder: Path, annotation_file: str, crowd: bool) -> Iterator[
         if not line.strip():
             continue
         location = f"{folder / annotation_file}, line {line_number}"
-        image, caption_id, *rating_texts = line.split()
-        if caption_id not in captions or image not in images:
-            raise InputError(f"{location}: {TOKENS} has no caption {caption_id!r} or no image {image!r}")
         try:
+            image, caption_id, *rating_texts = line.split()
             values = [float(value) for value in rating_texts]
             ratings = [1] * int(values[1]) + [0] * int(values[2]) if crowd else [int(value) for value in values]
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, OverflowError, MemoryError):
             expected_ratings = "share, yes and no votes" if crowd else "three ratings"
             raise InputError(f"{location}: expected an image, a caption id and {expected_ratings}") from None
+        if caption_id not in captions or image not in images:
+            raise InputError(f"{location}: {TOKENS} has no caption {caption_id!r} or no image {image!r}")
         row_fields: dict[str, Any] = {
             "image_id": image,
             "candidate": captions[caption_id],
@@ -265,7 +265,7 @@ def _read_clipscore_json(path: Path) -> Iterator[JudgmentRow]:
             for judgment in image_entry["human_judgement"]:
                 if judgment["rating"] == judgment["rating"]:  # some copies write nan where no expert answered
                     ratings_by_caption.setdefault(judgment["caption"], []).append(float(judgment["rating"]))
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             raise InputError(f"{location}: expected ground_truth and human_judgement") from None
         for caption, caption_ratings in ratings_by_caption.items():
             fields = {"image_id": image_id, "candidate": caption, "references": references, "human": caption_ratings}
@@ -292,28 +292,29 @@ def _read_pascal_folder(folder: Path) -> Iterator[JudgmentRow]:
     """pair_pascal.mat (new_input, new_data, category) with consensus_pascal.mat (triplets: 48 rows for each pair)."""
     from scipy.io import loadmat
 
-    pair_data, consensus_data = (loadmat(str(folder / name)) for name in PASCAL_FILES)
-    triplets = consensus_data["triplets"].ravel()
-    pair_inputs, categories = pair_data["new_input"].ravel(), pair_data["category"].ravel()
-    if len(triplets) != _VOTES * len(pair_inputs) or len(categories) != len(pair_inputs):
-        raise InputError(f"{folder}: {len(triplets)} triplets are not {_VOTES} for each of {len(pair_inputs)} pairs")
-    for pair_index, pair_entry in enumerate(pair_inputs):
-        pair_triplets = triplets[_VOTES * pair_index : _VOTES * (pair_index + 1)]
-        vote_sum = sum(int(_leaf(triplet[3])) for triplet in pair_triplets)  # 1 for a, -1 for b
-        row_fields = {
-            "image_id": str(_leaf(pair_entry[0])).rsplit(".", 1)[0],
-            "category": _CATEGORIES[int(categories[pair_index]) - 1],
-            "candidate_a": str(_leaf(pair_entry[1])).strip(),
-            "candidate_b": str(_leaf(pair_entry[2])).strip(),
-            "references": [str(_leaf(triplet[0])).strip() for triplet in pair_triplets],
-            "consensus_winner": "a" if vote_sum > 0 else "b" if vote_sum < 0 else "tie",
-        }
-        yield JudgmentRow(row_fields, f"{folder}, pair {pair_index}")
+    with report_damage(str(folder), "MATLAB", Exception):  # loadmat raises errors of many types
+        pair_data, consensus_data = (loadmat(str(folder / name)) for name in PASCAL_FILES)
+        pair_inputs, categories = pair_data["new_input"].ravel(), pair_data["category"].ravel()
+        triplets = consensus_data["triplets"].ravel()
+        if len(triplets) != _VOTES * len(pair_inputs) or len(categories) != len(pair_inputs):
+            raise InputError(f"{folder}: {len(triplets)} triplets, not {_VOTES} for each of {len(pair_inputs)} pairs")
+        pairs = zip(pair_inputs, triplets.reshape(-1, _VOTES), strict=True)
+        for pair_index, (pair_entry, pair_triplets) in enumerate(pairs):
+            vote_sum = sum(int(_leaf(triplet[3])) for triplet in pair_triplets)  # 1 for a, -1 for b
+            row_fields = {
+                "image_id": str(_leaf(pair_entry[0])).rsplit(".", 1)[0],
+                "category": _CATEGORIES[int(categories[pair_index]) - 1],
+                "candidate_a": str(_leaf(pair_entry[1])).strip(),
+                "candidate_b": str(_leaf(pair_entry[2])).strip(),
+                "references": [str(_leaf(triplet[0])).strip() for triplet in pair_triplets],
+                "consensus_winner": "a" if vote_sum > 0 else "b" if vote_sum < 0 else "tie",
+            }
+            yield JudgmentRow(row_fields, f"{folder}, pair {pair_index}")
 
 
 def _read_fleur_json(path: Path) -> Iterator[JudgmentRow]:
     for category, pair_entries in _entries(path, "category → list of pairs, as FLEUR writes it"):
-        for pair_index, pair_entry in enumerate(pair_entries):
+        for pair_index, pair_entry in enumerate(pair_entries if isinstance(pair_entries, list) else [None]):
             location = f"{path}, {category} {pair_index}"
             try:
                 (a, b), label = pair_entry["captions"], pair_entry["label"]

@@ -55,8 +55,9 @@ def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False
     """
     path = Path(path)
     file_name = path.name.split(".")[0]
-    suffix = [part for part in path.suffixes if part != ".gz"][-1:] or [""]
-    if suffix[0] in (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson"):
+    first_line, second_line = CaptionSource.resolve(path).first_lines()
+    are_lines = first_line[:1] == b"{" and first_line[-1:] == b"}" and (bool(second_line) or ".jsonl" in path.suffixes)
+    if are_lines or first_line[:1] not in (b"{", b"["):
         scores = _read_objects(((row.place, row.fields) for row in read_records(path)), file_name)
     else:
         scores = _read_json(decode_json(CaptionSource.resolve(path).read_text(), str(path)), path, file_name, ids)
@@ -219,6 +220,9 @@ def score_judgments(
         raise ProtocolError(
             f"{judgments.benchmark} has no references for {unreferenced:,} of {len(judgments.captions):,} captions, "
             f"but {', '.join(needing)} need them; exclude these captions (leave_out=unreferenced in the protocol)"
+            if unreferenced < len(judgments.captions)
+            else f"{judgments.benchmark}: no caption has references, but {', '.join(needing)} need them; say which "
+            "column holds them (--column references=NAME, in Python columns=), or choose metrics that need none"
         )
     if isinstance(judgments, Points) and judgments.protocol.statistic == "localisation":
         chosen = settings or Settings()
