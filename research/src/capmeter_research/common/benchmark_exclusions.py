@@ -19,6 +19,7 @@ from pathlib import Path
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe_failure
 from capmeter.evaluation.base import CapmeterWarning
 
 PhotoId = tuple[str, str]
@@ -61,7 +62,7 @@ def read_exclusions(path: Path | None) -> dict[str, frozenset[str]]:
     except (ValueError, AttributeError, TypeError) as error:
         raise InputError(
             f'{path}: expected the object {{"coco": [photos], "flickr": [photos]}} of excluded photos, with '
-            f'further lists named "coco_…" or "flickr_…": {error}'
+            f'further lists named "coco_…" or "flickr_…": {describe_failure(error)}'
         ) from error
     return {source: photos | evaluation_photos[source] for source, photos in exclusions.items()}
 

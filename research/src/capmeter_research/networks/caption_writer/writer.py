@@ -228,7 +228,8 @@ class Writer:
             raise InputError(f"style: expected one for each of {count} photos, but got {len(style_names)}")
         unknown_styles = sorted(set(style_names) - set(self.styles))
         if unknown_styles:
-            raise InputError(f"style {unknown_styles[0]!r}: this writer was trained on {', '.join(self.styles)}")
+            known = ", ".join(self.styles)
+            raise InputError(f"style {unknown_styles[0]!r}: this writer was trained on {known}; choose one by --style")
         style_ids = {style_name: self.subwords.mark(style_mark(style_name)) for style_name in set(style_names)}
         return np.array([style_ids[style_name] for style_name in style_names], np.int64)
 
