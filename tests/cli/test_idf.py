@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ def test_several_files_are_joined_by_image(tmp_path: Path) -> None:
         references = {image: [texts[k]] for image, texts in REFERENCES.items()}
         (tmp_path / f"{name}.json").write_text(json.dumps(references))
     (tmp_path / "both.json").write_text(json.dumps(REFERENCES))
+    with zipfile.ZipFile(tmp_path / "both.zip", "w") as archive:
+        archive.write(tmp_path / "both.json", "both.json")
     messages = [
         capmeter("idf", *files, "-o", "idf.npz", folder=tmp_path).stderr
-        for files in (("first.json", "second.json"), ("both.json",))
+        for files in (("first.json", "second.json"), ("both.json",), ("both.zip",))
     ]
-    assert messages[0] == messages[1] and "of 2 documents" in messages[0]
+    assert messages[0] == messages[1] == messages[2] and "of 2 documents" in messages[0]

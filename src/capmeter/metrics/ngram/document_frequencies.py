@@ -142,9 +142,10 @@ class DocumentFrequencyState(CorpusState):
 
 
 def _is_table(path: str) -> bool:
-    """Whether a file is a saved table (a zip) rather than captions."""
+    """Whether a file is a saved table (a zip of arrays) rather than captions, which may be zipped or a workbook."""
     with suppress(OSError), Path(path).open("rb") as file:  # what cannot be read is said where captions are
-        return file.read(2) == b"PK"
+        start = file.read(64)  # with the name of the first member
+        return start.startswith(b"PK") and (b".npy" in start or not start.startswith(b"PK\x03\x04"))
     return False
 
 
