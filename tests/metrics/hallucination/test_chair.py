@@ -201,6 +201,7 @@ BAD = {
     ),
     "a number among names": (b'{"42": ["dog", 18]}', r"the value\[1\] is the number 18"),
     "a table": (b"image_id,labels\n42,dog\n", "expected COCO's instances"),
+    "Parquet": (b"PAR1\x80", "is not UTF-8 .*expected COCO's instances"),
     "captions": (b'{"images": [], "annotations": [{"image_id": 42, "caption": "a"}]}', "categories is missing"),
     "an empty name": (b'{"categories": [{"id": 1, "name": " "}], "annotations": []}', r"categories\[0\]: name is"),
     "no category": (

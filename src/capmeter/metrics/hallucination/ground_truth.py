@@ -119,7 +119,7 @@ def ground_truth_facts(path: str, words: ObjectWords | None = None) -> dict[str,
 def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _GroundTruth:
     name = Path(path).name
     _refuse_pickle(path)
-    content = _decode(CaptionSource.resolve(path).read_text(), name)
+    content = _decode(CaptionSource.resolve(path), name)
     object_names: dict[str, list[str]] = {}
     file_names: dict[str, str] = {}
     if isinstance(content, Mapping) and "annotations" in content:
@@ -136,10 +136,11 @@ def _read(path: str, stamp: tuple[int, int], words: ObjectWords | None) -> _Grou
     return _GroundTruth(name, objects, names, extended)
 
 
-def _decode(text: str, name: str) -> Any:
+def _decode(source: CaptionSource, name: str) -> Any:
     """A JSON document, or JSON lines."""
-    lines = [line for line in text.splitlines() if line.strip()]
     try:
+        text = source.read_text()
+        lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines[:2]):
             return [decode_json(line, name, k + 1) for k, line in enumerate(lines)]
         return decode_json(text, name)
