@@ -23,3 +23,9 @@ def test_every_metric_is_listed() -> None:
 def test_lines_can_be_read_in_a_pipe(listed: str) -> None:
     done = capmeter("list", listed)
     assert done.returncode == 0 and max(map(len, done.stdout.splitlines())) <= 200
+
+
+@pytest.mark.parametrize(("mistyped", "meant"), [("cidr", "metric 'cidr'; did you mean cider"), ("removl", "removal?")])
+def test_a_mistyped_name_is_looked_for_in_both_lists(mistyped: str, meant: str) -> None:
+    done = capmeter("list", mistyped)
+    assert done.returncode == 1 and meant in done.stderr

@@ -67,9 +67,10 @@ def list_names(options: _ListOptions) -> None:
 
 def _show_parameters(name: str, format: str) -> None:
     """The parameters of what has this name: a metric or a transform; both where several have it."""
-    kinds = {list_name: registry for list_name, (registry, _, _) in LISTS.items() if name in registry} or {
-        "metrics": METRICS
-    }
+    registries = {list_name: registry for list_name, (registry, _, _) in LISTS.items()}
+    kinds = {list_name: registry for list_name, registry in registries.items() if name in registry}
+    if not kinds:  # the error is of those with a similar name
+        kinds = {key: each for key, each in registries.items() if "did you mean" in each.suggest(name)} or registries
     tables, contents = [], {}
     for list_name, registry in kinds.items():
         implied_parameters = registry.entry(name).implied_parameters
