@@ -82,7 +82,7 @@ def test_judged_captions_too(kind: str, request: pytest.FixtureRequest) -> None:
 
 
 def test_rows_of_another_name_for_the_candidate_get_the_option(tmp_path: Path) -> None:
-    (tmp_path / "rated.jsonl").write_text(json.dumps({"caption": "a dog", "references": ["a dog runs"], "human": [3]}))
+    (tmp_path / "rated.jsonl").write_text(json.dumps({"said": "a dog", "references": ["a dog runs"], "human": [3]}))
     done = capmeter("meta", "-b", "rated", "-d", "rated.jsonl", "-m", "rouge-l", folder=tmp_path)
     assert done.returncode == 1 and "say which column holds it: --column candidate=NAME" in done.stderr
 
