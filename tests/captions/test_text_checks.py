@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import itertools
-import json
 import math
 import random
 import statistics
@@ -15,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.call_counts import steps
+from support.shared_files import read_rows
 
 import capmeter
 from capmeter.captions import text_checks
@@ -139,8 +137,9 @@ def test_ordinary_captions_have_no_artefact(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["coco_val2017", "flickr8k", "flickr30k", "long"])
 def test_human_references_are_no_errors(shared: Path, name: str) -> None:
-    with gzip.open(shared / "data" / f"{name}_references.jsonl.gz", "rt", encoding="utf-8") as file:
-        references = [text for row in map(json.loads, file) for text in row["references"]]
+    references = [
+        text for row in read_rows(shared / "data" / f"{name}_references.jsonl.gz") for text in row["references"]
+    ]
     reasons = {reason for text in references for reason in find_artefacts(text)}
     assert not [reason for reason in reasons if reason.startswith(("error", "reasoning", "special", "tokens"))]
 
@@ -418,8 +417,7 @@ def test_untokenised_texts() -> None:
 
 @pytest.mark.parametrize("system", ["m2_transformer", "llava15_7b_default", "smurf_human"])
 def test_real_captions_fit_and_those_of_other_images_do_not(shared: Path, system: str) -> None:
-    with gzip.open(shared / "data" / "coco_karpathy_test_captions.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in itertools.islice(file, 300)]
+    rows = read_rows(shared / "data" / "coco_karpathy_test_captions.jsonl.gz")[:300]
     candidates = [row["captions"][system] for row in rows]
     references = [row["references"] for row in rows]
     for count in (20, 50, 300):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
+from support.shared_files import read_rows
 
 from capmeter.captions.words import is_truncated
 
@@ -36,8 +35,7 @@ def test_the_last_word_decides(caption: str, expected: bool) -> None:
 
 def test_systems_and_people_as_known(shared: Path) -> None:
     path = shared / "data" / "coco_karpathy_test_captions.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = read_rows(path)
     counts = {
         system: sum(is_truncated(row["captions"][system]) for row in rows)
         for system in ("m2_transformer", "llava15_7b_brief", "smurf_human", "smurf_system_3", "blip2")

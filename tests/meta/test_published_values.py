@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.research import needs_research
+from support.shared_files import read_rows
 
 from capmeter.core.assets import missing_install_command
 from capmeter.evaluation.registry import parse
@@ -242,8 +242,7 @@ def test_pascal_protocols_of_the_papers_judge_by_direct_votes(shared: Path, prot
     """Where votes and consensus label disagree, the votes decide: a metric that says what the votes say is right."""
     data = shared / "data/samples/pascal50s.jsonl.gz"
     pairs = find_benchmark("pascal50s").load(data, protocol, sample=True)
-    with gzip.open(data, "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = read_rows(data)
     if protocol == "wembsim":
         rows = [row for row in rows if row["category"] in ("HC", "HI")]
     votes = np.sign([sum(row["human"]) for row in rows])

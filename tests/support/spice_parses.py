@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +13,7 @@ from capmeter.core.settings import shared_memory
 from capmeter.text.parsing import parsers
 from capmeter.text.parsing.dependency_parse import CaptionParse
 from capmeter.text.scene_graphs import extraction
+from support.shared_files import read_rows
 
 SETS = {
     "flickr8k_expert": "flickr8k_expert",
@@ -47,19 +46,15 @@ def use_parser(monkeypatch: pytest.MonkeyPatch, parser: parsers.Parser) -> None:
 def recorded(shared: Path) -> Recorded:
     """Reads all official parses."""
     parses = {}
-    with gzip.open(shared / "oracles" / "spice_parses.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            parses[row["caption"]] = CaptionParse.from_dict(row)
+    for row in read_rows(shared / "oracles" / "spice_parses.jsonl.gz"):
+        parses[row["caption"]] = CaptionParse.from_dict(row)
     return Recorded(parses)
 
 
 def official_set(shared: Path, name: str, every: int = 1) -> tuple[CaptionSet, list[dict]]:
     """Reads the captions of a set and the program's results, row by row."""
-    with gzip.open(shared / "oracles" / f"spice_scores_{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        scores = [json.loads(line) for line in lines][::every]
-    with gzip.open(shared / "data" / f"{SETS[name]}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    scores = read_rows(shared / "oracles" / f"spice_scores_{name}.jsonl.gz")[::every]
+    rows = read_rows(shared / "data" / f"{SETS[name]}.jsonl.gz")
     pairs = [(each["row"], rows[int(each["row"])]) for each in scores]
     captions = [Caption(id, id, row["candidate"], tuple(row["references"])) for id, row in pairs]
     return CaptionSet.from_captions(captions), scores

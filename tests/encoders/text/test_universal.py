@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.shared_files import read_rows
 
 import capmeter
 from capmeter.core.errors import InputError
@@ -53,8 +52,7 @@ def test_vectors_are_those_of_the_package(package: Any, texts: list[str]) -> Non
 
 
 def test_captions_in_eight_languages_have_the_vectors_of_the_package(package: Any, shared: Path) -> None:
-    with gzip.open(shared / "data" / "multilingual_coco.jsonl.gz", "rt", encoding="utf-8") as lines:
-        texts = [json.loads(line)["candidate"] for line in lines][::20]
+    texts = [row["candidate"] for row in read_rows(shared / "data" / "multilingual_coco.jsonl.gz")][::20]
     assert np.abs(vectors(texts) - package.encode(texts)).max() < 1e-5
 
 

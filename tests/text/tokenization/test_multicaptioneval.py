@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
 import pytest
+from support.shared_files import read_rows
 
 import capmeter
 from capmeter.core.errors import MissingBackend
@@ -21,8 +21,7 @@ TOLERANCE = {"ja": 5e-4, "el": 1.5e-4}
 @pytest.mark.slow
 def test_values_of_public_captions(shared: Path) -> None:
     expected = json.loads((shared / "oracles" / "multilingual_expected.json").read_text("utf-8"))["own"]
-    with gzip.open(shared / "data" / "multilingual_coco.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = read_rows(shared / "data" / "multilingual_coco.jsonl.gz")
     compared = 0
     for values in expected:
         language = values["language"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_files import read_document
 
 from capmeter.text.tokenization.porter import stem
 
@@ -52,8 +51,7 @@ def test_stem(word: str, expected: str) -> None:
 
 
 def test_stems_of_real_captions_equal_nltk(shared: Path) -> None:
-    with gzip.open(shared / "oracles" / "smurf_concepts.json.gz", "rt", encoding="utf-8") as stream:
-        vocabulary = json.load(stream)["stem_vocab"]
+    vocabulary = read_document(shared / "oracles" / "smurf_concepts.json.gz")["stem_vocab"]
     assert len(vocabulary) > 7000
     assert {word: stem(word) for word in vocabulary} == vocabulary
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.shared_files import read_document, read_rows
 
-from capmeter.text.tokenization import ptb
+from capmeter.text.tokenization import lexer, ptb
 from capmeter.text.tokenization.ptb import PUNCTUATION, split, tokenise, tokenise_all, tokenise_to_ids
 from capmeter.text.tokenization.ptb_rules import SHAPES, abbreviations
 
@@ -21,9 +20,7 @@ def official(shared: Path, name: str) -> dict[str, Any]:
     path = shared / "oracles" / f"{name}.json.gz"
     if not path.exists():
         pytest.skip(f"{path.name} is not there")
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
-        table: dict[str, Any] = json.load(stream)
-    return table
+    return read_document(path)
 
 
 def scored(line: str) -> list[str]:
@@ -62,8 +59,7 @@ def test_every_fuzzed_string_has_the_official_tokens(shared: Path) -> None:
 
 
 def rows(shared: Path, name: str) -> list[dict[str, Any]]:
-    with gzip.open(shared / "data" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as stream:
-        return [json.loads(line) for line in stream]
+    return read_rows(shared / "data" / f"{name}.jsonl.gz")
 
 
 def test_flickr_candidates_and_references_of_the_classic_scores(shared: Path) -> None:
@@ -198,8 +194,6 @@ def test_lone_surrogates_are_dropped(lone: str) -> None:
 )
 def test_long_captions_are_read_in_linear_time(piece: str) -> None:
     """Counted in look-ups, not in seconds: every character is read a bounded number of times."""
-    from capmeter.text.tokenization import lexer
-
     reads = 0
 
     class Counted(str):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_files import read_rows
 
 from capmeter.text.tokenization.ptb import split_sentences
 
@@ -39,8 +38,10 @@ def test_together_the_sentences_are_the_tokens(tokens: list[str]) -> None:
 
 
 def test_every_caption_is_split_as_by_corenlp(shared: Path) -> None:
-    with gzip.open(shared / "oracles" / "spice_parses.jsonl.gz", "rt", encoding="utf-8") as lines:
-        parses = [[sentence["words"] for sentence in json.loads(line)["sentences"]] for line in lines]
+    parses = [
+        [sentence["words"] for sentence in row["sentences"]]
+        for row in read_rows(shared / "oracles" / "spice_parses.jsonl.gz")
+    ]
     assert len(parses) > 30_000
     for official_sentences in parses:
         assert split_sentences([word for words in official_sentences for word in words]) == official_sentences

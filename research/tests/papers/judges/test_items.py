@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import zlib
@@ -14,6 +13,7 @@ from capmeter_research.papers.judges.protocols import Events
 from capmeter_research.papers.judges.question_protocols import ChecklistProtocol
 from support.judge_server import JudgeServer, Reply, completion, prompt_of, score
 from support.judge_tasks import write
+from support.shared_files import read_rows
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
@@ -54,11 +54,6 @@ def test_a_file_of_another_judge(tmp_path: Path, judge: str, file: str) -> None:
 LABELS = ("yes", "no", "not_mentioned")
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
 def name_system(question: str) -> str:
     """A label that depends on the question alone."""
     return LABELS[zlib.crc32(question.encode()) % 3]
@@ -67,7 +62,7 @@ def name_system(question: str) -> str:
 def test_capevals_checklists(shared: Path) -> None:
     """C and P of the released code, 100 (yes + no) / all and 100 yes / (yes + no), on the checklists of 40 images."""
     path = shared / "data" / "capeval.jsonl.gz"
-    rows, file = rows_of(path), read_items(str(path), ChecklistProtocol.list_items)
+    rows, file = read_rows(path), read_items(str(path), ChecklistProtocol.list_items)
     assert sum(map(len, file.by_image.values())) == sum(len(row["checklist"]) for row in rows) == 7536
 
     def plan(body: dict[str, Any], before: int) -> Reply:
@@ -91,6 +86,6 @@ def test_capevals_checklists(shared: Path) -> None:
 
 def test_dreams_events(shared: Path) -> None:
     path = shared / "data" / "dream1k.jsonl.gz"
-    rows, file = rows_of(path), read_items(str(path), Events.list_items)
+    rows, file = read_rows(path), read_items(str(path), Events.list_items)
     assert len(file.by_image) == 487
     assert [item.text for item in file.of("1")] == rows[0]["events"]

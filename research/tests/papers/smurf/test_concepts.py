@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import string
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 from capmeter_research.papers.smurf.concepts import Concepts, extract_concepts, normalise_caption
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_files import read_document
 
 from capmeter.captions.caption_set import SentencePool
 from capmeter.text.concepts import STOP_WORDS
@@ -49,13 +48,11 @@ def test_stop_words_and_tokens_with_punctuation_are_no_concepts() -> None:
 
 
 def test_stop_list_is_nltks(shared: Path) -> None:
-    with gzip.open(shared / "oracles" / "smurf_sparcs_flickr5664.json.gz", "rt", encoding="utf-8") as stream:
-        assert set(json.load(stream)["stopwords"]) == STOP_WORDS
+    assert set(read_document(shared / "oracles" / "smurf_sparcs_flickr5664.json.gz")["stopwords"]) == STOP_WORDS
 
 
 def test_concepts_of_real_captions_equal_the_released_code(shared: Path) -> None:
-    with gzip.open(shared / "oracles" / "smurf_concepts.json.gz", "rt", encoding="utf-8") as stream:
-        official = json.load(stream)
+    official = read_document(shared / "oracles" / "smurf_concepts.json.gz")
     assert [extract_concepts(text) for text in official["preprocessed"]] == official["concepts"]
 
 

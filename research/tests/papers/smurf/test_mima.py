@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 from capmeter_research.papers.smurf.mima import Mima, Spurts, information_flow, layer_flow
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_files import read_document
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import AssetError
@@ -35,6 +34,7 @@ def captions(sentences: list[str]) -> CaptionSet:
 
 
 def values(metric: Any, sentences: list[str], **settings: Any) -> np.ndarray:
+    pytest.importorskip("torch", reason="needs the neural extra")
     return metric.measure(captions(sentences), RunContext(settings=Settings(**settings))).values[:, 0]
 
 
@@ -73,9 +73,7 @@ def test_is_the_normalised_mutual_information_of_the_map(captions: int, position
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mima", "spurts"])
 def test_equals_the_released_code(shared: Path, name: str) -> None:
-    pytest.importorskip("torch", reason="needs the neural extra")
-    with gzip.open(shared / "oracles" / "smurf_mima_spurts_minilm_500.json.gz", "rt", encoding="utf-8") as stream:
-        official = json.load(stream)
+    official = read_document(shared / "oracles" / "smurf_mima_spurts_minilm_500.json.gz")
     # the extra captions were not stripped of full stops, so that "a dog ." is not what a metric would see
     extra = [row for row in official["extra"] if "." not in row["caption"]]
     got = values(parse(f"{name}(encoder=minilm)"), [*official["captions"], *(row["caption"] for row in extra)])
@@ -86,7 +84,6 @@ def test_equals_the_released_code(shared: Path, name: str) -> None:
 @encoder
 @pytest.mark.parametrize("metric", [Mima(encoder="minilm"), Spurts(encoder="minilm")], ids=str)
 def test_a_score_depends_on_the_caption_alone(metric: Any) -> None:
-    pytest.importorskip("torch", reason="needs the neural extra")
     expected = values(metric, SENTENCES)
     assert expected[1] == expected[4]
     assert ((expected > 0) & (expected < 1)).all()
@@ -97,7 +94,6 @@ def test_a_score_depends_on_the_caption_alone(metric: Any) -> None:
 
 @encoder
 def test_case_full_stops_and_for_style_punctuation_do_not_matter() -> None:
-    pytest.importorskip("torch", reason="needs the neural extra")
     mima, spurts = Mima(encoder="minilm"), Spurts(encoder="minilm")
     assert values(mima, ["A Dog runs ."])[0] == values(mima, ["a dog runs"])[0]
     assert values(spurts, ["a dog, runs!"])[0] == pytest.approx(values(spurts, ["a dog runs"])[0], abs=1e-6)
@@ -117,7 +113,6 @@ def test_empty_captions_score_zero_and_long_ones_are_noted() -> None:
 @encoder
 @pytest.mark.parametrize("metric", [Mima(encoder="minilm"), Spurts(encoder="minilm")], ids=str)
 def test_words_are_marked_by_the_change_of_the_score_without_them(metric: Any) -> None:
-    pytest.importorskip("torch", reason="needs the neural extra")
     full, *without = values(metric, ["two dogs run.", "dogs run.", "two run.", "two dogs"])
     first, empty = metric.explain(captions(["two dogs run.", ""]), RunContext())
     assert first.candidate == ("two", "dogs", "run.") and empty.candidate == ()

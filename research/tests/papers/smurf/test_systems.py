@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ from capmeter_research.papers.smurf.systems import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_files import read_document
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
@@ -48,8 +47,7 @@ def shipped(shared: Path) -> dict[str, Components]:
 
 
 def test_equals_the_released_analysis(shared: Path) -> None:
-    with gzip.open(shared / "oracles" / "smurf_system_analysis.json.gz", "rt", encoding="utf-8") as stream:
-        official = json.load(stream)
+    official = read_document(shared / "oracles" / "smurf_system_analysis.json.gz")
     result = summarise_systems(shipped(shared), "human", read_constants("paper"))
     assert [round(each.penalty, 3) for each in result.values()] == [-44.925, -7.467, -7.561, -4.465]
     assert [round(each.overlap, 4) for each in result.values()] == [1, 0.4902, 0.7917, 0.7110]
