@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,8 +16,16 @@ WORDS = st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass", "t-shi
 SENTENCES = st.lists(WORDS, max_size=9).map(" ".join)
 ROWS = st.lists(st.tuples(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=4)), min_size=1, max_size=12)
 
+ROOM = (  # the sentences of a long caption
+    "A large brown dog sits on a green sofa in a bright living room.",
+    "Behind the sofa a man in a blue shirt holds a white cup.",
+    "There is a small painting of a red boat on the wall.",
+    "The floor of the room is wooden, and a yellow ball lies under the round table.",
+    "Two windows on the left let in the light of the afternoon.",
+)
 
-def caption_set(rows: list[tuple[str, list[str]]]) -> CaptionSet:
+
+def caption_set(rows: Iterable[tuple[str, Sequence[str]]]) -> CaptionSet:
     """The set of these (candidate, references) rows, with the ids i0, i1 …"""
     return CaptionSet.from_captions(Caption(f"i{k}", f"i{k}", one, tuple(many)) for k, (one, many) in enumerate(rows))
 

