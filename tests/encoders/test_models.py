@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.hostile_values import Evil
 
 from capmeter.core.assets import ASSETS
 from capmeter.core.errors import AssetError, InputError
@@ -92,12 +93,7 @@ def test_a_pickle_among_the_weights_runs_no_code(tmp_path: Path) -> None:
     folder, planted = tmp_path / "model", tmp_path / "planted"
     shutil.copytree(find_encoder("minilm").folder, folder)
     (folder / "model.safetensors").unlink()
-
-    class Hostile:
-        def __reduce__(self) -> tuple[object, tuple[Path]]:
-            return Path.touch, (planted,)
-
-    torch.save({"embeddings.word_embeddings.weight": Hostile()}, folder / "pytorch_model.bin")
+    torch.save({"embeddings.word_embeddings.weight": Evil(planted)}, folder / "pytorch_model.bin")
     with pytest.raises(AssetError, match="contains more than numbers, which is never loaded"):
         load_encoder(find_encoder(str(folder)), Settings(device="cpu"))
     assert not planted.exists()

@@ -16,17 +16,8 @@ from capmeter.images.regions import RegionSource, open_regions
 pytest.importorskip("capmeter_research", reason="needs capmeter-research")
 
 from capmeter_research.common.region_files import arrays_of, write_npz_regions
+from support.hostile_values import Evil
 from support.uniter_examples import random_region_folder, random_regions
-
-
-class Evil:
-    """A pickle that writes a file when it is loaded."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self):
-        return Path.touch, (self.mark,)
 
 
 def saved(folder: Path, name: str = "1.npz", **arrays) -> RegionSource:

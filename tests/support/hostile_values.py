@@ -49,6 +49,16 @@ PIECES = (
 DEEP = reduce(lambda inner, _: [inner], range(3000), list[Any]())  # which repr cannot write
 
 
+class Evil:
+    """A pickle that writes a file when it is loaded."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, tuple[Path]]:
+        return Path.touch, (self.mark,)
+
+
 @dataclass
 class Found:
     """How many inputs there were, how they ended, and what must not happen."""

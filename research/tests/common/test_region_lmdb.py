@@ -8,25 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from capmeter_research.common.region_lmdb import write_lmdb_regions
+from support.hostile_values import Evil
 from support.uniter_examples import random_regions
 
 from capmeter.core.errors import InputError
 from capmeter.images.regions import open_regions
 
-
-class Evil:
-    """A pickle that writes a file when it is loaded."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self):
-        return Path.touch, (self.mark,)
+lmdb, msgpack = pytest.importorskip("lmdb"), pytest.importorskip("msgpack")
 
 
 @pytest.mark.parametrize("compress", [True, False])
 def test_lmdb_comes_back(tmp_path: Path, compress: bool) -> None:
-    pytest.importorskip("lmdb")
     pictures = {f"coco_val2014_{k:012}": random_regions(k) for k in range(5)}
     assert write_lmdb_regions(tmp_path / "feat_th0.2_max100_min10", pictures.items(), compress=compress) == 5
     source = open_regions(tmp_path)  # the folder that holds UNITER's folder
@@ -39,7 +31,6 @@ def test_lmdb_comes_back(tmp_path: Path, compress: bool) -> None:
 
 def test_lmdb_of_msgpack_numpy(tmp_path: Path) -> None:
     """As msgpack-numpy writes it, keys in bytes, without a list of keys."""
-    lmdb, msgpack = pytest.importorskip("lmdb"), pytest.importorskip("msgpack")
     features, boxes = np.ones((2, 3), np.float16), np.array([[0, 0, 1, 1, 1, 1]] * 2, np.float16)
 
     def packed(array):
@@ -72,7 +63,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_msgpack_gets_a_sentence(tmp_path: Path, name: str) -> None:
-    lmdb, msgpack = pytest.importorskip("lmdb"), pytest.importorskip("msgpack")
     changed, message = HOSTILE[name]
     array = np.ones((2, 6), np.float32)
     packed = {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": array.shape, b"data": array.tobytes()}
@@ -87,7 +77,6 @@ def test_hostile_msgpack_gets_a_sentence(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
 def test_truncated_lmdb(tmp_path: Path, share: float) -> None:
     """Reading beyond the end of a map would end the process."""
-    pytest.importorskip("lmdb")
     write_lmdb_regions(tmp_path / "r", ((str(k), random_regions(k, features=512)) for k in range(20)))
     path = tmp_path / "r" / "data.mdb"
     content = path.read_bytes()
@@ -97,14 +86,12 @@ def test_truncated_lmdb(tmp_path: Path, share: float) -> None:
 
 
 def test_what_is_no_lmdb(tmp_path: Path) -> None:
-    pytest.importorskip("lmdb")
     (tmp_path / "data.mdb").write_bytes(b"not a database" * 1000)
     with pytest.raises(InputError, match="not a readable LMDB"):
         open_regions(tmp_path)
 
 
 def test_a_writer_refuses_what_cannot_be_read_back(tmp_path: Path) -> None:
-    pytest.importorskip("lmdb")
     with pytest.raises(InputError, match="duplicate image"):
         write_lmdb_regions(tmp_path / "l", [("a", random_regions(0)), ("a.npz", random_regions(1))])
     assert not (tmp_path / "l").exists(), "written whole or not at all"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.hostile_values import Evil
 
 torch = pytest.importorskip("torch")
 
@@ -27,16 +28,6 @@ from capmeter.core.errors import AssetError  # noqa: E402
 
 SHAPE = UniterShape(8, 128, 2, 2, 16, 12, 6)
 VOCABULARY = [*SPECIAL, "a", "dog", "runs", "##s"]
-
-
-class Malicious:
-    """Creates a file if it is unpickled."""
-
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self):
-        return Path.touch, (self.trace,)
 
 
 @pytest.fixture
@@ -107,11 +98,11 @@ def test_another_shape_and_nan_are_named() -> None:
 
 
 def test_a_state_dict_with_code_is_refused(tmp_path: Path, files: tuple[Path, Path]) -> None:
-    for content in (pickle.dumps(Malicious(tmp_path / "ran")), pickle.dumps({"a": Malicious(tmp_path / "ran")})):
+    for content in (pickle.dumps(Evil(tmp_path / "ran")), pickle.dumps({"a": Evil(tmp_path / "ran")})):
         (tmp_path / "evil.pt").write_bytes(content)
         with pytest.raises(AssetError, match="never loaded"):
             read_state_dict(tmp_path / "evil.pt")
-    torch.save({"weights": Malicious(tmp_path / "ran")}, tmp_path / "evil.pt")
+    torch.save({"weights": Evil(tmp_path / "ran")}, tmp_path / "evil.pt")
     with pytest.raises(AssetError, match="never loaded"):
         convert_uniter(tmp_path / "evil.pt", files[1], tmp_path / "out")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()
