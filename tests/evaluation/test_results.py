@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -106,9 +107,21 @@ def test_captions_of_one_image_are_drawn_together() -> None:
     assert low == high == 0.5
 
 
-@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 10**400, "x"])
-@pytest.mark.parametrize("keys", [("score",), ("items", "i1"), ("parts", "bleu-1"), ("rows", "i1")])
-def test_a_saved_value_that_is_not_a_finite_number_is_refused(results: Results, keys: tuple[str, ...], value) -> None:
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        *product(
+            [("score",), ("items", "i1"), ("parts", "bleu-1"), ("rows", "i1")],
+            [None, float("nan"), float("inf"), 10**400, "x"],
+        ),
+        # rows that do not give the saved scores
+        *product([("rows", "i0")], [[-1, -1, 3, 2, 3, 3], [-5, 2, 3, 2, 3, 4], [1e308] * 6, [3, 2], []]),
+        # answers that are not texts
+        *product([("answers",)], [[1], {"i1": "text"}, {"i1": {"asked": 3}}, "text"]),
+    ],
+)
+def test_a_saved_value_that_cannot_be_is_refused(results: Results, keys: tuple[str, ...], value) -> None:
     saved = json.loads(json.dumps(results.to_dict()))
     inside = saved["systems"]["captions"]["metrics"]["bleu-2"]
     for key in keys[:-1]:
@@ -117,15 +130,6 @@ def test_a_saved_value_that_is_not_a_finite_number_is_refused(results: Results, 
     with pytest.raises(InputError, match="bleu-2: not a results file of capmeter") as raised:
         Results.from_dict(saved)
     assert "Error" not in str(raised.value)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("row", [[-1, -1, 3, 2, 3, 3], [-5, 2, 3, 2, 3, 4], [1e308] * 6, [3, 2], []])
-def test_rows_that_do_not_give_the_saved_scores_are_refused(results: Results, row: list[float]) -> None:
-    saved = json.loads(json.dumps(results.to_dict()))
-    saved["systems"]["captions"]["metrics"]["bleu-2"]["rows"]["i0"] = row
-    with pytest.raises(InputError, match="bleu-2: not a results file of capmeter"):
-        Results.from_dict(saved)
 
 
 def test_a_truncated_results_file_is_said_to_be_truncated(results: Results, tmp_path: Path) -> None:
@@ -231,11 +235,3 @@ def test_text_in_place_of_files_is_refused_with_an_example(call) -> None:  # typ
 def test_a_missing_file_is_still_a_missing_file() -> None:
     with pytest.raises(InputError, match="there is no such file"):
         score("my captions.json", "rouge-l")
-
-
-@pytest.mark.parametrize("answers", [[1], {"i1": "text"}, {"i1": {"asked": 3}}, "text"])
-def test_saved_answers_that_are_not_texts_are_refused(results: Results, answers: object) -> None:
-    saved = json.loads(json.dumps(results.to_dict()))
-    saved["systems"]["captions"]["metrics"]["bleu-2"]["answers"] = answers
-    with pytest.raises(InputError, match="bleu-2: not a results file"):
-        Results.from_dict(saved)

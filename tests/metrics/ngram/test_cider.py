@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from support.caption_sets import ROWS, caption_set
 from support.official_scores import SETS, official, tokenised
+from support.shared_files import read_rows
 
 import capmeter
 from capmeter.captions.caption_set import CaptionSet
@@ -89,8 +89,7 @@ def test_equals_the_standard_code(shared: Path, name: str) -> None:
 
 def test_cider_r_has_its_authors_accuracy_on_abstract_50s(shared: Path) -> None:
     """dos Santos et al. 2021 publish (abstract_50S.csv, 48 references) CIDEr-D .8247 and CIDEr-R .8299."""
-    lines = gzip.decompress((shared / "data" / "abstract50s.jsonl.gz").read_bytes()).splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = read_rows(shared / "data" / "abstract50s.jsonl.gz")
     votes = np.array([sum(row["human"]) for row in rows])
     metrics = [CiderD(), CiderR()]
     scores = [
@@ -136,25 +135,24 @@ def test_a_name_with_a_path_parses_back() -> None:
     assert parse(str(metric)) == metric
 
 
-@pytest.mark.parametrize("content", [b"PK not a zip", b"PK"])
-def test_a_damaged_table_is_an_asset_error(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(AssetError, match="not a table of document frequencies"):
-        evaluate(caption_set(MANY), [CiderD(idf=str(tmp_path / "bad.npz"))])
-
-
-def test_tables_that_run_code_or_hold_other_ngrams_are_refused(tmp_path: Path) -> None:
+def test_tables_that_are_damaged_run_code_or_hold_other_ngrams_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.npz").write_bytes(b"PK not a zip")
+    (tmp_path / "cut.npz").write_bytes(b"PK")
     np.savez(tmp_path / "evil.npz", head=np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(AssetError, match="not a table of document frequencies"):
-        evaluate(caption_set(MANY), [CiderD(idf=str(tmp_path / "evil.npz"))])
+    for name in ("bad", "cut", "evil"):
+        with pytest.raises(AssetError, match="not a table of document frequencies"):
+            evaluate(caption_set(MANY), [CiderD(idf=str(tmp_path / f"{name}.npz"))])
     collected(caption_set(MANY), CiderD(n=2)).save(tmp_path / "two.npz")
     with pytest.raises(InputError, match="n-grams up to 2"):
         evaluate(caption_set(MANY), [CiderD(idf=str(tmp_path / "two.npz"))])
 
 
-@pytest.mark.parametrize("name", ["nowhere.npz", "no\0where.npz"])
-def test_a_missing_table_says_what_is_expected(name: str) -> None:
-    with pytest.raises(InputError, match="expected `run`"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nowhere.npz", "expected `run`"), ("no\0where.npz", "expected `run`"), (".", "it is a folder; expected `run`")],
+)
+def test_a_missing_table_says_what_is_expected(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         evaluate(caption_set(MANY), [CiderD(idf=name)])
 
 
@@ -212,11 +210,6 @@ def test_a_caption_that_repeats_words_is_not_noted_for_its_length() -> None:
 def test_parameters_that_overflow_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"expected .* but got|is not a whole number"):
         parse(name)
-
-
-def test_a_folder_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="it is a folder; expected `run`"):
-        capmeter.score(candidates=["a dog"], references=[["a dog"]], metrics=f'cider-d(idf="{tmp_path}")')
 
 
 def test_a_name_without_end_is_refused() -> None:
