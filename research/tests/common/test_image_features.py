@@ -76,15 +76,21 @@ def test_an_lmdb_of_vectors(tmp_path: Path) -> None:
         FeatureFile(str(tmp_path / "empty")).features(["a"])
 
 
-@pytest.mark.neural
-def test_a_network_reads_every_distinct_picture_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
     torch = pytest.importorskip("torch")
     from transformers import ResNetConfig, ResNetModel
 
     torch.manual_seed(0)
-    ResNetModel(ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1])).save_pretrained(
-        tmp_path / "net"
-    )
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1])
+    ResNetModel(config).save_pretrained(tmp_path / "net")
+    return tmp_path / "net"
+
+
+@pytest.mark.neural
+def test_a_network_reads_every_distinct_picture_once(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     for name, size in (("a", (40, 90)), ("b", (231, 33))):
         Image.fromarray(rng.integers(0, 256, (*size, 3), np.uint8)).save(tmp_path / f"{name}.png")
@@ -107,15 +113,8 @@ def test_a_network_reads_every_distinct_picture_once(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.neural
-def test_real_pictures(tmp_path: Path, shared: Path) -> None:
-    torch = pytest.importorskip("torch")
-    from transformers import ResNetConfig, ResNetModel
-
-    torch.manual_seed(0)
-    ResNetModel(ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1])).save_pretrained(
-        tmp_path / "net"
-    )
+def test_real_pictures(network: Path, shared: Path) -> None:
     places = [ImageRef(str(path), path.stem) for path in sorted((shared / "data" / "images").glob("*.jpg"))]
-    table = ImagePool(places).analyse(ImageFeatures(parse_feature_source(f"network(path={tmp_path / 'net'})")))
+    table = ImagePool(places).analyse(ImageFeatures(parse_feature_source(f"network(path={network})")))
     assert table.features.shape == (len(places), 32)
     assert len(np.unique(table.features.round(5), axis=0)) == len(places) > 0

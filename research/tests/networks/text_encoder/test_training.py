@@ -58,6 +58,11 @@ def photos(first: int, end: int) -> list[Photo]:
     return [Photo("coco", str(number), captions(number)) for number in range(first, end)]
 
 
+def trained(folder: Path, recipe: EncoderRecipe = SMALL, encoder: str = "minilm") -> Checkpoint:
+    data = [TrainingData("coco", "0" * 64, 60)]
+    return train_encoder(photos(0, 9), photos(9, 12), recipe, folder, data=data, encoder=find_encoder(encoder))
+
+
 @pytest.fixture(scope="module")
 def learner() -> EncoderLearner:
     texts = [text for number in range(12) for text in captions(number)]
@@ -165,9 +170,8 @@ def test_a_reader_s_pairs_are_those_of_clusters_and_some_others(reading_learner:
 
 def test_a_run_makes_a_reader(tmp_path: Path) -> None:
     """Which tells captions of the right photo from those of another; its adapters have the rank that is stored."""
-    data = [TrainingData("coco", "0" * 64, 60)]
     recipe = replace(SMALL, epochs=3, steps=10, reads_references=True, stored_rank=2, calibration_lr_scale=2.0)
-    checkpoint = train_encoder(photos(0, 9), photos(9, 12), recipe, tmp_path, data=data, encoder=find_encoder("minilm"))
+    checkpoint = trained(tmp_path, recipe)
     assert checkpoint.parameters["rank"] == 2
     assert checkpoint.weights["layers.0.heads.down"].shape == (2, 384)
     losses = [json.loads(entry)["losses"]["similarity"] for entry in (tmp_path / "run" / "log.jsonl").open()]
@@ -188,22 +192,16 @@ def test_only_adapters_and_the_logistic_function_are_trained(learner: EncoderLea
 
 
 def test_a_run_learns_and_is_an_encoder(tmp_path: Path) -> None:
-    data = [TrainingData("coco", "0" * 64, 60)]
-    checkpoint = train_encoder(photos(0, 9), photos(9, 12), SMALL, tmp_path, data=data, encoder=find_encoder("minilm"))
+    checkpoint = trained(tmp_path)
     losses = [json.loads(entry)["losses"]["similarity"] for entry in (tmp_path / "run" / "log.jsonl").open()]
     assert losses[1] < losses[0]
     assert checkpoint.scores.keys() == {"own photo"}
     assert checkpoint.sha256 == Checkpoint.read(tmp_path).sha256
     handle = find_encoder(str(tmp_path))
     assert handle.base == find_encoder("minilm")
-    again = train_encoder(
-        photos(0, 9), photos(9, 12), SMALL, tmp_path / "again", data=data, encoder=find_encoder("minilm")
-    )
-    assert again.sha256 == checkpoint.sha256
+    assert trained(tmp_path / "again").sha256 == checkpoint.sha256
     with pytest.raises(AssetError, match="cannot be adapted"):
-        train_encoder(
-            photos(0, 9), photos(9, 12), SMALL, tmp_path / "twice", data=data, encoder=find_encoder(str(tmp_path))
-        )
+        trained(tmp_path / "twice", encoder=str(tmp_path))
 
 
 @pytest.mark.parametrize("options", [(), ("--reads-references",)])

@@ -11,12 +11,12 @@ from capmeter_research.papers.leic.critic import Critic, CriticStates, load_crit
 from capmeter_research.papers.leic.forward import CriticNetwork, human_probability, weight_shapes
 from capmeter_research.papers.leic.leic import Leic
 from capmeter_research.papers.leic.shape import CriticShape
-from capmeter_research.papers.leic.vocabulary import CriticVocabulary
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError, InputError
+from capmeter.core.ragged import Ragged
 from capmeter.evaluation.base import RunContext
 
 WORDS = ("a", "dog", "runs", "cat", "sleeps", "on", "the", "grass")
@@ -47,23 +47,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "critic"
 
 
-def alone(critic: Critic, candidate: str, reference: str) -> float:
-    """One pair, step by step: numbers, states, shares, logits."""
-    states = critic.network.encode(
-        capmeter_rows([critic.vocabulary.encode(text.split()) for text in (candidate, reference)])
-    )
-    terms = {
-        "candidate": critic.network.fusion_terms("candidate", states[:1]),
-        "reference": critic.network.fusion_terms("reference", states[1:]),
-    }
+def alone(critic: Critic, candidate: str, reference: str, image: np.ndarray | None = None) -> float:
+    """One pair, of an image with these features, step by step: numbers, states, shares, logits."""
+    rows = [critic.vocabulary.encode(text.split()) for text in (candidate, reference)]
+    states = critic.network.encode(Ragged.from_rows(rows, np.int32))
+    inputs = {"candidate": states[:1], "reference": states[1:]}
+    if image is not None:
+        inputs["image"] = critic.network.project_image(image[None])
+    terms = {part: critic.network.fusion_terms(part, each) for part, each in inputs.items()}
     pairs = {part: np.array([0]) for part in terms}
     return float(human_probability(critic.network.logits(terms, pairs))[0])
-
-
-def capmeter_rows(rows: list[list[int]]) -> object:
-    from capmeter.core.ragged import Ragged
-
-    return Ragged.from_rows(rows, np.int32)
 
 
 ROWS = [
@@ -162,22 +155,11 @@ def test_image_features_by_image_id(tmp_path: Path) -> None:
     np.savez(tmp_path / "features.npz", image_ids=np.array(["j", "i"]), features=table)
     metric = Leic(checkpoint=str(tmp_path / "both"), features=str(tmp_path / "features.npz"))
     results = capmeter.score(CaptionSet.from_captions(ROWS), [metric])[str(metric)]
-    network = load_critic(str(tmp_path / "both")).network
-    vocabulary = CriticVocabulary(WORDS)
+    critic = load_critic(str(tmp_path / "both"))
     for row in ROWS:
-        states = network.encode(
-            capmeter_rows([vocabulary.encode(text.split()) for text in (row.candidate, *row.references)])
-        )
-        count = len(row.references)
-        image = network.project_image(table[[0 if row.image_id == "j" else 1]])
-        terms = {
-            "image": network.fusion_terms("image", image),
-            "reference": network.fusion_terms("reference", states[1:]),
-            "candidate": network.fusion_terms("candidate", states[:1]),
-        }
-        zeros = np.zeros(count, np.int64)
-        logits = network.logits(terms, {"image": zeros, "reference": np.arange(count), "candidate": zeros})
-        assert results.items[row.id] == pytest.approx(human_probability(logits).mean(), abs=1e-6)
+        image = table[0 if row.image_id == "j" else 1]
+        expected = np.mean([alone(critic, row.candidate, reference, image) for reference in row.references])
+        assert results.items[row.id] == pytest.approx(expected, abs=1e-6)
     assert "features:features.npz@" in str(results.signature)
 
 
