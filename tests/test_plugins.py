@@ -24,24 +24,15 @@ REFERENCES = {
 CANDIDATES = {"1": "a dog runs", "2": "two cats", "3": "a tree"}
 
 
-def run(path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own, which sees the packages in this folder."""
-    paths = [str(path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return subprocess.run(
-        [sys.executable, "-c", "from capmeter.cli.main import main; main()", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
+COMMAND_LINE = "from capmeter.cli.main import main; main()"
 
 
-def run_python(path: Path, code: str, *arguments: object) -> str:
-    """What a program prints that sees the packages in this folder."""
+def run(path: Path, *arguments: object, code: str = COMMAND_LINE) -> subprocess.CompletedProcess[str]:
+    """The command line, or another program, in a process of its own, which sees the packages in this folder."""
     paths = [str(path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200"}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8")
 
 
 def run_json(path: Path, *arguments: object) -> dict:
@@ -199,7 +190,9 @@ print(json.dumps({
 
 def test_example_adds_one_thing_of_each_kind(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "regions").mkdir()
-    results = json.loads(run_python(installed, KINDS, tmp_path / "regions"))
+    done = run(installed, tmp_path / "regions", code=KINDS)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
     assert "hf download someone/chrf-letters" in results.pop("advice")
     assert results == {"asset": "MIT", "checkpoint": {"beta": 2.0}, "published": 35.1, "regions": [[1.0, 2.0]]}
 
@@ -207,7 +200,8 @@ def test_example_adds_one_thing_of_each_kind(installed: Path, tmp_path: Path) ->
 def test_example_has_an_image_encoder_for_research(installed: Path) -> None:
     pytest.importorskip("capmeter_research", reason="needs capmeter-research")
     code = "from capmeter_research.common.image_features import *; print(parse_feature_source('mean-colour').SUMMARY)"
-    assert run_python(installed, code) == "the mean of the pixels\n"
+    done = run(installed, code=code)
+    assert (done.returncode, done.stdout) == (0, "the mean of the pixels\n")
 
 
 def test_example_registers_an_architecture(installed: Path) -> None:
@@ -217,7 +211,8 @@ def test_example_registers_an_architecture(installed: Path) -> None:
         "from transformers import AutoConfig\n"
         "print(register_model_type('chrf-letters'), AutoConfig.for_model('chrf-letters').model_type)"
     )
-    assert run_python(installed, code) == "True chrf-letters\n"
+    done = run(installed, code=code)
+    assert (done.returncode, done.stdout) == (0, "True chrf-letters\n")
 
 
 BROKEN = {

@@ -85,20 +85,17 @@ REFERENCES: dict[str, Any] = {
 
 
 def write_file(folder: Path, content: Any, name: str) -> Path:
-    path = folder / name
-    is_lines = name.endswith(".jsonl")
+    """Lines of JSON for a list, JSON for another thing."""
+    is_lines = isinstance(content, list)
+    path = folder / f"{name}.{'jsonl' if is_lines else 'json'}"
     path.write_text("".join(json.dumps(row) + "\n" for row in content) if is_lines else json.dumps(content))
     return path
 
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_results(name: str, tmp_path: Path) -> None:
-    ending = ".jsonl" if isinstance(RESULTS[name], list) else ".json"
-    path = write_file(tmp_path, RESULTS[name], f"results{ending}")
-    for captions in (
-        capmeter.load(path, GROUND_TRUTH),
-        read_parts(path, write_file(tmp_path, GROUND_TRUTH, "truth.json")),
-    ):
+    path, truth = write_file(tmp_path, RESULTS[name], "results"), write_file(tmp_path, GROUND_TRUTH, "truth")
+    for captions in (capmeter.load(path, GROUND_TRUTH), read_parts(path, truth)):
         (caption,) = captions
         assert caption.events == EVENTS
         assert caption.candidate == "a dog eats it sleeps"
@@ -107,19 +104,18 @@ def test_results(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_references(name: str, tmp_path: Path) -> None:
-    ending = ".jsonl" if isinstance(REFERENCES[name], list) else ".json"
-    captions = capmeter.load(RESULTS["ActivityNet"], write_file(tmp_path, REFERENCES[name], f"references{ending}"))
+    captions = capmeter.load(RESULTS["ActivityNet"], write_file(tmp_path, REFERENCES[name], "references"))
     assert captions["v7"].events == EVENTS
 
 
 def test_rows_with_references_of_several_annotators(tmp_path: Path) -> None:
     other = {"timestamps": [[0, 9]], "sentences": ["a dog"]}
     row = {**RESULTS["lists"][0], "references": [GROUND_TRUTH["v7"], other]}
-    captions = capmeter.load(write_file(tmp_path, [row], "rows.jsonl"))
+    captions = capmeter.load(write_file(tmp_path, [row], "rows"))
     assert captions["v7"].references == ("a dog eats food a dog sleeps", "a dog")
     assert captions.events[0] == VideoEvents(EVENTS.candidate, (*EVENTS.references, Events(((0.0, 9.0),), ("a dog",))))
     rows = [{"image_id": "v7", "annotator": k, "caption": "a dog", "start": 0, "end": 9} for k in (1, 2)]
-    captions = capmeter.load(RESULTS["ActivityNet"], write_file(tmp_path, rows, "two.jsonl"))
+    captions = capmeter.load(RESULTS["ActivityNet"], write_file(tmp_path, rows, "two"))
     assert captions["v7"].references == ("a dog", "a dog")
 
 
@@ -258,9 +254,9 @@ def test_videos_without_results_are_left_out_or_count_zero() -> None:
 
 
 def test_files_of_several_annotators_are_joined_by_video(tmp_path: Path) -> None:
-    first = write_file(tmp_path, GROUND_TRUTH, "val_1.json")
+    first = write_file(tmp_path, GROUND_TRUTH, "val_1")
     second = {"v7": {"duration": 9, "timestamps": [[0, 9]], "sentences": ["a dog"]}}
-    files = [first, write_file(tmp_path, second, "val_2.json")]
+    files = [first, write_file(tmp_path, second, "val_2")]
     captions = capmeter.load(RESULTS["ActivityNet"], files)
     assert captions["v7"].references == ("a dog eats food a dog sleeps", "a dog")
     assert captions.events[0] == VideoEvents(EVENTS.candidate, (*EVENTS.references, Events(((0.0, 9.0),), ("a dog",))))
