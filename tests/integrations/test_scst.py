@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from support.caption_sets import ROWS
 from support.hostile_values import DEEP
 from support.judge_server import JudgeServer, completion
+from support.shared_files import read_rows
 from support.vision_models import pictures, tiny_clip
 
 import capmeter
@@ -35,14 +35,26 @@ REFERENCES = {
 METRICS = ["cider-d", "cider", "cider-r", "bleu-1", "bleu-4", "rouge-l", "cider-d(n=2,sigma=1.0)"]
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_equals_the_evaluator(metric: str) -> None:
+@pytest.mark.parametrize(
+    ("metric", "tolerance"),
+    [
+        *((metric, 1e-14) for metric in METRICS),
+        ("sparcs", 1e-12),
+        pytest.param("smurf(encoder=minilm)", 1e-6, marks=pytest.mark.neural),
+        (Combination(members=(parse("bleu-4"), parse("cider-d"))), 1e-6),
+        (Combination(members=(parse("cider-d"), parse("sparcs")), weights=(0.3, 0.7)), 1e-6),
+    ],
+    ids=str,
+)
+def test_equals_the_evaluator(metric: Any, tolerance: float) -> None:
     candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
     expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics=[metric])[metric]
-    actual = reward(metric, references=REFERENCES)(candidates, list(REFERENCES))
+    scorer = reward(metric, references=REFERENCES)
+    actual = scorer(candidates, list(REFERENCES))
     assert actual.dtype == np.float64
-    np.testing.assert_allclose(actual, expected.items.array, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(actual, expected.items.array, rtol=0, atol=tolerance)
     assert np.ptp(actual) > 0
+    assert scorer.signature == f"{expected.signature}|eos:none"
 
 
 @pytest.mark.parametrize("metric", ["cider-d", "bleu-4", "rouge-l"])
@@ -115,8 +127,7 @@ def test_idf_from_a_saved_file(tmp_path: Path) -> None:
 
 
 def test_real_captions(shared: Path) -> None:
-    with gzip.open(shared / "data" / "coco_karpathy_test_captions.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for _, line in zip(range(500), lines, strict=False)]
+    rows = read_rows(shared / "data" / "coco_karpathy_test_captions.jsonl.gz")[:500]
     candidates = [row["captions"]["m2_transformer"] for row in rows]
     references = {row["image_id"]: row["references"] for row in rows}
     expected = capmeter.score(candidates=candidates, references=list(references.values()), metrics="cider-d")
@@ -179,24 +190,6 @@ def test_mistakes_at_the_start(arguments: dict[str, Any], sentence: str) -> None
         reward(**arguments)
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        pytest.param("smurf(encoder=minilm)", marks=pytest.mark.neural),
-        Combination(members=(parse("bleu-4"), parse("cider-d"))),
-        Combination(members=(parse("cider-d"), parse("sparcs")), weights=(0.3, 0.7)),
-    ],
-    ids=str,
-)
-def test_a_metric_made_of_metrics_equals_the_evaluator(metric: Any) -> None:
-    candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
-    expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics=[metric])[metric]
-    scorer = reward(metric, references=REFERENCES)
-    np.testing.assert_allclose(scorer(candidates, list(REFERENCES)), expected.items.array, rtol=0, atol=1e-6)
-    assert np.ptp(expected.items.array) > 0
-    assert scorer.signature == f"{expected.signature}|eos:none"
-
-
 def test_a_combination_of_words_reads_token_ids() -> None:
     ids = {"7": [[4, 8, 5], [4, 8, 6, 2]], "9": [[3, 9]]}
     members = parse("bleu-2"), parse("cider-d")
@@ -214,10 +207,6 @@ def test_metrics_that_are_not_of_words() -> None:
         reward("sparcs", references=REFERENCES, eos="<e>")
     with pytest.raises(InputError, match="reads text, not token ids"):
         reward("sparcs", references={1: [[1, 2]]})
-    candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
-    expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics="sparcs")["sparcs"]
-    actual = reward("sparcs", references=REFERENCES)(candidates, list(REFERENCES))
-    np.testing.assert_allclose(actual, expected.items.array, rtol=0, atol=1e-12)
 
 
 def test_the_package_offers_it_without_importing_it() -> None:
