@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.shared_files import read_rows
 
 import capmeter
 from capmeter.core.checkpoints import Checkpoint
@@ -50,8 +49,7 @@ def test_it_is_the_default_and_other_weights_are_refused() -> None:
 
 
 def test_errors_that_people_marked(shared: Path) -> None:
-    with gzip.open(shared / "data" / "fluency723.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = read_rows(shared / "data" / "fluency723.jsonl.gz")
     labels = np.array([row["label"] for row in rows])
     values = load_detector("fluency").probabilities([row["text"] for row in rows])
     differences = values[labels == 1][:, None] - values[labels == 0][None, :]

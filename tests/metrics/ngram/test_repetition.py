@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_files import read_rows
 
 import capmeter
 from capmeter.core.errors import InputError
@@ -45,8 +45,7 @@ def test_no_references_are_needed_and_n_is_checked() -> None:
 @pytest.mark.parametrize(("data", "system"), [("youcook2", "MART"), ("activitynet", "COOT")])
 def test_paragraphs_of_video_captioners(data: str, system: str, shared: Path) -> None:
     expected = json.loads((shared / "oracles" / "dense_expected.json").read_text())["paragraphs"][f"{data} {system}"]
-    with gzip.open(shared / "data" / f"paragraphs_{data}.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if row["system"] == system]
+    rows = [row for row in read_rows(shared / "data" / f"paragraphs_{data}.jsonl.gz") if row["system"] == system]
     results = capmeter.score(
         candidates={row["image_id"]: row["candidate"] for row in rows},
         references={row["image_id"]: row["references"] for row in rows},

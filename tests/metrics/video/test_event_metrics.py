@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import tracemalloc
 import warnings
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_files import read_rows
 
 import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet, Events, VideoEvents
@@ -251,11 +250,6 @@ def test_names_are_read_back_and_parts_add_up() -> None:
 
 
 # ---- values of slow code, written from the formulas apart from this package
-
-
-def read_rows(path: Path) -> Iterator[Any]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from map(json.loads, file)
 
 
 def youcook2(shared: Path, system: str) -> CaptionSet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.shared_files import read_rows
 
 import capmeter
 
@@ -32,8 +32,7 @@ def videos(shared: Path, seed: int) -> tuple[dict[str, Any], list[Program]]:
         }
 
     def rows(name: str) -> list[dict[str, Any]]:
-        with gzip.open(shared / "data" / name, "rt", encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
+        return read_rows(shared / "data" / name)
 
     first = {
         row["id"]: {"duration": row["duration"], **row["references"][0]}

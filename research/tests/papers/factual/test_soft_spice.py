@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from capmeter_research.papers.factual.soft_spice import SoftSpice, list_phrases
+from support.shared_files import read_rows
 from support.spice_parses import Recorded, official_set, recorded, use_parser
 from support.written_parses import caption
 
 import capmeter
 from capmeter.captions.caption_set import CaptionSet, SentencePool
+from capmeter.encoders import SentenceVectors, find_encoder
 from capmeter.stats.kendall import TauC
 from capmeter.text.scene_graphs.graph import build_scene_graph
 
@@ -34,8 +34,6 @@ def test_phrases_for_each_choice_of_words():
 
 
 def test_its_definition(monkeypatch):
-    from capmeter.encoders import SentenceVectors, find_encoder
-
     use_parser(monkeypatch, Recorded(PARSES))
     results = capmeter.score(
         candidates=["brown dogs", "well"],
@@ -62,8 +60,7 @@ def test_agreement_with_people_on_flickr8k(shared: Path, monkeypatch: pytest.Mon
     """Every twelfth row; over all rows tau-c is .531 and .548."""
     use_parser(monkeypatch, recorded(shared))
     captions, _ = official_set(shared, "flickr8k_expert", 12)
-    with gzip.open(shared / "data" / "flickr8k_expert.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines][::12]
+    rows = read_rows(shared / "data" / "flickr8k_expert.jsonl.gz")[::12]
     keep = np.flatnonzero([not row["candidate_in_references"] for row in rows])
     part: CaptionSet = captions.select(keep)
     human = np.array([rows[k]["human"] for k in keep]).ravel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from capmeter_research.papers.lceval.experiments.study import (
 from capmeter_research.papers.lceval.features import FEATURES, select_features
 from capmeter_research.papers.lceval.feed_forward import DenseLayer, FeedForwardNetwork
 from capmeter_research.papers.lceval.lceval import LcEval
+from support.shared_files import read_rows
 
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import Floats, Metric
@@ -138,8 +138,7 @@ def test_a_pair_part_has_every_category(tmp_path: Path) -> None:
 def test_the_direct_votes_judge_pascal_pairs(shared: Path, part: str) -> None:
     """Where votes and consensus label disagree, the votes decide: scores that say what the votes say are all right."""
     data = shared / "data" / "samples" / "pascal50s.jsonl.gz"
-    with gzip.open(data, "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = read_rows(data)
     votes = np.sign([sum(row["human"]) for row in rows])
     assert (votes != [{"a": 1, "b": -1}[row["consensus_winner"]] for row in rows]).sum() > 10
 
