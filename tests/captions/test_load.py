@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
+from pyarrow import Table, parquet
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load, load_systems
@@ -116,8 +117,6 @@ def test_rows_in_lines_and_tables(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zipped", [False, True])
 def test_parquet_from_another_writer(tmp_path: Path, zipped: bool) -> None:
-    from pyarrow import Table, parquet
-
     path = tmp_path / "x.parquet"
     table = Table.from_pylist([{**row, "image_id": int(str(row["image_id"])), "other": 1} for row in ROWS])
     parquet.write_table(table, path)

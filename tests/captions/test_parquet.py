@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from capmeter.captions import sources
 from capmeter.captions.load import load
@@ -18,9 +20,6 @@ from capmeter.core.errors import InputError
 def test_a_parquet_bomb_is_refused_before_memory_goes(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyarrow
-    from pyarrow import parquet as arrow
-
     monkeypatch.setattr(sources, "LARGEST_DOCUMENT", 1 << 22)
     long = "a dog " * 10_000
     rows = 2 if where == "compressed" else 1200
@@ -29,16 +28,13 @@ def test_a_parquet_bomb_is_refused_before_memory_goes(
     if where == "listed":
         columns |= {"candidate": ["a dog"] * rows, "references": [[long, long]] * rows}
     path = tmp_path / "bomb.parquet"
-    arrow.write_table(pyarrow.table(columns), path, compression="zstd")
+    parquet.write_table(pyarrow.table(columns), path, compression="zstd")
     assert path.stat().st_size < 100_000
     with pytest.raises(InputError, match=r"bomb.parquet.* holds more than 0\.0 GiB and 100 times its size"):
         load(path)
 
 
 def test_long_texts_in_parquet_are_read(tmp_path: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
     texts = ["a dog " * 100_000, "a", "", "two cats"]
     columns = {
         "image_id": ["1", "2", "3", "4"],
@@ -52,9 +48,6 @@ def test_long_texts_in_parquet_are_read(tmp_path: Path) -> None:
 
 
 def test_parquet_with_text_that_is_not_utf8(tmp_path: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
     binary = pyarrow.array([b"a\xff"], pyarrow.binary()).view(pyarrow.string())
     table = pyarrow.table({"image_id": ["1"], "candidate": binary, "reference": ["b"]})
     parquet.write_table(table, tmp_path / "x")

@@ -19,6 +19,7 @@ from support.research import needs_research
 from capmeter.captions import reference_cache
 from capmeter.captions.caption_set import CaptionSet, SentencePool
 from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
 from capmeter.evaluation.results import Results
 from capmeter.evaluation.runner import score
 from capmeter.text.meteor import sentence_features
@@ -110,8 +111,6 @@ def test_other_references_are_not_mistaken_for_those_kept(tmp_path: Path) -> Non
 def test_a_part_of_a_large_set_is_kept_too(
     tmp_path: Path, tokenised: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from capmeter.evaluation.base import Metric
-
     monkeypatch.setattr(Metric, "PART_SIZE", 7)
     first = scored(FIRST, tmp_path)
     tokenised.clear()

@@ -9,6 +9,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
 import pytest
 from support.command_line import capmeter
 
@@ -143,9 +147,6 @@ def battles() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small files under the names of the page on detailed captions."""
-    import pyarrow
-    import pyarrow.parquet
-
     folder, rows = tmp_path_factory.mktemp("detailed"), battles()
     (folder / "battles.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     winner = {"a": "system_a", "b": "system_b"}
@@ -207,10 +208,6 @@ def test_an_arena_as_json(files: Path) -> None:
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
 def test_every_number_is_a_row_of_one_file(rated: Path, tmp_path: Path, ending: str) -> None:
     """What the tables print is in the file, of every benchmark, at full precision."""
-    import pyarrow.csv
-    import pyarrow.json
-    import pyarrow.parquet
-
     output, files = tmp_path / f"agreement.{ending}", ("-b", "rated", "-d", rated)
     done = call(
         *files, *files, "-m", "bleu-1,rouge-l", "--resamples", 20, "--control", "length", "-o", output, "-f", "json"

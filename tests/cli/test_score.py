@@ -8,6 +8,7 @@ import io
 import json
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 REFERENCES = {"1": ["a dog runs on the grass", "the dog is running"], "2": ["two cats sleep", "cats sleeping"]}
@@ -88,8 +89,6 @@ def test_one_row_per_caption(run, folder: Path, name: str) -> None:
         run("score", "good.json", "bad.json", "-r", "references.json", "-m", "rouge-l", "--per-caption", name).code == 0
     )
     if name == "rows.parquet":
-        import pyarrow.parquet
-
         rows = pyarrow.parquet.read_table(folder / name).to_pylist()
     else:
         data = (folder / name).read_bytes()

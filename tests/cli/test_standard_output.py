@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from capmeter.cli.main import commands
+from capmeter.evaluation.registry import METRICS
+from capmeter.evaluation.runner import score
+
 REFERENCES = {"1": ["a dog runs on the grass"], "2": ["two cats sleep"]}
 COMMANDS = {
     "score": "score a.json -r r.json -m rouge-l",
@@ -36,8 +40,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "a.json").write_text(json.dumps({"1": ["a dog runs"], "2": ["two cats"]}))
     (tmp_path / "r.json").write_text(json.dumps(REFERENCES))
     (tmp_path / "r2.json").write_text(json.dumps({key: [*texts, "a man sits"] for key, texts in REFERENCES.items()}))
-    from capmeter.evaluation.runner import score
-
     score(tmp_path / "a.json", "rouge-l", references=tmp_path / "r.json").save(tmp_path / "s.json")
     return tmp_path
 
@@ -167,8 +169,6 @@ def test_mistakes_are_told_without_steering_the_terminal(folder: Path) -> None:
 
 def test_names_are_printed_whole_at_80_columns(folder: Path) -> None:
     code, visits = terminal(folder, "list")
-    from capmeter.evaluation.registry import METRICS
-
     assert code == 0
     words = set(visits.split())
     assert all(len(line) <= 80 for line in visits.splitlines())
@@ -180,8 +180,6 @@ def test_names_are_printed_whole_at_80_columns(folder: Path) -> None:
 
 def test_help_names_every_command(folder: Path) -> None:
     code, visits = terminal(folder, "--help")
-    from capmeter.cli.main import commands
-
     assert code == 0
     for name in commands():
         assert any(line.strip("│| ").split(" ")[0] == name for line in visits.splitlines()), name

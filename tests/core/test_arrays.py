@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from capmeter.core.arrays import read_arrays, read_npz, write_arrays
 from capmeter.core.errors import AssetError, InputError
 from capmeter.metrics.ngram.document_frequencies import DocumentFrequencies
+from capmeter.transforms.similarity import _features
 
 ARRAYS = {
     "hashes": np.arange(9, dtype=np.uint64) * 2**60,
@@ -127,8 +128,6 @@ def test_a_damaged_table_of_document_frequencies_is_named(tmp_path: Path) -> Non
 
 
 def test_damaged_image_features_are_named(tmp_path: Path) -> None:
-    from capmeter.transforms.similarity import _features
-
     path = tmp_path / "features.npz"
     np.savez(path, image_ids=np.array(["1", "2", "3"]), features=ARRAYS["table"])
     good, draw, refused = path.read_bytes(), random.Random(5), 0

@@ -7,6 +7,7 @@ import types
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -240,8 +241,6 @@ def test_values_are_checked_when_they_are_made(given: dict[str, Any], message: s
 
 
 def test_equal_values_have_one_text() -> None:
-    import numpy as np
-
     output = Everything(real=5, numbers=[1, np.float64(0.5)], counts=[np.int64(7)])
     assert output == Everything(real=5.0, numbers=(1.0, 0.5), counts=(7,))
     assert str(output) == "everything(real=5.0,numbers=1.0+0.5,counts=7)"

@@ -14,6 +14,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.runner import evaluate
+from capmeter.integrations.scst import reward
 from capmeter.judgments.prepared import RatedCaption, prepare_points
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import measure_agreement
@@ -124,7 +125,5 @@ def test_a_worse_system_fails(files: Path) -> None:
 
 
 def test_a_reward_and_torchmetrics_turn_it_round() -> None:
-    from capmeter.integrations.scst import reward
-
     scorer = reward("chair", references={"1": ["a dog runs"]})
     assert scorer([GOOD, BAD], ["1", "1"]).tolist() == [0, -0.5]

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from capmeter.integrations.aac_metrics.classes.cider_d import CIDErD
+from capmeter.integrations.aac_metrics.utils.tokenization import preprocess_mono_sents, preprocess_mult_sents
 from support.official_scores import official
 from support.thousand_captions import thousand
 
@@ -16,6 +18,7 @@ import capmeter
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import CapmeterWarning
 from capmeter.integrations import aac_metrics
+from capmeter.integrations.aac_metrics import functional
 from capmeter.text.tokenization import ptb
 
 NAMES = {"bleu_1": "bleu-1", "bleu_4": "bleu-4", "rouge_l": "rouge-l", "cider_d": "cider-d"}
@@ -154,11 +157,6 @@ def test_every_set_and_metric_works_without_further_arguments() -> None:
 @pytest.mark.meteor
 @pytest.mark.neural
 def test_classes_collect_batches() -> None:
-    from capmeter.integrations.aac_metrics.classes.cider_d import CIDErD
-    from capmeter.integrations.aac_metrics.utils.tokenization import preprocess_mono_sents, preprocess_mult_sents
-
-    from capmeter.integrations.aac_metrics import functional
-
     tokenised = preprocess_mono_sents(CANDIDATES), preprocess_mult_sents(REFERENCES)
     for name in aac_metrics.list_metrics_available():
         metric = aac_metrics.load_metric(name)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 import capmeter
 
@@ -110,8 +111,6 @@ def cluster(clusters: list[SharedCluster], tmp_path_factory: pytest.TempPathFact
 
 def check(folder: Path, outcome: dict[str, Any], parts: int, expected: capmeter.Results) -> None:
     """Every caption has its scores once, and all is bit for bit that of one process."""
-    from pyarrow import parquet
-
     of_all = outcome["scores"]["systems"][""]
     assert of_all["scores"] == {name: each.score for name, each in expected.items()}
     assert of_all["signatures"] == {name: each.signature for name, each in expected.items()}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from scipy.stats import spearmanr
 from support.browser_page import Opened
 from support.page_examples import HOSTILE, candidates, scored, systems
 
@@ -319,8 +322,6 @@ def steps(page: Opened) -> int:
 
 
 def test_work_for_long_captions_is_linear_in_words(open_page) -> None:
-    import random
-
     def page(words: int) -> Opened:
         sample = random.Random(0)
         texts = [" ".join(f"word{sample.randrange(800)}" for _ in range(words)) for _ in range(60)]
@@ -374,9 +375,6 @@ def test_linked_pictures_load_when_a_caption_is_opened(open_page, tmp_path: Path
 
 
 def test_rank_correlations_are_those_of_scipy(open_page) -> None:
-    import numpy as np
-    from scipy.stats import spearmanr
-
     inputs = {"a": scored(candidates(60, 1)), "b": scored(candidates(60, 2), metrics="bleu-1,rouge-l")}
     tab = open_page(inputs).tab
     cells = [row.locator("td").all_text_contents() for row in tab.locator(".correlations tbody tr").all()]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import kstest, pearsonr
+from scipy.stats import t as student
 
 from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import Clusters
@@ -148,8 +149,6 @@ def test_williams() -> None:
     t = (r12 - r13) * np.sqrt(
         (n - 1) * (1 + r23) / (2 * (n - 1) / (n - 3) * det + ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3)
     )
-    from scipy.stats import t as student
-
     assert result == pytest.approx(2 * student.sf(abs(t), n - 3), rel=1e-9)
     assert williams_test(0.5, 0.5, 0.9, 12) == 1.0
     with pytest.raises(InputError, match="four points"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -128,8 +129,6 @@ def test_a_folder_of_the_transformers_library(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_network_get_a_sentence(tmp_path: Path, resnet50: tuple[ResNet, Path]) -> None:
-    import pickle
-
     with pytest.raises(AssetError, match="expected a folder with config"):
         VisionNetwork(tmp_path / "nothing.pth", "cpu")
     with pytest.raises(AssetError, match="has no weights"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from support.caption_sets import ROWS, caption_set
 from support.research import needs_research
 
@@ -189,8 +190,6 @@ def test_an_explanation_is_that_of_the_members(name: str, members: list[str]) ->
     assert evidence.facts["score"] == pytest.approx(explanation.scores[str(metric)], abs=1e-6)
     (encoded,) = json.loads(json.dumps(to_dicts([explanation])))
     assert list(encoded["evidence"][str(metric)]["members"]) == members
-    from rich.console import Console
-
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(render_explanations([explanation]))
     text = console.export_text()

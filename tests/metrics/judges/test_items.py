@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as arrow
+import pyarrow.parquet as parquet
 import pytest
 from support.judge_tasks import write
 
@@ -53,10 +55,6 @@ def test_a_malformed_question_file_is_refused(tmp_path: Path, content: str, mess
 
 
 def test_question_files_in_other_forms(tmp_path: Path) -> None:
-
-    import pyarrow as arrow
-    import pyarrow.parquet as parquet
-
     rows = [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}]
     parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(json.dumps(rows[0]).encode()))

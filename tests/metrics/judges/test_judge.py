@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -22,6 +23,8 @@ from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.core.settings import Settings
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.results import Results, load_json_schema
+from capmeter.report.explain import explain
+from capmeter.report.page_data import collect_evidence
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -195,8 +198,6 @@ def test_a_log_probability_of_minus_infinity_is_a_probability_of_0(tmp_path: Pat
 
 
 def test_asking_inside_an_event_loop() -> None:
-    import asyncio
-
     async def run(name: str) -> float:
         return score(captions(), name).score
 
@@ -239,9 +240,6 @@ def test_captions_that_instruct_the_judge_are_flagged() -> None:
 
 
 def test_explanations_show_the_whole_question_also_of_stored_answers(tmp_path: Path) -> None:
-    from capmeter.report.explain import explain
-    from capmeter.report.page_data import collect_evidence
-
     reason = '{"score": 85, "reason": "both say dog, [key]"}'
     with JudgeServer(lambda body, before: completion(reason.replace("[key]", KEY))).running() as server:
         metric = server.clair

@@ -9,6 +9,8 @@ import json
 import logging
 import socketserver
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -281,9 +283,6 @@ def test_a_damaged_answer_is_one_sentence(tmp_path: Path, row: str) -> None:
 
 def test_runs_at_the_same_time_share_their_answers(tmp_path: Path) -> None:
     """Two processes ask the same questions at once: each is asked once."""
-    import subprocess
-    import sys
-
     rows = tmp_path / "rows.jsonl"
     texts = [{"image_id": str(k), "candidate": f"text {k}", "references": ["a"]} for k in range(40)]
     rows.write_text("".join(json.dumps(row) + "\n" for row in texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,6 @@ def test_an_empty_caption_is_scored_on_the_questions_of_the_others(tmp_path: Pat
 
 
 def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
-    import math
-
     task = tmp_path / "fluent.yaml"
     task.write_text("prompt: 'Grade from 1 to 5: {candidate}'\nread: {expectation: [1, 5]}\n")
     reply = completion("4", [["4", {"4": math.log(0.5), "5": math.log(0.25), "x": math.log(0.25)}]])

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import subprocess
+import sys
 from gzip import decompress
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from capmeter.core.errors import AssetError, InputError, MissingBackend
 from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.evidence import Link
 from capmeter.evaluation.registry import parse
-from capmeter.evaluation.runner import evaluate
+from capmeter.evaluation.runner import evaluate, score
 from capmeter.metrics.ngram.meteor import COLUMNS, Meteor
 from capmeter.text.meteor import resources as meteor_resources
 from capmeter.text.meteor.resources import ENVIRONMENT, INSTALL_COMMAND, JAR, meteor_status
@@ -301,16 +302,12 @@ def test_cold_start_loads_nothing_heavy(meteor_index: Path) -> None:
         "import sys; from capmeter.metrics.ngram.meteor import Meteor; Meteor().resources;"
         "print([name for name in ('nltk', 'scipy', 'pycocoevalcap', 'pandas', 'torch') if name in sys.modules])"
     )
-    import sys
-
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_a_repetitive_caption_is_aligned_as_by_the_program(meteor_index) -> None:
     """The numbers are those that the Java program printed for this pair, after half a minute."""
-    from capmeter.evaluation.runner import score
-
     scored = score(candidates=["dog " * 300], references=[["dog " * 300 + "runs"]], metrics="meteor")["meteor"]
     assert scored.values is not None
     assert scored.values[0, :23].tolist() == [300, 301, 0, 0, 300, 300, *[0] * 14, 1, 300, 300]
@@ -318,8 +315,6 @@ def test_a_repetitive_caption_is_aligned_as_by_the_program(meteor_index) -> None
 
 
 def test_captions_that_no_search_could_align_do_not_end_the_run(meteor_index) -> None:
-    from capmeter.evaluation.runner import score
-
     results = score(
         candidates=["a dog", "dog " * 250_000, "two cats", "dog " * 3_000, "dog " * 20_000],
         references=[["a dog"], ["dog runs"], ["two cats"], ["dog " * 3_000 + "runs", "dog"], ["a dog, the dog"]],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from support.spice_parses import Recorded, official_set, recorded, use_parser
 from support.written_parses import caption
 
@@ -107,8 +108,6 @@ def test_an_unknown_parser_is_refused():
 
 
 def test_explanation_has_matches_and_the_most_similar_tuples(fixed_parses):
-    from rich.console import Console
-
     captions = CaptionSet.from_captions([Caption("7", "7", CANDIDATES[0], tuple(REFERENCES[0]))])
     (explanation,) = explain(captions, "spice")
     scene = explanation.evidence["spice"].scene

@@ -20,9 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.call_counts import steps
 
+from capmeter.captions.caption_set import SentencePool
 from capmeter.core.assets import find_checkpoint
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import AssetError
+from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.scene_graphs.extraction import Scenes, find_synset_lookup
 
 FOLDER = find_checkpoint("factual") or Path()
@@ -134,8 +136,6 @@ def test_the_checkpoint_is_small_and_names_its_training_data() -> None:
 
 @pytest.mark.meteor
 def test_scenes() -> None:
-    from capmeter.captions.caption_set import SentencePool
-
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
     table = SentencePool(("two dogs on the grass", "a red bus")).analyse(Scenes("factual"))
     assert table.version.startswith("factual@")
@@ -148,8 +148,6 @@ def test_scenes() -> None:
 @pytest.mark.meteor
 def test_agreement_with_human_graphs(parser: FactualParser, shared: Path) -> None:
     """As in the model card."""
-    from capmeter.text.meteor.resources import load_english_synonyms
-
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
     examples = read_factual(shared / "data" / "factual_scene_graphs.jsonl.gz")
     dev = [example for example in examples if example.split == "dev"]

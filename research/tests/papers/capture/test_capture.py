@@ -15,6 +15,7 @@ import capmeter
 from capmeter.captions.caption_set import SentencePool
 from capmeter.core.errors import InputError
 from capmeter.core.settings import shared_memory
+from capmeter.encoders import SentenceVectors, find_encoder
 from capmeter.evaluation.base import RunContext
 
 pytestmark = [pytest.mark.neural, pytest.mark.meteor]
@@ -60,8 +61,6 @@ def score(candidate: str, reference: str, name: str = "capture") -> dict[str, fl
 
 
 def cosines(*phrases: str) -> np.ndarray:
-    from capmeter.encoders import SentenceVectors, find_encoder
-
     vectors = SentencePool(phrases).analyse(SentenceVectors(find_encoder("minilm"), 6)).astype(float)
     return vectors @ vectors.T
 

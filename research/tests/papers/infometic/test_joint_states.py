@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -132,9 +134,6 @@ def test_an_unknown_architecture_and_a_slow_tokenizer_are_refused(tmp_path: Path
 
 
 def test_the_made_worlds_own_architecture_is_made_known_only_when_it_is_asked_for(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     folder = tiny_clip(tmp_path / "clip")
     code = (
         "import sys; from capmeter.encoders import find_joint_encoder; "

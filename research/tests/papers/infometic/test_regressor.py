@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from capmeter_research.papers.infometic.infometic import COLUMNS, InfoMetICHead, word_scores
 from capmeter_research.papers.infometic.regressor import Regressor
+from rich.console import Console
 from support.vision_models import captioned, pictures, tiny_blip, tiny_clip, tiny_siglip
 
 import capmeter
@@ -164,8 +165,6 @@ def test_it_scores_and_explains_with_every_kind_of_encoder(build, tmp_path: Path
 
 
 def test_an_explanation_shows_every_word_and_names_the_wrong_ones(tmp_path: Path) -> None:
-    from rich.console import Console
-
     encoder = tiny_clip(tmp_path / "encoder")
     name = head(tmp_path / "head", encoder)
     captions = captioned(pictures(tmp_path, [(32, 32)]), ["a dog runs"])

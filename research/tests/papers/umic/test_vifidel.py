@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from capmeter_research.common.region_files import write_npz_regions
+from capmeter_research.papers.umic.vifidel import read_label_names
 from support.uniter_examples import random_regions
 
 import capmeter
@@ -69,8 +70,6 @@ def test_numbered_labels_need_names(folder: Path) -> None:
     results = score(folder, "4", "a dog and a cat", labels=f'"{folder / "names.txt"}"')
     assert results.score == 1.0 and "labels:names.txt@" in results.signature
     (folder / "names.txt").write_text("dog\n")
-
-    from capmeter_research.papers.umic.vifidel import read_label_names
 
     read_label_names.cache_clear()
     with pytest.raises(InputError, match=r"has label 2, but .* names 1 to 1"):

@@ -19,9 +19,16 @@ from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders.handle import ENCODERS
 
-torch = pytest.importorskip("torch", reason="needs the vision extra")
+pytest.importorskip("torch", reason="needs the vision extra")
 pytest.importorskip("transformers", reason="needs the vision extra")
 pytest.importorskip("PIL", reason="needs the vision extra")
+
+import torch
+from capmeter_research.papers.infometic.training.examples import read_examples, read_rated
+from capmeter_research.papers.infometic.training.recipe import RegressorRecipe
+from capmeter_research.papers.infometic.training.training import RegressorLearner, TunedLearner, train_regressor
+from safetensors.numpy import load_file
+
 ON_CPU = Settings(device="cpu", precision="float32", cache=None)
 
 
@@ -100,9 +107,6 @@ def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
 
 
 def test_a_pair_needs_no_references_and_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
-    from capmeter_research.papers.infometic.training.recipe import RegressorRecipe
-    from capmeter_research.papers.infometic.training.training import train_regressor
-
     captions = capmeter.load(folder / "rows.jsonl")
     bare = CaptionSet.from_captions(
         Caption(each.id, each.image_id, each.candidate, (), each.image, None, each.human) for each in captions
@@ -125,8 +129,6 @@ def test_a_pair_needs_no_references_and_other_weights_are_refused(folder: Path, 
 
 
 def test_rows_that_teach_nothing_are_refused(folder: Path, tmp_path: Path) -> None:
-    from capmeter_research.papers.infometic.training.examples import read_examples
-
     captions = list(capmeter.load(folder / "rows.jsonl"))
     inputs = InputSpec("polos", str(folder / "clip"))
 
@@ -155,11 +157,6 @@ def test_a_tuned_encoder_learns_what_a_frozen_one_cannot_and_lies_in_the_checkpo
     folder: Path, tmp_path: Path
 ) -> None:
     """The first steps begin from the frozen scores; in the end the encoder itself tells the captions apart."""
-    from capmeter_research.papers.infometic.training.examples import read_examples
-    from capmeter_research.papers.infometic.training.recipe import RegressorRecipe
-    from capmeter_research.papers.infometic.training.training import RegressorLearner, TunedLearner
-    from safetensors.numpy import load_file
-
     captions = capmeter.load(folder / "rows.jsonl")
     inputs, recipe = InputSpec("polos", str(folder / "clip")), RegressorRecipe(epochs=30, tune=0.5)
     examples = read_examples(captions, inputs, share=0.1, seed=0, settings=ON_CPU)
@@ -233,8 +230,6 @@ def test_ratings_without_pictures_train_a_head_on_the_texts(folder: Path, tmp_pa
 @pytest.mark.parametrize("seed", range(4))
 def test_held_out_images_have_different_scores_where_nearly_all_are_equal(seed: int) -> None:
     """One caption in five is wrong: more images are held out until their scores differ, at most half."""
-    from capmeter_research.papers.infometic.training.examples import read_rated
-
     rows = [Caption(str(k), f"image {k}", "a dog", ("a dog",), human=(float(k % 5 > 0),)) for k in range(50)]
     rated = read_rated(CaptionSet.from_captions(rows), InputSpec("text", "minilm"), share=0.02, seed=seed)
     held_out = rated.held_out.tolist()

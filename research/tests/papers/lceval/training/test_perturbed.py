@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from capmeter_research.common.benchmark_exclusions import identify_photo
+from capmeter_research.papers.lceval.checkpoint import load_network
 from capmeter_research.papers.lceval.features import FEATURES
 from capmeter_research.papers.lceval.training.perturbed import FORMS, perturb_captions
 from capmeter_research.papers.lceval.training.train import LcEvalOptions, train
-from capmeter_research.papers.lceval.training.training import LcEvalRecipe
+from capmeter_research.papers.lceval.training.training import LcEvalRecipe, ranking_loss, train_lceval
 from support.lceval_training_set import random_training_set
 
 from capmeter.core.checkpoints import Checkpoint
@@ -54,9 +56,6 @@ def test_captions_that_cannot_be_perturbed_are_left_out() -> None:
 
 def test_the_ranking_loss_by_hand() -> None:
     """Logits 2, 1, 3 of a caption and two forms: the mean of log(1 + e^-1) and log(1 + e)."""
-    torch = pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.training.training import ranking_loss
-
     module = torch.nn.Linear(1, 2, bias=False)
     module.weight = torch.nn.Parameter(torch.tensor([[-0.5], [0.5]]))
     loss = ranking_loss(module, torch.tensor([[[2.0], [1.0], [3.0]]]))
@@ -67,10 +66,6 @@ def test_the_ranking_loss_by_hand() -> None:
 @pytest.mark.parametrize("restarts", [1, 2])
 def test_a_network_learns_to_score_captions_above_their_forms(restarts: int, tmp_path: Path) -> None:
     """Forms differ from captions in one feature alone, of which labels want more and the ranking less."""
-    pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.checkpoint import load_network
-    from capmeter_research.papers.lceval.training.training import train_lceval
-
     rng = np.random.default_rng(1)
     forms = np.repeat(rng.random((60, 1, len(FEATURES))), FORMS, axis=1)
     forms[:, 1:, 3] += 0.3
@@ -86,7 +81,6 @@ def test_a_network_learns_to_score_captions_above_their_forms(restarts: int, tmp
 
 
 def test_options_of_the_recipe_reach_the_checkpoint(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the neural extra")
     rows = [{"image_id": f"{k}.jpg", "references": captions} for k, captions in enumerate(PHOTOS.values())]
     (tmp_path / "human.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "none.json.gz").write_bytes(gzip.compress(b'{"coco": [], "flickr": []}'))

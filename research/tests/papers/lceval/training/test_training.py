@@ -12,13 +12,15 @@ import pytest
 from capmeter_research.common.benchmark_exclusions import identify_photo
 from capmeter_research.common.machine_captions import MachineCaption, read_machine_captions
 from capmeter_research.common.model_selection import load_selection_judgments
+from capmeter_research.papers.lceval.checkpoint import load_network
 from capmeter_research.papers.lceval.features import FEATURES, Features, select_features
 from capmeter_research.papers.lceval.lceval import LcEval
 from capmeter_research.papers.lceval.training.examples import build_caption_set, build_examples, read_human_captions
 from capmeter_research.papers.lceval.training.stored_features import feature_matrix, measure_rows
 from capmeter_research.papers.lceval.training.train import LcEvalOptions, train
-from capmeter_research.papers.lceval.training.training import LcEvalRecipe
+from capmeter_research.papers.lceval.training.training import LcEvalRecipe, judgment_tau, train_lceval
 from capmeter_research.papers.lceval.training.variants import BUNDLED, VARIANTS, resolve_variants
+from support.command_line import capmeter
 from support.lceval_training_set import random_training_set
 
 from capmeter.captions.caption_set import Caption, CaptionSet
@@ -211,10 +213,6 @@ def test_only_new_captions_are_measured(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.checkpoint import load_network
-    from capmeter_research.papers.lceval.training.training import train_lceval
-
     examples = random_training_set()
     for hidden in ((), (12,), (6, 5)):
         recipe = LcEvalRecipe(epochs=60, lr=0.01, hidden=hidden, patience=0)
@@ -224,8 +222,6 @@ def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None
         assert outcome.scores["tau"] == max(entry["scores"]["tau"] for entry in outcome.history)
         loaded = load_network(str(folder))
         assert [layer.weights.shape[1] for layer in loaded.network.layers] == [*hidden, 2]
-        from capmeter_research.papers.lceval.training.training import judgment_tau
-
         assert examples.judgments is not None
         assert judgment_tau(examples.judgments, loaded.network) == pytest.approx(outcome.scores["tau"], abs=1e-6)
         checkpoint = Checkpoint.read(folder)
@@ -234,10 +230,6 @@ def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None
 
 
 def test_a_distilled_ensemble_depends_less_on_the_seed(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.checkpoint import load_network
-    from capmeter_research.papers.lceval.training.training import train_lceval
-
     examples, other_features = random_training_set(), np.random.default_rng(9).random((400, len(FEATURES))) * 3 - 1
     gaps = {}
     for restarts in (1, 8):
@@ -259,9 +251,6 @@ def test_a_distilled_ensemble_depends_less_on_the_seed(tmp_path: Path) -> None:
 
 
 def test_the_l2_penalty_is_on_weights_alone(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter_research.papers.lceval.training.training import train_lceval
-
     sizes = []
     for decay in (0.0, 0.3):
         recipe = LcEvalRecipe(epochs=30, lr=0.01, hidden=(), patience=0, weight_decay=decay)
@@ -290,9 +279,6 @@ def test_recipes_and_variants() -> None:
 
 
 def test_a_pooling_needs_custom_features(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs torch")
-    from support.command_line import capmeter
-
     (tmp_path / "people.jsonl").write_text("")
     inputs = ("people.jsonl", "--exclusions", "none.gz", "--pool", "mean", "-o", "out")
     done = capmeter("train", "lceval", *inputs, folder=tmp_path)
@@ -314,7 +300,6 @@ def test_the_bundled_networks_match_their_names() -> None:
 
 def test_an_epoch_that_nothing_selects_is_refused(tmp_path: Path) -> None:
     """A dozen photos, of which none is held out, and no judgments."""
-    pytest.importorskip("torch", reason="training needs the neural extra")
     rows = [{"image_id": f"{number}.jpg", "references": human_captions(number)} for number in range(2000, 2012)]
     (tmp_path / "human.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "none.json.gz").write_bytes(gzip.compress(b'{"coco": [], "flickr": []}'))

@@ -25,6 +25,7 @@ from support.command_line import capmeter
 from capmeter.captions.load import load
 from capmeter.core.errors import InputError
 from capmeter.transforms.degradations import parse
+from capmeter.transforms.similarity import Neighbours
 
 TEXTS = {
     "1": ("A brown dog runs on the grass.", "a dog is running on green grass"),
@@ -161,8 +162,6 @@ def test_the_same_values_degrade_captions_for_robustness(captions, name: str) ->
 
 
 def test_the_most_similar_images_are_the_first_of_all(captions) -> None:
-    from capmeter.transforms.similarity import Neighbours
-
     neighbours = Neighbours.find(captions)
     for row in range(len(captions)):
         np.testing.assert_array_equal(neighbours.nearest(row, 2), neighbours.nearest(row)[:2])
