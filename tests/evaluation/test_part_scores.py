@@ -110,7 +110,7 @@ def test_references_apart_are_read_by_every_process(tmp_path: Path) -> None:
     (tmp_path / "twice.jsonl").write_text(
         "".join(json.dumps({**row, "image_id": f"{n}/{row['image_id']}"}) + "\n" for n in "ab" for row in rows)
     )
-    with pytest.raises(InputError, match=r"80 images .* only within a part: .* ambiguous; use the same ids"):
+    with pytest.raises(InputError, match=r"80 images .* within a part alone: .* ambiguous; use the same ids"):
         score(tmp_path / "twice.jsonl", tmp_path / "none", options=options)
     for name, message in (("nowhere.json", "no such file"), (".", "is a folder"), ("/dev/zero", "a device")):
         with pytest.raises(InputError, match=message):

@@ -383,9 +383,8 @@ def combine(
             matching = find_matches(dict.fromkeys(images), table.rows)
             if unmatched := [image_id for image_id in scored_images if image_id not in matching.rows]:
                 raise InputError(
-                    f"{format_count(len(unmatched), 'image')} ({list_names(unmatched)}) could be matched with "
-                    "references only within a part: among all images these names are ambiguous; use the same ids in "
-                    "both files"
+                    f"{format_count(len(unmatched), 'image')} ({list_names(unmatched)}) match references within a part "
+                    "alone: among all images their names are ambiguous; use the same ids in both files"
                 )
             if unused := find_unused_references(matching, table):
                 notes[UNUSED] = len(unused), unused[:NOTED_IDS]

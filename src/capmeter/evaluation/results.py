@@ -497,10 +497,9 @@ def _read_scores(metric_name: str, saved_metric: Mapping[str, Any], ids: Ids) ->
     corpus_scores = dict(zip(names, saved_scores.tolist(), strict=True))
     metric, values = _read_rows(metric_name, saved_metric, [items, *part_items.values()])
     answers, signature = saved_metric.get("answers", {}), saved_metric["signature"]
-    if not isinstance(signature, str):
-        raise ValueError("its signature is not text")
-    if not all(isinstance(text, str) for by_question in answers.values() for text in by_question.values()):
-        raise ValueError("its answers are not texts by caption and question")
+    texts = [signature, *(text for by_question in answers.values() for text in by_question.values())]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("its signature is not text, or its answers are not texts by caption and question")
     stored = Scores(
         name=metric_name,
         score=corpus_scores.pop("score"),
