@@ -18,8 +18,9 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
 from capmeter.core.errors import InputError
@@ -55,11 +56,10 @@ class Named:
     NAME: ClassVar[str]
     SUMMARY: ClassVar[str]
 
-    if TYPE_CHECKING:  # a property of most classes; a protocol has a field of this name, which a property would forbid
-
-        @property
-        def name(self) -> str:
-            """The name without parameters."""
+    @cached_property  # which a protocol's field of this name may replace
+    def name(self) -> str:
+        """The name without parameters."""
+        return self.NAME
 
     def __post_init__(self) -> None:
         for key, parameter in parameters_of(type(self)).items():

@@ -138,11 +138,6 @@ class Metric(Named, ABC):
     GUIDE: ClassVar[str] = ""
 
     @property
-    def name(self) -> str:
-        """The metric's name without parameters."""
-        return self.NAME
-
-    @property
     def needs(self) -> frozenset[str]:
         """What each caption must have: any of "references", "events" (in time), "image" (its picture), "regions"."""
         return frozenset({"references"})

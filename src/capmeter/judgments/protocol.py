@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from capmeter.core.errors import InputError, ProtocolError
@@ -67,7 +67,7 @@ class Protocol(Named):
 
     SUMMARY = "how judgments and scores are turned into one number"
 
-    name: str
+    name: str = field()
     judgments: Annotated[str, "human, or another field of the rows; for pairs also consensus or votes"] = "human"
     leave_out: Annotated[tuple[LeaveOut, ...], "what is excluded"] = ()
     references: Annotated[str, f"which references the metric is given: {', '.join(REFERENCES)} (K a number)"] = "all"

@@ -54,11 +54,6 @@ Change = Callable[[tuple[str, ...], int, np.random.Generator], list[str]]
 class Degradation(Named, ABC):
     """The base class of all degradations. Class attributes: `NAME`, and `SUMMARY`, one line."""
 
-    @property
-    def name(self) -> str:
-        """The degradation's name without parameters."""
-        return self.NAME
-
     @abstractmethod
     def fit(self, captions: CaptionSet, seed: int = 0) -> Degrade:
         """The function that degrades these captions.

@@ -45,11 +45,6 @@ Features = npt.NDArray[np.float32]
 class ImageEncoder(Named, ABC):
     """A network that encodes an image as a vector; other packages may add some."""
 
-    @property
-    def name(self) -> str:
-        """Its name without parameters."""
-        return self.NAME
-
     @abstractmethod
     def label(self, settings: Settings) -> str:
         """Its name with the hash of its weights: the same label gives the same features."""

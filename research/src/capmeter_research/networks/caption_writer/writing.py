@@ -63,11 +63,6 @@ class WriterSystem(Named):
         if not self.strength.isalnum():
             raise InputError(f"writer: strength={self.strength!r}, expected a number of steps, or {FINAL}")
 
-    @property
-    def name(self) -> str:
-        """The name without parameters."""
-        return self.NAME
-
     def sight(self, photos: int) -> InputCorruption:
         """The input corruption of each photo."""
 

@@ -62,11 +62,6 @@ class DecodingStrategy(Named):
         if not self.temperature > 0:
             raise InputError(f"captioner: temperature={self.temperature}, expected more than 0")
 
-    @property
-    def name(self) -> str:
-        """The name without parameters."""
-        return self.NAME
-
 
 def parse_decoding(text: str) -> DecodingStrategy:
     """The value of a text form such as `captioner(decode=beam)`, or of `greedy`, `beam` or `sample` alone."""

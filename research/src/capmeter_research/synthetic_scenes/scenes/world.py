@@ -47,11 +47,6 @@ class World(Named):
     seed: Annotated[int, "the seed of everything"] = 0
     pixels: Annotated[int, "width and height of the pictures"] = 96
 
-    @property
-    def name(self) -> str:
-        """Its name without parameters."""
-        return self.NAME
-
     def __post_init__(self) -> None:
         super().__post_init__()
         for field_name, low, high in (("size", 1, MOST_SCENES), ("seed", 0, 2**63), ("pixels", 32, MOST_PIXELS)):
