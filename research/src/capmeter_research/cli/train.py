@@ -18,6 +18,7 @@ from capmeter.encoders.handle import require_neural
 from capmeter_research.common.options import TrainingReport, output_option
 from capmeter_research.networks.caption_writer.train import train as train_writer
 from capmeter_research.networks.fluency.train import train as train_fluency
+from capmeter_research.networks.own_metric.distillation import train as train_distilled
 from capmeter_research.networks.own_metric.larger import train as train_larger
 from capmeter_research.networks.own_metric.train import train as train_capmeter
 from capmeter_research.networks.parser.train import train as train_parser
@@ -89,6 +90,7 @@ _TRAININGS: dict[str, Callable[[Any], TrainingReport]] = {
     "fluency": train_fluency,
     "capmeter": train_capmeter,
     "capmeter-large": train_larger,
+    "capmeter-distilled": train_distilled,
     "lceval": train_lceval,
     "leic": train_leic,
     "umic": train_umic,

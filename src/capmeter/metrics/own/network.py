@@ -29,7 +29,8 @@ highest cosine in the references, m_i the mean of those in each, a_i that of its
     score = λ_0 cos + (1 - true) λ_1 objects + true (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8)
 
 Where a caption is false, its objects decide; where it is true, coverage and fluency do, and objects absent from all
-references are not penalised. Ungrammatical candidates lose λ_5, false ones too.
+references are not penalised. Ungrammatical candidates lose λ_5, false ones too. A distilled matcher adds to the score
+reader = MLP(pooled), an estimate of what a larger encoder would add; pooled are the inputs of the other three.
 
 `Matcher` computes all of this. `WordErrorTagger` ends with right_i; it is trained on words alone and uses a lower
 layer of the encoder.
@@ -112,9 +113,11 @@ class MatcherShape(TaggerShape):
     Attributes:
         component_weights: λ_0 … λ_5: of the cosine; of objects, where the caption is false; of being true, of coverage
             and of fluency, where it is true; of being grammatical.
+        reader_width: hidden units of the reader; 0: the matcher is not distilled.
     """
 
     component_weights: tuple[float, float, float, float, float, float] = (24.0, 6.0, 12.0, 1.0, 2.0, 1.2)
+    reader_width: int = 0
 
 
 class MatcherOutput(NamedTuple):
@@ -127,6 +130,7 @@ class MatcherOutput(NamedTuple):
     cosine: Tensor  # (n,), -1 to 1
     objects: Tensor  # (n,), about 0 to 2.5
     right: Tensor  # (n, t), logit of each candidate piece
+    pooled: Tensor  # (n, k), inputs of the reader
 
 
 class _ComparedPieces(NamedTuple):
@@ -261,6 +265,8 @@ class Matcher(_CrossAttention):
         self.correctness = _head(2 * width + 2 + SIMILARITY_DIM, width, dropout)
         self.coverage = _head(2 * width + SIMILARITY_DIM, width, dropout)
         self.fluency = _head(2 * bottleneck, bottleneck, 0.0)
+        pooled = 4 * width + 2 * bottleneck + 2 + SIMILARITY_DIM
+        self.reader = _head(pooled, shape.reader_width, 0.0) if shape.reader_width else None
 
     def forward(
         self, candidates: PieceBatch, references: PieceBatch, similarities: Tensor, lm_features: Tensor
@@ -278,17 +284,20 @@ class Matcher(_CrossAttention):
         lowest_right, mean_right = log_right.amin(1, keepdim=True), _masked_mean(log_right[:, :, None], candidate_mask)
         pooled = _masked_mean(u, candidate_mask), _attention_pool(u, self.weigh, candidate_mask)
         pooled_references = _masked_mean(v, reference_mask), _attention_pool(v, self.weigh_reference, reference_mask)
-        correctness = self.correctness(torch.cat([*pooled, lowest_right, mean_right, similarities], dim=1))[:, 0]
+        candidate_side = torch.cat([*pooled, lowest_right, mean_right, similarities], dim=1)
         coverage = self.coverage(torch.cat([*pooled_references, similarities], dim=1))[:, 0]
-        fluency = self.fluency_logit(candidates, lm_features)
+        flow = self.pool_flow(candidates, lm_features)
+        correctness, fluency = self.correctness(candidate_side)[:, 0], self.fluency(flow)[:, 0]
         score_terms = correctness, coverage, fluency, similarities[:, _CENTROID], objects
-        return MatcherOutput(score_logit(*score_terms, weights=self.shape.component_weights), *score_terms, right)
+        score = score_logit(*score_terms, weights=self.shape.component_weights)
+        all_pooled = torch.cat([candidate_side, *pooled_references, flow], dim=1)
+        score = score if self.reader is None else score + self.reader(all_pooled)[:, 0]
+        return MatcherOutput(score, *score_terms, right, all_pooled)
 
-    def fluency_logit(self, candidates: PieceBatch, lm_features: Tensor) -> Tensor:
-        """The logit of fluency, (n,): a function of the candidates alone."""
+    def pool_flow(self, candidates: PieceBatch, lm_features: Tensor) -> Tensor:
+        """Mean and maximum of f, (n, 2 bottleneck_dim), the input of fluency: of the candidates alone."""
         f = self.flow(torch.cat([candidates.states * _STATE_SCALE, lm_features], dim=2), candidates.mask)
-        logit: Tensor = self.fluency(torch.cat([_masked_mean(f, candidates.mask), f.amax(1)], dim=1))[:, 0]
-        return logit
+        return torch.cat([_masked_mean(f, candidates.mask), f.amax(1)], dim=1)
 
 
 class _LocalContext(nn.Module):

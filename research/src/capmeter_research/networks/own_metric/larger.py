@@ -8,10 +8,10 @@ of the judgments confirms. Neither the network nor the encoder is changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from capmeter.metrics.own.trained_networks import TrainedCapmeter
 
 Floats = NDArray[np.float64]
+_PART = 1024
 _WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
 
 
@@ -58,35 +59,42 @@ class LargerOptions:
     run: RunOptions = RunOptions()
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredCaptions:
-    """The logits of the network alone, and those of the larger encoder, (captions,) each."""
+class ReadCaptions(NamedTuple):
+    """What a matcher and the larger encoder beside it say of captions."""
 
-    logits: Floats
-    larger_logits: Floats
+    logits: Floats  # (captions,), of the matcher alone
+    larger_terms: Floats  # (captions,), what the larger encoder adds; 0 without one
+    pooled: NDArray[np.float32]  # (captions, k), the matcher's states
 
     @classmethod
-    def from_captions(cls, captions: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> ScoredCaptions:
-        """Scores captions that are not empty by a network with a larger encoder whose weight is 1.
+    def from_captions(cls, captions: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> ReadCaptions:
+        """Reads captions in parts.
 
         Args:
-            captions: to score.
-            trained: the network.
-            settings: where it runs.
+            captions: to read.
+            trained: the matcher and the larger encoder.
+            settings: where they run.
         """
         from capmeter.metrics.own.trained_networks import EncodedPart
 
-        part = EncodedPart.encode(captions, trained, settings)
-        logits, larger_logits = np.zeros(len(captions)), part.larger_terms(trained, settings).astype(np.float64)
+        parts = []
         with task("scoring captions", total=len(captions)) as advance:
-            for rows, output in part.run_matcher(replace(trained, larger=None), settings):
-                logits[rows] = output.score.cpu().numpy()
-                advance(len(rows))
-        return cls(logits, larger_logits)
+            for captions_part in captions.chunks(_PART):
+                encoded = EncodedPart.encode(captions_part, trained, settings)
+                rows, outputs = zip(*encoded.run_matcher(replace(trained, larger=None), settings), strict=True)
+                order = np.argsort(np.concatenate(rows))
+                logits, pooled = (
+                    np.concatenate([getattr(output, name).cpu().numpy() for output in outputs])[order]
+                    for name in ("score", "pooled")
+                )
+                larger_terms = encoded.larger_terms(trained, settings)
+                parts.append((logits.astype(np.float64), larger_terms.astype(np.float64), pooled))
+                advance(len(captions_part))
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def score(self, weight: float) -> Floats:
-        """The logits with this weight of the larger encoder's."""
-        return self.logits + weight * self.larger_logits
+        """The logits with this weight of what the larger encoder adds."""
+        return self.logits + weight * self.larger_terms
 
 
 def train(options: LargerOptions) -> TrainingReport:
@@ -123,7 +131,7 @@ def train(options: LargerOptions) -> TrainingReport:
         f"{len(half):,} of {len(judgments):,} judgments select; {format_count(len(captions), 'held-out caption')}"
     )
 
-    judged, perturbed = (ScoredCaptions.from_captions(each, trained, settings) for each in (half.captions, captions))
+    judged, perturbed = (ReadCaptions.from_captions(each, trained, settings) for each in (half.captions, captions))
     trials = []
     for weight in _WEIGHTS:
         tau = kendall_tau(half.protocol.statistic, judged.score(weight)[half.rows], half.human)
@@ -150,13 +158,15 @@ def train(options: LargerOptions) -> TrainingReport:
         },
     )
     checkpoint.save(options.output)
-    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in checkpoint.scores.items()]
+    messages = f"weight of the larger encoder's logit: {weight:g}", f"capmeter(size=large): {options.output}"
+    return report_scores(checkpoint.scores, *messages)
+
+
+def report_scores(scores: Mapping[str, float], *messages: str) -> TrainingReport:
+    """The report of a training with these pairwise accuracies and values of Kendall's τ."""
+    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in scores.items()]
     title = "pairwise accuracy, caption vs. perturbed caption, held-out photos; Kendall's τ by weight"
-    return TrainingReport(
-        Table(title, ["kind", "%"], table_rows, [False, True]),
-        {"scores": dict(checkpoint.scores), "weight": weight},
-        (f"weight of the larger encoder's logit: {weight:g}", f"capmeter(size=large): {options.output}"),
-    )
+    return TrainingReport(Table(title, ["kind", "%"], table_rows, [False, True]), {"scores": dict(scores)}, messages)
 
 
 def perturb_held_out(photos: Sequence[Photo], seed: int) -> tuple[CaptionSet, CaptionBatch]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress
-from capmeter.report.tables import Table
 from capmeter_research.common.corpus import sample_more, sample_splits
 from capmeter_research.common.model_selection import load_selection_judgments
 from capmeter_research.common.options import (
@@ -23,6 +22,7 @@ from capmeter_research.common.options import (
     steps_option,
     workers_option,
 )
+from capmeter_research.networks.own_metric.larger import report_scores
 from capmeter_research.networks.own_metric.recipe import CapmeterRecipe, TaggerRecipe
 
 
@@ -97,10 +97,4 @@ def train(options: CapmeterOptions) -> TrainingReport:
         device=device,
         workers=options.workers,
     ).scores
-    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in scores.items()]
-    title = "pairwise accuracy, caption vs. perturbed caption, held-out photos"
-    return TrainingReport(
-        Table(title, ["kind", "%"], table_rows, [False, True]),
-        {"scores": dict(scores), "checkpoint": str(options.output)},
-        (f"capmeter: {options.output}",),
-    )
+    return report_scores(scores, f"capmeter: {options.output}")

@@ -85,9 +85,8 @@ class CapmeterLearner(WordLearner):
             component_loss = self._component_loss(component_name, getattr(output, component_name), captions.batch)
             losses[component_name] = recipe.component_loss_weight * component_loss
         candidates, _, lm_features = self.inputs(fluency_captions, self.states)
-        losses["fluency"] = self._component_loss(
-            "fluency", self.network.fluency_logit(candidates, lm_features), fluency_captions.batch
-        )
+        flow = self.network.pool_flow(candidates, lm_features)
+        losses["fluency"] = self._component_loss("fluency", self.network.fluency(flow)[:, 0], fluency_captions.batch)
         return losses
 
     def _component_loss(self, component_name: str, logits: Tensor, batch: CaptionBatch) -> Tensor:
