@@ -248,7 +248,7 @@ def _split_lines(
 
     record_count = 0
     bounds = [] if has_header else [(0, 0, 0)]  # numbers of records and lines, and bytes, before each span
-    for record_count, _ in enumerate(read(read_lines()), len(bounds)):
+    for record_count, _ in enumerate(read(read_lines()), start=0 if has_header else 1):
         if record_count % rows == 0:
             bounds.append((record_count, line_number, offset))
     if bounds and bounds[-1][0] < record_count:

@@ -486,7 +486,7 @@ class FieldMap:
         reference_names: list[str],
         side: Side,
     ) -> None:
-        """Reads the row's events, if it has any; the names of their texts are those of no candidate or reference."""
+        """Reads the row's events, if it has any, and takes the names of their texts out of both lists of names."""
         location, texts = row.location, reference_names if side == "references" else []
         found = find_events(record, values, candidate_names, texts, self._event_lists, location)
         if found is None:

@@ -167,7 +167,7 @@ def _resources() -> Iterator[_DoctorSection]:
 def _plugins() -> Iterator[_DoctorSection]:
     """The names that other packages register: whether they are ready, and their package or the problem."""
     for registry in (METRICS, TRANSFORMS):
-        for plugin_name in registry.third_party():
+        for plugin_name in registry.third_party.values():
             load_problem = registry.load_error(plugin_name)
             detail = load_problem or registry.entry(plugin_name).package or ""
             yield _DoctorSection(f"plug-in {plugin_name}", "not ready" if load_problem else "ready", detail)

@@ -70,7 +70,7 @@ def _show_parameters(name: str, format: str) -> None:
     registries = {list_name: registry for list_name, (registry, _, _) in LISTS.items()}
     kinds = {list_name: registry for list_name, registry in registries.items() if name in registry}
     if not kinds:  # the error is of those with a similar name
-        kinds = {key: each for key, each in registries.items() if "did you mean" in each.suggest(name)} or registries
+        kinds = {key: each for key, each in registries.items() if each.similar(name)} or registries
     tables, contents = [], {}
     for list_name, registry in kinds.items():
         implied_parameters = registry.entry(name).implied_parameters

@@ -66,7 +66,7 @@ class Registry(Generic[Kind]):
         self._classes: dict[str, type[Kind]] = {}
 
     @cached_property
-    def _third_party_names(self) -> dict[str, str]:
+    def third_party(self) -> dict[str, str]:
         """The names from other packages by what people type."""
         return {fold_name(name): name for name in self._entry_points if self.builtin_name(name) is None}
 
@@ -80,7 +80,7 @@ class Registry(Generic[Kind]):
         return {name: list(distinct.values()) for name, distinct in sorted(points_by_name.items())}
 
     def __contains__(self, name: str) -> bool:
-        return self.builtin_name(name) is not None or fold_name(name) in self._third_party_names
+        return self.builtin_name(name) is not None or fold_name(name) in self.third_party
 
     def builtin_name(self, name: str) -> str | None:
         """capmeter's name that this is, whatever its case, hyphens and underscores; None if there is none."""
@@ -88,11 +88,7 @@ class Registry(Generic[Kind]):
 
     def names(self) -> list[str]:
         """All names, capmeter's first, including names from other packages that cannot be used."""
-        return [*self.builtin, *self.third_party()]
-
-    def third_party(self) -> list[str]:
-        """The names from other packages."""
-        return list(self._third_party_names.values())
+        return [*self.builtin, *self.third_party.values()]
 
     def available(self) -> list[str]:
         """The names that can be used."""
@@ -113,17 +109,20 @@ class Registry(Generic[Kind]):
         """
         if (canonical_name := self.builtin_name(name)) is not None:
             return self.builtin[canonical_name]
-        if (third_party_name := self._third_party_names.get(fold_name(name))) is None:
+        if (third_party_name := self.third_party.get(fold_name(name))) is None:
             raise InputError(f"unknown {self.what} {name!r}; {self.suggest(name)}")
         package_names = " and ".join(map(_package, self._entry_points[third_party_name]))
         return Entry(self._entry_points[third_party_name][0].value, package=package_names)
 
-    def suggest(self, name: str) -> str:
-        """Where an unknown name is, or what may have been meant by it."""
+    def similar(self, name: str) -> list[str]:
+        """The names that may have been meant by an unknown one."""
         import difflib  # needed for mistakes only
 
-        similar = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.7)
-        kind = self.group.removeprefix("capmeter.")
+        return difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.7)
+
+    def suggest(self, name: str) -> str:
+        """Where an unknown name is, or what may have been meant by it."""
+        similar, kind = self.similar(name), self.group.removeprefix("capmeter.")
         hint = f" (`capmeter list {kind}` shows all)" if kind in ("metrics", "transforms") else ""
         nearest = f"did you mean {' or '.join(similar)}?{hint}" if similar else f"known are: {', '.join(self.names())}"
         return find_package(kind, name) or nearest
@@ -145,7 +144,7 @@ class Registry(Generic[Kind]):
         return self._classes[name]
 
     def _load_third_party(self, name: str) -> Any:
-        name = self._third_party_names[fold_name(name)]
+        name = self.third_party[fold_name(name)]
         label, entry_points = self.label(name), self._entry_points[name]
         if len(entry_points) > 1:
             raise InputError(f"the {self.what} {label} is provided twice; uninstall one of the packages")
@@ -184,7 +183,7 @@ class Registry(Generic[Kind]):
         name = value.name
         if name in self.builtin:  # without a look at the installed packages, which takes long
             return None
-        if name not in self.third_party() or self.load_error(name) or self.class_of(name) is not type(value):
+        if name not in self.third_party.values() or self.load_error(name) or self.class_of(name) is not type(value):
             return None
         return self.entry(name).package
 

@@ -47,6 +47,7 @@ from capmeter.stats.pairs import sign_with_tolerance
 from capmeter.stats.significance import PERMUTATIONS, Ranking, bootstrap_p_values, required_resamples
 
 Test = Literal["permutation", "bootstrap"]
+_SAME_IMAGES = "name each image alike in both, or omit the captions' ids"
 _SAME_REFERENCES = "compare them against the same ones: give the references separately (references=, --references)"
 System = CaptionSet | Results | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 
@@ -117,13 +118,10 @@ def align_captions(systems: Mapping[str, CaptionSet], *, common: bool = False) -
         caption_pairs = list(zip(first, aligned_captions[system_name], strict=True))
         other_images = [a.id for a, b in caption_pairs if a.image_id != b.image_id]
         differing = [a.id for a, b in caption_pairs if sorted(a.references) != sorted(b.references)]
-        if other_images or differing:
-            problem, advice = (
-                (f"images for {list_names(other_images)}", "name each image alike in both, or omit the captions' ids")
-                if other_images
-                else (f"references for {list_names(differing)}", _SAME_REFERENCES)
-            )
-            raise InputError(f"{first_name!r} and {system_name!r} have different {problem}; {advice}")
+        for what, ids, advice in (("images", other_images, _SAME_IMAGES), ("references", differing, _SAME_REFERENCES)):
+            if ids:
+                both = f"{first_name!r} and {system_name!r}"
+                raise InputError(f"{both} have different {what} for {list_names(ids)}; {advice}")
     return aligned_captions
 
 

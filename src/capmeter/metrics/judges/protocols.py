@@ -254,7 +254,7 @@ PROTOCOLS: Registry[JudgeProtocol] = Registry(
 @functools.cache
 def find_tasks() -> dict[str, Path]:
     """The task files of the packages, by name."""
-    modules = dict.fromkeys(PROTOCOLS.entry(name).target.partition(":")[0] for name in PROTOCOLS.third_party())
+    modules = dict.fromkeys(PROTOCOLS.entry(name).target.partition(":")[0] for name in PROTOCOLS.third_party.values())
     added_folders = {package_folder(module.rpartition(".")[0], "prompts"): None for module in modules}
     folders = [_FOLDER, *(folder for folder in added_folders if folder is not None)]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}

@@ -30,7 +30,7 @@ highest cosine in the references, m_i the mean of those in each, a_i that of its
 
 Where a caption is false, its objects decide; where it is true, coverage and fluency do, and objects absent from all
 references are not penalised. Ungrammatical candidates lose λ_5, false ones too. A distilled matcher adds to the score
-reader = MLP(pooled), an estimate of what a larger encoder would add; pooled are the inputs of the other three.
+student = MLP(pooled), an estimate of what a larger encoder would add; pooled are the inputs of the other three.
 
 `Matcher` computes all of this. `WordErrorTagger` ends with right_i; it is trained on words alone and uses a lower
 layer of the encoder.
@@ -113,11 +113,11 @@ class MatcherShape(TaggerShape):
     Attributes:
         component_weights: λ_0 … λ_5: of the cosine; of objects, where the caption is false; of being true, of coverage
             and of fluency, where it is true; of being grammatical.
-        reader_width: hidden units of the reader; 0: the matcher is not distilled.
+        student_width: hidden units of the student; 0: the matcher is not distilled.
     """
 
     component_weights: tuple[float, float, float, float, float, float] = (24.0, 6.0, 12.0, 1.0, 2.0, 1.2)
-    reader_width: int = 0
+    student_width: int = 0
 
 
 class MatcherOutput(NamedTuple):
@@ -130,7 +130,7 @@ class MatcherOutput(NamedTuple):
     cosine: Tensor  # (n,), -1 to 1
     objects: Tensor  # (n,), about 0 to 2.5
     right: Tensor  # (n, t), logit of each candidate piece
-    pooled: Tensor  # (n, k), inputs of the reader
+    pooled: Tensor  # (n, k), inputs of the student
 
 
 class _ComparedPieces(NamedTuple):
@@ -266,7 +266,7 @@ class Matcher(_CrossAttention):
         self.coverage = _head(2 * width + SIMILARITY_DIM, width, dropout)
         self.fluency = _head(2 * bottleneck, bottleneck, 0.0)
         pooled = 4 * width + 2 * bottleneck + 2 + SIMILARITY_DIM
-        self.reader = _head(pooled, shape.reader_width, 0.0) if shape.reader_width else None
+        self.student = _head(pooled, shape.student_width, 0.0) if shape.student_width else None
 
     def forward(
         self, candidates: PieceBatch, references: PieceBatch, similarities: Tensor, lm_features: Tensor
@@ -291,7 +291,7 @@ class Matcher(_CrossAttention):
         score_terms = correctness, coverage, fluency, similarities[:, _CENTROID], objects
         score = score_logit(*score_terms, weights=self.shape.component_weights)
         all_pooled = torch.cat([candidate_side, *pooled_references, flow], dim=1)
-        score = score if self.reader is None else score + self.reader(all_pooled)[:, 0]
+        score = score if self.student is None else score + self.student(all_pooled)[:, 0]
         return MatcherOutput(score, *score_terms, right, all_pooled)
 
     def pool_flow(self, candidates: PieceBatch, lm_features: Tensor) -> Tensor:

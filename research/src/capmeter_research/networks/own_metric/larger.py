@@ -8,10 +8,10 @@ of the judgments confirms. Neither the network nor the encoder is changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,14 +159,14 @@ def train(options: LargerOptions) -> TrainingReport:
     )
     checkpoint.save(options.output)
     messages = f"weight of the larger encoder's logit: {weight:g}", f"capmeter(size=large): {options.output}"
-    return report_scores(checkpoint.scores, *messages)
+    return report_scores({"scores": dict(checkpoint.scores), "weight": weight}, *messages)
 
 
-def report_scores(scores: Mapping[str, float], *messages: str) -> TrainingReport:
-    """The report of a training with these pairwise accuracies and values of Kendall's τ."""
-    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in scores.items()]
-    title = "pairwise accuracy, caption vs. perturbed caption, held-out photos; Kendall's τ by weight"
-    return TrainingReport(Table(title, ["kind", "%"], table_rows, [False, True]), {"scores": dict(scores)}, messages)
+def report_scores(data: dict[str, Any], *messages: str) -> TrainingReport:
+    """The report of a training whose data have `scores`: pairwise accuracies and values of Kendall's τ."""
+    table_rows = [[score_name, f"{100 * value:.1f}"] for score_name, value in data["scores"].items()]
+    title = "pairwise accuracy, caption vs. perturbed caption, held-out photos; Kendall's τ"
+    return TrainingReport(Table(title, ["kind", "%"], table_rows, [False, True]), data, messages)
 
 
 def perturb_held_out(photos: Sequence[Photo], seed: int) -> tuple[CaptionSet, CaptionBatch]:

@@ -97,4 +97,4 @@ def train(options: CapmeterOptions) -> TrainingReport:
         device=device,
         workers=options.workers,
     ).scores
-    return report_scores(scores, f"capmeter: {options.output}")
+    return report_scores({"scores": dict(scores), "checkpoint": str(options.output)}, f"capmeter: {options.output}")

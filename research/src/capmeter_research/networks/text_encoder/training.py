@@ -24,21 +24,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
-from capmeter.captions.caption_set import SentencePool
 from capmeter.core.checkpoints import Checkpoint, TrainingData
-from capmeter.core.disk_cache import DiskCache
 from capmeter.core.errors import AssetError
 from capmeter.core.ragged import Ragged
-from capmeter.core.settings import MemoryCache, ResultCache, Settings, encode_texts
-from capmeter.encoders import EncoderHandle, PieceTable, SentenceVectors, load_encoder
+from capmeter.core.settings import Settings
+from capmeter.encoders import EncoderHandle, PieceTable, load_encoder
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.layers import KIND, LAYERS, LORA_A, LORA_B, attach_factors
-from capmeter.metrics.own.inputs import strip_final_punctuation
 from capmeter_research.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_research.common.loop import Learner, Run, set_seed
 from capmeter_research.common.recipe import Recipe
 from capmeter_research.common.reference_reader import PREFIX, ReaderWeights, ReferenceReader
-from capmeter_research.common.similar_photos import mean_directions, nearest_neighbours
+from capmeter_research.common.similar_photos import embed_photos, nearest_neighbours, number_captions
 from capmeter_research.common.transformer.network import AdaptedLayers
 
 
@@ -273,9 +270,6 @@ class ReadingLearner(EncoderLearner):
         return self.module.reader().read(self.pieces, sentences[candidates, 0], photo_references.take(references))
 
 
-_SENTENCES_PER_CALL = 8192
-
-
 def train_encoder(
     train: Sequence[Photo],
     held_out: Sequence[Photo],
@@ -330,45 +324,6 @@ def train_encoder(
     )
     checkpoint.save(folder)
     return checkpoint
-
-
-def number_captions(photos: Sequence[Photo]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The captions of photos as indices of distinct sentences, (photos, 5), and these sentences."""
-    sentence_numbers: dict[str, int] = {}
-    caption_rows = [
-        [
-            sentence_numbers.setdefault(strip_final_punctuation(caption), len(sentence_numbers))
-            for caption in photo.captions[:CAPTIONS_PER_PHOTO]
-        ]
-        for photo in photos
-    ]
-    return np.array(caption_rows, np.int64), tuple(sentence_numbers)
-
-
-def embed_photos(
-    sentences: Sequence[str],
-    captions: NDArray[np.int64],
-    encoder: EncoderHandle,
-    settings: Settings,
-    folder: Path | None = None,
-) -> NDArray[np.float32]:
-    """The direction (photos, dim) of the mean embedding of each photo's captions.
-
-    Args:
-        sentences: of the captions.
-        captions: (photos, captions), sentence indices.
-        encoder: of the sentences.
-        settings: for the encoder.
-        folder: where the embeddings are stored for when a run is resumed: a large encoder takes minutes for them.
-    """
-    vectors = SentenceVectors(encoder, load_encoder(encoder, settings).layers, settings)
-    embeddings = ResultCache(MemoryCache(0), None if folder is None else DiskCache(folder)).results(
-        f"{encoder.sha256} {settings.precision} {settings.engine}",
-        encode_texts(sentences),
-        lambda rows: list(SentencePool(tuple(sentences[row] for row in rows)).analyse(vectors)),
-        batch_size=_SENTENCES_PER_CALL,
-    )
-    return mean_directions(np.stack(embeddings), captions)
 
 
 def reduce_rank(factors: Mapping[str, NDArray[Any]], rank: int) -> dict[str, NDArray[Any]]:
