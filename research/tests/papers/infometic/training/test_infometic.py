@@ -7,12 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter_research.papers.infometic.training.infometic.labels import (
-    Labels,
-    labels_of_world,
-    region_labels,
-    word_labels,
-)
+from capmeter_research.papers.infometic.training.labels import Labels, labels_of_world, region_labels, word_labels
 from capmeter_research.synthetic_scenes.scenes.world import World
 from support.command_line import capmeter as run
 from support.vision_models import tiny_clip
@@ -28,9 +23,8 @@ pytest.importorskip("transformers", reason="needs the vision extra")
 Image = pytest.importorskip("PIL.Image", reason="needs the vision extra")
 
 from capmeter_research.papers.infometic.inputs import InputSpec  # noqa: E402
-from capmeter_research.papers.infometic.training.infometic.training import shares_of_words  # noqa: E402
 from capmeter_research.papers.infometic.training.recipe import InfoMetICRecipe  # noqa: E402
-from capmeter_research.papers.infometic.training.training import train_regressor  # noqa: E402
+from capmeter_research.papers.infometic.training.training import shares_of_words, train_regressor  # noqa: E402
 
 pytestmark = pytest.mark.neural
 ON_CPU = Settings(device="cpu", precision="float32", cache=None)

@@ -110,7 +110,7 @@ def train(options: RegressorOptions) -> TrainingReport:
 
 def _read_captions(options: RegressorOptions, folder: Path) -> tuple[CaptionSet, Mapping[str, Any], TrainingData]:
     """The captions, the labels of their words and regions where they are known, and their source."""
-    from capmeter_research.papers.infometic.training.infometic.labels import labels_of_world
+    from capmeter_research.papers.infometic.training.labels import labels_of_world
     from capmeter_research.synthetic_scenes.scenes.world import World
 
     if options.rows is not None:

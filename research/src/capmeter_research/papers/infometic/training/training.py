@@ -1,6 +1,15 @@
 """Training of a regression head: squared error against human scores, the best reference of each caption counts.
 
 L = mean over captions of (max_r σ(MLP(x_r) + w · y_r) - h)²             h: the mean human score, scaled to 0 to 1
+
+A head of InfoMetIC's shape:
+
+L = mean (σ(s) - h)²  +  mean over pairs of captions of one picture with h_a > h_b of log(1 + exp(s_b - s_a))
+    + cross-entropy of words (right or wrong)  +  cross-entropy of regions (mentioned or not)
+
+s: the logit of the score. Words and regions count where they are known. As in the paper, whole captions are learned by
+contrast, with wrong captions of the same picture, and words by which of them were exchanged; there the contrast is with
+all other captions and pictures of a batch as well.
 """
 
 from __future__ import annotations
@@ -16,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize, softplus
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.checkpoints import Checkpoint, TrainingData
@@ -30,14 +39,21 @@ from capmeter.metrics.vision.image_text import add_prefix, normalise_rows
 from capmeter.stats.kendall import TauC
 from capmeter_research.common.loop import Learner, Outcome, Run, set_seed, split_rows
 from capmeter_research.papers.infometic.head import RegressionHead, joint_parts
+from capmeter_research.papers.infometic.infometic import MIN_PROBABILITY, word_scores
 from capmeter_research.papers.infometic.inputs import InputSpec
 from capmeter_research.papers.infometic.joint_states import load_state_encoder
-from capmeter_research.papers.infometic.network import HeadShape
+from capmeter_research.papers.infometic.network import HeadOutput, HeadShape, InfoMetIC
 from capmeter_research.papers.infometic.regressor import KIND, TUNED_ENCODER
-from capmeter_research.papers.infometic.training.examples import RegressionExamples, read_examples, read_rated
-from capmeter_research.papers.infometic.training.infometic.examples import read_examples as read_states
-from capmeter_research.papers.infometic.training.infometic.labels import Labels
-from capmeter_research.papers.infometic.training.infometic.training import InfoMetICLearner
+from capmeter_research.papers.infometic.training.examples import (
+    Floats,
+    RegressionExamples,
+    Rows,
+    StateExamples,
+    read_examples,
+    read_rated,
+    read_states,
+)
+from capmeter_research.papers.infometic.training.labels import Labels
 from capmeter_research.papers.infometic.training.recipe import InfoMetICRecipe, RegressorRecipe
 
 _AT_ONCE = 256  # held-out captions
@@ -62,7 +78,7 @@ class HeadModule(nn.Module):
         return logits
 
 
-class RegressorLearner(Learner[npt.NDArray[np.int64]]):
+class RegressorLearner(Learner[Rows]):
     """The learner of the shared loop; a batch is the numbers of its captions."""
 
     select = "tau-c less error"  # of epochs that rank alike, the one with the smaller error
@@ -83,12 +99,12 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
         """AdamW."""
         return torch.optim.AdamW(self.module.parameters(), lr=lr, weight_decay=self.recipe.weights)
 
-    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.int64]]:
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Rows]:
         """The captions in random order."""
         caption_order = rng.permutation(self.examples.rated.trained)
         return split_rows(caption_order, self.recipe.batch)
 
-    def losses(self, batch: npt.NDArray[np.int64], rng: np.random.Generator) -> Mapping[str, Tensor]:
+    def losses(self, batch: Rows, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The squared error."""
         rows = torch.from_numpy(batch).to(self._human.device)
         return {"error": (self._scores(rows) - self._human[rows]).square().mean()}
@@ -188,7 +204,7 @@ class TunedLearner(RegressorLearner):
             lr=lr,
         )
 
-    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.int64]]:
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Rows]:
         """The captions with their pictures in random order: those of one picture side by side, for which it is encoded
         once in a batch.
         """
@@ -267,6 +283,142 @@ def _within(outcome: Outcome, prefix: str) -> dict[str, Any]:
 def _unit(features: Any) -> Tensor:
     """The model's features, of length 1; from version 5 the library wraps them."""
     return normalize(getattr(features, "pooler_output", features).float(), dim=1)
+
+
+class InfoMetICLearner(Learner[Rows]):
+    """The learner of the shared loop; a batch is the numbers of its captions, those of a picture together."""
+
+    select = "tau-c and words"
+
+    def __init__(self, examples: StateExamples, shape: HeadShape, recipe: RegressorRecipe, device: str) -> None:
+        set_seed(recipe.seed)
+        self.examples, self.recipe, self.on = examples, recipe, device
+        self.network = self.module = InfoMetIC(shape, recipe.dropout)
+        self._human = torch.from_numpy(examples.rated.human.astype(np.float32)).to(device)
+        self._picture = torch.from_numpy(examples.states.image).to(device)
+        self._regions = torch.from_numpy(examples.regions.astype(np.float32)).to(device)
+        trained_rows = examples.rated.trained
+        image_order = np.argsort(examples.states.image[trained_rows], kind="stable")
+        group_starts = np.flatnonzero(np.diff(examples.states.image[trained_rows][image_order])) + 1
+        self._groups = np.split(trained_rows[image_order], group_starts)
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """AdamW."""
+        return torch.optim.AdamW(self.module.parameters(), lr=lr, weight_decay=self.recipe.weights)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Rows]:
+        """Pictures in random order, with all their captions."""
+        batches: list[Rows] = []
+        batch: list[Rows] = []
+        for group_index in rng.permutation(len(self._groups)).tolist():
+            batch.append(self._groups[group_index])
+            if sum(map(len, batch)) >= self.recipe.batch:
+                batches.append(np.concatenate(batch))
+                batch = []
+        return [*batches, np.concatenate(batch)] if batch else batches
+
+    def losses(self, batch: Rows, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """See the module."""
+        output, rows = self._output(batch), torch.from_numpy(batch).to(self.on)
+        human, score = self._human[rows], output.score.float()
+        losses = {"error": (score.sigmoid() - human).square().mean()}
+        same_picture = self._picture[rows][:, None] == self._picture[rows]
+        is_better = same_picture & (human[:, None] > human + 1e-6)
+        if is_better.any():
+            losses["order"] = softplus(score - score[:, None])[is_better].mean()
+        for loss_name, logits, labels in (
+            ("words", output.right, self._piece_labels(batch, output.right.shape[1])),
+            ("regions", output.mentioned, self._regions[rows]),
+        ):
+            is_labelled = labels.isfinite()
+            if is_labelled.any():
+                losses[loss_name] = binary_cross_entropy_with_logits(logits[is_labelled].float(), labels[is_labelled])
+        return losses
+
+    def evaluate(self) -> Mapping[str, float]:
+        """On held-out images: Kendall's tau-c with the human scores, and the mean squared error.
+
+        And shares: of pairs of a picture's captions, those in the order of their human scores; of the exchanged words
+        those that are found, of the others those that are kept, of captions with wrong words those in which the worst
+        word is one; of regions those that are judged rightly.
+        """
+        held_out = self.examples.rated.held_out
+        scores = np.zeros(len(held_out))
+        words: list[tuple[Floats, Floats]] = []
+        regions_right: list[bool] = []
+        for batch_start in range(0, len(held_out), _AT_ONCE):
+            batch_rows = held_out[batch_start : batch_start + _AT_ONCE]
+            output = self._output(batch_rows)
+            scores[batch_start : batch_start + _AT_ONCE] = output.score.float().sigmoid().cpu().numpy()
+            right = output.right.float().sigmoid().cpu().numpy().astype(np.float64)
+            is_mentioned = (output.mentioned > 0).cpu().numpy()
+            for k, row in enumerate(batch_rows.tolist()):
+                places = self.examples.states.sentences.word_indices[self.examples.states.sentence[row]]
+                words.append((word_scores(right[k], places, len(self.examples.words[row])), self.examples.words[row]))
+                is_labelled = np.isfinite(self.examples.regions[row])
+                regions_right.extend(is_mentioned[k, is_labelled] == (self.examples.regions[row, is_labelled] > 0.5))
+        human_scores = self.examples.rated.human[held_out]
+        measures = {"tau-c": float(TauC(scores, human_scores)()), "error": float(((scores - human_scores) ** 2).mean())}
+        measures["right order"] = _ordered(scores, human_scores, self.examples.states.image[held_out])
+        measures |= shares_of_words(words)
+        if regions_right:
+            measures["regions right"] = float(np.mean(regions_right))
+        f1 = 0.0
+        if "wrong words found" in measures:
+            f1 = 0.5 * (measures["wrong words found"] + measures["right words kept"])
+        return {**measures, "tau-c and words": measures["tau-c"] - measures["error"] + f1}
+
+    def _output(self, rows: Rows) -> HeadOutput:
+        output: HeadOutput = self.network(self.examples.states.batch(rows, self.on))
+        return output
+
+    def _piece_labels(self, rows: Rows, longest: int) -> Tensor:
+        labels = np.full((len(rows), longest), np.nan, np.float32)
+        for row_index, row in enumerate(rows.tolist()):
+            pieces_of_row = self.examples.of_pieces(row)
+            labels[row_index, : len(pieces_of_row)] = pieces_of_row
+        return torch.from_numpy(labels).to(self.on)
+
+    def weights(self, outcome: Outcome) -> dict[str, npt.NDArray[np.float32]]:
+        """The selected weights."""
+        return {weight_name: array.astype(np.float32) for weight_name, array in outcome.weights.items()}
+
+
+def shares_of_words(words: Sequence[tuple[Floats, Floats]]) -> dict[str, float]:
+    """How well right and wrong words are distinguished, from each caption's scores and labels; empty without labels.
+
+    >>> shares_of_words([(np.array([0.9, 0.2, 0.8]), np.array([1.0, 0.0, 0.0])), (np.array([0.4]), np.array([1.0]))])
+    {'wrong words found': 0.5, 'right words kept': 0.5, 'worst word is wrong': 1.0}
+    """
+    labelled = [
+        (caption_scores, labels) for caption_scores, labels in words if len(labels) and np.isfinite(labels).all()
+    ]
+    if not labelled:
+        return {}
+    scores, labels = (np.concatenate(parts) for parts in zip(*labelled, strict=True))
+    is_wrong = labels < 0.5
+    if not is_wrong.any() or is_wrong.all():
+        return {}
+    worst_is_wrong = [
+        labels[int(caption_scores.argmin())] < 0.5 for caption_scores, labels in labelled if (labels < 0.5).any()
+    ]
+    return {
+        "wrong words found": float((scores[is_wrong] < MIN_PROBABILITY).mean()),
+        "right words kept": float((scores[~is_wrong] >= MIN_PROBABILITY).mean()),
+        "worst word is wrong": float(np.mean(worst_is_wrong)),
+    }
+
+
+def _ordered(scores: Floats, human: Floats, pictures: Rows) -> float:
+    """The share of pairs of one picture's captions, of different human scores, in the order of these."""
+    in_order: list[npt.NDArray[np.bool_]] = []
+    for picture in np.unique(pictures):
+        same_picture = pictures == picture
+        own_scores, own_human = scores[same_picture], human[same_picture]
+        is_better = own_human[:, None] > own_human + 1e-6
+        in_order.append((own_scores[:, None] > own_scores)[is_better])
+    all_pairs = np.concatenate(in_order)
+    return float(all_pairs.mean()) if len(all_pairs) else 0.0
 
 
 def train_regressor(
