@@ -1,6 +1,7 @@
 """The closed vocabulary of synthetic scenes: kinds of things, colours, sizes, textures, backgrounds, relations, counts.
 
-Everything that can be drawn or said is listed here. `words()` are all the words that a fluent caption can contain.
+Everything that can be drawn or said is listed in `vocabulary.json`. `words()` are all the words that a fluent caption
+can contain.
 
 >>> KINDS["dog"].category, COLOURS["red"]
 ('animal', (216, 40, 38))
@@ -11,10 +12,14 @@ Everything that can be drawn or said is listed here. `words()` are all the words
 from __future__ import annotations
 
 import functools
+import json
 from collections import Counter
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
 Colour = tuple[int, int, int]
+Words = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Kind:
         support: the height of its upper surface from its top, in parts of its height, if things can be on it.
         cavity: the box (x0, y0, x1, y1, in parts of its box) that things can be inside of.
         held: whether a person can hold it.
+        untextured: whether it is too small or too thin to show a texture.
     """
 
     name: str
@@ -44,131 +50,7 @@ class Kind:
     support: float | None = None
     cavity: tuple[float, float, float, float] | None = None
     held: bool = False
-
-    @property
-    def untextured(self) -> bool:
-        """Whether it is too small or too thin to show a texture."""
-        return self.name in _UNTEXTURED
-
-
-_UNTEXTURED = ("bicycle", "chair", "bird", "butterfly", "flower", "ring", "boat", "child", "plane", "bed", "lamp")
-
-
-def _kinds() -> dict[str, Kind]:
-    def ground(name: str, category: str, width: float, height: float, many: int, *nouns: str, **more: object) -> Kind:
-        return Kind(name, category, (width, height), True, False, many, _nouns(name, *nouns), **more)  # type: ignore[arg-type]
-
-    def air(name: str, category: str, width: float, height: float, many: int, *nouns: str, **more: object) -> Kind:
-        return Kind(name, category, (width, height), False, True, many, _nouns(name, *nouns), **more)  # type: ignore[arg-type]
-
-    def shape(name: str, *nouns: str, size: float = 0.17, held: bool = True) -> Kind:
-        return Kind(name, "object", (size, size), True, True, 4, _nouns(name, *nouns), held=held)
-
-    all_kinds = [
-        ground("man", "person", 0.17, 0.38, 2, "guy"),
-        ground("woman", "person", 0.18, 0.37, 2, "lady"),
-        ground("child", "person", 0.15, 0.25, 3, "kid"),
-        ground("dog", "animal", 0.26, 0.2, 3, "puppy"),
-        ground("cat", "animal", 0.21, 0.22, 3, "kitten"),
-        ground("horse", "animal", 0.31, 0.31, 2, "pony"),
-        ground("elephant", "animal", 0.36, 0.29, 2),
-        Kind("bird", "animal", (0.2, 0.16), True, True, 4, _nouns("bird")),
-        Kind("fish", "animal", (0.21, 0.14), True, False, 4, _nouns("fish")),
-        air("butterfly", "animal", 0.16, 0.15, 4),
-        ground("car", "vehicle", 0.34, 0.17, 3, "automobile"),
-        ground("bus", "vehicle", 0.42, 0.23, 2, "coach"),
-        ground("truck", "vehicle", 0.4, 0.22, 2, "lorry"),
-        ground("bicycle", "vehicle", 0.32, 0.22, 2, "bike"),
-        Kind("boat", "vehicle", (0.33, 0.3), True, False, 2, _nouns("boat", "sailboat")),
-        air("plane", "vehicle", 0.32, 0.18, 3, "airplane"),
-        ground("tree", "plant", 0.27, 0.42, 3),
-        ground("flower", "plant", 0.14, 0.26, 4, "blossom", held=True),
-        ground("cactus", "plant", 0.18, 0.29, 3),
-        ground("mushroom", "plant", 0.17, 0.17, 4, "toadstool"),
-        ground("chair", "furniture", 0.2, 0.3, 3, "seat"),
-        ground("table", "furniture", 0.4, 0.25, 1, "desk", support=0.0),
-        ground("sofa", "furniture", 0.42, 0.24, 1, "couch"),
-        ground("bed", "furniture", 0.46, 0.22, 1, support=0.42),
-        ground("lamp", "furniture", 0.17, 0.36, 2),
-        ground("house", "object", 0.36, 0.38, 2, "cottage"),
-        ground("box", "object", 0.33, 0.27, 1, "crate", cavity=(0.1, 0.1, 0.9, 0.9), support=0.0),
-        Kind("ring", "object", (0.34, 0.34), True, True, 1, _nouns("ring", "hoop"), cavity=(0.2, 0.2, 0.8, 0.8)),
-        Kind("umbrella", "object", (0.25, 0.25), True, False, 2, _nouns("umbrella", "parasol"), held=True),
-        air("balloon", "object", 0.14, 0.24, 4, held=True),
-        air("kite", "object", 0.2, 0.28, 3),
-        shape("ball", "sphere"),
-        shape("cube", "block"),
-        shape("star"),
-        shape("heart"),
-        shape("triangle"),
-    ]
-    return {kind.name: kind for kind in all_kinds}
-
-
-def _nouns(*singular: str) -> tuple[tuple[str, str], ...]:
-    return tuple((noun, _PLURALS.get(noun, f"{noun}s")) for noun in singular)
-
-
-_PLURALS = {
-    "man": "men",
-    "woman": "women",
-    "child": "children",
-    "fish": "fish",
-    "lady": "ladies",
-    "puppy": "puppies",
-    "pony": "ponies",
-    "butterfly": "butterflies",
-    "bus": "buses",
-    "coach": "coaches",
-    "lorry": "lorries",
-    "cactus": "cacti",
-    "couch": "couches",
-    "box": "boxes",
-    "person": "people",
-    "furniture": "furniture",
-}
-KINDS = _kinds()
-GENERAL = {
-    "person": _nouns("person"),
-    "animal": _nouns("animal"),
-    "vehicle": _nouns("vehicle"),
-    "plant": _nouns("plant"),
-}
-"""The nouns of a whole category; furniture and objects have none."""
-
-COLOURS: dict[str, Colour] = {
-    "red": (216, 40, 38),
-    "orange": (247, 140, 28),
-    "yellow": (250, 221, 52),
-    "green": (52, 158, 62),
-    "blue": (38, 96, 214),
-    "purple": (132, 58, 172),
-    "pink": (250, 142, 190),
-    "brown": (130, 80, 42),
-    "black": (40, 40, 44),
-    "white": (248, 248, 246),
-    "grey": (146, 149, 154),
-}
-COLOUR_WORDS: dict[str, tuple[str, ...]] = {name: (name,) for name in COLOURS} | {
-    "grey": ("grey", "gray"),
-    "purple": ("purple", "violet"),
-}
-TEXTURES: dict[str, tuple[str, ...]] = {
-    "striped": ("striped", "stripy"),
-    "spotted": ("spotted", "dotted"),
-    "checked": ("checked", "checkered"),
-}
-SIZES: dict[str, tuple[str, ...]] = {"small": ("small", "little", "tiny"), "large": ("large", "big", "huge")}
-SCALES = {"small": 0.7, "": 1.0, "large": 1.34}
-COUNTS: dict[int, tuple[str, ...]] = {
-    1: ("a", "a", "a", "one", "a single"),
-    2: ("two", "two", "a pair of"),
-    3: ("three",),
-    4: ("four",),
-    5: ("five",),
-}
-SOME = {2: ("some", "a few", "several")}
-"""Words for a minimum count."""
+    untextured: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,116 +73,39 @@ class Background:
     sky: tuple[float, float]
 
 
-BACKGROUNDS: dict[str, Background] = {
-    each.name: each
-    for each in (
-        Background(
-            "grass",
-            ("on the grass", "in a green field", "on a meadow"),
-            ("green",),
-            ("furniture", "boat", "fish"),
-            (0.62, 0.96),
-            (0.03, 0.6),
-        ),
-        Background(
-            "beach",
-            ("on the beach", "on the sand", "by the sea"),
-            ("yellow",),
-            ("furniture", "house", "bus", "boat", "fish", "truck"),
-            (0.68, 0.96),
-            (0.03, 0.6),
-        ),
-        Background(
-            "street",
-            ("on the street", "on the road", "in the city"),
-            ("grey",),
-            ("furniture", "boat", "fish", "mushroom", "cactus", "elephant", "house"),
-            (0.66, 0.96),
-            (0.03, 0.6),
-        ),
-        Background(
-            "snow",
-            ("in the snow", "on a snowy field", "on a winter day"),
-            ("white",),
-            ("furniture", "boat", "fish", "cactus", "butterfly"),
-            (0.62, 0.96),
-            (0.03, 0.6),
-        ),
-        Background(
-            "room",
-            ("in a room", "inside a room", "indoors"),
-            ("brown",),
-            ("vehicle", "tree", "house", "horse", "elephant", "kite", "fish", "mushroom"),
-            (0.74, 0.97),
-            (0.04, 0.66),
-        ),
-        Background(
-            "night",
-            ("at night", "in the dark", "under the moon"),
-            ("black",),
-            ("furniture", "boat", "fish", "butterfly"),
-            (0.64, 0.96),
-            (0.2, 0.6),
-        ),
-        Background(
-            "sea",
-            ("on the sea", "on the water", "in the ocean"),
-            ("blue",),
-            (
-                "person", "furniture", "plant", "dog", "cat", "horse", "elephant", "car", "bus", "truck", "bicycle",
-                "house", "box", "ring", "umbrella", "cube", "butterfly", "triangle", "kite", "heart", "star",
-            ),
-            (0.62, 0.96),
-            (0.03, 0.5),
-        ),
-        Background(
-            "plain",
-            ("on a plain background", "with a plain background", "on an empty background"),
-            ("white",),
-            (),
-            None,
-            (0.03, 0.97),
-        ),
-    )
-}  # fmt: skip
+def read_table(name: str) -> dict[str, Any]:
+    """A JSON file of this folder, with tuples in place of lists."""
 
-RELATIONS: dict[str, tuple[str, ...]] = {
-    "left of": ("left of", "to the left of", "on the left of", "on the left side of"),
-    "right of": ("right of", "to the right of", "on the right of", "on the right side of"),
-    "above": ("above", "over", "higher than"),
-    "below": ("below", "under", "beneath", "lower than"),
-    "on": ("on", "on top of", "resting on"),
-    "inside": ("inside", "in", "within"),
-    "behind": ("behind", "in back of", "partly hidden by"),
-    "in front of": ("in front of",),
-    "next to": ("next to", "beside", "close to", "near"),
-    "holding": ("holding", "carrying"),
-}
-OPPOSITES = {
-    "left of": "right of",
-    "right of": "left of",
-    "above": "below",
-    "below": "above",
-    "behind": "in front of",
-    "in front of": "behind",
-    "next to": "next to",
-}
-SEEN: dict[str, tuple[str, ...]] = {
-    "": ("{is}", "that {is}", "which {is}", "{is} seen", "can be seen", "located", "seen"),
-    "holding": ("{is}", "who {is}", "that {is}"),
-}
+    def freeze(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: freeze(each) for key, each in value.items()}
+        return tuple(map(freeze, value)) if isinstance(value, list) else value
+
+    table: dict[str, Any] = freeze(json.loads((files(__package__) / name).read_text("utf-8")))
+    return table
+
+
+_TABLE = read_table("vocabulary.json")
+KINDS = {name: Kind(name, **fields) for name, fields in _TABLE["kinds"].items()}
+GENERAL: dict[str, tuple[tuple[str, str], ...]] = _TABLE["general"]
+"""The nouns of a whole category; furniture and objects have none."""
+COLOURS: dict[str, Colour] = _TABLE["colours"]
+COLOUR_WORDS: Words = {name: (name,) for name in COLOURS} | _TABLE["colour_words"]
+TEXTURES: Words = _TABLE["textures"]
+SIZES: Words = _TABLE["sizes"]
+SCALES: dict[str, float] = _TABLE["scales"]
+COUNTS: dict[int, tuple[str, ...]] = {int(count): texts for count, texts in _TABLE["counts"].items()}
+SOME: dict[int, tuple[str, ...]] = {int(count): texts for count, texts in _TABLE["some"].items()}
+"""Words for a minimum count."""
+BACKGROUNDS = {name: Background(name, **fields) for name, fields in _TABLE["backgrounds"].items()}
+RELATIONS: Words = _TABLE["relations"]
+OPPOSITES: dict[str, str] = _TABLE["opposites"]
+SEEN: Words = _TABLE["seen"]
 """What may stand between a group and its relation; it states no fact, and fits every kind of thing."""
-FRAMES = (
-    "there {is} {what}",
-    "we see {what}",
-    "a picture of {what}",
-    "the image shows {what}",
-    "an image of {what}",
-    "i can see {what}",
-)
-WEARING = ("in {look}", "dressed in {look}", "wearing {look}", "wearing {look} clothes")
-ALSO = ("and there {is} also", "and there {is}", "and also")
-GLUE = ("a", "an", "and", "is", "are", "there", "can be seen")
+FRAMES: tuple[str, ...] = _TABLE["frames"]
+WEARING: tuple[str, ...] = _TABLE["wearing"]
+ALSO: tuple[str, ...] = _TABLE["also"]
+GLUE: tuple[str, ...] = _TABLE["glue"]
 
 
 @functools.cache
