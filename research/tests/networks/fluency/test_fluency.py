@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capmeter_research.networks.fluency.errors import make_error
-from capmeter_research.networks.fluency.sounds import write_sound_caption
+from capmeter_research.networks.fluency.texts import make_error, write_sound_caption
 from capmeter_research.networks.fluency.train import FluencyOptions, area_under_curve, train_detector
 from hypothesis import given
 from hypothesis import strategies as st

@@ -34,8 +34,7 @@ from capmeter_research.common.options import (
     output_option,
     seed_option,
 )
-from capmeter_research.networks.fluency.errors import make_error
-from capmeter_research.networks.fluency.sounds import write_sound_caption
+from capmeter_research.networks.fluency.texts import make_error, write_sound_caption
 
 _BATCH, _RATE, _DECAY, _BLOCK = 128, 0.1, 1e-4, 8192
 _ERROR_SHARE = 0.1  # of captions to be scored, roughly; half of the training captions are faulty

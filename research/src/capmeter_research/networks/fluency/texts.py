@@ -1,6 +1,9 @@
-"""Fluency errors made in captions, after the kinds of Zhou et al. 2022, and captions that break off or lose a word.
+"""The texts that the detector learns from beside captions of photos.
 
->>> import random
+Captions of sounds that a small grammar writes: one to three events, joined as people join them. Fluency errors made in
+captions, after the kinds of Zhou et al. 2022, and captions that break off or lose a word. Their words stand in
+`words.json`.
+
 >>> errors = [make_error("a dog barks and a man speaks", random.Random(seed)) for seed in range(4)]
 >>> any(error == "a dog barks and a man speaks" for error in errors)
 False
@@ -8,25 +11,12 @@ False
 
 from __future__ import annotations
 
+import json
 import random
+from importlib.resources import files
 
-TAILS = (
-    *(
-        "and a",
-        "and",
-        "with a",
-        "in the",
-        "of a",
-        "as a",
-        "while a",
-        "followed by",
-        "in",
-        "on a",
-        "and then",
-        "a",
-        "the",
-    ),
-    *("while", "as", "and the", "in a", "to", "and someone", "with", "at"),
+_WORDS: dict[str, list[str]] = json.loads(
+    (files("capmeter_research.networks.fluency") / "words.json").read_text("utf-8")
 )
 KINDS = ("tail", "tail", "break off", "repeat event", "repeat event", "repeat words", "conjunction", "verb", "word")
 _BREAKS = {"and", "with", "in", "on", "of", "a", "the", "as", "while", "to", "at", "is", "are"}
@@ -59,4 +49,19 @@ def make_error(caption: str, rng: random.Random) -> str:
     if omittable_positions:
         k = rng.choice(omittable_positions)
         return " ".join([*words[:k], *words[k + 1 :]])
-    return f"{caption} {rng.choice(TAILS)}"
+    return f"{caption} {rng.choice(_WORDS['tails'])}"
+
+
+def write_sound_caption(rng: random.Random) -> str:
+    """One caption of a sound."""
+    caption = _write_event(rng)
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        caption += f" {rng.choice(_WORDS['joints'])} {_write_event(rng)}"
+    return caption
+
+
+def _write_event(rng: random.Random) -> str:
+    event = rng.choice(_WORDS["sources"])
+    if rng.random() < 0.95:
+        event += " " + rng.choice(_WORDS["verbs" if rng.random() < 0.6 else "participles"])
+    return event + (f" {rng.choice(_WORDS['adverbs'])}" if rng.random() < 0.35 else "")
