@@ -43,10 +43,10 @@ _NEURAL = (
 )
 # servers, clusters and killed processes: how fast they answer depends on what else the machine does
 _OTHER_PROCESSES = (
-    *("tests/cli/test_view.py", "tests/core/test_atomic.py", "tests/core/test_disk_cache.py"),
+    *("tests/cli/test_view.py", "tests/core/test_output_files.py", "tests/core/test_disk_cache.py"),
     *(
         "tests/fuzz/test_kills.py",
-        "tests/encoders/test_parallel_map.py",
+        "tests/encoders/test_batches.py",
         "tests/integrations",
         "tests/metrics/judges",
         "tests/text/parsing",

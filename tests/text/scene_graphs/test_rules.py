@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.call_counts import steps
-from support.written_parses import caption, official_rows
+from support.written_parses import caption, official_rows, parse
 
 from capmeter.text.parsing.dependency_parse import CaptionParse, Parse, truncate_parse
-from capmeter.text.scene_graphs.rules import MAX_WORDS, extract_tuples
+from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
+from capmeter.text.scene_graphs.rules import MAX_WORDS, _demote_quantifiers, _resolve_pronouns, extract_tuples
 
 
 @pytest.mark.parametrize(
@@ -197,3 +198,91 @@ def test_a_shortened_sentence_is_a_tree():
     parse = Parse(("a", "b", "c", "d"), ("NN",) * 4, ("a", "b", "c", "d"), (4, 1, 4, 0), ("x", "y", "z", "root"))
     short = truncate_parse(parse, 3)
     assert (short.heads, short.labels) == ((0, 1, 1), ("root", "y", "dep"))
+
+
+# Pronouns give way to the topmost noun before them.
+
+
+def resolved(line: str) -> set[tuple[str, str, str]]:
+    graph = collapse_dependencies(parse(line))
+    _resolve_pronouns(graph)
+    words = graph.words
+    return {(words[head], words[word], label) for head in range(len(graph)) for word, label in graph.dependents[head]}
+
+
+def test_a_possessive_pronoun():
+    result = resolved("Men/NNS/man/2/nsubj hold/VBP/hold/0/root their/PRP$/they/4/nmod:poss dogs/NNS/dog/2/dobj")
+    assert result == {("hold", "Men", "nsubj"), ("hold", "dogs", "dobj"), ("dogs", "Men", "nmod:poss")}
+
+
+def test_a_singular_pronoun_means_a_singular_noun():
+    line = (
+        "Men/NNS/man/2/nsubj hold/VBP/hold/0/root dog/NN/dog/2/dobj with/IN/with/6/case "
+        "its/PRP$/its/6/nmod:poss ball/NN/ball/3/nmod"
+    )
+    assert ("ball", "dog", "nmod:poss") in resolved(line)
+    assert ("ball", "Men", "nmod:poss") in resolved(line.replace("its/PRP$", "their/PRP$"))
+
+
+def test_a_noun_after_the_pronoun_and_a_first_word_stay():
+    assert resolved("now/RB/now/3/advmod he/PRP/he/3/nsubj holds/VBZ/hold/0/root dog/NN/dog/3/dobj") == {
+        ("holds", "now", "advmod"),
+        ("holds", "he", "nsubj"),
+        ("holds", "dog", "dobj"),
+    }
+    assert resolved("He/PRP/he/2/nsubj runs/VBZ/run/0/root") == {("runs", "He", "nsubj")}
+
+
+# Quantifiers step down from the nouns that they count.
+
+
+def demoted(line: str) -> set[str]:
+    """governor>dependent:label in words."""
+    graph = collapse_dependencies(parse(line))
+    _demote_quantifiers(graph)
+    words = graph.words
+    found = {f"{words[head]}>{words[k]}:{label}" for head in range(len(graph)) for k, label in graph.dependents[head]}
+    return found | {f"ROOT>{words[root]}:root" for root in graph.roots}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "A/DT/a/3/det large/JJ/large/3/amod bunch/NN/bunch/6/nsubj of/IN/of/5/case dogs/NNS/dog/3/nmod "
+            "run/VBP/run/0/root",
+            "ROOT>run:root run>dogs:nsubj dogs>A:det:qmod A>large:mwe A>bunch:mwe A>of:mwe",
+        ),
+        (
+            "Lots/NNS/lot/0/root of/IN/of/3/case dogs/NNS/dog/1/nmod",  # the root steps down, too
+            "ROOT>dogs:root dogs>Lots:det:qmod Lots>of:mwe",
+        ),
+        (
+            "Only/RB/only/2/advmod two/CD/two/0/root of/IN/of/5/case the/DT/the/5/det dogs/NNS/dog/2/nmod",
+            "ROOT>dogs:root dogs>Only:det:qmod Only>two:mwe Only>of:mwe dogs>the:det",
+        ),
+        (
+            "all/DT/all/4/nsubj of/IN/of/3/case them/PRP/they/1/nmod run/VBP/run/0/root",
+            "ROOT>run:root run>them:nsubj them>all:det:qmod all>of:mwe",
+        ),
+    ],
+)
+def test_the_noun_takes_the_place_of_its_quantifier(line: str, expected: str) -> None:
+    assert demoted(line) == set(expected.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the/DT/the/2/det bunch/NN/bunch/0/root of/IN/of/4/case dogs/NNS/dog/2/nmod",  # no "a"
+        "two/CD/two/0/root of/IN/of/3/case dogs/NNS/dog/1/nmod",  # no determiner
+        "a/DT/a/2/det photo/NN/photo/0/root of/IN/of/4/case dogs/NNS/dog/2/nmod",  # no quantifier
+        "lots/NNS/lot/0/root big/JJ/big/1/amod of/IN/of/4/case dogs/NNS/dog/1/nmod",  # not next to "of"
+        "lots/NNS/lot/0/root of/IN/of/3/case running/VBG/run/1/nmod",  # no noun
+    ],
+)
+def test_what_is_no_quantifier_stays(line):
+    graph = collapse_dependencies(parse(line))
+    before = [list(edges) for edges in graph.dependents], list(graph.roots)
+    _demote_quantifiers(graph)
+    assert (graph.dependents, graph.roots) == before

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.shared_files import read_document, read_rows
 
 from capmeter.text.tokenization import lexer, ptb
-from capmeter.text.tokenization.ptb import PUNCTUATION, split, tokenise, tokenise_all, tokenise_to_ids
+from capmeter.text.tokenization.ptb import PUNCTUATION, split, split_sentences, tokenise, tokenise_all, tokenise_to_ids
 from capmeter.text.tokenization.ptb_rules import SHAPES, abbreviations
 
 
@@ -257,3 +257,41 @@ def test_a_word_of_letters_before_another_is_one_token_unless_a_contraction() ->
     split_words = {word for word in words if ptb._split_chunk(word) != (word,)}
     assert {word.lower() for word in split_words} <= ptb.CONTRACTIONS and len(words) > 1500
     assert ptb.split("Mr Smith's No cannot pty a") == ["mr", "smith", "'s", "no", "can", "not", "pty", "a"]
+
+
+# Sentences of captions, against CoreNLP's.
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sizes"),
+    [
+        ([], []),
+        (["A", "dog"], [2]),
+        (["A", "dog", ".", "A", "cat", "."], [3, 3]),
+        (["Stop", "!", "''", "he", "said", "."], [3, 3]),
+        (["Done", ".", "."], [2, 1]),
+        (["What", "?!", "Yes"], [2, 1]),
+        (["A", "...", "dog"], [3]),
+        (["(", "A", "dog", ".", "-RRB-", "Yes"], [5, 1]),
+        (["''", "A", "dog"], [3]),
+    ],
+)
+def test_ends_of_sentences(tokens: list[str], sizes: list[int]) -> None:
+    assert [len(sentence) for sentence in split_sentences(tokens)] == sizes
+
+
+@given(st.lists(st.sampled_from(["a", ".", "!", "?!", "''", "-RRB-", "..."])))
+def test_together_the_sentences_are_the_tokens(tokens: list[str]) -> None:
+    sentences = split_sentences(tokens)
+    assert [token for sentence in sentences for token in sentence] == tokens
+    assert all(sentences)
+
+
+def test_every_caption_is_split_as_by_corenlp(shared: Path) -> None:
+    parses = [
+        [sentence["words"] for sentence in row["sentences"]]
+        for row in read_rows(shared / "oracles" / "spice_parses.jsonl.gz")
+    ]
+    assert len(parses) > 30_000
+    for official_sentences in parses:
+        assert split_sentences([word for words in official_sentences for word in words]) == official_sentences

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,8 +14,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
+import capmeter_research  # noqa: E402
 from capmeter_research.common.region_files import BoxRule, write_npz_regions  # noqa: E402
-from capmeter_research.papers.umic.training.examples import build_scene_splits, file_examples  # noqa: E402
+from capmeter_research.papers.umic.pairs import load_pair_encoder  # noqa: E402
+from capmeter_research.papers.umic.training.evaluation import score_pairs  # noqa: E402
+from capmeter_research.papers.umic.training.examples import build_scene_splits, file_examples, scene_examples  # noqa: E402
 from capmeter_research.papers.umic.training.negatives import Negatives  # noqa: E402
 from capmeter_research.papers.umic.training.training import (  # noqa: E402
     SCENE_RECIPE,
@@ -27,14 +32,16 @@ from capmeter_research.papers.umic.training.training import (  # noqa: E402
 from capmeter_research.papers.umic.training.weights import initial_weights, uniter_checkpoint  # noqa: E402
 from capmeter_research.papers.umic.uniter import UniterShape  # noqa: E402
 from capmeter_research.papers.umic.word_piece import WordPieceTokenizer  # noqa: E402
-from capmeter_research.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, weights_of  # noqa: E402
+from capmeter_research.synthetic_scenes.encoder.encoder import KIND, WorldEncoder, load_world_encoder, weights_of  # noqa: E402
 from capmeter_research.synthetic_scenes.encoder.network import WorldNetwork, WorldShape  # noqa: E402
+from capmeter_research.synthetic_scenes.scenes import World  # noqa: E402
 from capmeter_research.synthetic_scenes.scenes.vocabulary import KINDS  # noqa: E402
 
 import capmeter  # noqa: E402
 from capmeter.captions.load import load_references  # noqa: E402
-from capmeter.core.checkpoints import Checkpoint  # noqa: E402
+from capmeter.core.checkpoints import Checkpoint, load_checkpoint  # noqa: E402
 from capmeter.core.errors import InputError  # noqa: E402
+from capmeter.core.settings import Settings  # noqa: E402
 from capmeter.evaluation.registry import parse  # noqa: E402
 from capmeter.images.regions import Regions  # noqa: E402
 
@@ -180,3 +187,59 @@ def test_training_heads_are_not_published(scenes) -> None:
     initial = start(scenes)
     module = UmicModule(initial.weights, initial.shape)
     assert UmicModule.published(module.state_dict()).keys() == initial.weights.keys()
+
+
+# The bundled UMIC for synthetic scenes: its scores on held-out scenes, and its card.
+
+
+MIN_ACCURACY = {
+    "substitution": 95,
+    "random": 99,
+    "hard": 90,
+    "repetition": 99,
+    "permutation": 99,
+    "swapped picture": 95,
+}
+CARD = Path(capmeter_research.__file__).parent / "papers/umic/weights/umic-world" / "README.md"
+
+
+def held_out_accuracy(scenes: int, seed: int) -> dict[str, float]:
+    """Pairwise accuracy on held-out scenes, by kind of negative."""
+    examples, _ = scene_examples(World(split="test", size=scenes, seed=seed), load_world_encoder())
+    return evaluate_umic(load_checkpoint("umic-world", "uniter"), examples, Negatives(), "cpu")
+
+
+def test_true_captions_score_above_their_negatives() -> None:
+    accuracy = held_out_accuracy(24, 5)
+    assert not {kind: accuracy[kind] for kind, minimum in MIN_ACCURACY.items() if accuracy[kind] < minimum - 3}
+
+
+def test_one_pass_gives_the_scores_of_each_head() -> None:
+    examples, _ = scene_examples(World(split="test", size=3, seed=5), load_world_encoder())
+    encoder = load_pair_encoder("umic-world", Settings())
+    texts, heads = (
+        [examples.captions.pool[k] for k in examples.captions.candidates.tolist()],
+        ("rank_output", "itm_output"),
+    )
+    both = score_pairs(encoder, texts, examples.picture, examples, heads)
+    assert both.shape == (2, len(texts)) and (both[0] != both[1]).all()
+    alone = [score_pairs(encoder, texts, examples.picture, examples, [head]) for head in heads]
+    assert both.tobytes() == np.concatenate(alone).tobytes()
+    assert score_pairs(encoder, [], examples.picture[:0], examples, heads).shape == (2, 0)
+
+
+@pytest.mark.slow
+def test_the_card_states_the_accuracy() -> None:
+    accuracy = held_out_accuracy(400, 0)
+    assert not {kind: accuracy[kind] for kind, minimum in MIN_ACCURACY.items() if accuracy[kind] < minimum}
+    rows = [line.strip("| ").split(" | ") for line in CARD.read_text("utf-8").splitlines() if line.startswith("|")]
+    kinds = [name.replace("another picture", "swapped picture") for name in rows[0] if name]
+    for head, row in (("", rows[2]), ("umic-c ", rows[3])):
+        stated = dict(zip(kinds, map(float, row[1:]), strict=True))
+        assert stated == pytest.approx({kind: accuracy[head + kind] for kind in kinds}, abs=0.15)
+
+
+def test_the_card_names_the_weights() -> None:
+    stated = re.search(r"SHA-256 of `weights\.safetensors`:\s+`([0-9a-f]{64})`", CARD.read_text("utf-8"))
+    weights = (CARD.parent / "weights.safetensors").read_bytes()
+    assert stated is not None and stated.group(1) == hashlib.sha256(weights).hexdigest()
