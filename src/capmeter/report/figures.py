@@ -28,34 +28,7 @@ on white)."""
 
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_STYLE: dict[str, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#808080",
-    "axes.grid": True,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "figure.facecolor": "white",
-    "font.size": 9,
-    "grid.color": "#E0E0E0",
-    "grid.linewidth": 0.6,
-    "image.cmap": "cividis",
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4,
-    "savefig.facecolor": "white",
-    "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
-    "svg.hashsalt": "capmeter",
-    "xtick.color": "#404040",
-    "xtick.labelsize": 8.5,
-    "ytick.color": "#404040",
-    "ytick.labelsize": 8.5,
-}
+_STYLE = Path(__file__).with_name("templates") / "plots.mplstyle"
 _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
@@ -66,7 +39,7 @@ def house_style() -> Iterator[None]:
         import matplotlib
     except ImportError:
         raise MissingBackend("plots need matplotlib; install it with: pip install 'capmeter[report]'") from None
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
+    with matplotlib.rc_context(matplotlib.rc_params_from_file(_STYLE)):
         yield
 
 
