@@ -7,10 +7,9 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 from capmeter_research.networks.fluency.texts import make_error, write_sound_caption
-from capmeter_research.networks.fluency.train import FluencyOptions, area_under_curve, train_detector
+from capmeter_research.networks.fluency.train import FluencyOptions, train_detector
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,10 +24,6 @@ def test_every_caption_gets_another_form(seed: int) -> None:
     error = make_error(caption, rng)
     assert error != caption and error.split()
     assert make_error("go", random.Random(seed)) != "go"
-
-
-def test_area_under_the_curve() -> None:
-    assert area_under_curve(np.array([0.1, 0.5]), np.array([0.5, 0.9])) == 0.875
 
 
 def test_a_small_run_is_repeatable(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from capmeter.core.progress import report_progress
 from capmeter.core.ragged import Ragged
 from capmeter.metrics.audio.detector import KIND, FluencyDetector, feature_indices, tag_words
 from capmeter.report.tables import Table
+from capmeter.stats.ratios import RocArea
 from capmeter_research.common.benchmark_exclusions import read_exclusions
 from capmeter_research.common.corpus import SMALL_PERCENT, PhotoCorpus, is_held_out, read_corpus, split_source_file
 from capmeter_research.common.options import (
@@ -109,11 +110,10 @@ def train_detector(options: FluencyOptions) -> tuple[FluencyDetector, dict[str, 
         ("sounds", [write_sound_caption(rng) for _ in range(test_count)]),
         *((each.data.name, _sample_plain(each.texts(held_out=True), test_count, rng)) for each in sound_corpora),
     ):
-        fluent_probabilities, faulty_probabilities = (
-            draft_detector.probabilities(test_texts),
-            draft_detector.probabilities([make_error(text, rng) for text in test_texts]),
-        )
-        scores[f"auc {source_name}"] = area_under_curve(fluent_probabilities, faulty_probabilities)
+        faulty_texts = [make_error(text, rng) for text in test_texts]
+        probabilities = [draft_detector.probabilities(texts) for texts in (test_texts, faulty_texts)]
+        labels = np.repeat([0.0, 1.0], len(test_texts))
+        scores[f"auc {source_name}"] = RocArea(labels, np.concatenate(probabilities))()
     all_corpora: list[PhotoCorpus | SoundCorpus] = [*corpora, *sound_corpora]
     checkpoint = Checkpoint(
         kind=KIND,
@@ -209,9 +209,3 @@ def _fit_detector(texts: Sequence[str], fluent: int, options: FluencyOptions) ->
             weights -= _RATE * gradient / np.sqrt(squared_gradients)
             bias -= _RATE * float(residuals.sum())
     return weights, bias
-
-
-def area_under_curve(fluent: Floats, faulty: Floats) -> float:
-    """The share of pairs in which the faulty caption has the larger probability, ties half."""
-    differences = faulty[:, None] - fluent[None, :]
-    return float(np.mean((differences > 0) + 0.5 * (differences == 0)))
