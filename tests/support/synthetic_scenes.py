@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from capmeter_research.common.region_banks import MemoryBank
-from capmeter_research.common.region_files import write_npz_regions
+from capmeter_research.common.region_files import MemoryBank, write_npz_regions
 from capmeter_research.papers.subicap.examples import CaptionedImages
 
 from capmeter.images.regions import Regions

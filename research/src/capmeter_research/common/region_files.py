@@ -1,18 +1,20 @@
-"""Regions of pictures as files, and which of them are used: UNITER's box features and rule, and .npz files."""
+"""Regions of pictures in memory and in files, and which of them are used: UNITER's box features and rule."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import atomic_file
-from capmeter.images.regions import Floats, Regions
+from capmeter.core.ragged import row_offsets
+from capmeter.images.regions import Floats, Regions, regions_at
 
 
 def box_features(regions: Regions) -> Floats:
@@ -52,6 +54,67 @@ class BoxRule:
         if regions.confidence is None or self.in_order:
             return regions.take(np.arange(box_count))
         return regions.take(np.argsort(-regions.confidence, kind="stable")[:box_count])
+
+
+class RegionBank(Protocol):
+    """The regions of numbered pictures."""
+
+    def get(self, picture: int) -> tuple[Floats, Floats]:
+        """Features (regions, dim) and positions (regions, 7) of a picture."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryBank:
+    """Regions in memory."""
+
+    features: Floats  # (all regions, dim)
+    positions: Floats  # (all regions, 7)
+    offsets: npt.NDArray[np.int64]  # (pictures + 1), the first region of each picture
+
+    @classmethod
+    def from_arrays(cls, features: Sequence[Floats], boxes: Sequence[Floats]) -> MemoryBank:
+        """Of the features of all regions, in some arrays, and the boxes of each picture, relative to its sides."""
+        regions = Regions(np.concatenate(features), np.concatenate(boxes))
+        return cls(
+            regions.features, box_features(regions), row_offsets([len(picture_boxes) for picture_boxes in boxes])
+        )
+
+    def get(self, picture: int) -> tuple[Floats, Floats]:
+        """Features and positions of a picture."""
+        rows = slice(int(self.offsets[picture]), int(self.offsets[picture + 1]))
+        return self.features[rows], self.positions[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class FileBank:
+    """Regions in files, which are read on access."""
+
+    regions: str  # the folder or LMDB
+    keys: tuple[str, ...]  # of the pictures there, by number
+    rule: BoxRule  # which boxes of a picture are used
+
+    def get(self, picture: int) -> tuple[Floats, Floats]:
+        """Features and positions of a picture."""
+        regions = self.rule.select(regions_at(self.regions).read(self.keys[picture]))
+        return regions.features, box_features(regions)
+
+
+def find_regions(images: Iterable[str], regions: str, rule: BoxRule) -> tuple[tuple[str, ...], FileBank]:
+    """The images that have regions, and their regions.
+
+    Args:
+        images: names of images.
+        regions: a folder or an LMDB.
+        rule: which boxes of an image are used.
+
+    Raises:
+        InputError: no image has regions.
+    """
+    source = regions_at(regions)
+    keys = {image: key for image in images if (key := source.find(image)) is not None}
+    if not keys:
+        raise InputError(f"{regions}: no image with captions has regions here; check how both name images")
+    return tuple(keys), FileBank(regions, tuple(keys.values()), rule)
 
 
 def arrays_of(regions: Regions, *, half: bool = True) -> dict[str, Any]:

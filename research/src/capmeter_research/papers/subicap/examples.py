@@ -18,8 +18,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.messages import format_count
 from capmeter.core.progress import task
 from capmeter.images.regions import regions_at
-from capmeter_research.common.region_banks import FileBank, MemoryBank, RegionBank
-from capmeter_research.common.region_files import BoxRule
+from capmeter_research.common.region_files import BoxRule, FileBank, MemoryBank, RegionBank, find_regions
 from capmeter_research.synthetic_scenes.encoder.encoder import WorldEncoder, resized
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
 
@@ -137,17 +136,13 @@ def file_pictures(references: Mapping[str, Sequence[str]], regions: str) -> Capt
     Raises:
         InputError: no picture has regions, or a picture's captions are all empty.
     """
-    source = regions_at(regions)
-    keys = {image: key for image in references if (key := source.find(image)) is not None}
-    if not keys:
-        raise InputError(f"{regions}: no image with captions has regions here; check how both name images")
-    texts = {image: tuple(text for each in references[image] if (text := " ".join(each.split()))) for image in keys}
+    images, bank = find_regions(references, regions, RULE)
+    texts = {image: tuple(text for each in references[image] if (text := " ".join(each.split()))) for image in images}
     captionless_images = [image for image, captions in texts.items() if not captions]
     if captionless_images:
         have = format_count(len(captionless_images), "image has", "images have")
         raise InputError(f"{have} no caption that is not empty (the first: {captionless_images[0]!r})")
-    bank = FileBank(regions, tuple(keys.values()), RULE)
-    return CaptionedImages(tuple(keys), tuple(texts.values()), bank, np.arange(len(keys)))
+    return CaptionedImages(images, tuple(texts.values()), bank, np.arange(len(images)))
 
 
 def uncaptioned_pictures(regions: str, images: Sequence[str] | None = None) -> CaptionedImages:

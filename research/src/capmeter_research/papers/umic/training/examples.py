@@ -15,14 +15,11 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.checkpoints import TrainingData
-from capmeter.core.errors import InputError
 from capmeter.core.progress import task
-from capmeter.images.regions import regions_at
 from capmeter_research.common.benchmark_exclusions import Exclusions, identify_photo, is_excluded
 from capmeter_research.common.forked_map import forked_map
 from capmeter_research.common.keywords import tag_words
-from capmeter_research.common.region_banks import FileBank, MemoryBank, RegionBank
-from capmeter_research.common.region_files import BoxRule
+from capmeter_research.common.region_files import BoxRule, MemoryBank, RegionBank, find_regions
 from capmeter_research.synthetic_scenes.encoder.encoder import WorldEncoder
 from capmeter_research.synthetic_scenes.scenes import World, true_captions
 from capmeter_research.synthetic_scenes.scenes.scenes import Scene
@@ -74,17 +71,14 @@ def file_examples(
     Raises:
         InputError: no image has regions.
     """
-    region_source = regions_at(regions)
-    image_ids = [each for each in references if exclusions is None or not is_excluded(identify_photo(each), exclusions)]
-    region_keys = {
-        image_id: region_key for image_id in image_ids if (region_key := region_source.find(image_id)) is not None
-    }
-    if not region_keys:
-        raise InputError(f"{regions}: no image with captions has regions here; check how both name images")
-    captions = build_caption_set((image_id, references[image_id]) for image_id in region_keys)
-    picture_numbers = {image_id: k for k, image_id in enumerate(region_keys)}
+    allowed_ids = [
+        each for each in references if exclusions is None or not is_excluded(identify_photo(each), exclusions)
+    ]
+    image_ids, bank = find_regions(allowed_ids, regions, rule)
+    captions = build_caption_set((image_id, references[image_id]) for image_id in image_ids)
+    picture_numbers = {image_id: k for k, image_id in enumerate(image_ids)}
     caption_pictures = np.array([picture_numbers[image_id] for image_id in captions.image_ids], np.int64)
-    return RegionExamples(captions, caption_pictures, FileBank(regions, tuple(region_keys.values()), rule))
+    return RegionExamples(captions, caption_pictures, bank)
 
 
 class _RenderedScenes(NamedTuple):
