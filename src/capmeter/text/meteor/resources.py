@@ -30,6 +30,7 @@ import numpy as np
 from capmeter.core.arrays import ZIP_ERRORS
 from capmeter.core.assets import ASSETS
 from capmeter.core.errors import AssetError, MissingBackend
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.ragged import Ragged, distinct
 from capmeter.text.meteor.synonyms import (
     Paraphrases,
@@ -190,7 +191,6 @@ def normalise_texts(tokens: TokenTable, texts: Ragged, normalise: Normaliser) ->
 
 METEOR = ASSETS["meteor"]
 INSTALL_COMMAND, ENVIRONMENT, JAR = METEOR.get, METEOR.environment, METEOR.files[0]
-_UNTUNED = ((0.75, 1.4, 0.7, 0.5), (1.0, 0.5), ("exact", "stem"))
 
 
 @dataclass(frozen=True)
@@ -203,32 +203,9 @@ class _LanguageSettings:
     modules: tuple[str, ...]
 
 
-def _tuned(name: str, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> _LanguageSettings:
-    modules = {2: ("exact", "paraphrase"), 3: ("exact", "stem", "paraphrase")}
-    return _LanguageSettings(
-        name, parameters, weights, modules.get(len(weights), ("exact", "stem", "synonym", "paraphrase"))
-    )
-
-
 LANGUAGES = {
-    "en": _tuned("english", (0.85, 0.2, 0.6, 0.75), (1.0, 0.6, 0.8, 0.6)),
-    "cz": _tuned("czech", (0.95, 0.2, 0.6, 0.8), (1.0, 0.4)),
-    "fr": _tuned("french", (0.9, 1.4, 0.6, 0.65), (1.0, 0.2, 0.4)),
-    "es": _tuned("spanish", (0.65, 1.3, 0.5, 0.8), (1.0, 0.8, 0.6)),
-    "de": _tuned("german", (0.95, 1.0, 0.55, 0.55), (1.0, 0.8, 0.2)),
-    "ru": _tuned("russian", (0.75, 1.4, 0.7, 0.5), (1.0, 0.5, 0.5)),
-    "ar-bw-red": _LanguageSettings("arabic-buckwalter-reduced", *_UNTUNED),
-    "pt": _LanguageSettings("portuguese", *_UNTUNED),
-    "da": _LanguageSettings("danish", *_UNTUNED),
-    "ro": _LanguageSettings("romanian", *_UNTUNED),
-    "hu": _LanguageSettings("hungarian", *_UNTUNED),
-    "tr": _LanguageSettings("turkish", *_UNTUNED),
-    "fi": _LanguageSettings("finnish", *_UNTUNED),
-    "nl": _LanguageSettings("dutch", *_UNTUNED),
-    "it": _LanguageSettings("italian", *_UNTUNED),
-    "no": _LanguageSettings("norwegian", *_UNTUNED),
-    "se": _LanguageSettings("swedish", *_UNTUNED),
-    "other": _LanguageSettings("other", (0.75, 1.4, 0.7, 0.5), (1.0,), ("exact",)),
+    code: _LanguageSettings(fields["name"], *(tuple(fields[key]) for key in ("parameters", "weights", "modules")))
+    for code, fields in read_bundled_json("meteor_languages.json").items()
 }
 
 
