@@ -22,7 +22,6 @@ from capmeter.report.figures import save_figures
 from capmeter_research.common.image_features import FeatureFile
 from capmeter_research.common.options import output_option, runs_option
 from capmeter_research.common.study_table import Part, part_figure, part_table, part_to_dict
-from capmeter_research.papers.leic.experiments import report
 from capmeter_research.papers.leic.training.recipe import VARIED, WORLD_CAPTIONS
 from capmeter_research.papers.leic.training.train import CriticImages, CriticOptions, features_option
 
@@ -61,16 +60,16 @@ def submission(options: SubmissionOptions, table: FormatOptions) -> None:
     """
     check_targets(*options.plot)
     device = options.critic.run.start()
+    from capmeter_research.papers.leic.training import submission as study
     from capmeter_research.papers.leic.training.reading import read_samples
-    from capmeter_research.papers.leic.training.submission import against_people, judge, ratings
 
     with show_progress():
         systems = load_named_systems(options.files, options.load)
         samples = read_samples(options.samples, systems)
-        human = ratings(systems, options.human)
+        human = study.ratings(systems, options.human)
         scores = []
         for system_name, captions in systems.items():
-            submission_scores = judge(
+            submission_scores = study.judge(
                 captions,
                 options.critic.recipe,
                 options.output,
@@ -82,12 +81,12 @@ def submission(options: SubmissionOptions, table: FormatOptions) -> None:
             )
             scores.append(submission_scores)
             echo(f"{system_name}: {submission_scores.scores.mean():.4f}")
-    scatter = against_people(scores, human)
+    scatter = study.against_people(scores, human)
     if options.plot:
         if scatter is None:
             raise InputError("--plot plots scores against human scores: give --human, for at least 3 submissions")
-        save_figures(report.submission_figure(scores, scatter), options.plot)
-    show(report.submission_table(scores, scatter), report.submission_to_dict(scores, scatter), table.format)
+        save_figures(study.submission_figure(scores, scatter), options.plot)
+    show(study.submission_table(scores, scatter), study.submission_to_dict(scores, scatter), table.format)
 
 
 @dataclass(frozen=True, kw_only=True)

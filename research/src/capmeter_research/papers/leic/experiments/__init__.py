@@ -1,1 +1,0 @@
-"""The experiments of LEIC (Cui et al. 2018)."""
