@@ -15,8 +15,8 @@ from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.report.tables import Table
-from capmeter_research.papers.smurf.estimation import estimate_normalisation as estimate
 from capmeter_research.papers.smurf.held_out import hold_out_candidates, load_human_captions
+from capmeter_research.papers.smurf.normalisation import estimate_normalisation
 
 app = Application()
 
@@ -55,7 +55,7 @@ def standardize(options: StandardizeOptions) -> None:
         captions = load_human_captions(options.human, options.load)
         if options.hold_out:
             captions = hold_out_candidates(captions)
-        constants = estimate(
+        constants = estimate_normalisation(
             captions,
             mima_encoder,
             spurts_encoder if plus else mima_encoder,

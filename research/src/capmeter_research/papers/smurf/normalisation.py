@@ -21,12 +21,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.rows import is_finite
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import write_atomic
+from capmeter.core.settings import Settings
 from capmeter.encoders.handle import HUB_IDS
 from capmeter.evaluation.base import Floats
+from capmeter.evaluation.runner import evaluate
+from capmeter_research.papers.smurf.mima import Mima, Spurts
+from capmeter_research.papers.smurf.sparcs import Sparcs
 
 BUNDLED = ("paper", "minilm")
 _FORMAT = "capmeter standard 1"
@@ -78,6 +83,44 @@ class NormalisationConstants:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the constants as JSON."""
         write_atomic(path, json.dumps({"format": _FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n")
+
+
+def estimate_normalisation(
+    captions: CaptionSet, mima_encoder: str, spurts_encoder: str, *, source: str, settings: Settings | None = None
+) -> NormalisationConstants:
+    """The normalisation constants of human captions and encoders: means and deviations of the components.
+
+    As in the paper, each caption is a human one, scored against the *other* captions of its image
+    (`hold_out_candidates`).
+
+    Args:
+        captions: human captions with references.
+        mima_encoder, spurts_encoder: names.
+        source: describes the captions.
+        settings: where encoders run.
+
+    Raises:
+        InputError: most captions are among their own references, or all have the same score.
+    """
+    among_references = sum(caption.candidate in caption.references for caption in captions)
+    if among_references * 2 > len(captions):
+        raise InputError(
+            f"{among_references:,} of {len(captions):,} human captions are among their own references, so SPARCS would "
+            "mostly be 1; hold them out (--hold-out), or give references without them"
+        )
+    metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
+    results = evaluate(captions, metrics, settings=settings)
+    scales = []
+    for metric in metrics:
+        scores = results[str(metric)].items.array
+        scale = Scale(float(scores.mean()), float(scores.std()))  # ddof 0, as released
+        if not scale.deviation > 0:
+            raise InputError(
+                f"all {len(scores)} captions have the same {metric}, {scale.mean:g}; give captions that differ"
+            )
+        scales.append(scale)
+    sparcs, mima, spurts = scales
+    return NormalisationConstants(source, len(captions), mima_encoder, spurts_encoder, sparcs, mima, spurts)
 
 
 def read_constants(name: str) -> NormalisationConstants:
